@@ -1,0 +1,120 @@
+//! What supervisor, front and prototypes say to each other: one fixed message per packet of a socket pair.
+
+/// What a message means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// Prototype or front → supervisor: ready. From a front also: it serves.
+    Ready = 1,
+    /// Supervisor → prototype: fork a worker for `slot` of `lane`.
+    Spawn = 2,
+    /// Prototype → supervisor: `pid` is the worker of `slot`; pid 0: it could not be forked, `status` is errno.
+    Spawned = 3,
+    /// Prototype → supervisor → front: the worker of `slot` was reaped with wait status `status`.
+    Dead = 4,
+    /// Front → supervisor: nothing refers to `slot` any more.
+    SlotFree = 5,
+    /// Supervisor → front: use the slab (descriptor and geometry attached) for `lane` of `application`. Supervisor →
+    /// prototype: fork workers on this slab from now on (eventfds attached too).
+    Lane = 6,
+    /// Front → supervisor: the eventfds of its threads (attached).
+    Doors = 7,
+    /// Supervisor → front or prototype: finish what there is, take nothing new, end.
+    Drain = 8,
+    /// Front → supervisor: kill the worker of `slot`; `value` is its exchange's reason, see [`KillReason`].
+    Kill = 9,
+    /// Supervisor → front: reopen log files (attached).
+    Logs = 10,
+}
+
+/// A message. Unused fields are zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// A [`Kind`].
+    pub kind: u32,
+    /// Number of the application.
+    pub application: u32,
+    /// Number of the lane within it; 0 is `classic`.
+    pub lane: u32,
+    /// Number of the slot within the lane.
+    pub slot: u32,
+    /// Process id.
+    pub pid: i32,
+    /// Wait status or errno.
+    pub status: i32,
+    /// For `Lane`.
+    pub geometry: crate::layout::Geometry,
+    /// Which of successive slabs a message is about; `Spawn` to `Kill` of an older one are ignored.
+    pub epoch: u64,
+}
+
+/// Bytes of a message.
+pub const SIZE: usize = size_of::<Message>();
+
+impl Message {
+    /// A message with everything else zero.
+    pub const fn new(kind: Kind) -> Message {
+        let geometry = crate::layout::Geometry { exchanges: 0, slots: 0, queue: 0, doors: 0 };
+        Message { kind: kind as u32, application: 0, lane: 0, slot: 0, pid: 0, status: 0, geometry, epoch: 0 }
+    }
+
+    /// The kind, if it is one.
+    pub const fn kind(&self) -> Option<Kind> {
+        Some(match self.kind {
+            1 => Kind::Ready,
+            2 => Kind::Spawn,
+            3 => Kind::Spawned,
+            4 => Kind::Dead,
+            5 => Kind::SlotFree,
+            6 => Kind::Lane,
+            7 => Kind::Doors,
+            8 => Kind::Drain,
+            9 => Kind::Kill,
+            10 => Kind::Logs,
+            _ => return None,
+        })
+    }
+
+    /// The message as bytes.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let words: [u32; SIZE / 4] = [
+            self.kind,
+            self.application,
+            self.lane,
+            self.slot,
+            self.pid.cast_unsigned(),
+            self.status.cast_unsigned(),
+            self.geometry.exchanges,
+            self.geometry.slots,
+            self.geometry.queue,
+            self.geometry.doors,
+            self.epoch as u32,
+            (self.epoch >> 32) as u32,
+        ];
+        let mut bytes = [0; SIZE];
+        for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a message back. The kind may be unknown.
+    pub fn decode(bytes: &[u8; SIZE]) -> Message {
+        let word = |index: usize| {
+            u32::from_le_bytes([bytes[4 * index], bytes[4 * index + 1], bytes[4 * index + 2], bytes[4 * index + 3]])
+        };
+        Message {
+            kind: word(0),
+            application: word(1),
+            lane: word(2),
+            slot: word(3),
+            pid: word(4).cast_signed(),
+            status: word(5).cast_signed(),
+            geometry: crate::layout::Geometry { exchanges: word(6), slots: word(7), queue: word(8), doors: word(9) },
+            epoch: u64::from(word(10)) | u64::from(word(11)) << 32,
+        }
+    }
+}
+
+const _: () = assert!(SIZE == 48);

@@ -1,0 +1,213 @@
+//! The same functions for C. Every one is a leaf: it returns, whatever happens, and no `longjmp` can cross it.
+//!
+//! A `wire_worker` lives in memory that C provides, so that C decides what of it survives a rewind.
+
+use core::mem::MaybeUninit;
+
+use crate::control::Message;
+use crate::layout::{Activity, Geometry, MAX_DOORS};
+use crate::worker::{Gone, Next, Worker};
+
+/// Bytes C reserves for a worker's state.
+pub const WIRE_WORKER_SIZE: usize = 256;
+/// The client or the front is gone.
+pub const WIRE_ABORTED: i64 = -1;
+/// There is no request.
+pub const WIRE_NO_REQUEST: i64 = -2;
+
+/// Room for a worker's state; its contents are wire's.
+#[repr(C, align(16))]
+pub struct WireWorker {
+    /// Opaque.
+    pub opaque: [u8; WIRE_WORKER_SIZE],
+}
+
+const _: () = assert!(size_of::<Worker>() <= WIRE_WORKER_SIZE && align_of::<Worker>() <= 16);
+
+/// # Safety
+/// `worker` was filled by [`wire_attach`].
+unsafe fn worker<'a>(worker: *mut WireWorker) -> &'a mut Worker {
+    // SAFETY: by contract; C has one thread, so there is one reference at a time.
+    unsafe { &mut *worker.cast::<Worker>() }
+}
+
+/// # Safety
+/// `bytes` points to `size` readable bytes, or `size` is 0.
+unsafe fn slice<'a>(bytes: *const u8, size: usize) -> &'a [u8] {
+    // SAFETY: by contract.
+    if size == 0 { &[] } else { unsafe { core::slice::from_raw_parts(bytes, size) } }
+}
+
+fn code(result: Result<usize, Gone>) -> i64 {
+    match result {
+        Ok(count) => count as i64,
+        Err(Gone::Aborted) => WIRE_ABORTED,
+        Err(Gone::NoRequest) => WIRE_NO_REQUEST,
+    }
+}
+
+/// Maps the slab behind descriptor `slab` and takes `slot`. Returns 0 or an errno.
+///
+/// # Safety
+/// `target` has room for a worker; `eventfds` points to `MAX_DOORS` descriptors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_attach(
+    target: *mut WireWorker,
+    slab: i32,
+    geometry: *const Geometry,
+    slot: u32,
+    pid: u32,
+    eventfds: *const [i32; MAX_DOORS],
+) -> i32 {
+    let Ok(slot) = u16::try_from(slot) else { return 22 };
+    // SAFETY: by contract; the memory is written, not read.
+    unsafe {
+        match Worker::attach(slab, *geometry, slot, pid, *eventfds) {
+            Ok(worker) => {
+                (*target.cast::<MaybeUninit<Worker>>()).write(worker);
+                0
+            }
+            Err(errno) => errno.0,
+        }
+    }
+}
+
+/// Claims the next request: 1 claimed, 0 nothing within a second, -1 the lane is ending.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_next(w: *mut WireWorker) -> i32 {
+    // SAFETY: by contract.
+    let next: Next = unsafe { worker(w) }.next();
+    next as i32
+}
+
+/// Copies the request head to `target` and returns its size, 0 if there is none that fits.
+///
+/// # Safety
+/// `w` is attached; `target` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_head(w: *mut WireWorker, target: *mut u8, size: usize) -> usize {
+    // SAFETY: by contract.
+    unsafe { worker(w).head(core::slice::from_raw_parts_mut(target, size)) }
+}
+
+/// Marks the request as entered. False if it is no longer this worker's.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_enter(w: *mut WireWorker) -> bool {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.enter()
+}
+
+/// Reads at most `size` bytes of the body; waits for some. 0 at its end, else negative.
+///
+/// # Safety
+/// `w` is attached; `target` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_read(w: *mut WireWorker, target: *mut u8, size: usize) -> i64 {
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: by contract.
+    code(unsafe { worker(w).read(core::slice::from_raw_parts_mut(target, size)) })
+}
+
+/// Writes `size` bytes of the answer; waits while the ring is full. 0 or negative.
+///
+/// # Safety
+/// `w` is attached; `bytes` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_write(w: *mut WireWorker, bytes: *const u8, size: usize) -> i64 {
+    // SAFETY: by contract.
+    code(unsafe { worker(w).write(slice(bytes, size)) }.map(|()| 0))
+}
+
+/// Begins the answer's head.
+///
+/// # Safety
+/// `w` is attached; `reason` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_reply_status(w: *mut WireWorker, status: u16, reason: *const u8, size: usize) -> i64 {
+    // SAFETY: by contract.
+    code(unsafe { worker(w).reply_status(status, slice(reason, size)) }.map(|()| 0))
+}
+
+/// Adds a header line to the answer's head. Names are at most 65535 bytes.
+///
+/// # Safety
+/// `w` is attached; `name` and `value` have their sizes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_reply_header(
+    w: *mut WireWorker,
+    name: *const u8,
+    name_size: u16,
+    value: *const u8,
+    value_size: usize,
+) -> i64 {
+    // SAFETY: by contract.
+    code(unsafe { worker(w).reply_header(slice(name, name_size.into()), slice(value, value_size)) }.map(|()| 0))
+}
+
+/// Ends the answer's head.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_reply_end(w: *mut WireWorker) -> i64 {
+    // SAFETY: by contract.
+    code(unsafe { worker(w) }.reply_end().map(|()| 0))
+}
+
+/// Publishes what was written.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_flush(w: *mut WireWorker) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.flush();
+}
+
+/// Completes the answer; the request is gone for this worker.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_finish(w: *mut WireWorker) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.finish();
+}
+
+/// Whether the client left or the front is gone.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_aborted(w: *mut WireWorker) -> bool {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.is_aborted()
+}
+
+/// Shows an activity on the scoreboard.
+///
+/// # Safety
+/// `w` is attached; `activity` is a value of the enum.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_show(w: *mut WireWorker, activity: Activity) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.show(activity);
+}
+
+/// Makes the layout of [`Message`] part of the header: it crosses as the bytes of its fields in order, little-endian.
+///
+/// # Safety
+/// `message` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*message).kind().is_some() }
+}

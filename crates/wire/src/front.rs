@@ -1,0 +1,229 @@
+//! The front's side of an exchange. All positions that matter live in [`Posting`], which is private to the front; what
+//! comes out of shared memory is compared with it and refused if it cannot be.
+
+use crate::atomics::{Ordering, fence};
+use crate::bell;
+use crate::layout::*;
+use crate::owner::{Owner, State, step};
+use crate::queue::{self, Full};
+use crate::ring::{self, Corrupt};
+use crate::slab::Slab;
+use crate::sys::Kernel;
+
+/// One request in one exchange, as the front knows it.
+#[derive(Debug)]
+pub struct Posting {
+    /// The exchange.
+    pub exchange: u32,
+    /// The submission.
+    pub sequence: u32,
+    /// Where its entry is in the queue.
+    pub position: u64,
+    head_size: u32,
+    body_tail: u64,
+    answer_head: u64,
+}
+
+/// What the owner word says of a posting.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Progress {
+    /// Nobody has it.
+    Queued,
+    /// That slot's worker has it; PHP was not entered.
+    Claimed(u16),
+    /// PHP runs it in that slot's worker.
+    Running(u16),
+    /// The answer is complete.
+    Done,
+}
+
+impl Posting {
+    /// Puts a request into a free exchange: head stored, words reset, owner `Queued`. It still has to be queued.
+    pub fn new(slab: &Slab, exchange: u32, sequence: u32, head: &[u8]) -> Posting {
+        let control = slab.control(exchange);
+        ring::put(&slab.head(exchange), 0, head);
+        let (front, worker) = (&control.front.0, &control.worker.0);
+        front.body_tail.store(0, Ordering::Relaxed);
+        front.answer_head.store(0, Ordering::Relaxed);
+        front.flags.store(0, Ordering::Relaxed);
+        front.head_size.store(head.len() as u32, Ordering::Relaxed);
+        worker.body_head.store(0, Ordering::Relaxed);
+        worker.answer_tail.store(0, Ordering::Relaxed);
+        worker.waiting.store(0, Ordering::Relaxed);
+        worker.wants_space.store(0, Ordering::Relaxed);
+        control.owner.0.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
+        Posting { exchange, sequence, position: 0, head_size: head.len() as u32, body_tail: 0, answer_head: 0 }
+    }
+
+    /// Puts the entry into the queue; `tail` is the front's private position, under the front's lock.
+    pub fn enqueue(&mut self, slab: &Slab, tail: &mut u64) -> Result<(), Full> {
+        self.position = *tail;
+        slab.queue().push(tail, queue::entry(self.exchange, self.sequence))
+    }
+
+    /// Makes a claimed request, whose worker was reaped, claimable again. Only before PHP was entered.
+    pub fn requeue(&mut self, slab: &Slab, sequence: u32, tail: &mut u64) -> Result<(), Full> {
+        self.sequence = sequence;
+        let word = &slab.control(self.exchange).owner.0;
+        word.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
+        self.enqueue(slab, tail)
+    }
+
+    /// Whether its queue entry was taken although nobody claimed it: the taker may be dead.
+    pub fn is_lost(&self, slab: &Slab) -> bool {
+        let head = slab.queue().head.load(Ordering::SeqCst);
+        self.progress(slab) == Ok(Progress::Queued) && head.wrapping_sub(self.position).cast_signed() > 0
+    }
+
+    /// What has become of it.
+    pub fn progress(&self, slab: &Slab) -> Result<Progress, Corrupt> {
+        let owner = Owner::unpack(slab.control(self.exchange).owner.0.load(Ordering::Acquire)).ok_or(Corrupt)?;
+        if owner.sequence != self.sequence || u32::from(owner.slot) >= slab.geometry().slots {
+            return Err(Corrupt);
+        }
+        match owner.state {
+            State::Free => Err(Corrupt),
+            State::Queued => Ok(Progress::Queued),
+            State::Claimed => Ok(Progress::Claimed(owner.slot)),
+            State::Running => Ok(Progress::Running(owner.slot)),
+            State::Done => Ok(Progress::Done),
+        }
+    }
+
+    /// Takes it back if nobody has claimed it. It may then be released.
+    pub fn withdraw(&self, slab: &Slab) -> bool {
+        let word = &slab.control(self.exchange).owner.0;
+        step(word, Owner::pack(self.sequence, 0, State::Queued), Owner::pack(self.sequence, 0, State::Free))
+    }
+
+    /// Puts as much of `bytes` into the body's ring as fits and says how much that was.
+    pub fn send_body(&mut self, slab: &Slab, bytes: &[u8]) -> Result<usize, Corrupt> {
+        let control = slab.control(self.exchange);
+        let room = ring::writable(self.body_tail, &control.worker.0.body_head, BODY_RING)?;
+        let count = room.min(bytes.len());
+        if count > 0 {
+            ring::put(&slab.body(self.exchange), self.body_tail, &bytes[..count]);
+            self.body_tail += count as u64;
+            control.front.0.body_tail.store(self.body_tail, Ordering::Release);
+            self.ring_bell(slab);
+        }
+        Ok(count)
+    }
+
+    /// Asks to be told when there is room in the body's ring. True if there is some already.
+    pub fn wait_for_room(&self, slab: &Slab) -> Result<bool, Corrupt> {
+        let worker = &slab.control(self.exchange).worker.0;
+        worker.wants_space.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Ok(ring::writable(self.body_tail, &worker.body_head, BODY_RING)? > 0)
+    }
+
+    /// Says that the body is complete.
+    pub fn end_body(&self, slab: &Slab) {
+        self.raise(slab, BODY_ENDED);
+    }
+
+    /// Says that the client is gone. The exchange stays the worker's until it is done or reaped.
+    pub fn abort(&self, slab: &Slab) {
+        self.raise(slab, ABORTED);
+    }
+
+    fn raise(&self, slab: &Slab, flag: u32) {
+        slab.control(self.exchange).front.0.flags.fetch_or(flag, Ordering::Release);
+        self.ring_bell(slab);
+    }
+
+    /// Bytes of answer that can be received now.
+    pub fn receivable(&self, slab: &Slab) -> Result<usize, Corrupt> {
+        ring::readable(self.answer_head, &slab.control(self.exchange).worker.0.answer_tail, ANSWER_RING)
+    }
+
+    /// Copies bytes of the answer out of the ring; `target` is no longer than [`Posting::receivable`] said.
+    pub fn receive(&mut self, slab: &Slab, target: &mut [u8]) {
+        ring::get(&slab.answer(self.exchange), self.answer_head, target);
+        self.answer_head += target.len() as u64;
+        slab.control(self.exchange).front.0.answer_head.store(self.answer_head, Ordering::Release);
+        self.ring_bell(slab);
+    }
+
+    /// Bytes of answer received so far.
+    pub fn received(&self) -> u64 {
+        self.answer_head
+    }
+
+    fn ring_bell(&self, slab: &Slab) {
+        let control = slab.control(self.exchange);
+        bell::ring(&Kernel, &control.front.0.bell, &control.worker.0.waiting);
+    }
+
+    /// Zeroes what was used and gives the exchange back: when it is done or withdrawn (`published`: the worker wrote no
+    /// more than it published), or when its worker was reaped. Nobody else touches it any more.
+    pub fn release(self, slab: &Slab, published: bool) {
+        let control = slab.control(self.exchange);
+        // How far the worker wrote is its word; if that is nonsense the whole ring is zeroed (wipe clamps).
+        let written = control.worker.0.answer_tail.load(Ordering::Acquire).max(self.answer_head);
+        slab.head(self.exchange).wipe(self.head_size.into());
+        slab.body(self.exchange).wipe(self.body_tail);
+        slab.answer(self.exchange).wipe(if published { written } else { u64::MAX });
+        control.owner.0.store(Owner::pack(self.sequence, 0, State::Free), Ordering::Release);
+    }
+}
+
+/// Wakes one sleeping worker, if any sleeps. To be called after a request was queued.
+pub fn wake_one(slab: &Slab) {
+    fence(Ordering::SeqCst);
+    if let Some(slot) = bell::take_lowest(slab.sleepers()).and_then(|index| slab.slot(index)) {
+        slot.bell.fetch_add(1, Ordering::Release);
+        bell::Futex::wake(&Kernel, &slot.bell);
+    }
+}
+
+/// Wakes every worker, asleep or not, and those blocked in an exchange: after a change of phase or a death.
+pub fn wake_all(slab: &Slab) {
+    fence(Ordering::SeqCst);
+    for slot in (0..slab.geometry().slots as usize).filter_map(|number| slab.slot(number)) {
+        slot.bell.fetch_add(1, Ordering::Release);
+        bell::Futex::wake(&Kernel, &slot.bell);
+    }
+}
+
+/// Removes a dead worker from the scoreboard and from those that could be woken.
+pub fn forget_slot(slab: &Slab, number: usize) {
+    if let Some(slot) = slab.slot(number) {
+        bell::clear_bit(slab.sleepers(), number);
+        slot.activity.store(Activity::Empty as u32, Ordering::Release);
+        slot.pid.store(0, Ordering::Release);
+    }
+}
+
+/// Says that a front thread is about to sleep. False if it must not: something is ready.
+pub fn may_sleep(slab: &Slab, door: usize) -> bool {
+    slab.door(door).sleeping.store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    slab.door(door).pending.load(Ordering::SeqCst) == 0
+}
+
+/// Says that a front thread is awake.
+pub fn awake(slab: &Slab, door: usize) {
+    slab.door(door).sleeping.store(0, Ordering::SeqCst);
+}
+
+/// Calls `each` with the exchanges of one front thread that have news. Cheap when there are none.
+pub fn collect(slab: &Slab, door: usize, mut each: impl FnMut(u32)) {
+    if slab.door(door).pending.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    slab.door(door).pending.store(0, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    let words = slab.geometry().per_door() / 64;
+    for number in door * words..(door + 1) * words {
+        if slab.ready()[number].load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        let mut bits = slab.ready()[number].swap(0, Ordering::SeqCst);
+        while bits != 0 {
+            each((number * 64) as u32 + bits.trailing_zeros());
+            bits &= bits - 1;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The head of a request as PHP wants it: written once by the front, read in place by the worker's copy.
+//!
+//! A [`RequestHead`], then one [`Variable`] after the other, each with its name and its value, both followed by a zero
+//! byte and the whole padded to eight. Names are already spelled as in `$_SERVER`. What the SAPI needs by itself is
+//! named by offset, so that nothing is searched for or parsed in the worker.
+
+/// A range of the head; the byte after it is zero. Length 0 and offset 0: absent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// From the beginning of the head.
+    pub offset: u32,
+    /// In bytes, without the zero.
+    pub length: u32,
+}
+
+/// The fixed part.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestHead {
+    /// Bytes of the whole head.
+    pub size: u32,
+    /// Number of variables.
+    pub variables: u32,
+    /// Bytes of body; -1 if the client did not say (chunked).
+    pub content_length: i64,
+    /// GET, POST, …
+    pub method: Span,
+    /// As the client sent it.
+    pub uri: Span,
+    /// Without the question mark.
+    pub query: Span,
+    /// Absolute path of the script to run.
+    pub script: Span,
+    /// Content-Type.
+    pub content_type: Span,
+    /// All cookies, folded.
+    pub cookies: Span,
+    /// Authorization.
+    pub authorization: Span,
+    /// 1000 or 1001.
+    pub protocol: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A variable of `$_SERVER`, followed by its name, a zero, its value, a zero, and padding to eight.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Bytes of the name.
+    pub name: u32,
+    /// Bytes of the value.
+    pub value: u32,
+}
+
+/// The head does not fit into [`crate::layout::HEAD_SIZE`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+/// Writes a head into private memory.
+pub struct Writer<'a> {
+    buffer: &'a mut [u8],
+    at: usize,
+    /// The fixed part, filled in by the caller and stored by [`Writer::finish`].
+    pub head: RequestHead,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins a head in `buffer`.
+    pub fn new(buffer: &'a mut [u8]) -> Writer<'a> {
+        Writer { buffer, at: size_of::<RequestHead>(), head: RequestHead::default() }
+    }
+
+    /// Appends a variable whose name and value come in pieces. Returns where the value is.
+    pub fn add(&mut self, name: &[&[u8]], value: &[&[u8]]) -> Result<Span, TooLarge> {
+        let sizes = Variable { name: total(name), value: total(value) };
+        let strings = self.at + size_of::<Variable>();
+        let value_at = strings + sizes.name as usize + 1;
+        let end = (value_at + sizes.value as usize + 1).next_multiple_of(8);
+        if end > self.buffer.len() {
+            return Err(TooLarge);
+        }
+        self.put(self.at, &[&sizes.name.to_ne_bytes(), &sizes.value.to_ne_bytes()]);
+        self.put(strings, name);
+        self.put(value_at, value);
+        self.buffer[value_at - 1] = 0;
+        self.buffer[value_at + sizes.value as usize..end].fill(0);
+        self.at = end;
+        self.head.variables += 1;
+        Ok(Span { offset: value_at as u32, length: sizes.value })
+    }
+
+    /// Stores the fixed part and returns the head's size.
+    pub fn finish(mut self) -> Result<usize, TooLarge> {
+        if self.at > self.buffer.len() {
+            return Err(TooLarge);
+        }
+        self.head.size = self.at as u32;
+        // SAFETY: RequestHead is made of integers without padding (asserted below), so its bytes are all initialised.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(core::ptr::from_ref(&self.head).cast::<u8>(), size_of::<RequestHead>())
+        };
+        self.buffer[..bytes.len()].copy_from_slice(bytes);
+        Ok(self.at)
+    }
+
+    fn put(&mut self, mut at: usize, pieces: &[&[u8]]) {
+        for piece in pieces {
+            self.buffer[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+    }
+}
+
+fn total(pieces: &[&[u8]]) -> u32 {
+    // The sum of slices in one address space fits usize; beyond u32 it does not fit the head either.
+    pieces.iter().map(|piece| piece.len()).sum::<usize>().min(u32::MAX as usize / 4) as u32
+}
+
+const _: () = assert!(size_of::<RequestHead>() == 4 + 4 + 8 + 7 * 8 + 4 + 4 && size_of::<RequestHead>() % 8 == 0);

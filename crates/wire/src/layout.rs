@@ -1,0 +1,210 @@
+//! What lies where in a slab.
+//!
+//! ```text
+//! Header | Slot × slots | queue cell × queue | Exchange × exchanges
+//! ```
+//! An exchange is one page of words, the request head, the ring of the request's body and the ring of the answer.
+
+use crate::atomics::{AtomicU32, AtomicU64};
+
+/// First word of a slab; changes with its layout.
+pub const MAGIC: u64 = 0x5245_5052_4953_4501;
+/// Bytes of a request head; a longer one is answered 431.
+pub const HEAD_SIZE: usize = 32 * 1024;
+/// Bytes of the ring of a request's body.
+pub const BODY_RING: usize = 64 * 1024;
+/// Bytes of the ring of an answer, headers included.
+pub const ANSWER_RING: usize = 128 * 1024;
+/// Workers per lane.
+pub const MAX_SLOTS: usize = 1024;
+/// Requests in flight per lane, waiting ones included.
+pub const MAX_EXCHANGES: usize = 4096;
+/// Threads of the front.
+pub const MAX_DOORS: usize = 16;
+
+const PAGE: usize = 4096;
+
+/// A value with a cache line of its own.
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+/// How workers wake one thread of the front.
+#[repr(C, align(64))]
+pub struct Door {
+    /// 1 while the thread is about to sleep or sleeps.
+    pub sleeping: AtomicU32,
+    /// 1 if a bit of `ready` may have been set since the thread last looked.
+    pub pending: AtomicU32,
+}
+
+/// The beginning of a slab.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// The sizes, written once by the maker.
+    pub geometry: Geometry,
+    /// Producer's position in the queue.
+    pub tail: Line<AtomicU64>,
+    /// Consumers' position in the queue.
+    pub head: Line<AtomicU64>,
+    /// A [`Phase`].
+    pub phase: Line<AtomicU32>,
+    /// One per thread of the front.
+    pub doors: [Door; MAX_DOORS],
+    /// Bit per slot: its worker sleeps.
+    pub sleepers: Line<[AtomicU64; MAX_SLOTS / 64]>,
+    /// Bit per exchange: the front should look at it.
+    pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
+}
+
+/// Numbers of things in a slab.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Exchanges, a multiple of 64 × doors.
+    pub exchanges: u32,
+    /// Worker slots.
+    pub slots: u32,
+    /// Queue cells, a power of two, at least twice the exchanges.
+    pub queue: u32,
+    /// Front threads; each owns exchanges ÷ doors of them, in one run.
+    pub doors: u32,
+}
+
+/// What the lane is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Phase {
+    /// Requests come and workers take them.
+    Open = 0,
+    /// No new request will come: a worker that finds the queue empty ends.
+    Draining = 1,
+    /// The front that used this slab is gone: workers end after their request, whose answer nobody reads.
+    Closed = 2,
+}
+
+/// A worker's place in the lane, and its line of the scoreboard.
+#[repr(C, align(128))]
+pub struct Slot {
+    /// What the worker sleeps on.
+    pub bell: AtomicU32,
+    /// The worker's process id; 0 while there is none.
+    pub pid: AtomicU32,
+    /// An [`Activity`].
+    pub activity: AtomicU32,
+    /// The exchange it last claimed.
+    pub exchange: AtomicU32,
+    /// Requests claimed since the worker began.
+    pub requests: AtomicU64,
+}
+
+/// What a worker is doing, for the scoreboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Activity {
+    /// No worker.
+    Empty = 0,
+    /// Forked, not waiting yet.
+    Booting = 1,
+    /// Waiting for a request.
+    Idle = 2,
+    /// PHP runs.
+    Running = 3,
+    /// The answer is out, PHP has not ended the request.
+    Finishing = 4,
+}
+
+/// The words of an exchange. One line for each writer, so that they do not pull on each other's cache lines.
+#[repr(C)]
+pub struct Control {
+    /// Who has it, see [`crate::owner`].
+    pub owner: Line<AtomicU64>,
+    /// What the front writes.
+    pub front: Line<FrontWords>,
+    /// What the worker writes.
+    pub worker: Line<WorkerWords>,
+}
+
+/// Written by the front, read by the worker.
+#[repr(C)]
+pub struct FrontWords {
+    /// Bytes of body put into the ring.
+    pub body_tail: AtomicU64,
+    /// Bytes of answer taken out of the ring.
+    pub answer_head: AtomicU64,
+    /// [`BODY_ENDED`] | [`ABORTED`].
+    pub flags: AtomicU32,
+    /// What a blocked worker sleeps on.
+    pub bell: AtomicU32,
+    /// Bytes of the request head.
+    pub head_size: AtomicU32,
+}
+
+/// Written by the worker, read by the front (which also clears `wants_space`).
+#[repr(C)]
+pub struct WorkerWords {
+    /// Bytes of body taken out of the ring.
+    pub body_head: AtomicU64,
+    /// Bytes of answer published.
+    pub answer_tail: AtomicU64,
+    /// 1 while the worker sleeps on the bell.
+    pub waiting: AtomicU32,
+    /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
+    pub wants_space: AtomicU32,
+}
+
+/// Flag: all of the body is in the ring.
+pub const BODY_ENDED: u32 = 1;
+/// Flag: the client is gone; write nothing more.
+pub const ABORTED: u32 = 2;
+
+impl Geometry {
+    /// Sizes for a lane: `requests` in flight at most, `slots` workers, `doors` front threads. Rounds up, clamps to the
+    /// limits above.
+    pub fn new(requests: usize, slots: usize, doors: usize) -> Geometry {
+        let doors = doors.clamp(1, MAX_DOORS);
+        let unit = 64 * doors;
+        let exchanges = requests.max(1).div_ceil(unit).clamp(1, MAX_EXCHANGES / unit) * unit;
+        Geometry {
+            exchanges: exchanges as u32,
+            slots: slots.clamp(1, MAX_SLOTS) as u32,
+            queue: (2 * exchanges).next_power_of_two() as u32,
+            doors: doors as u32,
+        }
+    }
+
+    /// True if a slab may have this geometry.
+    pub fn is_valid(self) -> bool {
+        self == Geometry::new(self.exchanges as usize, self.slots as usize, self.doors as usize)
+    }
+
+    /// Exchanges of one front thread.
+    pub fn per_door(self) -> usize {
+        (self.exchanges / self.doors) as usize
+    }
+
+    pub(crate) fn slots_at(self) -> usize {
+        size_of::<Header>().next_multiple_of(128)
+    }
+
+    pub(crate) fn queue_at(self) -> usize {
+        self.slots_at() + self.slots as usize * size_of::<Slot>()
+    }
+
+    pub(crate) fn exchanges_at(self) -> usize {
+        (self.queue_at() + self.queue as usize * 8).next_multiple_of(PAGE)
+    }
+
+    /// Bytes of the whole slab. Untouched pages take no memory.
+    pub fn size(self) -> usize {
+        self.exchanges_at() + self.exchanges as usize * EXCHANGE_SIZE
+    }
+}
+
+pub(crate) const HEAD_AT: usize = PAGE;
+pub(crate) const BODY_AT: usize = HEAD_AT + HEAD_SIZE;
+pub(crate) const ANSWER_AT: usize = BODY_AT + BODY_RING;
+pub(crate) const EXCHANGE_SIZE: usize = ANSWER_AT + ANSWER_RING;
+
+const _: () = assert!(size_of::<Control>() <= HEAD_AT && EXCHANGE_SIZE % PAGE == 0);

@@ -1,0 +1,45 @@
+//! The shared memory between the front and the PHP workers of one lane: one implementation, used by the front as a
+//! crate and by `reprise-php` through the C functions of [`ffi`].
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`layout`] | what lies where in a slab, and the limits that follow |
+//! | [`slab`] | a mapped slab; all pointer arithmetic |
+//! | [`owner`] | the states of an exchange and who may change them |
+//! | [`queue`] | the lane's queue and the claim |
+//! | [`ring`] | bytes between one writer and one reader |
+//! | [`bell`] | sleeping and waking |
+//! | [`head`], [`reply`] | the head of a request and of an answer |
+//! | [`front`], [`worker`] | what each side does with an exchange |
+//! | [`control`] | messages between supervisor, front and prototypes |
+//! | [`sys`] | the system calls of all that, without libc |
+//!
+//! Trust goes one way: workers believe the front; the front believes nothing it reads here. It keeps every length and
+//! position that it relies on in private memory ([`front::Posting`]) and copies before it parses.
+
+#![no_std]
+
+pub mod atomics;
+pub mod bell;
+#[cfg(not(loom))]
+pub mod control;
+#[cfg(not(loom))]
+pub mod ffi;
+#[cfg(not(loom))]
+pub mod front;
+#[cfg(not(loom))]
+pub mod head;
+#[cfg(not(loom))]
+pub mod layout;
+pub mod owner;
+pub mod queue;
+pub mod reply;
+pub mod ring;
+#[cfg(not(loom))]
+pub mod slab;
+#[cfg(not(loom))]
+pub mod sys;
+#[cfg(not(loom))]
+pub mod worker;

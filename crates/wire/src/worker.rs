@@ -1,0 +1,290 @@
+//! A worker's side of the slab: leaf functions that never call back, never allocate and never unwind.
+
+use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::bell::{self, Futex};
+use crate::layout::*;
+use crate::owner::{Owner, State, step};
+use crate::reply;
+use crate::ring::{self, Memory};
+use crate::slab::Slab;
+use crate::sys::{self, Errno, Kernel};
+
+/// How long a worker sleeps before it looks again, whatever happened to its wake-up.
+const PATIENCE_MS: u32 = 1000;
+/// Unpublished bytes of answer that make a worker publish by itself.
+const PUBLISH_AT: u64 = ANSWER_RING as u64 / 2;
+
+/// The worker's private state.
+pub struct Worker {
+    slab: Slab,
+    slot: u16,
+    eventfds: [i32; MAX_DOORS],
+    current: Option<Current>,
+}
+
+/// The exchange a worker has.
+struct Current {
+    exchange: u32,
+    sequence: u32,
+    body_head: u64,
+    answer_tail: u64,
+    published: u64,
+}
+
+/// What [`Worker::next`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Next {
+    /// A request is claimed.
+    Request = 1,
+    /// Nothing within the worker's patience: look at signals and ask again.
+    Nothing = 0,
+    /// The lane is draining or closed: end.
+    Drained = -1,
+}
+
+/// Why bytes could not be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The client left, or the front did.
+    Aborted,
+    /// There is no request: finished, or never claimed.
+    NoRequest,
+}
+
+impl Worker {
+    /// Maps the slab and takes a slot. Negative eventfds are not used.
+    pub fn attach(
+        slab: i32,
+        geometry: Geometry,
+        slot: u16,
+        pid: u32,
+        eventfds: [i32; MAX_DOORS],
+    ) -> Result<Worker, Errno> {
+        let slab = Slab::map(slab, geometry)?;
+        let line = slab.slot(slot.into()).ok_or(Errno(22))?;
+        line.requests.store(0, Ordering::Relaxed);
+        line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
+        line.pid.store(pid, Ordering::Release);
+        Ok(Worker { slab, slot, eventfds, current: None })
+    }
+
+    fn line(&self) -> &Slot {
+        self.slab.slot(self.slot.into()).expect("the slot was checked by attach")
+    }
+
+    /// Says what the worker does.
+    pub fn show(&self, activity: Activity) {
+        self.line().activity.store(activity as u32, Ordering::Relaxed);
+    }
+
+    /// Claims the next request, sleeping for at most a second if there is none.
+    pub fn next(&mut self) -> Next {
+        self.show(Activity::Idle);
+        if self.claim() {
+            return Next::Request;
+        }
+        if self.slab.phase() != Phase::Open {
+            // Look once more: a request queued before the phase changed is still ours to answer.
+            return if self.claim() { Next::Request } else { Next::Drained };
+        }
+        let bell = self.slab.bell(self.slot.into());
+        let seen = bell.load(Ordering::Acquire);
+        bell::set_bit(self.slab.sleepers(), self.slot.into());
+        fence(Ordering::SeqCst);
+        if self.slab.queue().is_empty() && self.slab.phase() == Phase::Open {
+            Kernel.wait(bell, seen, PATIENCE_MS);
+        }
+        bell::clear_bit(self.slab.sleepers(), self.slot.into());
+        if self.claim() { Next::Request } else { Next::Nothing }
+    }
+
+    fn claim(&mut self) -> bool {
+        if self.slab.phase() == Phase::Closed {
+            return false;
+        }
+        let Some((exchange, sequence)) = self.slab.queue().claim(self.slot, |number| self.slab.owner(number)) else {
+            return false;
+        };
+        self.current = Some(Current { exchange, sequence, body_head: 0, answer_tail: 0, published: 0 });
+        let line = self.line();
+        line.exchange.store(exchange, Ordering::Relaxed);
+        line.requests.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Copies the request head to `target` and returns its size; 0 if there is none or it does not fit.
+    pub fn head(&self, target: &mut [u8]) -> usize {
+        let Some(current) = &self.current else { return 0 };
+        let size = self.slab.control(current.exchange).front.0.head_size.load(Ordering::Acquire) as usize;
+        match target.get_mut(..size) {
+            Some(target) if size <= HEAD_SIZE => {
+                self.slab.head(current.exchange).load(0, target);
+                size
+            }
+            _ => 0,
+        }
+    }
+
+    /// Marks the request as entered: from here on it is never given to another worker.
+    pub fn enter(&mut self) -> bool {
+        let Some(current) = &self.current else { return false };
+        let word = &self.slab.control(current.exchange).owner.0;
+        let entered = step(
+            word,
+            Owner::pack(current.sequence, self.slot, State::Claimed),
+            Owner::pack(current.sequence, self.slot, State::Running),
+        );
+        if entered {
+            self.show(Activity::Running);
+        } else {
+            self.current = None;
+        }
+        entered
+    }
+
+    /// Whether the client has left or the front is gone.
+    pub fn is_aborted(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| {
+            let flags = self.slab.control(current.exchange).front.0.flags.load(Ordering::Acquire);
+            flags & ABORTED != 0 || self.slab.phase() == Phase::Closed
+        })
+    }
+
+    /// Reads bytes of the body, waiting until there are some. 0 is its end.
+    pub fn read(&mut self, target: &mut [u8]) -> Result<usize, Gone> {
+        loop {
+            let aborted = self.is_aborted();
+            let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
+            let control = self.slab.control(current.exchange);
+            // The flag first: once it is seen, no byte follows the tail read after it.
+            let ended = control.front.0.flags.load(Ordering::Acquire) & BODY_ENDED != 0;
+            let body_head = current.body_head;
+            let available =
+                ring::readable(body_head, &control.front.0.body_tail, BODY_RING).map_err(|_| Gone::Aborted)?;
+            if available > 0 && !target.is_empty() {
+                let count = available.min(target.len());
+                ring::get(&self.slab.body(current.exchange), body_head, &mut target[..count]);
+                current.body_head += count as u64;
+                control.worker.0.body_head.store(current.body_head, Ordering::Release);
+                fence(Ordering::SeqCst);
+                if control.worker.0.wants_space.load(Ordering::SeqCst) != 0
+                    && control.worker.0.wants_space.swap(0, Ordering::SeqCst) != 0
+                {
+                    let exchange = current.exchange;
+                    self.tell(exchange);
+                }
+                return Ok(count);
+            }
+            if ended || target.is_empty() {
+                return Ok(0);
+            }
+            if aborted {
+                return Err(Gone::Aborted);
+            }
+            bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
+                ring::readable(body_head, &control.front.0.body_tail, BODY_RING) != Ok(0)
+                    || control.front.0.flags.load(Ordering::Acquire) != 0
+            });
+        }
+    }
+
+    /// Puts bytes into the answer's ring, waiting while it is full. What is there is published when half the ring is
+    /// waiting, by [`Worker::flush`] or by [`Worker::finish`].
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+        while !bytes.is_empty() {
+            if self.is_aborted() {
+                return Err(Gone::Aborted);
+            }
+            let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
+            let (tail, exchange) = (current.answer_tail, current.exchange);
+            let control = self.slab.control(exchange);
+            let room =
+                ring::writable(tail, &control.front.0.answer_head, ANSWER_RING).map_err(|_| Gone::Aborted)?;
+            let count = room.min(bytes.len());
+            if count > 0 {
+                ring::put(&self.slab.answer(exchange), tail, &bytes[..count]);
+                current.answer_tail += count as u64;
+                bytes = &bytes[count..];
+            }
+            if current.answer_tail - current.published >= PUBLISH_AT || count == 0 {
+                self.flush();
+            }
+            if count == 0 {
+                let control = self.slab.control(exchange);
+                bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
+                    ring::writable(tail, &control.front.0.answer_head, ANSWER_RING) != Ok(0)
+                        || control.front.0.flags.load(Ordering::Acquire) & ABORTED != 0
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes everything written and tells the front.
+    pub fn flush(&mut self) {
+        let Some(current) = self.current.as_mut() else { return };
+        if current.published != current.answer_tail {
+            let worker = &self.slab.control(current.exchange).worker.0;
+            worker.answer_tail.store(current.answer_tail, Ordering::Release);
+            current.published = current.answer_tail;
+            let exchange = current.exchange;
+            self.tell(exchange);
+        }
+    }
+
+    /// Completes the answer. The exchange is the front's again; nothing more can be read or written.
+    pub fn finish(&mut self) {
+        let Some(current) = self.current.take() else { return };
+        let control = self.slab.control(current.exchange);
+        control.worker.0.answer_tail.store(current.answer_tail, Ordering::Release);
+        self.show(Activity::Finishing);
+        step(
+            &control.owner.0,
+            Owner::pack(current.sequence, self.slot, State::Running),
+            Owner::pack(current.sequence, self.slot, State::Done),
+        );
+        self.tell(current.exchange);
+    }
+
+    /// Sets the exchange's bit and wakes its front thread if that sleeps.
+    fn tell(&self, exchange: u32) {
+        let number = exchange as usize / self.slab.geometry().per_door();
+        bell::set_bit(self.slab.ready(), exchange as usize);
+        announce(self.slab.door(number), || sys::signal(self.eventfds[number]));
+    }
+
+    /// The status line of an answer's head.
+    pub fn reply_status(&mut self, status: u16, reason: &[u8]) -> Result<(), Gone> {
+        self.write(&reply::record(reply::STATUS, status, reason.len() as u32))?;
+        self.write(reason)
+    }
+
+    /// A header line of an answer's head.
+    pub fn reply_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Gone> {
+        self.write(&reply::record(reply::HEADER, name.len() as u16, value.len() as u32))?;
+        self.write(name)?;
+        self.write(value)
+    }
+
+    /// The end of an answer's head.
+    pub fn reply_end(&mut self) -> Result<(), Gone> {
+        self.write(&reply::record(reply::END, 0, 0))
+    }
+}
+
+/// Marks a door and calls `wake` if its thread has said that it sleeps.
+fn announce(door: &Door, wake: impl Fn()) {
+    knock(&door.pending, &door.sleeping, wake);
+}
+
+/// The worker's half of the front's sleep: see [`crate::front::may_sleep`] for the other.
+pub fn knock(pending: &AtomicU32, sleeping: &AtomicU32, wake: impl Fn()) {
+    pending.store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
+        wake();
+    }
+}
+
+const _: () = assert!(size_of::<AtomicU64>() == 8 || cfg!(loom));

@@ -1,0 +1,125 @@
+//! Both sides of a slab in one process.
+#![cfg(not(loom))]
+
+use wire::front::{self, Posting, Progress};
+use wire::layout::{ANSWER_RING, BODY_RING, Geometry, MAX_DOORS, Phase};
+use wire::ring::{Corrupt, Memory};
+use wire::slab::{self, Slab};
+use wire::worker::{Gone, Next, Worker};
+
+fn pair() -> (Slab, Worker) {
+    let geometry = Geometry::new(4, 2, 1);
+    let descriptor = slab::create(geometry).unwrap();
+    let slab = Slab::map(descriptor, geometry).unwrap();
+    let worker = Worker::attach(descriptor, geometry, 1, 42, [-1; MAX_DOORS]).unwrap();
+    (slab, worker)
+}
+
+fn post(slab: &Slab, head: &[u8], tail: &mut u64) -> Posting {
+    let mut posting = Posting::new(slab, 3, 7, head);
+    posting.enqueue(slab, tail).unwrap();
+    front::wake_one(slab);
+    posting
+}
+
+#[test]
+fn a_request_goes_through_and_leaves_nothing_behind() {
+    let (slab, mut worker) = pair();
+    let mut posting = post(&slab, b"the head", &mut 0);
+    assert_eq!(posting.progress(&slab), Ok(Progress::Queued));
+    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(posting.progress(&slab), Ok(Progress::Claimed(1)));
+    let mut head = [0; 64];
+    let size = worker.head(&mut head);
+    assert_eq!(&head[..size], b"the head");
+    assert!(worker.enter());
+    assert!(!posting.withdraw(&slab));
+    assert_eq!(posting.send_body(&slab, b"secret body"), Ok(11));
+    posting.end_body(&slab);
+    let mut body = [0; 64];
+    assert_eq!(worker.read(&mut body), Ok(11));
+    assert_eq!(worker.read(&mut body), Ok(0));
+    worker.write(b"secret answer").unwrap();
+    assert_eq!(posting.receivable(&slab), Ok(0));
+    worker.finish();
+    assert_eq!(worker.write(b"more"), Err(Gone::NoRequest));
+    let mut seen = vec![];
+    front::collect(&slab, 0, |exchange| seen.push(exchange));
+    assert_eq!(seen, [3]);
+    assert_eq!(posting.progress(&slab), Ok(Progress::Done));
+    let mut answer = vec![0; posting.receivable(&slab).unwrap()];
+    posting.receive(&slab, &mut answer);
+    assert_eq!(answer, b"secret answer");
+    posting.release(&slab, true);
+    for memory in [slab.head(3), slab.body(3), slab.answer(3)] {
+        let mut all = vec![0xff; memory.size()];
+        memory.load(0, &mut all);
+        assert!(all.iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn a_body_larger_than_its_ring_is_sent_in_parts() {
+    let (slab, mut worker) = pair();
+    let mut posting = post(&slab, b"h", &mut 0);
+    assert_eq!(worker.next(), Next::Request);
+    assert!(worker.enter());
+    let sent = vec![9u8; BODY_RING + 10];
+    assert_eq!(posting.send_body(&slab, &sent), Ok(BODY_RING));
+    assert_eq!(posting.wait_for_room(&slab), Ok(false));
+    let mut part = vec![0; 100];
+    assert_eq!(worker.read(&mut part), Ok(100));
+    let mut told = 0;
+    front::collect(&slab, 0, |_| told += 1);
+    assert_eq!(told, 1, "the worker says that there is room");
+    assert_eq!(posting.send_body(&slab, &sent[BODY_RING..]), Ok(10));
+}
+
+#[test]
+fn the_front_believes_no_position() {
+    let (slab, mut worker) = pair();
+    let posting = post(&slab, b"h", &mut 0);
+    assert_eq!(worker.next(), Next::Request);
+    let words = &slab.control(3).worker.0;
+    words.answer_tail.store(ANSWER_RING as u64 + 1, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(posting.receivable(&slab), Err(Corrupt));
+    words.body_head.store(1, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(posting.wait_for_room(&slab), Err(Corrupt));
+    slab.control(3).owner.0.store(u64::MAX, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(posting.progress(&slab), Err(Corrupt));
+}
+
+#[test]
+fn an_entry_taken_by_a_dead_worker_is_found() {
+    let (slab, mut worker) = pair();
+    let mut tail = 0;
+    let mut posting = post(&slab, b"h", &mut tail);
+    assert!(!posting.is_lost(&slab));
+    assert!(slab.queue().pop().is_some());
+    assert!(posting.is_lost(&slab));
+    posting.enqueue(&slab, &mut tail).unwrap();
+    assert_eq!(worker.next(), Next::Request);
+    assert!(!posting.is_lost(&slab));
+}
+
+#[test]
+fn a_drained_lane_ends_its_workers_after_the_last_request() {
+    let (slab, mut worker) = pair();
+    post(&slab, b"h", &mut 0);
+    slab.set_phase(Phase::Draining);
+    assert_eq!(worker.next(), Next::Request);
+    assert!(worker.enter());
+    worker.finish();
+    assert_eq!(worker.next(), Next::Drained);
+}
+
+#[test]
+fn an_abort_reaches_a_writing_worker() {
+    let (slab, mut worker) = pair();
+    let posting = post(&slab, b"h", &mut 0);
+    assert_eq!(worker.next(), Next::Request);
+    assert!(worker.enter());
+    posting.abort(&slab);
+    assert!(worker.is_aborted());
+    assert_eq!(worker.write(b"x"), Err(Gone::Aborted));
+}
