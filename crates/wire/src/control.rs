@@ -21,10 +21,8 @@ pub enum Kind {
     Doors = 7,
     /// Supervisor → front or prototype: finish what there is, take nothing new, end.
     Drain = 8,
-    /// Front → supervisor: kill the worker of `slot`; `value` is its exchange's reason, see [`KillReason`].
+    /// Front → supervisor: kill the worker of `slot`, which ran over a limit.
     Kill = 9,
-    /// Supervisor → front: reopen log files (attached).
-    Logs = 10,
 }
 
 /// A message. Unused fields are zero.
@@ -47,6 +45,8 @@ pub struct Message {
     pub geometry: crate::layout::Geometry,
     /// Which of successive slabs a message is about; `Spawn` to `Kill` of an older one are ignored.
     pub epoch: u64,
+    /// For `Ready` of a prototype and `Lane`: bytes of body PHP takes (post_max_size), 0 for any number.
+    pub limit: u64,
 }
 
 /// Bytes of a message.
@@ -56,7 +56,7 @@ impl Message {
     /// A message with everything else zero.
     pub const fn new(kind: Kind) -> Message {
         let geometry = crate::layout::Geometry { exchanges: 0, slots: 0, queue: 0, doors: 0 };
-        Message { kind: kind as u32, application: 0, lane: 0, slot: 0, pid: 0, status: 0, geometry, epoch: 0 }
+        Message { kind: kind as u32, application: 0, lane: 0, slot: 0, pid: 0, status: 0, geometry, epoch: 0, limit: 0 }
     }
 
     /// The kind, if it is one.
@@ -71,7 +71,6 @@ impl Message {
             7 => Kind::Doors,
             8 => Kind::Drain,
             9 => Kind::Kill,
-            10 => Kind::Logs,
             _ => return None,
         })
     }
@@ -91,6 +90,8 @@ impl Message {
             self.geometry.doors,
             self.epoch as u32,
             (self.epoch >> 32) as u32,
+            self.limit as u32,
+            (self.limit >> 32) as u32,
         ];
         let mut bytes = [0; SIZE];
         for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -113,8 +114,9 @@ impl Message {
             status: word(5).cast_signed(),
             geometry: crate::layout::Geometry { exchanges: word(6), slots: word(7), queue: word(8), doors: word(9) },
             epoch: u64::from(word(10)) | u64::from(word(11)) << 32,
+            limit: u64::from(word(12)) | u64::from(word(13)) << 32,
         }
     }
 }
 
-const _: () = assert!(SIZE == 48);
+const _: () = assert!(SIZE == 56);

@@ -9,20 +9,20 @@ use crate::layout::{Activity, Geometry, MAX_DOORS};
 use crate::worker::{Gone, Next, Worker};
 
 /// Bytes C reserves for a worker's state.
-pub const WIRE_WORKER_SIZE: usize = 256;
+pub const WORKER_SIZE: usize = 256;
 /// The client or the front is gone.
-pub const WIRE_ABORTED: i64 = -1;
+pub const GONE_ABORTED: i64 = -1;
 /// There is no request.
-pub const WIRE_NO_REQUEST: i64 = -2;
+pub const GONE_NO_REQUEST: i64 = -2;
 
 /// Room for a worker's state; its contents are wire's.
 #[repr(C, align(16))]
 pub struct WireWorker {
     /// Opaque.
-    pub opaque: [u8; WIRE_WORKER_SIZE],
+    pub opaque: [u8; WORKER_SIZE],
 }
 
-const _: () = assert!(size_of::<Worker>() <= WIRE_WORKER_SIZE && align_of::<Worker>() <= 16);
+const _: () = assert!(size_of::<Worker>() <= WORKER_SIZE && align_of::<Worker>() <= 16);
 
 /// # Safety
 /// `worker` was filled by [`wire_attach`].
@@ -41,8 +41,8 @@ unsafe fn slice<'a>(bytes: *const u8, size: usize) -> &'a [u8] {
 fn code(result: Result<usize, Gone>) -> i64 {
     match result {
         Ok(count) => count as i64,
-        Err(Gone::Aborted) => WIRE_ABORTED,
-        Err(Gone::NoRequest) => WIRE_NO_REQUEST,
+        Err(Gone::Aborted) => GONE_ABORTED,
+        Err(Gone::NoRequest) => GONE_NO_REQUEST,
     }
 }
 

@@ -1,0 +1,165 @@
+"""The applications served: built by tests/apps/setup.sh, kept between runs, with a database of their own if need be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import processes
+from failure import Failure, tool
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCE = REPOSITORY / "tests" / "apps"
+DEFAULT_DEST = REPOSITORY / "target" / "bench-apps"
+DATABASE_PASSWORD = "bench"
+
+
+@dataclass(frozen=True)
+class Application:
+    public: str  # document root below its directory
+    built: bool = True  # by setup.sh; otherwise copied
+    database: bool = False
+    emptied: tuple[str, ...] = ()  # files the load leaves behind, removed between runs: session files slow both sides
+
+
+APPLICATIONS: dict[str, Application] = {
+    "plain": Application("public", built=False),
+    "symfony": Application("public", emptied=("var/sessions/*",)),
+    "laravel": Application("public", emptied=("storage/framework/sessions/*",)),
+    "slim": Application("public"),
+    "wordpress": Application("htdocs", database=True),
+}
+
+
+def reachable(directory: Path, user: str) -> bool:
+    """Whether `user` may enter `directory` and all above it."""
+    account = pwd.getpwnam(user)
+    for place in (directory, *directory.parents):
+        if not place.exists():
+            continue
+        info = place.stat()
+        bit = stat.S_IXUSR if info.st_uid == account.pw_uid else stat.S_IXGRP if info.st_gid == account.pw_gid else stat.S_IXOTH
+        if not info.st_mode & bit:
+            return False
+    return True
+
+
+def destination(wanted: Path | None, user: str, say: Callable[[str], None]) -> Path:
+    """Where the applications are built: `wanted`, or below target/ if the web user may read there."""
+    dest = (wanted or DEFAULT_DEST).absolute()
+    if not reachable(dest, user):
+        if wanted:
+            raise Failure(f"{user} may not read {wanted}", "choose --apps below /var/tmp")
+        dest = Path(f"/var/tmp/reprise-bench-apps-{os.geteuid()}")
+        say(f"{user} may not read below {DEFAULT_DEST.parent}: the applications are built in {dest}")
+    dest.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if dest.is_symlink() or dest.stat().st_uid != os.geteuid():
+        raise Failure(f"{dest} belongs to somebody else", "choose another directory by --apps")
+    return dest
+
+
+def _fingerprint(source: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(source.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(source)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+class Builder:
+    """Builds each application once; a change of the sources builds it anew."""
+
+    def __init__(self, source: Path, dest: Path, user: str, rebuild: bool, say: Callable[[str], None]) -> None:
+        if not source.is_dir():
+            raise Failure(f"{source} is not there", "--apps-source names the directory of the applications' sources")
+        self.source, self.dest, self.user, self.rebuild, self.say = source, dest, user, rebuild, say
+        self.mark = _fingerprint(source)
+
+    def prepare(self, name: str, database: Database | None) -> Path:
+        """The application's directory, ready to be served."""
+        directory, stamp = self.dest / name, self.dest / f".{name}.built"
+        # The database is new in every run, so what depends on it is as well.
+        if database is None and not self.rebuild and directory.is_dir() and stamp.is_file() and stamp.read_text() == self.mark:
+            return directory
+        self.say(f"building {name} in {directory}")
+        stamp.unlink(missing_ok=True)
+        if APPLICATIONS[name].built:
+            self._setup(name, database)
+        else:
+            if not (self.source / name).is_dir():
+                raise Failure(f"{self.source / name} is not there")
+            shutil.rmtree(directory, ignore_errors=True)
+            shutil.copytree(self.source / name, directory)
+        if not (directory / APPLICATIONS[name].public).is_dir():
+            raise Failure(f"{name} was built, but has no {APPLICATIONS[name].public}/")
+        stamp.write_text(self.mark)
+        return directory
+
+    def _setup(self, name: str, database: Database | None) -> None:
+        script = self.source / "setup.sh"
+        if not script.is_file():
+            raise Failure(f"{script} is not there")
+        env = {**os.environ, "WEBUSER": self.user, **(database.env() if database else {})}
+        command = ["bash", str(script), str(self.dest), name]
+        result = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
+        if result.returncode:
+            tail = "\n".join(result.stdout.splitlines()[-25:])
+            raise Failure(f"{name} could not be built (status {result.returncode})",
+                          "setup.sh --packages prints the Debian packages it needs", f"$ {' '.join(command)}\n{tail}")
+
+    def empty(self, name: str) -> None:
+        for pattern in APPLICATIONS[name].emptied:
+            for path in (self.dest / name).glob(pattern):
+                if path.is_file():
+                    path.unlink(missing_ok=True)
+
+
+class Database:
+    """A MariaDB of this run: own directory, own port, nothing read from the system's configuration."""
+
+    def __init__(self, workdir: Path, cpus: str = "") -> None:
+        server, install = tool("mariadbd", "mariadb-server"), tool("mariadb-install-db", "mariadb-server")
+        self.directory = workdir / "mariadb"
+        self.directory.mkdir()
+        as_root = os.geteuid() == 0
+        user = "mysql" if as_root else pwd.getpwuid(os.geteuid()).pw_name
+        if as_root:
+            shutil.chown(self.directory, "mysql")
+        data, self.socket = self.directory / "data", self.directory / "s"
+        made = subprocess.run([install, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal",
+                               "--skip-test-db", f"--user={user}"], capture_output=True, text=True, timeout=120)
+        if made.returncode:
+            raise Failure("MariaDB's directory could not be made", detail=(made.stdout + made.stderr)[-1500:])
+        self.port = processes.free_port()
+        self.process = processes.start("mariadbd", [
+            server, "--no-defaults", f"--datadir={data}", f"--socket={self.socket}", f"--port={self.port}",
+            "--bind-address=127.0.0.1", f"--pid-file={self.directory}/pid", f"--user={user}", "--skip-log-bin",
+            "--innodb-flush-log-at-trx-commit=2"], workdir / "mariadb.log", cpus=cpus)
+        processes.wait_until(lambda: self._client("SELECT 1").returncode == 0, 60, self.process, "answering")
+        for account in ("'app'@'127.0.0.1'", "'app'@'localhost'"):
+            granted = self._client(f"CREATE USER {account} IDENTIFIED BY '{DATABASE_PASSWORD}'; "
+                                   f"GRANT ALL ON *.* TO {account}")
+            if granted.returncode:
+                raise Failure("MariaDB's user could not be made", detail=granted.stderr)
+
+    def _client(self, statement: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([tool("mariadb", "mariadb-client"), "--no-defaults", f"--socket={self.socket}", "-uroot",
+                               "-e", statement], capture_output=True, text=True, timeout=30)
+
+    def version(self) -> str:
+        return self._client("SELECT VERSION()").stdout.split()[-1]
+
+    def env(self) -> dict[str, str]:
+        """Where the database is, for setup.sh and for the application alike."""
+        return {"WP_DB_HOST": f"127.0.0.1:{self.port}", "WP_DB_USER": "app", "WP_DB_PASSWORD": DATABASE_PASSWORD,
+                "WP_DB_NAME": "wordpress"}
+
+    def groups(self) -> processes.Groups:
+        return {"mariadbd": processes.tree(self.process.pid)}

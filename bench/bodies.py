@@ -1,0 +1,88 @@
+"""Fetching pages and requiring that both sides answer alike."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import http.client
+from dataclasses import dataclass
+
+from failure import Failure
+from scenarios import Scenario
+
+# Sent by every client to every peer, so that links made from it are the same on both sides.
+HOST = "localhost"
+TIMEOUT_S = 30.0
+BODY_LIMIT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def fetch(port: int, path: str) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", path, headers={"Host": HOST, "Connection": "close"})
+        response = connection.getresponse()
+        body = response.read(BODY_LIMIT + 1)
+        if len(body) > BODY_LIMIT:
+            raise Failure(f"{path}: a body above {BODY_LIMIT >> 20} MiB")
+        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+    finally:
+        connection.close()
+
+
+def excerpt(body: bytes, limit: int = 1500) -> str:
+    text = body[:limit].decode(errors="replace")
+    return text + (f"\n… {len(body) - limit} bytes more" if len(body) > limit else "")
+
+
+def difference(first: bytes, second: bytes, names: tuple[str, str]) -> str:
+    """The first differing lines; long lines are cut around the place where they begin to differ."""
+    at = next((i for i, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second)))
+    lines = list(difflib.unified_diff(first.decode(errors="replace").splitlines(),
+                                      second.decode(errors="replace").splitlines(), *names, n=1, lineterm=""))
+    head = f"{len(first)} and {len(second)} bytes, different from byte {at} on"
+    if lines and max(map(len, lines[:24])) <= 300:
+        return "\n".join([head, *lines[:24]])
+    around = slice(max(0, at - 80), at + 160)
+    return "\n".join([head, *(f"{name}: …{body[around]!r}…" for name, body in zip(names, (first, second)))])
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one comparison found: the digest of the body both sides sent, and headers that only one of them sends."""
+
+    sha256: str
+    size: int
+    unlike_headers: tuple[str, ...]
+
+
+def require_alike(scenario: Scenario, sides: list[tuple[str, int]], when: str) -> Check:
+    """Fetch the scenario's page from both sides. Anything but two equal 200 answers is a failure."""
+    answers: list[Answer] = []
+    for label, port in sides:
+        try:
+            answer = fetch(port, scenario.path)
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure(f"{scenario.name}: {label} does not answer {scenario.path} {when}: {error!r}") from error
+        if answer.status != 200:
+            raise Failure(f"{scenario.name}: {label} answers {scenario.path} with status {answer.status} {when}",
+                          detail=excerpt(answer.body))
+        answers.append(answer)
+    labels = (sides[0][0], sides[1][0])
+    first, second = (scenario.normalised(answer.body) for answer in answers)
+    if first != second:
+        raise Failure(f"{scenario.name}: the bodies of {labels[0]} and {labels[1]} differ {when}; unlike is not compared",
+                      detail=difference(first, second, labels))
+    one, two = (answer.headers for answer in answers)
+    if one.get("content-type") != two.get("content-type"):
+        raise Failure(f"{scenario.name}: the content types of {labels[0]} and {labels[1]} differ {when}",
+                      detail=f"{one.get('content-type')} and {two.get('content-type')}")
+    unlike = [f"{name} ({labels[0]} only)" for name in sorted(one.keys() - two.keys())]
+    unlike += [f"{name} ({labels[1]} only)" for name in sorted(two.keys() - one.keys())]
+    return Check(hashlib.sha256(first).hexdigest(), len(answers[0].body), tuple(unlike))

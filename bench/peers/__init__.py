@@ -1,0 +1,88 @@
+"""The servers that can be compared: one module each, found by its file name. To add one, add a module here with
+
+    OPTIONS: dict[str, tuple[str, str]]     name -> (default, what it does); set by --set PEER.NAME=VALUE
+    def check(options) -> None              raise Failure if something it needs is missing
+    def versions(options) -> dict[str, str]
+    def start(site, options) -> Running     start it on 127.0.0.1:site.port; it need not be ready on return
+
+A peer gets the same number of workers, the same ini settings over Debian's fpm profile, the same user and the same
+environment as the other side, and keeps an access log with one line per request.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import pwd
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from failure import Failure, pick
+from processes import Groups, Started
+
+WEB_USER = "www-data"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a peer is asked to serve."""
+
+    name: str
+    root: Path  # document root; index.php there answers what is no file
+    env: dict[str, str]
+    workdir: Path  # the peer's own: configuration, sockets, logs
+    port: int
+    workers: int
+    ini: dict[str, str]
+    cpus: str  # taskset's list, or empty
+
+    @property
+    def user(self) -> str:
+        """The user PHP runs as."""
+        return WEB_USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+@dataclass
+class Running:
+    """A started peer. `groups` names the processes whose CPU time and memory are reported together."""
+
+    label: str
+    port: int
+    processes: list[Started]
+    groups: Callable[[], Groups]
+    access_log: Path
+    logs: list[Path] = field(default_factory=list)
+    configuration: dict[str, str] = field(default_factory=dict)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.stop()
+
+    def commands(self) -> list[str]:
+        return [" ".join(process.argv) for process in self.processes]
+
+
+def names() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+
+
+def load(name: str) -> ModuleType:
+    return importlib.import_module(f"peers.{pick('peer', name, names())}")
+
+
+def options(labels: dict[str, str], settings: list[str]) -> dict[str, dict[str, str]]:
+    """The options of each side (label -> peer): defaults, then `SIDE.NAME=VALUE` settings, in their order."""
+    chosen = {label: {key: row[0] for key, row in load(peer).OPTIONS.items()} for label, peer in labels.items()}
+    for setting in settings:
+        target, equals, value = setting.partition("=")
+        side, dot, key = target.partition(".")
+        if not equals or not dot:
+            raise Failure(f"--set {setting}: not of the form PEER.NAME=VALUE")
+        pick("peer", side, [*chosen, *names()])
+        for label, peer in labels.items():
+            if side in (label, peer):  # the plain name of a peer that is compared with itself means both sides
+                chosen[label][pick(f"option of {peer}", key, chosen[label])] = value
+    return chosen

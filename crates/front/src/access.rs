@@ -1,0 +1,128 @@
+//! The access log: the combined format, then the duration in seconds.
+//!
+//! Each thread collects lines and writes them when it has 16 KiB, four times a second, and at its end.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hyper::header;
+use hyper::http::request::Parts;
+
+use crate::connection::Peer;
+
+const FULL: usize = 16 * 1024;
+/// Longest field of a line; the rest is cut off.
+const MAX_FIELD: usize = 2048;
+
+/// One request, until its answer is over.
+pub struct Entry {
+    parts: Parts,
+    peer: Arc<Peer>,
+    status: u16,
+    began: Instant,
+}
+
+impl Entry {
+    /// Remembers what the line needs.
+    pub fn new(parts: Parts, peer: Arc<Peer>, status: u16, began: Instant) -> Box<Entry> {
+        Box::new(Entry { parts, peer, status, began })
+    }
+}
+
+struct Log {
+    file: Option<File>,
+    lines: Vec<u8>,
+    second: u64,
+    time: String,
+}
+
+thread_local! {
+    static LOG: RefCell<Log> = const { RefCell::new(Log { file: None, lines: Vec::new(), second: 0, time: String::new() }) };
+}
+
+/// Where this thread writes; `None`: nowhere.
+pub fn open(file: Option<File>) {
+    LOG.with_borrow_mut(|log| log.file = file);
+}
+
+/// Whether lines are wanted at all.
+pub fn is_on() -> bool {
+    LOG.with_borrow(|log| log.file.is_some())
+}
+
+/// Writes what was collected.
+pub fn flush() {
+    LOG.with_borrow_mut(Log::flush);
+}
+
+/// Adds a line.
+pub fn write(entry: &Entry, sent: u64) {
+    LOG.with_borrow_mut(|log| {
+        if log.file.is_none() {
+            return;
+        }
+        log.add(entry, sent);
+        if log.lines.len() >= FULL {
+            log.flush();
+        }
+    });
+}
+
+impl Log {
+    fn flush(&mut self) {
+        if let Some(file) = self.file.as_mut().filter(|_| !self.lines.is_empty()) {
+            // A full disk must not stop the service; the supervisor's log could be on the same disk.
+            let _ = file.write_all(&self.lines);
+            self.lines.clear();
+        }
+    }
+
+    fn add(&mut self, entry: &Entry, sent: u64) {
+        self.update_time();
+        let lines = &mut self.lines;
+        let parts = &entry.parts;
+        lines.extend_from_slice(entry.peer.address.as_bytes());
+        lines.extend_from_slice(b" - - [");
+        lines.extend_from_slice(self.time.as_bytes());
+        lines.extend_from_slice(b"] \"");
+        escape(lines, parts.method.as_str().as_bytes());
+        lines.push(b' ');
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        escape(lines, target.as_bytes());
+        // Writing to memory cannot fail.
+        let _ = write!(lines, " {:?}\" {} {sent} \"", parts.version, entry.status);
+        for (name, end) in [(header::REFERER, &b"\" \""[..]), (header::USER_AGENT, &b"\" "[..])] {
+            match parts.headers.get(name) {
+                Some(value) => escape(lines, value.as_bytes()),
+                None => lines.push(b'-'),
+            }
+            lines.extend_from_slice(end);
+        }
+        let took = entry.began.elapsed().as_micros();
+        let _ = writeln!(lines, "{}.{:06}", took / 1_000_000, took % 1_000_000);
+    }
+
+    fn update_time(&mut self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if now != self.second || self.time.is_empty() {
+            self.second = now;
+            // Sun, 06 Nov 1994 08:49:37 GMT
+            let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now));
+            self.time = format!("{}/{}/{}:{} +0000", &date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+        }
+    }
+}
+
+/// Quotes, backslashes and everything unprintable as `\xHH`, so that a line stays a line.
+fn escape(lines: &mut Vec<u8>, field: &[u8]) {
+    for &byte in &field[..field.len().min(MAX_FIELD)] {
+        if byte == b'"' || byte == b'\\' || !(0x20..0x7f).contains(&byte) {
+            let _ = write!(lines, "\\x{byte:02X}");
+        } else {
+            lines.push(byte);
+        }
+    }
+}

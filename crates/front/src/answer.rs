@@ -1,0 +1,101 @@
+//! PHP's answer: its head read and checked, its body passed on.
+
+use std::future::poll_fn;
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use wire::reply::{self, Record};
+
+use crate::body::AnswerBody;
+use crate::lane::Ticket;
+use crate::refusal::Refusal;
+
+/// Headers that are the connection's, not the answer's.
+const HOP_BY_HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::TRAILER,
+    header::PROXY_AUTHENTICATE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Waits for the head of the answer and whatever of the body comes with it.
+pub async fn receive(ticket: Ticket, parts: &Parts) -> Result<Response<AnswerBody>, Refusal> {
+    let mut bytes = Vec::new();
+    let mut done = false;
+    loop {
+        match reply::complete(&bytes).map_err(|_| Refusal::BadAnswer)? {
+            Some(size) => {
+                let response = head(&bytes[..size])?;
+                if !response.status().is_informational() {
+                    return Ok(with_body(response, ticket, Bytes::from(bytes).slice(size..), done, parts));
+                }
+                bytes.drain(..size);
+            }
+            None if done => return Err(Refusal::BadAnswer),
+            None => done = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?.done,
+        }
+    }
+}
+
+fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
+    let mut response = Response::new(());
+    while let Some((record, size)) = reply::read(bytes).map_err(|_| Refusal::BadAnswer)? {
+        bytes = &bytes[size..];
+        match record {
+            Record::Status(code, reason) => {
+                *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadAnswer)?;
+                let standard = response.status().canonical_reason().unwrap_or("");
+                if !reason.is_empty() && reason != standard.as_bytes() {
+                    if let Ok(reason) = hyper::ext::ReasonPhrase::try_from(reason) {
+                        response.extensions_mut().insert(reason);
+                    }
+                }
+            }
+            Record::Header(name, value) => {
+                // What no client could read is dropped, as other servers do.
+                if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                    if !HOP_BY_HOP.contains(&name) {
+                        response.headers_mut().append(name, value);
+                    }
+                }
+            }
+            Record::End => break,
+        }
+    }
+    Ok(response)
+}
+
+fn with_body(response: Response<()>, ticket: Ticket, rest: Bytes, done: bool, parts: &Parts) -> Response<AnswerBody> {
+    let bodiless = parts.method == Method::HEAD
+        || response.status() == StatusCode::NO_CONTENT
+        || response.status() == StatusCode::NOT_MODIFIED;
+    let body = match (bodiless, done) {
+        (true, true) => AnswerBody::none(),
+        // PHP goes on and its output is thrown away, as for any answer without a body.
+        (true, false) => AnswerBody::discard(ticket),
+        (false, true) => AnswerBody::full(rest),
+        (false, false) => AnswerBody::stream(ticket, rest),
+    };
+    let (mut head, ()) = response.into_parts();
+    if head.status == StatusCode::NO_CONTENT {
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
+    if !done || !bodiless {
+        drop_wrong_length(&mut head.headers, &body);
+    }
+    Response::from_parts(head, body)
+}
+
+/// A Content-Length of PHP's that its body contradicts would break the connection for whatever follows.
+fn drop_wrong_length(headers: &mut hyper::HeaderMap, body: &AnswerBody) {
+    let Some(said) = headers.get(header::CONTENT_LENGTH) else { return };
+    let said = said.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    let is_single = headers.get_all(header::CONTENT_LENGTH).iter().count() == 1;
+    if said.is_none() || !is_single || body.known_length().is_some_and(|length| Some(length) != said) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+}

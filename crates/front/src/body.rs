@@ -1,0 +1,207 @@
+//! Bodies: of answers, as hyper sends them; of requests, as they go to PHP.
+
+use std::fs::File;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::access::Entry;
+use crate::lane::{BodySlip, Ticket};
+use crate::refusal::Refusal;
+
+/// Bytes read from a file at once.
+const FILE_CHUNK: u64 = 128 * 1024;
+
+/// The body of an answer. Writes its line of the access log when it is over.
+pub struct AnswerBody {
+    source: Source,
+    sent: u64,
+    entry: Option<Box<Entry>>,
+}
+
+enum Source {
+    None,
+    Full(Bytes),
+    Stream { ticket: Ticket, rest: Bytes },
+    Discard { _drain: Draining },
+    File { file: File, at: u64, left: u64 },
+}
+
+/// Reads the rest of an answer that has no body, so that its worker can finish.
+struct Draining(Option<Ticket>);
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        let Some(ticket) = self.0.take() else { return };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            while let Ok(received) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
+                if received.done {
+                    break;
+                }
+                bytes.clear();
+            }
+        });
+    }
+}
+
+impl AnswerBody {
+    fn new(source: Source) -> AnswerBody {
+        AnswerBody { source, sent: 0, entry: None }
+    }
+
+    /// No body.
+    pub fn none() -> AnswerBody {
+        AnswerBody::new(Source::None)
+    }
+
+    /// All of it at once.
+    pub fn full(bytes: Bytes) -> AnswerBody {
+        AnswerBody::new(Source::Full(bytes))
+    }
+
+    /// As PHP produces it, `rest` first.
+    pub fn stream(ticket: Ticket, rest: Bytes) -> AnswerBody {
+        AnswerBody::new(Source::Stream { ticket, rest })
+    }
+
+    /// No body, though PHP still produces one.
+    pub fn discard(ticket: Ticket) -> AnswerBody {
+        AnswerBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
+    }
+
+    /// `left` bytes of a file from `at`.
+    pub fn file(file: File, at: u64, left: u64) -> AnswerBody {
+        AnswerBody::new(Source::File { file, at, left })
+    }
+
+    /// Its length, if it is known before it is sent.
+    pub fn known_length(&self) -> Option<u64> {
+        self.size_hint().exact()
+    }
+
+    /// To be logged when it is over.
+    pub fn log(&mut self, entry: Box<Entry>) {
+        self.entry = Some(entry);
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            crate::access::write(&entry, self.sent);
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let body = self.get_mut();
+        let frame = match &mut body.source {
+            Source::None | Source::Discard { .. } => None,
+            Source::Full(bytes) if bytes.is_empty() => None,
+            Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
+            Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
+            Source::Stream { ticket, .. } => {
+                crate::server::collect();
+                let mut bytes = Vec::new();
+                match ticket.poll_receive(context, &mut bytes) {
+                    Poll::Pending => return Poll::Pending,
+                    // The client has been promised more than there is: the connection ends without the last chunk.
+                    Poll::Ready(Err(why)) => Some(Err(io::Error::other(why.describe().1))),
+                    Poll::Ready(Ok(received)) => {
+                        if received.done {
+                            body.source = Source::None;
+                        }
+                        (!bytes.is_empty()).then(|| Ok(Bytes::from(bytes)))
+                    }
+                }
+            }
+            Source::File { left: 0, .. } => None,
+            Source::File { file, at, left } => {
+                let mut bytes = vec![0; (*left).min(FILE_CHUNK) as usize];
+                Some(match file.read_at(&mut bytes, *at) {
+                    Ok(0) => Err(io::Error::other("the file became shorter while it was sent")),
+                    Ok(count) => {
+                        bytes.truncate(count);
+                        *at += count as u64;
+                        *left -= count as u64;
+                        Ok(Bytes::from(bytes))
+                    }
+                    Err(error) => Err(error),
+                })
+            }
+        };
+        if let Some(Ok(bytes)) = &frame {
+            body.sent += bytes.len() as u64;
+        }
+        Poll::Ready(frame.map(|result| result.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::None | Source::Discard { .. } => true,
+            Source::Full(bytes) => bytes.is_empty(),
+            Source::File { left, .. } => *left == 0,
+            Source::Stream { .. } => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::None => SizeHint::with_exact(0),
+            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::File { left, .. } => SizeHint::with_exact(*left),
+            Source::Discard { .. } | Source::Stream { .. } => SizeHint::default(),
+        }
+    }
+}
+
+/// Passes a request's body on to PHP until one of them has enough. Runs beside the answer.
+pub async fn pump(mut body: Incoming, slip: BodySlip, limit: u64, patience: Duration) {
+    let mut total = 0u64;
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let frame = match within(patience, next).await {
+            None => return slip.fail(Refusal::BodyTimeout),
+            Some(None) => return slip.end(),
+            // The client has broken its framing, or left; in that case nobody reads the refusal.
+            Some(Some(Err(_))) => return slip.fail(Refusal::BadFraming),
+            Some(Some(Ok(frame))) => frame,
+        };
+        let Ok(mut bytes) = frame.into_data() else { continue };
+        total += bytes.len() as u64;
+        if limit > 0 && total > limit {
+            return slip.fail(Refusal::BodyTooLarge);
+        }
+        while !bytes.is_empty() {
+            match poll_fn(|context| slip.poll_send(context, &bytes)).await {
+                Ok(count) => drop(bytes.split_to(count)),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The future's output, or `None` if it took longer. Asks for no timer if the output is there already.
+async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+    match first {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => tokio::time::timeout(patience, future).await.ok(),
+    }
+}

@@ -1,0 +1,163 @@
+//! The bytes of one connection: who is at the other end, how long it may stop reading, and the raw head of the request
+//! at hand for the checks that a parsed head cannot answer.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Bytes of a head kept for a second look.
+const KEPT: usize = 32 * 1024;
+
+/// The two ends of a connection, spelled for PHP and the log.
+#[derive(Debug)]
+pub struct Peer {
+    /// Client's address; `unix:` for a unix socket.
+    pub address: String,
+    /// Client's port; empty for a unix socket.
+    pub port: String,
+    /// Our address.
+    pub server_address: String,
+    /// Our port.
+    pub server_port: String,
+}
+
+impl Peer {
+    /// Of a TCP connection.
+    pub fn tcp(client: SocketAddr, server: SocketAddr) -> Peer {
+        Peer {
+            address: client.ip().to_canonical().to_string(),
+            port: client.port().to_string(),
+            server_address: server.ip().to_canonical().to_string(),
+            server_port: server.port().to_string(),
+        }
+    }
+
+    /// Of a connection through a unix socket.
+    pub fn unix() -> Peer {
+        let unix = || "unix:".to_owned();
+        Peer { address: unix(), port: String::new(), server_address: unix(), server_port: String::new() }
+    }
+}
+
+/// What was read since the last answer: the raw head, if nothing was pipelined before it.
+#[derive(Default)]
+pub struct RawHead(Mutex<Raw>);
+
+#[derive(Default)]
+struct Raw {
+    bytes: Vec<u8>,
+    complete: bool,
+}
+
+impl RawHead {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Raw> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, bytes: &[u8]) {
+        let mut raw = self.lock();
+        if raw.complete {
+            return;
+        }
+        let room = KEPT.saturating_sub(raw.bytes.len());
+        raw.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        raw.complete = room <= bytes.len() || memchr::memmem::find(&raw.bytes, b"\r\n\r\n").is_some();
+    }
+
+    /// A request was answered; the next bytes begin another.
+    pub fn restart(&self) {
+        let mut raw = self.lock();
+        raw.bytes.clear();
+        raw.complete = false;
+    }
+
+    /// Whether the head has a header of that name. hyper removes Content-Length where there is Transfer-Encoding too;
+    /// here both are still to be seen.
+    pub fn has(&self, name: &str) -> bool {
+        let raw = self.lock();
+        let end = memchr::memmem::find(&raw.bytes, b"\r\n\r\n").unwrap_or(raw.bytes.len());
+        raw.bytes[..end].split(|&byte| byte == b'\n').skip(1).any(|line| {
+            line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name.as_bytes()) && line[name.len()] == b':'
+        })
+    }
+}
+
+/// A stream whose writes fail if the other end takes nothing for too long.
+pub struct Timed<S> {
+    stream: S,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+    raw: Arc<RawHead>,
+}
+
+impl<S> Timed<S> {
+    /// Wraps a stream.
+    pub fn new(stream: S, patience: Duration, raw: Arc<RawHead>) -> Timed<S> {
+        Timed { stream, patience, stalled: None, raw }
+    }
+
+    fn watch(&mut self, context: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if result.is_ready() {
+            self.stalled = None;
+            return result;
+        }
+        let patience = self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+        match stalled.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => {
+                stalled.as_mut().reset(Instant::now() + patience);
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.raw.note(&buffer.filled()[before..]);
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.watch(context, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

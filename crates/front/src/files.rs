@@ -1,0 +1,176 @@
+//! Static files: types, ETag, Last-Modified, conditions (RFC 9110 §13), one range (§14).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+
+use crate::body::AnswerBody;
+use crate::refusal::Refusal;
+use crate::route::Found;
+
+/// Answers with a file.
+pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refusal> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return Err(Refusal::FileMethod);
+    }
+    let size = found.stat.st_size.max(0).cast_unsigned();
+    let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0).cast_unsigned());
+    let etag = format!("\"{:x}-{:x}-{size:x}\"", found.stat.st_mtime, found.stat.st_mtime_nsec);
+    let state = State { etag: &etag, modified };
+    let mut response = Response::new(AnswerBody::none());
+    match state.check(&parts.headers) {
+        Condition::Failed => return Err(Refusal::Precondition),
+        Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
+        Condition::Holds => {
+            let range = match range(&parts.headers, size).filter(|_| state.range_is_current(&parts.headers)) {
+                Some(Range::Part(first, last)) => {
+                    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+                    set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
+                    (first, last + 1 - first)
+                }
+                Some(Range::Beyond) => {
+                    let mut refused = Refusal::Range.response();
+                    set(refused.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+                    return Ok(refused);
+                }
+                None => (0, size),
+            };
+            set(response.headers_mut(), header::CONTENT_LENGTH, &range.1.to_string());
+            set(response.headers_mut(), header::CONTENT_TYPE, &content_type(&found));
+            if parts.method == Method::GET {
+                *response.body_mut() = AnswerBody::file(found.file, range.0, range.1);
+            }
+        }
+    }
+    let headers = response.headers_mut();
+    set(headers, header::ETAG, &etag);
+    set(headers, header::LAST_MODIFIED, &httpdate::fmt_http_date(modified));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    Ok(response)
+}
+
+fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn content_type(found: &Found) -> String {
+    let guess = mime_guess::from_path(&found.path).first_raw().unwrap_or("application/octet-stream");
+    // Text is UTF-8 unless it says otherwise itself; XML and JSON do not want to be told.
+    if guess.starts_with("text/") || guess == "application/javascript" {
+        format!("{guess}; charset=utf-8")
+    } else {
+        guess.to_owned()
+    }
+}
+
+struct State<'a> {
+    etag: &'a str,
+    modified: SystemTime,
+}
+
+enum Condition {
+    Holds,
+    NotModified,
+    Failed,
+}
+
+impl State<'_> {
+    /// In the order of RFC 9110 §13.2.2.
+    fn check(&self, headers: &HeaderMap) -> Condition {
+        if headers.contains_key(header::IF_MATCH) {
+            if !self.matches(headers, header::IF_MATCH, false) {
+                return Condition::Failed;
+            }
+        } else if date(headers, header::IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified > since) {
+            return Condition::Failed;
+        }
+        if headers.contains_key(header::IF_NONE_MATCH) {
+            if self.matches(headers, header::IF_NONE_MATCH, true) {
+                return Condition::NotModified;
+            }
+        } else if date(headers, header::IF_MODIFIED_SINCE).is_some_and(|since| self.modified <= since) {
+            return Condition::NotModified;
+        }
+        Condition::Holds
+    }
+
+    fn matches(&self, headers: &HeaderMap, name: header::HeaderName, weak: bool) -> bool {
+        let values = headers.get_all(name);
+        let mut tags = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+        tags.any(|tag| {
+            let tag = tag.trim();
+            tag == "*" || tag == self.etag || (weak && tag.strip_prefix("W/") == Some(self.etag))
+        })
+    }
+
+    /// If-Range: the range counts only for the file as the client knows it.
+    fn range_is_current(&self, headers: &HeaderMap) -> bool {
+        match headers.get(header::IF_RANGE).map(|value| value.to_str().unwrap_or("")) {
+            None => true,
+            Some(tag) if tag.starts_with('"') => tag == self.etag,
+            Some(text) => httpdate::parse_http_date(text).is_ok_and(|date| date == self.modified),
+        }
+    }
+}
+
+fn date(headers: &HeaderMap, name: header::HeaderName) -> Option<SystemTime> {
+    headers.get(name)?.to_str().ok().and_then(|text| httpdate::parse_http_date(text).ok())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Range {
+    /// First and last byte.
+    Part(u64, u64),
+    /// No byte of it is in the file.
+    Beyond,
+}
+
+/// The one range asked for. Several ranges, other units and nonsense are answered with the whole file, as allowed.
+fn range(headers: &HeaderMap, size: u64) -> Option<Range> {
+    let text = headers.get(header::RANGE)?.to_str().ok()?;
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+    if first.is_empty() {
+        let count = number(last)?;
+        return Some(if count == 0 || size == 0 {
+            Range::Beyond
+        } else {
+            Range::Part(size - count.min(size), size - 1)
+        });
+    }
+    let first = number(first)?;
+    let last = if last.is_empty() { u64::MAX } else { number(last)? };
+    if last < first {
+        return None;
+    }
+    Some(if first >= size { Range::Beyond } else { Range::Part(first, last.min(size - 1)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str, size: u64) -> Option<Range> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
+        range(&headers, size)
+    }
+
+    #[test]
+    fn ranges_are_understood() {
+        assert_eq!(asked("bytes=0-0", 10), Some(Range::Part(0, 0)));
+        assert_eq!(asked("bytes=5-", 10), Some(Range::Part(5, 9)));
+        assert_eq!(asked("bytes=-3", 10), Some(Range::Part(7, 9)));
+        assert_eq!(asked("bytes=-30", 10), Some(Range::Part(0, 9)));
+        assert_eq!(asked("bytes=2-99", 10), Some(Range::Part(2, 9)));
+        assert_eq!(asked("bytes=10-", 10), Some(Range::Beyond));
+        assert_eq!(asked("bytes=-0", 10), Some(Range::Beyond));
+        for nonsense in ["bytes=5-2", "bytes=a-b", "items=0-1", "bytes=0-1,3-4", "bytes=+1-2", "bytes=1"] {
+            assert_eq!(asked(nonsense, 10), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The request head for PHP: the same variables nginx and PHP-FPM give, spelled as `$_SERVER` has them.
+//!
+//! Header policy: names of letters, digits and `-` only, others are dropped (an underscore could pass for a dash);
+//! `Proxy` is dropped (HTTP_PROXY); repeated headers are folded, Cookie with `; `, lists with `, `, and of those that
+//! can have one value the first counts.
+
+use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{Method, Version};
+use wire::head::{Span, TooLarge, Writer};
+
+use crate::connection::Peer;
+use crate::route::Script;
+use crate::settings::Application;
+
+/// Longest header name that is passed on.
+const MAX_NAME: usize = 250;
+
+/// What the head needs to know of a request.
+pub struct Facts<'a> {
+    /// Method, target, headers.
+    pub parts: &'a Parts,
+    /// Whose connection.
+    pub peer: &'a Peer,
+    /// Whose script.
+    pub application: &'a Application,
+    /// Which.
+    pub script: &'a Script,
+    /// Host name without port.
+    pub host: &'a str,
+    /// Bytes of body, if the client said.
+    pub content_length: Option<u64>,
+    /// Whether there is a body at all.
+    pub has_body: bool,
+}
+
+/// Writes the head into `buffer` and returns its size.
+pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
+    let Facts { parts, peer, application, script, .. } = facts;
+    let headers = &parts.headers;
+    let root = application.root.as_os_str().as_encoded_bytes();
+    let query = parts.uri.query().unwrap_or("").as_bytes();
+    let (path, mark) = (parts.uri.path().as_bytes(), if parts.uri.query().is_some() { &b"?"[..] } else { b"" });
+    let (name, info) = (script.name.as_bytes(), script.path_info.as_bytes());
+    let mut length = Decimal::new(facts.content_length.unwrap_or(0));
+
+    let mut head = Writer::new(buffer);
+    head.head.content_length = match (facts.has_body, facts.content_length) {
+        (false, _) => 0,
+        (true, Some(bytes)) => bytes.cast_signed(),
+        (true, None) => -1,
+    };
+    head.head.protocol = if parts.version == Version::HTTP_10 { 1000 } else { 1001 };
+    head.head.query = head.add(&[b"QUERY_STRING"], &[query])?;
+    head.head.method = head.add(&[b"REQUEST_METHOD"], &[parts.method.as_str().as_bytes()])?;
+    if let Some(value) = headers.get(header::CONTENT_TYPE) {
+        head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[value.as_bytes()])?;
+    }
+    if facts.content_length.is_some() {
+        head.add(&[b"CONTENT_LENGTH"], &[length.digits()])?;
+    }
+    head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;
+    head.add(&[b"SCRIPT_NAME"], &[name])?;
+    if !info.is_empty() {
+        head.add(&[b"PATH_INFO"], &[info])?;
+        head.add(&[b"PATH_TRANSLATED"], &[root, info])?;
+    }
+    head.head.uri = head.add(&[b"REQUEST_URI"], &[path, mark, query])?;
+    head.add(&[b"DOCUMENT_URI"], &[name, info])?;
+    head.add(&[b"DOCUMENT_ROOT"], &[root])?;
+    let protocol: &[u8] = if parts.version == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
+    head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
+    head.add(&[b"REQUEST_SCHEME"], &[b"http"])?;
+    head.add(&[b"GATEWAY_INTERFACE"], &[b"CGI/1.1"])?;
+    head.add(&[b"SERVER_SOFTWARE"], &[concat!("reprise/", env!("CARGO_PKG_VERSION")).as_bytes()])?;
+    head.add(&[b"REMOTE_ADDR"], &[peer.address.as_bytes()])?;
+    head.add(&[b"REMOTE_PORT"], &[peer.port.as_bytes()])?;
+    head.add(&[b"SERVER_ADDR"], &[peer.server_address.as_bytes()])?;
+    head.add(&[b"SERVER_PORT"], &[peer.server_port.as_bytes()])?;
+    head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
+    head.add(&[b"REDIRECT_STATUS"], &[b"200"])?;
+    add_headers(&mut head, headers)?;
+    head.add(&[b"PHP_SELF"], &[name, info])?;
+    head.finish()
+}
+
+fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap) -> Result<(), TooLarge> {
+    for name in headers.keys() {
+        let mut spelled = [0u8; MAX_NAME + 5];
+        let Some(spelled) = spell(name, &mut spelled) else { continue };
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+        let rest: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
+        let span = if rest.is_empty() || takes_one_value(name) {
+            head.add(&[spelled], &[first])?
+        } else {
+            let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
+            let pieces: Vec<&[u8]> =
+                std::iter::once(first).chain(rest.into_iter().flat_map(|value| [separator, value])).collect();
+            head.add(&[spelled], &pieces)?
+        };
+        if name == header::COOKIE {
+            head.head.cookies = span;
+        } else if name == header::AUTHORIZATION {
+            head.head.authorization = span;
+        }
+    }
+    debug_assert!(head.head.cookies != Span::default() || !headers.contains_key(header::COOKIE));
+    Ok(())
+}
+
+/// `x-some-name` as `HTTP_X_SOME_NAME`; `None` for names that are not passed on.
+fn spell<'a>(name: &HeaderName, buffer: &'a mut [u8; MAX_NAME + 5]) -> Option<&'a [u8]> {
+    let name = name.as_str().as_bytes();
+    if name.len() > MAX_NAME || name == b"proxy" {
+        return None;
+    }
+    buffer[..5].copy_from_slice(b"HTTP_");
+    for (target, &byte) in buffer[5..].iter_mut().zip(name) {
+        *target = match byte {
+            b'a'..=b'z' => byte - 32,
+            b'0'..=b'9' => byte,
+            b'-' => b'_',
+            _ => return None,
+        };
+    }
+    Some(&buffer[..5 + name.len()])
+}
+
+fn takes_one_value(name: &HeaderName) -> bool {
+    [header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_LENGTH, header::REFERER, header::FROM, header::HOST]
+        .contains(name)
+        || name == header::USER_AGENT
+}
+
+/// Whether a request that nobody waits for need not run.
+pub fn is_withdrawable(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+/// A number as text, without allocation.
+pub struct Decimal {
+    digits: [u8; 20],
+    value: u64,
+}
+
+impl Decimal {
+    /// For that number.
+    pub fn new(value: u64) -> Decimal {
+        Decimal { digits: [0; 20], value }
+    }
+
+    /// Its digits.
+    pub fn digits(&mut self) -> &[u8] {
+        let (mut at, mut rest) = (self.digits.len(), self.value);
+        loop {
+            at -= 1;
+            self.digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return &self.digits[at..];
+            }
+        }
+    }
+}

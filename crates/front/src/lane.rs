@@ -1,0 +1,474 @@
+//! The mailbox of a lane: requests posted to its workers, and everything that can become of them.
+//!
+//! A request that is posted is a [`Call`], kept here in private memory under the number of its exchange, until exactly
+//! one of these happened to its exchange: done and read, withdrawn, or its worker reaped. Only then is the exchange
+//! zeroed and free. Whoever waits for the answer holds a [`Ticket`]; a ticket dropped early leaves an abandoned call.
+//!
+//! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use wire::control::{Kind, Message};
+use wire::front::{self, Posting, Progress};
+use wire::layout::Phase;
+use wire::owner::{Owner, State};
+use wire::queue;
+use wire::slab::Slab;
+
+use crate::control::Link;
+use crate::refusal::Refusal;
+use crate::settings::Application;
+
+/// Bytes taken from the ring at once.
+const CHUNK: usize = 64 * 1024;
+
+/// One lane of one application, for one epoch of the front.
+pub struct Lane {
+    application: u32,
+    epoch: u64,
+    slab: Slab,
+    link: Arc<dyn Link>,
+    queue_timeout: Duration,
+    request_timeout: Option<Duration>,
+    body_limit: AtomicU64,
+    in_flight: AtomicUsize,
+    desk: Mutex<Desk>,
+    calls: Box<[Mutex<Option<Call>>]>,
+}
+
+/// What producers share.
+struct Desk {
+    tail: u64,
+    /// Free exchanges of each front thread, the last used on top: its memory is warm.
+    free: Vec<Vec<u32>>,
+    sequences: Vec<u32>,
+    next_id: u64,
+}
+
+struct Call {
+    id: u64,
+    posting: Posting,
+    since: Instant,
+    entered: Option<Instant>,
+    /// The worker last seen with it; for a call whose owner word has become nonsense.
+    slot: Option<u16>,
+    answer_waker: Option<Waker>,
+    body_waker: Option<Waker>,
+    /// What to answer instead of PHP.
+    fate: Option<Refusal>,
+    /// No worker has it or will have it.
+    unheld: bool,
+    abandoned: bool,
+    retried: bool,
+    withdrawable: bool,
+}
+
+/// A claim on the answer of a posted request.
+pub struct Ticket {
+    lane: Arc<Lane>,
+    exchange: u32,
+    id: u64,
+}
+
+/// The sending side of the same request's body. It may outlive the ticket, and then sends nothing.
+pub struct BodySlip(Ticketless);
+
+struct Ticketless {
+    lane: Arc<Lane>,
+    exchange: u32,
+    id: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while a lock is held ends its connection; what it guards is changed in single steps.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Call {
+    fn wake(&mut self) {
+        for waker in [self.answer_waker.take(), self.body_waker.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+
+    fn fail(&mut self, why: Refusal) {
+        self.fate.get_or_insert(why);
+        self.wake();
+    }
+}
+
+impl Lane {
+    /// Takes over a freshly made slab.
+    pub fn new(slab: Slab, message: &Message, application: &Application, link: Arc<dyn Link>) -> Lane {
+        let geometry = slab.geometry();
+        let per_door = geometry.per_door() as u32;
+        let free = (0..geometry.doors).map(|door| (door * per_door..(door + 1) * per_door).rev().collect()).collect();
+        Lane {
+            application: message.application,
+            epoch: message.epoch,
+            link,
+            queue_timeout: Duration::from_millis(application.queue_timeout_ms),
+            request_timeout: (application.request_timeout_ms > 0)
+                .then(|| Duration::from_millis(application.request_timeout_ms)),
+            body_limit: AtomicU64::new(message.limit),
+            in_flight: AtomicUsize::new(0),
+            desk: Mutex::new(Desk { tail: 0, free, sequences: vec![0; geometry.exchanges as usize], next_id: 0 }),
+            calls: (0..geometry.exchanges).map(|_| Mutex::new(None)).collect(),
+            slab,
+        }
+    }
+
+    /// Which epoch's slab this is.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Bytes of body PHP takes; 0: any number.
+    pub fn body_limit(&self) -> u64 {
+        self.body_limit.load(Ordering::Relaxed)
+    }
+
+    /// What a prototype that has just started says of that.
+    pub fn set_body_limit(&self, limit: u64) {
+        self.body_limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Requests posted and not finished, abandoned ones included.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Lets workers end once the queue is empty.
+    pub fn drain(&self) {
+        self.slab.set_phase(Phase::Draining);
+    }
+
+    // ---- posting -----------------------------------------------------------------------------------------------
+
+    /// Posts a request. `None`: every place is taken. `withdrawable`: it need not run if its client leaves before a
+    /// worker has it.
+    pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], withdrawable: bool) -> Option<Ticket> {
+        let mut desk = lock(&self.desk);
+        let exchange = desk.free[door].pop()?;
+        let sequence = desk.sequences[exchange as usize].wrapping_add(1);
+        desk.sequences[exchange as usize] = sequence;
+        desk.next_id += 1;
+        let id = desk.next_id;
+        let mut posting = Posting::new(&self.slab, exchange, sequence, head);
+        if !self.enqueue(&mut desk, &mut posting) {
+            posting.withdraw(&self.slab);
+            posting.release(&self.slab, true);
+            desk.free[door].push(exchange);
+            return None;
+        }
+        *lock(&self.calls[exchange as usize]) = Some(Call {
+            id,
+            posting,
+            since: Instant::now(),
+            entered: None,
+            slot: None,
+            answer_waker: None,
+            body_waker: None,
+            fate: None,
+            unheld: false,
+            abandoned: false,
+            retried: false,
+            withdrawable,
+        });
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        drop(desk);
+        front::wake_one(&self.slab);
+        Some(Ticket { lane: self.clone(), exchange, id })
+    }
+
+    /// Queues a posting; if withdrawn requests fill the queue, they are thrown out first.
+    fn enqueue(&self, desk: &mut Desk, posting: &mut Posting) -> bool {
+        if posting.enqueue(&self.slab, &mut desk.tail).is_ok() {
+            return true;
+        }
+        let queue = self.slab.queue();
+        let mut entries = Vec::new();
+        while let Some(entry) = queue.pop() {
+            entries.push(entry);
+            if entries.len() > queue.cells.len() {
+                return false;
+            }
+        }
+        for entry in entries {
+            let (exchange, sequence) = queue::unpack(entry);
+            let queued = Owner::pack(sequence, 0, State::Queued);
+            let is_live = |word: &wire::atomics::AtomicU64| word.load(Ordering::Acquire) == queued;
+            if !self.slab.owner(exchange).is_some_and(is_live) {
+                continue;
+            }
+            if let Some(call) = lock(&self.calls[exchange as usize]).as_mut() {
+                // Cannot fail: this loop puts back at most what was taken.
+                let _ = call.posting.enqueue(&self.slab, &mut desk.tail);
+            }
+        }
+        posting.enqueue(&self.slab, &mut desk.tail).is_ok()
+    }
+
+    /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can.
+    fn free(&self, call: Call) {
+        let exchange = call.posting.exchange;
+        let published = call.posting.progress(&self.slab) == Ok(Progress::Done);
+        call.posting.release(&self.slab, published);
+        let door = exchange as usize / self.slab.geometry().per_door();
+        lock(&self.desk).free[door].push(exchange);
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    // ---- news --------------------------------------------------------------------------------------------------
+
+    /// Wakes whoever waits for an exchange of this front thread that a worker has rung for.
+    pub fn collect(&self, door: usize) {
+        front::collect(&self.slab, door, |exchange| {
+            let mut place = lock(&self.calls[exchange as usize]);
+            let Some(call) = place.as_mut() else { return };
+            if !call.abandoned {
+                call.wake();
+            } else if call.posting.progress(&self.slab) == Ok(Progress::Done) {
+                let call = place.take();
+                drop(place);
+                call.into_iter().for_each(|call| self.free(call));
+            }
+        });
+    }
+
+    /// See [`front::may_sleep`].
+    pub fn may_sleep(&self, door: usize) -> bool {
+        front::may_sleep(&self.slab, door)
+    }
+
+    /// See [`front::awake`].
+    pub fn awake(&self, door: usize) {
+        front::awake(&self.slab, door);
+    }
+
+    /// A worker was reaped. What it had claimed but not entered is queued again, once; what it ran is lost; what it had
+    /// taken from the queue without claiming is found. Then its slot is free.
+    pub fn worker_died(&self, slot: u32) {
+        let mut desk = lock(&self.desk);
+        let mut orphans = Vec::new();
+        for place in &self.calls {
+            let mut place = lock(place);
+            let Some(call) = place.as_mut() else { continue };
+            if call.unheld {
+                continue;
+            }
+            let progress = call.posting.progress(&self.slab);
+            let is_its = match progress {
+                Ok(Progress::Claimed(holder) | Progress::Running(holder)) => u32::from(holder) == slot,
+                Ok(Progress::Queued) => {
+                    if call.posting.is_lost(&self.slab) && !self.enqueue_locked(&mut desk, call) {
+                        call.unheld = true;
+                        call.fail(Refusal::QueueFull);
+                    }
+                    false
+                }
+                Ok(Progress::Done) => false,
+                Err(_) => call.slot.is_some_and(|seen| u32::from(seen) == slot),
+            };
+            if !is_its {
+                continue;
+            }
+            if matches!(progress, Ok(Progress::Claimed(_))) && !call.retried && call.fate.is_none() {
+                call.retried = true;
+                let exchange = call.posting.exchange as usize;
+                let sequence = desk.sequences[exchange].wrapping_add(1);
+                desk.sequences[exchange] = sequence;
+                if call.posting.requeue(&self.slab, sequence, &mut desk.tail).is_ok() {
+                    continue;
+                }
+            }
+            call.unheld = true;
+            call.fail(Refusal::WorkerDied);
+            if call.abandoned {
+                orphans.extend(place.take());
+            }
+        }
+        drop(desk);
+        orphans.into_iter().for_each(|call| self.free(call));
+        front::forget_slot(&self.slab, slot as usize);
+        front::wake_all(&self.slab);
+        self.tell(Kind::SlotFree, slot);
+    }
+
+    /// As [`Lane::enqueue`] without making room, which would lock this very call.
+    fn enqueue_locked(&self, desk: &mut Desk, call: &mut Call) -> bool {
+        call.posting.enqueue(&self.slab, &mut desk.tail).is_ok()
+    }
+
+    fn tell(&self, kind: Kind, slot: u32) {
+        let message = Message { application: self.application, slot, epoch: self.epoch, ..Message::new(kind) };
+        self.link.send(&message);
+    }
+
+    /// Looks for requests of this front thread that waited or ran too long. Called a few times a second.
+    pub fn sweep(&self, door: usize) {
+        if self.in_flight() == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let per_door = self.slab.geometry().per_door();
+        for place in &self.calls[door * per_door..(door + 1) * per_door] {
+            let mut place = lock(place);
+            let Some(call) = place.as_mut() else { continue };
+            match call.posting.progress(&self.slab) {
+                Ok(Progress::Queued) if now - call.since > self.queue_timeout && !call.unheld => {
+                    if call.posting.withdraw(&self.slab) {
+                        call.unheld = true;
+                        call.fail(Refusal::QueueTimeout);
+                        if call.abandoned {
+                            let call = place.take();
+                            drop(place);
+                            call.into_iter().for_each(|call| self.free(call));
+                        }
+                    }
+                }
+                Ok(Progress::Claimed(slot) | Progress::Running(slot)) => {
+                    call.slot = Some(slot);
+                    let entered = *call.entered.get_or_insert(now);
+                    let over = self.request_timeout.is_some_and(|limit| now - entered > limit);
+                    if over && call.fate != Some(Refusal::RequestTimeout) {
+                        // The answer goes out when the worker is reaped: until then it may still write.
+                        call.fate = Some(Refusal::RequestTimeout);
+                        self.tell(Kind::Kill, slot.into());
+                    }
+                }
+                Ok(Progress::Done) if call.abandoned => {
+                    let call = place.take();
+                    drop(place);
+                    call.into_iter().for_each(|call| self.free(call));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What [`Ticket::poll_receive`] brought.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Nothing will follow.
+    pub done: bool,
+}
+
+impl Ticket {
+    /// Appends what has come of the answer to `target`. Ready if that is something, or if nothing more will come.
+    pub fn poll_receive(&self, context: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<Result<Received, Refusal>> {
+        let lane = &*self.lane;
+        let mut place = lock(&lane.calls[self.exchange as usize]);
+        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else {
+            return Poll::Ready(Err(Refusal::BadAnswer));
+        };
+        if let Some(fate) = call.fate {
+            if fate != Refusal::RequestTimeout || call.unheld {
+                return Poll::Ready(Err(fate));
+            }
+        }
+        // The state first: once it is Done, no byte follows those counted after it.
+        let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
+        let Ok((progress, available)) = seen else {
+            call.fate = Some(Refusal::BadAnswer);
+            return Poll::Ready(Err(Refusal::BadAnswer));
+        };
+        if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
+            call.slot = Some(slot);
+        }
+        let count = available.min(CHUNK);
+        if count > 0 {
+            let old = target.len();
+            target.resize(old + count, 0);
+            call.posting.receive(&lane.slab, &mut target[old..]);
+        }
+        let done = progress == Progress::Done && count == available;
+        if count > 0 || done {
+            return Poll::Ready(Ok(Received { done }));
+        }
+        let waker = context.waker();
+        if !call.answer_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            call.answer_waker = Some(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    /// The sending side of the body.
+    pub fn body_slip(&self) -> BodySlip {
+        BodySlip(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
+    }
+
+    /// Says at once that there is no body.
+    pub fn no_body(&self) {
+        self.body_slip().end();
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let lane = &self.lane;
+        let mut place = lock(&lane.calls[self.exchange as usize]);
+        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return };
+        let over = call.unheld
+            || call.posting.progress(&lane.slab) == Ok(Progress::Done)
+            || (call.withdrawable && call.posting.withdraw(&lane.slab));
+        if over {
+            let call = place.take();
+            drop(place);
+            call.into_iter().for_each(|call| lane.free(call));
+        } else {
+            call.abandoned = true;
+            call.wake();
+            call.posting.abort(&lane.slab);
+        }
+    }
+}
+
+/// The body is wanted no more: answered, dead, or abandoned.
+pub struct Unwanted;
+
+impl BodySlip {
+    fn with<R>(&self, f: impl FnOnce(&Lane, &mut Call) -> R) -> Option<R> {
+        let mut place = lock(&self.0.lane.calls[self.0.exchange as usize]);
+        let call = place.as_mut().filter(|call| call.id == self.0.id)?;
+        Some(f(&self.0.lane, call))
+    }
+
+    /// Sends some of `bytes`. Ready with how many as soon as there is room.
+    pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
+        let sent = self.with(|lane, call| {
+            if call.fate.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
+                return Poll::Ready(Err(Unwanted));
+            }
+            let send = |call: &mut Call| call.posting.send_body(&lane.slab, bytes).map_err(|_| Unwanted);
+            match send(call) {
+                Ok(0) => {}
+                other => return Poll::Ready(other),
+            }
+            call.body_waker = Some(context.waker().clone());
+            match call.posting.wait_for_room(&lane.slab) {
+                Ok(false) => Poll::Pending,
+                Ok(true) => Poll::Ready(send(call)),
+                Err(_) => Poll::Ready(Err(Unwanted)),
+            }
+        });
+        sent.unwrap_or(Poll::Ready(Err(Unwanted)))
+    }
+
+    /// All of the body is sent.
+    pub fn end(&self) {
+        self.with(|lane, call| call.posting.end_body(&lane.slab));
+    }
+
+    /// The body cannot be completed; the request is answered so, if it is not answered yet.
+    pub fn fail(&self, why: Refusal) {
+        self.with(|lane, call| {
+            call.fail(why);
+            call.posting.abort(&lane.slab);
+        });
+    }
+}

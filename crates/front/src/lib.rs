@@ -1,0 +1,41 @@
+//! The HTTP front: takes requests, serves files, gives the rest to PHP workers through shared memory.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`settings`] | what the supervisor tells the front |
+//! | [`server`] | threads, listeners, connections, drain |
+//! | [`connection`] | one connection's bytes: time-outs, the raw head for strict checks |
+//! | [`service`] | one request, step by step |
+//! | [`route`] | which application, which file or script |
+//! | [`target`] | a request target decoded and cleaned |
+//! | [`files`] | static files |
+//! | [`head`] | the request head for PHP, header policy |
+//! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
+//! | [`answer`] | PHP's answer read back |
+//! | [`body`] | bodies, both ways |
+//! | [`refusal`] | the front's own answers |
+//! | [`access`] | the access log |
+//! | [`control`] | messages with the supervisor |
+//!
+//! No PHP, no fork, no user code. All state of a request that matters is private memory of this process.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod answer;
+mod body;
+mod connection;
+pub mod control;
+mod files;
+mod head;
+mod lane;
+mod refusal;
+mod route;
+mod server;
+mod service;
+pub mod settings;
+mod target;
+
+pub use server::{Inherited, run};

@@ -1,0 +1,118 @@
+//! The front's own answers: why a request was refused, as status, header and page. The words are the same in the access
+//! log, the header `Reprise-Refused` and the documentation.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Response, StatusCode, header};
+
+use crate::body::AnswerBody;
+
+/// Why the front answered by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No Host header, two of them, or one that is no host.
+    BadHost,
+    /// Malformed target, or `..` above the root.
+    BadTarget,
+    /// Both Content-Length and Transfer-Encoding, or a body that breaks its framing.
+    BadFraming,
+    /// A method the front does not pass on (CONNECT, TRACE).
+    BadMethod,
+    /// The body did not come in time.
+    BodyTimeout,
+    /// The body is longer than allowed.
+    BodyTooLarge,
+    /// The target is longer than allowed.
+    TargetTooLong,
+    /// The head is larger than allowed.
+    HeadTooLarge,
+    /// No application has this host.
+    UnknownHost,
+    /// There is nothing of that name.
+    NotFound,
+    /// The front's user may not read the file.
+    Forbidden,
+    /// A file answers only GET and HEAD.
+    FileMethod,
+    /// If-Match or If-Unmodified-Since did not hold.
+    Precondition,
+    /// The range is not in the file.
+    Range,
+    /// All places for waiting requests are taken.
+    QueueFull,
+    /// It waited too long for a worker.
+    QueueTimeout,
+    /// Its worker died.
+    WorkerDied,
+    /// It ran longer than allowed, and its worker was killed.
+    RequestTimeout,
+    /// PHP's answer made no sense.
+    BadAnswer,
+}
+
+impl Refusal {
+    /// Status and words.
+    pub const fn describe(self) -> (StatusCode, &'static str) {
+        match self {
+            Refusal::BadHost => (StatusCode::BAD_REQUEST, "bad-host"),
+            Refusal::BadTarget => (StatusCode::BAD_REQUEST, "bad-target"),
+            Refusal::BadFraming => (StatusCode::BAD_REQUEST, "bad-framing"),
+            Refusal::BadMethod => (StatusCode::METHOD_NOT_ALLOWED, "bad-method"),
+            Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout"),
+            Refusal::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large"),
+            Refusal::TargetTooLong => (StatusCode::URI_TOO_LONG, "target-too-long"),
+            Refusal::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
+            Refusal::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host"),
+            Refusal::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+            Refusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
+            Refusal::FileMethod => (StatusCode::METHOD_NOT_ALLOWED, "file-method"),
+            Refusal::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition"),
+            Refusal::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range"),
+            Refusal::QueueFull => (StatusCode::SERVICE_UNAVAILABLE, "queue-full"),
+            Refusal::QueueTimeout => (StatusCode::SERVICE_UNAVAILABLE, "queue-timeout"),
+            Refusal::WorkerDied => (StatusCode::BAD_GATEWAY, "worker-died"),
+            Refusal::RequestTimeout => (StatusCode::GATEWAY_TIMEOUT, "request-timeout"),
+            Refusal::BadAnswer => (StatusCode::BAD_GATEWAY, "bad-answer"),
+        }
+    }
+
+    /// Whether the connection cannot be used for another request.
+    const fn closes(self) -> bool {
+        matches!(
+            self,
+            Refusal::BadHost | Refusal::BadFraming | Refusal::BodyTimeout | Refusal::BodyTooLarge | Refusal::HeadTooLarge
+        )
+    }
+
+    /// The answer.
+    pub fn response(self) -> Response<AnswerBody> {
+        let (status, word) = self.describe();
+        let reason = status.canonical_reason().unwrap_or("Error");
+        let page = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0} {reason}</title>\n\
+             <h1>{0} {reason}</h1>\n<p>Reprise: {word}</p>\n</html>\n",
+            status.as_u16()
+        );
+        let mut response = Response::new(AnswerBody::full(Bytes::from(page)));
+        *response.status_mut() = status;
+        let headers: &mut HeaderMap = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/html; charset=utf-8"));
+        headers.insert("reprise-refused", header::HeaderValue::from_static(word));
+        match self {
+            Refusal::QueueFull | Refusal::QueueTimeout => {
+                headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+            }
+            Refusal::FileMethod => {
+                headers.insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+            }
+            Refusal::BadMethod => {
+                let allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+                headers.insert(header::ALLOW, header::HeaderValue::from_static(allowed));
+            }
+            _ => {}
+        }
+        if self.closes() {
+            headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

@@ -1,0 +1,260 @@
+//! From host and path to what answers: a file, a script, a redirect, or nobody.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, Stat};
+
+use crate::settings::Application;
+use crate::target::{is_hidden, is_overlong, is_source, split_script};
+
+/// What answers a request.
+#[derive(Debug)]
+pub enum Route {
+    /// A file, checked and opened.
+    File(Found),
+    /// A script: its path below the root and the path info.
+    Script(Script),
+    /// To the same path with a slash behind it.
+    Directory,
+    /// 404.
+    Nobody,
+    /// 403: the file is there, but closed to the front.
+    Closed,
+}
+
+/// A script to run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Script {
+    /// For example `/index.php`.
+    pub name: String,
+    /// For example `/posts/5`, or empty.
+    pub path_info: String,
+}
+
+/// An open file and what the system knows of it.
+#[derive(Debug)]
+pub struct Found {
+    /// Opened for reading.
+    pub file: File,
+    /// Its name, for the content type.
+    pub path: PathBuf,
+    /// Size and times.
+    pub stat: Stat,
+}
+
+/// The application for a host name (lower-case, without port): exact name, longest wildcard, then one that takes any.
+pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(usize, &'a Application)> {
+    let score = |application: &Application| {
+        if application.hosts.is_empty() {
+            return Some(0);
+        }
+        let one = |name: &String| match name.strip_prefix('*') {
+            None => (name == host).then_some(usize::MAX),
+            Some(tail) => (host.len() > tail.len() && host.ends_with(tail)).then_some(tail.len()),
+        };
+        application.hosts.iter().filter_map(one).max()
+    };
+    let scored = applications.iter().enumerate().filter_map(|(number, one)| Some((score(one)?, number, one)));
+    // The first of equals.
+    scored.rev().max_by_key(|(score, ..)| *score).map(|(_, number, one)| (number, one))
+}
+
+enum Kind {
+    File(Found),
+    Directory,
+    Script,
+    Missing,
+    Closed,
+}
+
+/// Decides for a cleaned path.
+pub fn route(application: &Application, path: &str) -> Route {
+    if is_hidden(path) || is_overlong(path) {
+        return fallback(application);
+    }
+    if let Some((script, path_info)) = split_script(path) {
+        if let Kind::Script = look(application, script) {
+            return Route::Script(Script { name: script.to_owned(), path_info: path_info.to_owned() });
+        }
+        return fallback(application);
+    }
+    match look(application, path) {
+        Kind::File(_) if path.ends_with('/') => fallback(application),
+        Kind::File(found) => Route::File(found),
+        Kind::Directory if path.ends_with('/') => index(application, path),
+        Kind::Directory => match index(application, &format!("{path}/")) {
+            // Without an index of its own the directory is the front controller's to answer, under the name it has.
+            Route::Script(script) if Some(&script.name[1..]) == application.front_controller.as_deref() => {
+                Route::Script(script)
+            }
+            Route::Script(_) | Route::File(_) => Route::Directory,
+            other => other,
+        },
+        Kind::Closed => Route::Closed,
+        Kind::Missing | Kind::Script => fallback(application),
+    }
+}
+
+fn fallback(application: &Application) -> Route {
+    match &application.front_controller {
+        Some(name) => Route::Script(Script { name: format!("/{name}"), path_info: String::new() }),
+        None => Route::Nobody,
+    }
+}
+
+/// index.php, then index.html, then the front controller.
+fn index(application: &Application, directory: &str) -> Route {
+    let script = format!("{directory}index.php");
+    if let Kind::Script = look(application, &script) {
+        return Route::Script(Script { name: script, path_info: String::new() });
+    }
+    match look(application, &format!("{directory}index.html")) {
+        Kind::File(found) => Route::File(found),
+        Kind::Closed => Route::Closed,
+        _ => fallback(application),
+    }
+}
+
+/// What is at a cleaned path below the root. Symbolic links are followed, but what they lead to must lie in the root or
+/// in a directory named by `follow`, and must be neither hidden nor, unless it is a script by its own name, source.
+fn look(application: &Application, path: &str) -> Kind {
+    let wanted = application.root.join(&path[1..]);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = match rustix::fs::open(&wanted, flags, Mode::empty()) {
+        Ok(place) => place,
+        Err(rustix::io::Errno::ACCESS) => return Kind::Closed,
+        Err(_) => return Kind::Missing,
+    };
+    let (Ok(stat), Ok(real)) = (rustix::fs::fstat(&place), real_path(&place)) else { return Kind::Missing };
+    let Some(below) = below_root(application, &real) else { return Kind::Missing };
+    if below.to_str().is_none_or(is_hidden) {
+        return Kind::Missing;
+    }
+    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+        rustix::fs::FileType::Directory => Kind::Directory,
+        rustix::fs::FileType::RegularFile => {
+            let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "php");
+            if is_script(&wanted) && is_script(&real) {
+                return Kind::Script;
+            }
+            if is_source(path) || real.to_str().is_none_or(is_source) {
+                return Kind::Missing;
+            }
+            open(&place, wanted, stat)
+        }
+        _ => Kind::Missing,
+    }
+}
+
+/// Opens what was checked, not what may be there by now.
+fn open(place: &impl AsFd, path: PathBuf, stat: Stat) -> Kind {
+    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
+    match File::open(handle) {
+        Ok(file) => Kind::File(Found { file, path, stat }),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::Closed,
+        Err(_) => Kind::Missing,
+    }
+}
+
+fn real_path(place: &impl AsFd) -> io::Result<PathBuf> {
+    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
+    std::fs::read_link(handle)
+}
+
+fn below_root<'a>(application: &Application, real: &'a Path) -> Option<&'a Path> {
+    std::iter::once(&application.root).chain(&application.follow).find_map(|root| real.strip_prefix(root).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn application(root: &Path, hosts: &[&str]) -> Application {
+        Application {
+            name: "test".into(),
+            root: root.canonicalize().unwrap(),
+            follow: vec![],
+            front_controller: None,
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            queue_timeout_ms: 1,
+            request_timeout_ms: 1,
+            max_body: None,
+        }
+    }
+
+    fn tree(name: &str) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("reprise-route-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        std::fs::create_dir_all(root.join("www/sub")).unwrap();
+        std::fs::create_dir_all(root.join("www/.git")).unwrap();
+        std::fs::create_dir_all(root.join("shared")).unwrap();
+        for file in ["www/index.php", "www/a.txt", "www/.git/config", "www/sub/index.html", "shared/b.css", "secret"] {
+            std::fs::write(root.join(file), "x").unwrap();
+        }
+        symlink("../secret", root.join("www/out.txt")).unwrap();
+        symlink("index.php", root.join("www/source.txt")).unwrap();
+        symlink(".git/config", root.join("www/config.txt")).unwrap();
+        symlink("../shared", root.join("www/assets")).unwrap();
+        symlink("../secret", root.join("www/secret.php")).unwrap();
+        root
+    }
+
+    fn kind(application: &Application, path: &str) -> &'static str {
+        match route(application, path) {
+            Route::File(_) => "file",
+            Route::Script(_) => "script",
+            Route::Directory => "directory",
+            Route::Nobody => "nobody",
+            Route::Closed => "closed",
+        }
+    }
+
+    #[test]
+    fn nothing_outside_hidden_or_source_is_served() {
+        let root = tree("safe");
+        let mut site = application(&root.join("www"), &[]);
+        for (path, expected) in [
+            ("/a.txt", "file"),
+            ("/index.php", "script"),
+            ("/index.php/x", "script"),
+            ("/", "script"),
+            ("/sub", "directory"),
+            ("/sub/", "file"),
+            ("/a.txt/", "nobody"),
+            ("/out.txt", "nobody"),
+            ("/source.txt", "nobody"),
+            ("/config.txt", "nobody"),
+            ("/.git/config", "nobody"),
+            ("/secret.php", "nobody"),
+            ("/assets/b.css", "nobody"),
+            ("/none.php", "nobody"),
+            ("/index.PHP", "nobody"),
+        ] {
+            assert_eq!(kind(&site, path), expected, "{path}");
+        }
+        site.follow.push(root.join("shared").canonicalize().unwrap());
+        assert_eq!(kind(&site, "/assets/b.css"), "file");
+        site.front_controller = Some("index.php".into());
+        assert_eq!(kind(&site, "/anything/else"), "script");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn hosts_choose_the_application() {
+        let root = std::env::temp_dir();
+        let all = [
+            application(&root, &["a.example"]),
+            application(&root, &["*.example"]),
+            application(&root, &["*.b.example"]),
+            application(&root, &[]),
+        ];
+        for (host, expected) in [("a.example", 0), ("x.example", 1), ("x.b.example", 2), ("other", 3), ("example", 3)] {
+            assert_eq!(super::application(&all, host).map(|(number, _)| number), Some(expected), "{host}");
+        }
+        assert!(super::application(&all[..1], "other").is_none());
+    }
+}

@@ -1,0 +1,402 @@
+//! Threads, listeners and connections; the front's end.
+//!
+//! Each thread has a runtime of its own and one "door": an eventfd by which workers wake it. Before a thread sleeps it
+//! says so in the slabs and looks once more for news ([`before_park`]); while it is awake workers need not wake it, and
+//! it looks whenever a request begins or a body is polled ([`collect`]).
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Notify, watch};
+use wire::control::{Kind, Message};
+use wire::slab::Slab;
+
+use crate::access;
+use crate::connection::{Peer, RawHead, Timed};
+use crate::control::Link;
+use crate::lane::Lane;
+use crate::service::{Connection, serve};
+use crate::settings::Settings;
+
+/// How often time-outs are looked for and logs are written.
+const TICK: Duration = Duration::from_millis(250);
+/// Bytes hyper may buffer of one connection; bounds a head before our own check of 32 KiB.
+const MAX_BUFFER: usize = 128 * 1024;
+/// How long a front whose supervisor is gone finishes what it has.
+const LAST_DRAIN: Duration = Duration::from_secs(30);
+
+/// Descriptors the supervisor gave.
+pub struct Inherited {
+    /// Messages.
+    pub link: Arc<dyn Link>,
+    /// Hangs up when the supervisor is gone.
+    pub lifeline: OwnedFd,
+    /// In the order of the settings.
+    pub listeners: Vec<OwnedFd>,
+    /// If the settings name one.
+    pub access_log: Option<OwnedFd>,
+}
+
+/// What all threads share.
+pub struct Shared {
+    /// As given.
+    pub settings: Settings,
+    lanes: Vec<RwLock<Option<Arc<Lane>>>>,
+    /// Changes with every new lane.
+    version: AtomicU64,
+    connections: AtomicUsize,
+    room: Notify,
+    idle: Notify,
+}
+
+thread_local! {
+    static DOOR: Cell<usize> = const { Cell::new(0) };
+    static SHARED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+    static LANES: RefCell<(u64, Vec<Arc<Lane>>)> = const { RefCell::new((0, Vec::new())) };
+}
+
+/// The door of this thread.
+pub fn door() -> usize {
+    DOOR.get()
+}
+
+/// Looks for news of the workers.
+pub fn collect() {
+    each_lane(|lane, door| lane.collect(door));
+}
+
+fn each_lane(each: impl Fn(&Lane, usize)) {
+    LANES.with_borrow_mut(|(version, lanes)| {
+        SHARED.with_borrow(|shared| {
+            let Some(shared) = shared else { return };
+            let now = shared.version.load(Ordering::Acquire);
+            if *version != now {
+                *version = now;
+                *lanes = (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).collect();
+            }
+        });
+        lanes.iter().for_each(|lane| each(lane, DOOR.get()));
+    });
+}
+
+fn before_park() {
+    let sleep_well = Cell::new(true);
+    each_lane(|lane, door| sleep_well.set(lane.may_sleep(door) && sleep_well.get()));
+    if !sleep_well.get() {
+        // Wakes tasks, so that the runtime does not sleep.
+        after_unpark();
+    }
+}
+
+fn after_unpark() {
+    each_lane(|lane, door| {
+        lane.awake(door);
+        lane.collect(door);
+    });
+}
+
+impl Shared {
+    /// The lane of an application, once the supervisor has sent its slab.
+    pub fn lane(&self, application: usize) -> Option<Arc<Lane>> {
+        self.lanes.get(application)?.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn take_lane(&self, message: &Message, slab: &OwnedFd, link: &Arc<dyn Link>) -> io::Result<()> {
+        let number = message.application as usize;
+        let application =
+            self.settings.applications.get(number).ok_or_else(|| io::Error::other("no such application"))?;
+        if let Some(lane) = self.lane(number).filter(|lane| lane.epoch() == message.epoch) {
+            lane.set_body_limit(message.limit);
+            return Ok(());
+        }
+        let slab = Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        let lane = Arc::new(Lane::new(slab, message, application, link.clone()));
+        *self.lanes[number].write().unwrap_or_else(PoisonError::into_inner) = Some(lane);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        (0..self.lanes.len()).filter_map(|number| self.lane(number)).map(|lane| lane.in_flight()).sum()
+    }
+}
+
+/// Serves until the supervisor says to stop or is gone, and everything is answered.
+pub fn run(settings: Settings, inherited: Inherited) -> io::Result<()> {
+    let shared = Arc::new(Shared {
+        lanes: settings.applications.iter().map(|_| RwLock::new(None)).collect(),
+        version: AtomicU64::new(1),
+        connections: AtomicUsize::new(0),
+        room: Notify::new(),
+        idle: Notify::new(),
+        settings,
+    });
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
+    let attached: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
+    inherited.link.send_with(&Message::new(Kind::Doors), &attached);
+    let (stop, stopped) = watch::channel(false);
+    let mut threads = Vec::new();
+    let mut doors = doors.into_iter();
+    let last = loop {
+        let came = wait_for_message(&inherited)?;
+        match came {
+            Came::Message(message, descriptors) => match message.kind() {
+                Some(Kind::Lane) => {
+                    let slab = descriptors.first().ok_or_else(|| io::Error::other("a lane without a slab"))?;
+                    shared.take_lane(&message, slab, &inherited.link)?;
+                    let complete = (0..shared.lanes.len()).all(|number| shared.lane(number).is_some());
+                    if complete && threads.is_empty() {
+                        for (number, door) in doors.by_ref().enumerate() {
+                            threads.push(start_thread(number, door, &shared, &inherited, &stopped)?);
+                        }
+                        inherited.link.send(&Message::new(Kind::Ready));
+                    }
+                }
+                Some(Kind::Dead) => {
+                    let lane = shared.lane(message.application as usize);
+                    if let Some(lane) = lane.filter(|lane| lane.epoch() == message.epoch) {
+                        lane.worker_died(message.slot);
+                    }
+                }
+                Some(Kind::Drain) => break None,
+                _ => {}
+            },
+            Came::Orphaned => break Some(LAST_DRAIN),
+        }
+    };
+    // Closing the listeners comes first, so that a successor can have them.
+    let _ = stop.send(true);
+    let ended = finish(&shared, threads, &inherited, last);
+    (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).for_each(|lane| lane.drain());
+    ended
+}
+
+enum Came {
+    Message(Message, Vec<OwnedFd>),
+    Orphaned,
+}
+
+fn wait_for_message(inherited: &Inherited) -> io::Result<Came> {
+    loop {
+        if let Some((message, descriptors)) = inherited.link.receive()? {
+            return Ok(Came::Message(message, descriptors));
+        }
+        let channel = inherited.link.descriptor();
+        let mut watched =
+            [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !watched[1].revents().is_empty() {
+            return Ok(Came::Orphaned);
+        }
+    }
+}
+
+/// Waits for the threads; deaths of workers are still to be handled meanwhile.
+fn finish(
+    shared: &Shared,
+    threads: Vec<std::thread::JoinHandle<io::Result<()>>>,
+    inherited: &Inherited,
+    patience: Option<Duration>,
+) -> io::Result<()> {
+    let began = std::time::Instant::now();
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        if patience.is_some_and(|patience| began.elapsed() > patience) {
+            return Ok(());
+        }
+        let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let channel = inherited.link.descriptor();
+        // With the supervisor gone its end is readable for ever: the tick alone has to do.
+        let mut watched = [PollFd::new(&channel, PollFlags::IN)];
+        let watched = if patience.is_some() { &mut watched[..0] } else { &mut watched[..] };
+        let _ = poll(watched, Some(&tick));
+        while let Some((message, _)) = inherited.link.receive()? {
+            if message.kind() == Some(Kind::Dead) {
+                if let Some(lane) = shared.lane(message.application as usize) {
+                    lane.worker_died(message.slot);
+                }
+            }
+        }
+    }
+    for thread in threads {
+        thread.join().map_err(|_| io::Error::other("a thread of the front panicked"))??;
+    }
+    Ok(())
+}
+
+fn start_thread(
+    number: usize,
+    door: OwnedFd,
+    shared: &Arc<Shared>,
+    inherited: &Inherited,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<std::thread::JoinHandle<io::Result<()>>> {
+    let listeners: Vec<OwnedFd> = inherited.listeners.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
+    let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
+    let (shared, stopped) = (shared.clone(), stopped.clone());
+    std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {
+        DOOR.set(number);
+        SHARED.set(Some(shared.clone()));
+        access::open(log.map(File::from));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .on_thread_park(before_park)
+            .on_thread_unpark(after_unpark)
+            .build()?;
+        let result = runtime.block_on(run_thread(door, listeners, shared, stopped));
+        access::flush();
+        result
+    })
+}
+
+async fn run_thread(
+    door: OwnedFd,
+    listeners: Vec<OwnedFd>,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
+    // Registered and never read: each write is an event of its own, and waking up is all it is for.
+    // Deprecated for descriptors that someone else could close; this one is owned. The other way is unsafe code.
+    #[allow(deprecated)]
+    let _door = AsyncFd::with_interest(door, Interest::READABLE)?;
+    let settings = shared.settings.listeners.clone();
+    for (listener, settings) in listeners.into_iter().zip(settings) {
+        let (shared, stopped) = (shared.clone(), stopped.clone());
+        if settings.unix {
+            let listener = UnixListener::from_std(listener.into())?;
+            tokio::spawn(accept(shared, stopped, async move || Ok((listener.accept().await?.0, Peer::unix()))));
+        } else {
+            let listener = TcpListener::from_std(listener.into())?;
+            tokio::spawn(accept(shared, stopped, async move || {
+                let (stream, client) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let server = stream.local_addr()?;
+                Ok((stream, Peer::tcp(client, server)))
+            }));
+        }
+    }
+    let ticking = shared.clone();
+    let tick = async move {
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            ticks.tick().await;
+            collect();
+            each_lane(|lane, door| lane.sweep(door));
+            access::flush();
+            if ticking.connections.load(Ordering::Acquire) == 0 && ticking.in_flight() == 0 {
+                ticking.idle.notify_waiters();
+            }
+        }
+    };
+    tokio::pin!(tick);
+    tokio::select! {
+        () = &mut tick => {}
+        () = told_to_stop(&mut stopped) => {}
+    }
+    let idle = async {
+        loop {
+            let notified = shared.idle.notified();
+            if shared.connections.load(Ordering::Acquire) == 0 && shared.in_flight() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    };
+    tokio::select! {
+        () = tick => {}
+        () = idle => {}
+    }
+    Ok(())
+}
+
+async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and so the front.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Takes connections until the front stops. The listener is closed with this task.
+async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, next: F)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: AsyncFn() -> io::Result<(S, Peer)>,
+{
+    let stopping = stopped.clone();
+    loop {
+        let room = shared.room.notified();
+        if shared.connections.load(Ordering::Acquire) >= shared.settings.limits.max_connections {
+            tokio::select! {
+                () = room => continue,
+                () = told_to_stop(&mut stopped) => return,
+            }
+        }
+        let accepted = tokio::select! {
+            accepted = next() => accepted,
+            () = told_to_stop(&mut stopped) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                shared.connections.fetch_add(1, Ordering::AcqRel);
+                tokio::spawn(converse(stream, peer, shared.clone(), stopping.clone()));
+            }
+            // Out of descriptors, or the connection was gone before it was taken. The first does not go away at once.
+            Err(error) if error.raw_os_error() == Some(24) || error.raw_os_error() == Some(23) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.0.room.notify_one();
+    }
+}
+
+async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let counted = Counted(shared.clone());
+    let limits = shared.settings.limits.clone();
+    let raw = Arc::new(RawHead::default());
+    let stream = Timed::new(stream, Duration::from_millis(limits.send_timeout_ms), raw.clone());
+    let connection = Connection { shared, peer: Arc::new(peer), raw };
+    let service = service_fn(move |request| serve(connection.clone(), request));
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
+        .max_buf_size(MAX_BUFFER)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(conversation);
+    // How it ended is the client's affair: each request has its line in the access log.
+    tokio::select! {
+        _ = conversation.as_mut() => {}
+        () = told_to_stop(&mut stopped) => {
+            conversation.as_mut().graceful_shutdown();
+            let _ = conversation.await;
+        }
+    }
+    drop(counted);
+}

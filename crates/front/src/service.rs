@@ -1,0 +1,201 @@
+//! One request, step by step: [`check`], [`crate::route::route`], then a file or [`run`].
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use wire::layout::HEAD_SIZE;
+
+use crate::access::{self, Entry};
+use crate::answer;
+use crate::body::{self, AnswerBody};
+use crate::connection::{Peer, RawHead};
+use crate::files;
+use crate::head::{self, Facts, is_withdrawable};
+use crate::refusal::Refusal;
+use crate::route::{self, Route, Script};
+use crate::server::{self, Shared};
+use crate::settings::Application;
+use crate::target::{self, MAX_TARGET};
+
+thread_local! {
+    /// Where heads are put together before they are copied to the slab.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; HEAD_SIZE]);
+}
+
+/// What a connection brings to each of its requests.
+#[derive(Clone)]
+pub struct Connection {
+    /// All of the front.
+    pub shared: Arc<Shared>,
+    /// Both ends.
+    pub peer: Arc<Peer>,
+    /// For strict checks.
+    pub raw: Arc<RawHead>,
+}
+
+/// Answers a request. Never fails: a refusal is an answer too.
+pub async fn serve(
+    connection: Connection,
+    request: Request<Incoming>,
+) -> Result<Response<AnswerBody>, std::convert::Infallible> {
+    let began = Instant::now();
+    server::collect();
+    let (parts, body) = request.into_parts();
+    let mut response = match respond(&connection, &parts, body).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.response(),
+    };
+    connection.raw.restart();
+    response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
+    if access::is_on() {
+        let entry = Entry::new(parts, connection.peer, response.status().as_u16(), began);
+        response.body_mut().log(entry);
+    }
+    Ok(response)
+}
+
+async fn respond(connection: &Connection, parts: &Parts, body: Incoming) -> Result<Response<AnswerBody>, Refusal> {
+    let shared = &connection.shared;
+    let host = check(parts, &connection.raw)?;
+    let name = host_name(&host).to_ascii_lowercase();
+    let (number, application) =
+        route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
+    let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
+    match route::route(application, &path) {
+        Route::File(found) => files::answer(found, parts),
+        Route::Script(script) => run(connection, number, application, &script, &name, parts, body).await,
+        Route::Directory => Ok(add_slash(&path, parts)),
+        Route::Nobody => Err(Refusal::NotFound),
+        Route::Closed => Err(Refusal::Forbidden),
+    }
+}
+
+/// What a parsed request may still have wrong. Returns its host, with port if it has one.
+fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
+    if parts.method == Method::CONNECT || parts.method == Method::TRACE {
+        return Err(Refusal::BadMethod);
+    }
+    if parts.uri.path().len() + parts.uri.query().map_or(0, str::len) > MAX_TARGET {
+        return Err(Refusal::TargetTooLong);
+    }
+    // hyper goes by Transfer-Encoding and closes; RFC 9112 §6.1 lets us say that this is an attack.
+    let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
+    if is_chunked && (parts.headers.contains_key(header::CONTENT_LENGTH) || raw.has("content-length")) {
+        return Err(Refusal::BadFraming);
+    }
+    if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
+        return Err(Refusal::BadTarget);
+    }
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let first = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Refusal::BadHost);
+    }
+    // RFC 9112 §3.2.2: an absolute target's host wins, but the header has to be there all the same.
+    let named = match (parts.uri.authority(), first) {
+        (_, None) if parts.version == Version::HTTP_11 => return Err(Refusal::BadHost),
+        (Some(authority), _) => authority.as_str(),
+        (None, Some(value)) => value.to_str().map_err(|_| Refusal::BadHost)?,
+        (None, None) => "",
+    };
+    if !is_host(named) {
+        return Err(Refusal::BadHost);
+    }
+    Ok(named.to_owned())
+}
+
+/// A name, an IPv4 address or a bracketed IPv6 address, and perhaps a port. Empty only where none was asked for.
+fn is_host(text: &str) -> bool {
+    let port = text[host_name(text).len()..].strip_prefix(':');
+    let name = host_name(text);
+    let port_is_fine = port.is_none_or(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let name_is_fine = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inner) => !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.'),
+        None => name.bytes().all(fine),
+    };
+    name_is_fine && port_is_fine && text.len() <= 255 && (!name.is_empty() || text.is_empty())
+}
+
+/// The part of a host before its port.
+fn host_name(host: &str) -> &str {
+    let from = host.rfind(']').map_or(0, |end| end + 1);
+    host[from..].find(':').map_or(host, |at| &host[..from + at])
+}
+
+fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::none());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    let mut location = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
+            location.push(char::from(byte));
+        } else {
+            location.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    location.push('/');
+    if let Some(query) = parts.uri.query() {
+        location.push('?');
+        location.push_str(query);
+    }
+    if let Ok(value) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, value);
+    }
+    response
+}
+
+/// Posts the request to the application's lane and waits for PHP.
+async fn run(
+    connection: &Connection,
+    number: usize,
+    application: &Application,
+    script: &Script,
+    host: &str,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Response<AnswerBody>, Refusal> {
+    let lane = connection.shared.lane(number).ok_or(Refusal::QueueFull)?;
+    let limit = application.max_body.unwrap_or_else(|| lane.body_limit());
+    let has_body = !body.is_end_stream();
+    let content_length = body.size_hint().exact().filter(|_| {
+        has_body || parts.headers.contains_key(header::CONTENT_LENGTH)
+    });
+    if limit > 0 && content_length.is_some_and(|length| length > limit) {
+        return Err(Refusal::BodyTooLarge);
+    }
+    let facts = Facts { parts, peer: &connection.peer, application, script, host, content_length, has_body };
+    let ticket = SCRATCH.with_borrow_mut(|buffer| {
+        let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
+        lane.post(server::door(), &buffer[..size], is_withdrawable(&parts.method)).ok_or(Refusal::QueueFull)
+    })?;
+    if has_body {
+        let patience = Duration::from_millis(connection.shared.settings.limits.body_timeout_ms);
+        tokio::spawn(body::pump(body, ticket.body_slip(), limit, patience));
+    } else {
+        ticket.no_body();
+    }
+    answer::receive(ticket, parts).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_checked() {
+        for good in ["a.example", "a:80", "127.0.0.1:8080", "[::1]:80", "[::1]", "a_b", ""] {
+            assert!(is_host(good), "{good}");
+        }
+        for bad in ["a b", "a/b", "a:b", "[::1", "::1", "a@b", "a:123456", ":80", "[x]"] {
+            assert!(!is_host(bad), "{bad}");
+        }
+        assert_eq!(host_name("[::1]:80"), "[::1]");
+        assert_eq!(host_name("a.example:8080"), "a.example");
+    }
+}

@@ -1,0 +1,153 @@
+//! A request target, decoded once and cleaned, or refused.
+
+use std::borrow::Cow;
+
+/// Longest request target; a longer one is answered 414.
+pub const MAX_TARGET: usize = 16 * 1024;
+/// Longest file name; the file system takes no longer one either.
+const MAX_NAME: usize = 255;
+
+/// Why a target is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// A malformed or forbidden escape, or a control byte.
+    Escape,
+    /// `..` leads above the root.
+    Above,
+}
+
+/// Decodes `%XX` and removes `.`, `..` and empty segments. The result begins with `/`, has no zero byte, and ends with
+/// `/` if the target named a directory.
+pub fn clean(path: &str) -> Result<String, Bad> {
+    let decoded = decode(path)?;
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in decoded.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop().ok_or(Bad::Above)?;
+            }
+            name => segments.push(name),
+        }
+    }
+    let directory = decoded.ends_with('/') || decoded.ends_with("/.") || decoded.ends_with("/..");
+    let mut clean = String::with_capacity(decoded.len() + 1);
+    for segment in &segments {
+        clean.push('/');
+        clean.push_str(segment);
+    }
+    if directory || clean.is_empty() {
+        clean.push('/');
+    }
+    Ok(clean)
+}
+
+/// Bytes that are not UTF-8 stay, as Latin-1 is no path anybody can have meant otherwise: they are refused.
+fn decode(path: &str) -> Result<Cow<'_, str>, Bad> {
+    if !path.bytes().any(|byte| byte == b'%' || byte < 0x20 || byte == 0x7f) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        let byte = if byte == b'%' {
+            let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16)).ok_or(Bad::Escape);
+            (digit()? * 16 + digit()?) as u8
+        } else {
+            byte
+        };
+        if byte < 0x20 || byte == 0x7f {
+            return Err(Bad::Escape);
+        }
+        decoded.push(byte);
+    }
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| Bad::Escape)
+}
+
+/// Whether a segment of the path is never served: hidden files, all but `.well-known`.
+pub fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|segment| segment.starts_with('.') && segment != ".well-known")
+}
+
+/// Whether a segment is longer than any file's name.
+pub fn is_overlong(path: &str) -> bool {
+    path.split('/').any(|segment| segment.len() > MAX_NAME)
+}
+
+/// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.php~`).
+pub fn is_source(name: &str) -> bool {
+    const ENDINGS: [&str; 9] = ["php", "phtml", "phar", "phps", "pht", "inc", "php3", "php4", "php5"];
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let mut parts = name.split('.');
+    parts.next();
+    parts.any(|part| {
+        let part = part.trim_end_matches(['~', '#', ' ', '_']);
+        ENDINGS.iter().any(|ending| part.eq_ignore_ascii_case(ending))
+            || (part.len() == 4 && part[..3].eq_ignore_ascii_case("php") && part.as_bytes()[3].is_ascii_digit())
+    })
+}
+
+/// Splits after the first segment that ends in `.php` (ASCII, as written): script path and path info.
+pub fn split_script(path: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    while let Some(found) = path[from..].find(".php") {
+        let end = from + found + 4;
+        if end == path.len() || path.as_bytes()[end] == b'/' {
+            return Some(path.split_at(end));
+        }
+        from = end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_cleaned() {
+        for (raw, expected) in [
+            ("/", "/"),
+            ("/a/b", "/a/b"),
+            ("/a//b/./c/", "/a/b/c/"),
+            ("/a/../b", "/b"),
+            ("/a%2Fb", "/a/b"),
+            ("/a/..", "/"),
+            ("/%C3%A9", "/é"),
+            ("/a/%2e%2e/b", "/b"),
+            ("", "/"),
+        ] {
+            assert_eq!(clean(raw).as_deref(), Ok(expected), "{raw}");
+        }
+    }
+
+    #[test]
+    fn bad_targets_are_refused() {
+        for raw in ["/..", "/a/../..", "/%2e%2e/etc", "/..%2f", "/a/../../b"] {
+            assert_eq!(clean(raw), Err(Bad::Above), "{raw}");
+        }
+        for raw in ["/%00", "/a%0d%0a", "/%zz", "/%1", "/%", "/%ff", "/a%7f"] {
+            assert_eq!(clean(raw), Err(Bad::Escape), "{raw}");
+        }
+    }
+
+    #[test]
+    fn sources_and_hidden_files_are_known() {
+        for name in ["/a.php", "/a.PHP", "/a.php.bak", "/a.php~", "/a.phtml", "/x.inc", "/a.php7", "/a.php ", "/a.phps"] {
+            assert!(is_source(name), "{name}");
+        }
+        for name in ["/a.css", "/php", "/a.phpx.js", "/dir.php/a.css", "/php.txt", "/incoming.txt"] {
+            assert!(!is_source(name), "{name}");
+        }
+        assert!(is_hidden("/.env") && is_hidden("/a/.git/config") && !is_hidden("/.well-known/x"));
+    }
+
+    #[test]
+    fn scripts_are_split_from_their_path_info() {
+        assert_eq!(split_script("/a.php"), Some(("/a.php", "")));
+        assert_eq!(split_script("/a.php/b/c"), Some(("/a.php", "/b/c")));
+        assert_eq!(split_script("/a.phpx/b.php/c"), Some(("/a.phpx/b.php", "/c")));
+        assert_eq!(split_script("/a.PHP"), None);
+        assert_eq!(split_script("/a"), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! Everything about processes: starting them as the right user, talking to them, noticing their deaths.
+//!
+//! One thread, no async runtime, no PHP. What is decided is pure and lives in [`plan`]; what is done lives in
+//! [`supervisor`].
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`supervisor`] | the loop: front, prototypes, workers, signals, drain |
+//! | [`plan`] | pure decisions: slots to fill, back-off, what an exit means |
+//! | [`channel`] | one message per packet, descriptors attached |
+//! | [`user`] | who runs what |
+//! | [`state`] | the state directory and its lock |
+//! | [`sys`] | fork, exec, signals: the only unsafe code |
+
+#![deny(unsafe_code)]
+
+pub mod channel;
+pub mod log;
+pub mod plan;
+pub mod state;
+pub mod supervisor;
+#[allow(unsafe_code)]
+pub mod sys;
+pub mod user;

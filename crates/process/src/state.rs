@@ -1,0 +1,65 @@
+//! The state directory: one per running server, locked, cleared of what a killed predecessor left.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A locked state directory. The lock ends with the process.
+pub struct StateDirectory {
+    /// Where it is.
+    pub path: PathBuf,
+    _lock: File,
+}
+
+/// Where the state of a server of that name goes by default.
+pub fn default_path(name: &str) -> PathBuf {
+    let base = if crate::user::is_root() {
+        PathBuf::from("/run/reprise")
+    } else if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()) {
+        PathBuf::from(runtime).join("reprise")
+    } else {
+        std::env::temp_dir().join(format!("reprise-{}", nix::unistd::Uid::effective()))
+    };
+    base.join(name)
+}
+
+impl StateDirectory {
+    /// Makes and locks the directory. An error names what is wrong.
+    pub fn open(path: &Path) -> Result<StateDirectory, String> {
+        let fail = |error: std::io::Error| format!("state directory {}: {error}", path.display());
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(fail)?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail(error)),
+            _ => {}
+        }
+        let metadata = fs::symlink_metadata(path).map_err(fail)?;
+        if !metadata.is_dir() || metadata.uid() != nix::unistd::Uid::effective().as_raw() {
+            return Err(format!("state directory {}: is not a directory of this user", path.display()));
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(fail)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock")).map_err(fail)?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let holder = fs::read_to_string(path.join("pid")).unwrap_or_default();
+            return Err(format!("state directory {}: in use by process {}", path.display(), holder.trim()));
+        }
+        for entry in fs::read_dir(path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            if entry.file_name() != "lock" {
+                fs::remove_file(entry.path()).map_err(fail)?;
+            }
+        }
+        fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
+        Ok(StateDirectory { path: path.to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for StateDirectory {
+    fn drop(&mut self) {
+        // The directory itself stays: removing it could take it from a successor that is just locking it.
+        let _ = fs::remove_file(self.path.join("pid"));
+    }
+}

@@ -1,0 +1,614 @@
+//! The supervisor: starts the front and one prototype per application, has workers forked and notices every death.
+//!
+//! The order that keeps a request from being answered twice or forgotten:
+//!
+//! 1. a worker dies; its prototype (or, if that died too, this process) reaps it;
+//! 2. `Dead` goes to the front, which re-queues or fails the request of that slot;
+//! 3. the front answers `SlotFree`; only then is the slot filled again.
+//!
+//! When the front dies its slab is closed (workers of it end after their request) and a new front gets a new slab: an
+//! epoch. Messages about older epochs are ignored.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wire::control::{Kind, Message};
+use wire::layout::{Geometry, Phase};
+use wire::slab::{self, Slab};
+
+use crate::channel::{Channel, Received};
+use crate::plan::{BackOff, Ending, HEALTHY_AFTER, Slot, Stopping, slots_to_fill};
+use crate::sys::{self, Program, Reaped, Signals};
+use crate::user::Identity;
+
+/// The only lane so far.
+const CLASSIC: u32 = 0;
+
+/// What the supervisor is to run.
+pub struct Service {
+    /// `reprise` itself, opened; it is the front too.
+    pub front: OwnedFd,
+    /// argv of the front, its name first.
+    pub front_arguments: Vec<String>,
+    /// Whom the front runs as.
+    pub front_user: Option<Identity>,
+    /// Descriptors of the front after its channel and the lifeline: settings, listeners, logs.
+    pub front_descriptors: Vec<OwnedFd>,
+    /// Threads of the front.
+    pub front_threads: usize,
+    /// `reprise-php`, opened.
+    pub php: OwnedFd,
+    /// In the order of the front's settings.
+    pub applications: Vec<Application>,
+    /// How long a drain may take.
+    pub drain_timeout: Duration,
+}
+
+/// One application.
+pub struct Application {
+    /// For messages.
+    pub name: String,
+    /// argv of its prototype after the descriptors.
+    pub arguments: Vec<String>,
+    /// Its whole environment.
+    pub environment: Vec<String>,
+    /// Whom PHP runs as.
+    pub user: Option<Identity>,
+    /// Workers.
+    pub workers: usize,
+    /// Requests in flight, waiting ones included.
+    pub exchanges: usize,
+}
+
+/// Why the supervisor ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was answered.
+    Drained,
+    /// The deadline or a second signal cut requests off.
+    CutOff,
+    /// An application never booted.
+    NotBooted(String),
+    /// The front never started.
+    NoFront,
+}
+
+struct Child {
+    pid: i32,
+    channel: Channel,
+    since: Instant,
+    ready: bool,
+}
+
+struct Lane {
+    descriptor: OwnedFd,
+    slab: Slab,
+    slots: Vec<Slot>,
+    started: Vec<Instant>,
+}
+
+struct Running {
+    prototype: Option<Child>,
+    lane: Option<Lane>,
+    back_off: BackOff,
+    not_before: Instant,
+    served: bool,
+    body_limit: u64,
+}
+
+/// The loop's state.
+pub struct Supervisor {
+    service: Service,
+    signals: Signals,
+    lifeline: (OwnedFd, OwnedFd),
+    front: Option<Child>,
+    front_back_off: BackOff,
+    front_not_before: Instant,
+    doors: Vec<OwnedFd>,
+    epoch: u64,
+    applications: Vec<Running>,
+    stopping: Stopping,
+    deadline: Instant,
+    announced: bool,
+    outcome: Option<Outcome>,
+    began: Instant,
+}
+
+fn log(level: &str, text: std::fmt::Arguments<'_>) {
+    crate::log::line(level, "supervisor", text);
+}
+
+impl Supervisor {
+    /// Prepares; starts nothing yet.
+    pub fn new(service: Service) -> io::Result<Supervisor> {
+        let now = Instant::now();
+        sys::become_subreaper()?;
+        let applications = service.applications.iter().map(|_| Running {
+            prototype: None,
+            lane: None,
+            back_off: BackOff::default(),
+            not_before: now,
+            served: false,
+            body_limit: 0,
+        });
+        Ok(Supervisor {
+            signals: Signals::watch()?,
+            lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
+            front: None,
+            front_back_off: BackOff::default(),
+            front_not_before: now,
+            doors: Vec::new(),
+            epoch: 0,
+            applications: applications.collect(),
+            stopping: Stopping::No,
+            deadline: now,
+            announced: false,
+            outcome: None,
+            began: now,
+            service,
+        })
+    }
+
+    /// Runs until it is told to stop or cannot start. `ready` is called once, with the time it took.
+    pub fn run(mut self, ready: &dyn Fn(Duration)) -> io::Result<Outcome> {
+        loop {
+            self.start_what_is_missing()?;
+            if !self.announced && self.is_ready() {
+                self.announced = true;
+                ready(self.began.elapsed());
+            }
+            if let Some(outcome) = self.finished() {
+                return Ok(outcome);
+            }
+            self.wait();
+            while let Some(signal) = self.signals.next() {
+                match signal {
+                    Signal::SIGCHLD => {}
+                    Signal::SIGHUP => log("notice", format_args!("SIGHUP: there is no reload yet; restart instead")),
+                    other => self.stop(other.as_str()),
+                }
+            }
+            // Messages before deaths: what a process said before it died counts.
+            self.listen_to_front();
+            for number in 0..self.applications.len() {
+                self.listen_to_prototype(number);
+            }
+            self.reap();
+            if self.stopping == Stopping::Draining && Instant::now() >= self.deadline {
+                log("warning", format_args!("drain took longer than {:?}; ending now", self.service.drain_timeout));
+                self.stop("deadline");
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let mut watched = vec![self.signals.as_fd()];
+        watched.extend(self.front.iter().map(|child| child.channel.as_fd()));
+        watched.extend(self.applications.iter().filter_map(|app| app.prototype.as_ref()).map(|p| p.channel.as_fd()));
+        let mut watched: Vec<_> = watched.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(fd, PollFlags::IN)).collect();
+        let now = Instant::now();
+        let mut next = now + Duration::from_secs(1);
+        if self.front.is_none() && self.front_not_before > now {
+            next = next.min(self.front_not_before);
+        }
+        for application in self.applications.iter().filter(|application| application.not_before > now) {
+            next = next.min(application.not_before);
+        }
+        if self.stopping == Stopping::Draining {
+            next = next.min(self.deadline);
+        }
+        let rest = next.saturating_duration_since(now) + Duration::from_millis(1);
+        let timeout = Timespec { tv_sec: rest.as_secs().cast_signed(), tv_nsec: rest.subsec_nanos().into() };
+        // EINTR and time-out both mean: look at everything again.
+        let _ = poll(&mut watched, Some(&timeout));
+    }
+
+    // ---- starting ----------------------------------------------------------------------------------------------
+
+    fn start_what_is_missing(&mut self) -> io::Result<()> {
+        if self.stopping != Stopping::No {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if self.front.is_none() && now >= self.front_not_before {
+            self.start_front()?;
+        }
+        for number in 0..self.applications.len() {
+            if self.applications[number].not_before > now {
+                continue;
+            }
+            if self.applications[number].prototype.is_none() && self.no_orphans(number) {
+                self.start_prototype(number)?;
+            }
+            self.fill_slots(number);
+        }
+        Ok(())
+    }
+
+    fn start_front(&mut self) -> io::Result<()> {
+        let (ours, theirs) = Channel::pair()?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
+        let pid = sys::start(&Program {
+            executable: self.service.front.as_fd(),
+            arguments: self.service.front_arguments.clone(),
+            environment: Vec::new(),
+            descriptors,
+            user: self.service.front_user.as_ref(),
+        })?;
+        self.epoch += 1;
+        self.doors.clear();
+        for (running, application) in self.applications.iter_mut().zip(&self.service.applications) {
+            let geometry = Geometry::new(application.exchanges, application.workers, self.service.front_threads);
+            let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);
+            let descriptor = sys::own(slab::create(geometry).map_err(error)?);
+            let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
+            let slots = vec![Slot::Empty; geometry.slots as usize];
+            running.lane = Some(Lane { descriptor, slab, started: vec![self.began; slots.len()], slots });
+        }
+        self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        Ok(())
+    }
+
+    fn start_prototype(&mut self, number: usize) -> io::Result<()> {
+        let application = &self.service.applications[number];
+        let (ours, theirs) = Channel::pair()?;
+        let mut arguments: Vec<String> = ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
+        arguments.extend(["--number".to_owned(), number.to_string()]);
+        arguments.extend(application.arguments.iter().cloned());
+        let pid = sys::start(&Program {
+            executable: self.service.php.as_fd(),
+            arguments,
+            environment: application.environment.clone(),
+            descriptors: vec![theirs.as_fd(), self.lifeline.0.as_fd()],
+            user: application.user.as_ref(),
+        })?;
+        self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        Ok(())
+    }
+
+    /// Sends the slab of the current epoch to a prototype and to the front.
+    fn introduce(&mut self, number: usize) {
+        let running = &self.applications[number];
+        let (Some(lane), false) = (&running.lane, self.doors.is_empty()) else { return };
+        let mut message = self.message(Kind::Lane, number, 0);
+        message.geometry = lane.slab.geometry();
+        if let Some(prototype) = running.prototype.as_ref().filter(|prototype| prototype.ready) {
+            let mut attached = vec![lane.descriptor.as_fd()];
+            attached.extend(self.doors.iter().map(AsFd::as_fd));
+            send(&prototype.channel, &message, &attached);
+        }
+        if let Some(front) = &self.front {
+            message.limit = running.body_limit;
+            send(&front.channel, &message, &[lane.descriptor.as_fd()]);
+        }
+    }
+
+    fn fill_slots(&mut self, number: usize) {
+        let wanted = self.service.applications[number].workers;
+        let message = self.message(Kind::Spawn, number, 0);
+        let ready = !self.doors.is_empty() && self.front.as_ref().is_some_and(|front| front.ready);
+        let running = &mut self.applications[number];
+        let (Some(lane), Some(prototype)) = (&mut running.lane, &running.prototype) else { return };
+        if !prototype.ready || !ready {
+            return;
+        }
+        for slot in slots_to_fill(&lane.slots, wanted) {
+            lane.slots[slot] = Slot::Asked;
+            lane.started[slot] = Instant::now();
+            send(&prototype.channel, &Message { slot: slot as u32, ..message }, &[]);
+        }
+    }
+
+    fn message(&self, kind: Kind, application: usize, slot: u32) -> Message {
+        Message { application: application as u32, lane: CLASSIC, slot, epoch: self.epoch, ..Message::new(kind) }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.front.as_ref().is_some_and(|front| front.ready)
+            && self.applications.iter().all(|application| {
+                application.lane.as_ref().is_some_and(|lane| lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_))))
+            })
+    }
+
+    // ---- messages ----------------------------------------------------------------------------------------------
+
+    fn listen_to_front(&mut self) {
+        while let Some(front) = &mut self.front {
+            let (message, attached) = match front.channel.receive() {
+                Ok(Received::Message(message, attached)) => (message, attached),
+                Ok(Received::Nothing | Received::Closed) => return,
+                Err(error) => return log("error", format_args!("a message of the front cannot be read: {error}")),
+            };
+            let number = message.application as usize;
+            match message.kind() {
+                Some(Kind::Doors) => {
+                    self.doors = attached;
+                    for number in 0..self.applications.len() {
+                        self.introduce(number);
+                    }
+                }
+                Some(Kind::Ready) => {
+                    front.ready = true;
+                    self.front_back_off.works();
+                }
+                Some(Kind::SlotFree) if message.epoch == self.epoch => {
+                    if let Some(slot) = self.slot(number, message.slot) {
+                        if *slot == Slot::Leaving {
+                            *slot = Slot::Empty;
+                        }
+                    }
+                }
+                Some(Kind::Kill) if message.epoch == self.epoch => {
+                    if let Some(&mut Slot::Live(pid)) = self.slot(number, message.slot) {
+                        sys::kill(pid, Signal::SIGKILL);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn slot(&mut self, application: usize, slot: u32) -> Option<&mut Slot> {
+        self.applications.get_mut(application)?.lane.as_mut()?.slots.get_mut(slot as usize)
+    }
+
+    fn listen_to_prototype(&mut self, number: usize) {
+        while let Some(prototype) = &mut self.applications[number].prototype {
+            let message = match prototype.channel.receive() {
+                Ok(Received::Message(message, _)) => message,
+                Ok(Received::Nothing | Received::Closed) => return,
+                Err(error) => {
+                    let name = &self.service.applications[number].name;
+                    return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
+                }
+            };
+            match message.kind() {
+                Some(Kind::Ready) => {
+                    prototype.ready = true;
+                    self.applications[number].body_limit = message.limit;
+                    self.introduce(number);
+                    self.fill_slots(number);
+                }
+                Some(Kind::Spawned) if message.epoch == self.epoch => self.worker_started(number, &message),
+                Some(Kind::Dead) => self.worker_died(number, &message),
+                _ => {}
+            }
+        }
+    }
+
+    fn worker_started(&mut self, number: usize, message: &Message) {
+        let name = self.service.applications[number].name.clone();
+        let Some(slot) = self.slot(number, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
+        if message.pid > 0 {
+            *slot = Slot::Live(message.pid);
+        } else {
+            *slot = Slot::Empty;
+            let why = io::Error::from_raw_os_error(message.status);
+            log("error", format_args!("a worker of {name} could not be forked: {why}"));
+            self.delay(number, Duration::ZERO, false);
+        }
+    }
+
+    /// A worker was reaped, by its prototype or by us.
+    fn worker_died(&mut self, number: usize, message: &Message) {
+        let name = self.service.applications[number].name.clone();
+        let ending = Ending::from_status(message.status);
+        if message.epoch != self.epoch {
+            return;
+        }
+        let Some(slot) = self.slot(number, message.slot) else { return };
+        if !matches!(*slot, Slot::Live(pid) if pid == message.pid) && *slot != Slot::Asked {
+            return;
+        }
+        *slot = Slot::Leaving;
+        if ending != Ending::Exited(0) {
+            log("warning", format_args!("worker {} of {name} {ending}", message.pid));
+        }
+        let running = &self.applications[number];
+        if let Some(lane) = &running.lane {
+            let worked = lane.slab.slot(message.slot as usize).is_some_and(|line| {
+                line.requests.load(wire::atomics::Ordering::Relaxed) > 0
+            });
+            let lived = lane.started[message.slot as usize].elapsed();
+            self.delay(number, lived, worked || ending == Ending::Exited(0));
+        }
+        if let Some(front) = &self.front {
+            send(&front.channel, message, &[]);
+        }
+    }
+
+    fn delay(&mut self, number: usize, lived: Duration, worked: bool) {
+        let running = &mut self.applications[number];
+        running.served |= worked;
+        let delay = running.back_off.died(lived, worked);
+        if !delay.is_zero() {
+            running.not_before = Instant::now() + delay;
+            let name = &self.service.applications[number].name;
+            log("warning", format_args!("PHP of {name} failed early; next start in {delay:?}"));
+        }
+    }
+
+    // ---- deaths ------------------------------------------------------------------------------------------------
+
+    fn reap(&mut self) {
+        while let Reaped::Dead(pid, status) = sys::reap(None) {
+            if self.front.as_ref().is_some_and(|front| front.pid == pid) {
+                self.listen_to_front();
+                self.front_died(Ending::from_status(status));
+            } else if let Some(number) = self.prototype_of(pid) {
+                self.listen_to_prototype(number);
+                self.prototype_died(number, Ending::from_status(status));
+            } else {
+                self.orphan_died(pid, status);
+            }
+        }
+    }
+
+    fn prototype_of(&self, pid: i32) -> Option<usize> {
+        self.applications.iter().position(|app| app.prototype.as_ref().is_some_and(|child| child.pid == pid))
+    }
+
+    /// A worker whose prototype died before it came to us.
+    fn orphan_died(&mut self, pid: i32, status: i32) {
+        for number in 0..self.applications.len() {
+            let Some(lane) = &self.applications[number].lane else { continue };
+            if let Some(slot) = lane.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
+                let message = Message { pid, status, ..self.message(Kind::Dead, number, slot as u32) };
+                self.worker_died(number, &message);
+                return;
+            }
+        }
+    }
+
+    fn prototype_died(&mut self, number: usize, ending: Ending) {
+        let name = self.service.applications[number].name.clone();
+        let running = &mut self.applications[number];
+        let Some(child) = running.prototype.take() else { return };
+        if self.stopping != Stopping::No {
+            return;
+        }
+        log("error", format_args!("PHP of {name} (process {}) {ending}", child.pid));
+        if !child.ready && !running.served && !self.announced {
+            self.outcome = Some(Outcome::NotBooted(name));
+            return;
+        }
+        self.delay(number, child.since.elapsed(), child.ready);
+        self.adopt_orphans(number);
+    }
+
+    /// The workers of a dead prototype are our children now (it had one thread and was reaped, so they have been given
+    /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
+    fn adopt_orphans(&mut self, number: usize) {
+        let Some(lane) = &self.applications[number].lane else { return };
+        for (slot, state) in lane.slots.clone().into_iter().enumerate() {
+            let dead = match state {
+                Slot::Live(pid) => match sys::reap(Some(pid)) {
+                    Reaped::Dead(pid, status) => Some((pid, status)),
+                    Reaped::NoChild => Some((pid, Signal::SIGKILL as i32)),
+                    Reaped::Nobody => {
+                        sys::kill(pid, Signal::SIGKILL);
+                        None
+                    }
+                },
+                // Forked or not, we were not told. If it was, it died with its parent, long before a new prototype has
+                // started PHP's modules and could be asked for this slot.
+                Slot::Asked => Some((0, Signal::SIGKILL as i32)),
+                Slot::Empty | Slot::Leaving => None,
+            };
+            if let Some((pid, status)) = dead {
+                let message = Message { pid, status, ..self.message(Kind::Dead, number, slot as u32) };
+                self.worker_died(number, &message);
+            }
+        }
+    }
+
+    /// Whether all workers of an earlier prototype are reaped.
+    fn no_orphans(&self, number: usize) -> bool {
+        let lane = self.applications[number].lane.as_ref();
+        lane.is_none_or(|lane| !lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)))
+    }
+
+    fn front_died(&mut self, ending: Ending) {
+        let Some(front) = self.front.take() else { return };
+        if self.stopping != Stopping::No {
+            if self.stopping == Stopping::Draining && ending != Ending::Exited(0) {
+                log("error", format_args!("the front {ending} while draining"));
+                self.outcome = Some(Outcome::CutOff);
+            }
+            self.end_prototypes();
+            return;
+        }
+        log("error", format_args!("the front (process {}) {ending}; its connections are lost", front.pid));
+        if !front.ready && !self.announced {
+            self.outcome = Some(Outcome::NoFront);
+            return;
+        }
+        let lived = front.since.elapsed();
+        self.front_not_before = Instant::now() + self.front_back_off.died(lived, lived >= HEALTHY_AFTER / 10);
+        // Its workers end after their request, whose answer nobody can read any more.
+        for running in &mut self.applications {
+            if let Some(lane) = running.lane.take() {
+                lane.slab.set_phase(Phase::Closed);
+            }
+        }
+    }
+
+    // ---- stopping ----------------------------------------------------------------------------------------------
+
+    fn stop(&mut self, why: &str) {
+        self.stopping = self.stopping.further();
+        match self.stopping {
+            Stopping::Draining => {
+                log("notice", format_args!("{why}: draining, at most {:?}", self.service.drain_timeout));
+                self.deadline = Instant::now() + self.service.drain_timeout;
+                match &self.front {
+                    Some(front) => send(&front.channel, &self.message(Kind::Drain, 0, 0), &[]),
+                    None => self.end_prototypes(),
+                }
+            }
+            Stopping::Now => {
+                if self.front.is_some() || self.applications.iter().any(|application| application.prototype.is_some()) {
+                    log("warning", format_args!("{why}: ending now"));
+                    self.outcome = Some(Outcome::CutOff);
+                }
+            }
+            Stopping::No => {}
+        }
+    }
+
+    /// The front has finished, or is gone: workers end when their lane is drained, prototypes with their last worker.
+    fn end_prototypes(&mut self) {
+        for number in 0..self.applications.len() {
+            let message = self.message(Kind::Drain, number, 0);
+            let running = &self.applications[number];
+            if let Some(lane) = &running.lane {
+                lane.slab.set_phase(Phase::Draining);
+            }
+            if let Some(prototype) = &running.prototype {
+                send(&prototype.channel, &message, &[]);
+            }
+        }
+    }
+
+    fn finished(&mut self) -> Option<Outcome> {
+        if self.outcome.is_some() && self.stopping != Stopping::Draining {
+            self.kill_everything();
+            return self.outcome.take();
+        }
+        let alive = self.front.is_some() || self.applications.iter().any(|application| application.prototype.is_some());
+        if self.stopping != Stopping::No && !alive {
+            return Some(self.outcome.take().unwrap_or(Outcome::Drained));
+        }
+        None
+    }
+
+    /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their workers become ours.
+    /// What PHP code has started in the background and left to us is not waited for.
+    fn kill_everything(&mut self) {
+        let prototypes = self.applications.iter().filter_map(|application| application.prototype.as_ref());
+        let mut pids: Vec<i32> = prototypes.chain(&self.front).map(|child| child.pid).collect();
+        for lane in self.applications.iter().filter_map(|application| application.lane.as_ref()) {
+            pids.extend(lane.slots.iter().filter_map(|slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None }));
+        }
+        for &pid in &pids {
+            sys::kill(pid, Signal::SIGKILL);
+        }
+        for pid in pids {
+            // Not our child: its prototype had reaped it.
+            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+        }
+    }
+}
+
+fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {
+    if let Err(error) = channel.send(message, attached) {
+        // Its death will be reaped and handled; a message to the dead is no loss.
+        if error.raw_os_error() != Some(nix::libc::EPIPE) && error.raw_os_error() != Some(nix::libc::ECONNRESET) {
+            log("error", format_args!("a message cannot be sent: {error}"));
+        }
+    }
+}

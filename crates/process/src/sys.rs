@@ -1,0 +1,195 @@
+//! Fork, exec and signals. Only the supervisor forks, and it has one thread.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::{ForkResult, Pid};
+
+use crate::user::Identity;
+
+/// A program to start.
+pub struct Program<'a> {
+    /// The executable, opened: its path may be closed to the user it runs as.
+    pub executable: BorrowedFd<'a>,
+    /// argv, the name first.
+    pub arguments: Vec<String>,
+    /// The whole environment, `NAME=value`.
+    pub environment: Vec<String>,
+    /// Descriptors for the child, numbered from 3 in this order.
+    pub descriptors: Vec<BorrowedFd<'a>>,
+    /// Whom to become; `None`: stay.
+    pub user: Option<&'a Identity>,
+}
+
+/// First descriptor number a program finds its own at.
+pub const FIRST_DESCRIPTOR: RawFd = 3;
+
+/// Starts a program in a session of its own, as its user, with nothing else inherited. Returns its process id.
+pub fn start(program: &Program<'_>) -> io::Result<i32> {
+    let strings = |texts: &[String]| -> io::Result<Vec<CString>> {
+        texts.iter().map(|text| CString::new(text.as_str()).map_err(io::Error::other)).collect()
+    };
+    let arguments = strings(&program.arguments)?;
+    let environment = strings(&program.environment)?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    // Copies above every number that dup2 below will overwrite.
+    let floor = FIRST_DESCRIPTOR + program.descriptors.len() as RawFd + 1;
+    let lift = |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, floor);
+    let executable = lift(program.executable)?;
+    let passed: Vec<OwnedFd> = program.descriptors.iter().map(|&descriptor| lift(descriptor)).collect::<Result<_, _>>()?;
+
+    // SAFETY: this process has one thread, so the child may do what it likes; it calls only async-signal-safe
+    // functions all the same, and leaves by exec or _exit.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Ok(child.as_raw()),
+        ForkResult::Child => {
+            let failed = become_program(&nothing, &passed, program.user)
+                .and_then(|()| nix::unistd::fexecve(&executable, &arguments, &environment).map(|_| ()));
+            let code = if failed == Err(nix::errno::Errno::EACCES) { 77 } else { 1 };
+            let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
+            let _ = nix::unistd::write(io::stderr(), text.as_bytes());
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(code) }
+        }
+    }
+}
+
+fn become_program(nothing: &std::fs::File, passed: &[OwnedFd], user: Option<&Identity>) -> nix::Result<()> {
+    let duplicate = |from: RawFd, to: RawFd| {
+        // SAFETY: both numbers are descriptors of this child, which has no other owner for `to`.
+        nix::errno::Errno::result(unsafe { libc::dup2(from, to) }).map(|_| ())
+    };
+    nix::unistd::setsid()?;
+    duplicate(nothing.as_raw_fd(), 0)?;
+    for (number, descriptor) in passed.iter().enumerate() {
+        duplicate(descriptor.as_raw_fd(), FIRST_DESCRIPTOR + number as RawFd)?;
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+    if let Some(user) = user {
+        // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.
+        unsafe {
+            nix::errno::Errno::result(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
+            nix::errno::Errno::result(libc::setresgid(user.gid, user.gid, user.gid))?;
+            nix::errno::Errno::result(libc::setresuid(user.uid, user.uid, user.uid))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes orphaned workers this process's children, so that it can reap them.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: sets a flag of this process.
+    nix::errno::Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Keeps other processes of the same user out of this one's memory (and core files from holding it).
+pub fn protect_memory() -> io::Result<()> {
+    // SAFETY: sets a flag of this process.
+    nix::errno::Errno::result(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Gives up the chance of gaining privileges by exec.
+pub fn renounce_privileges() -> io::Result<()> {
+    // SAFETY: sets a flag of this process.
+    nix::errno::Errno::result(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Names this process for `ps` and `top`.
+pub fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: copies at most 16 bytes of a C string. A wrong name harms nobody.
+    let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+/// Raises the limit of open files to the hard limit and returns it.
+pub fn raise_file_limit() -> io::Result<u64> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
+}
+
+/// Signals as readable data. Blocks those signals for the whole process.
+pub struct Signals(nix::sys::signalfd::SignalFd);
+
+impl Signals {
+    /// Watches CHLD, TERM, INT, QUIT and HUP; ignores PIPE.
+    pub fn watch() -> io::Result<Signals> {
+        use nix::sys::signalfd::{SfdFlags, SignalFd};
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
+            set.add(signal);
+        }
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None)?;
+        Ok(Signals(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+    }
+
+    /// The next signal that arrived, if any.
+    pub fn next(&self) -> Option<Signal> {
+        let info = self.0.read_signal().ok()??;
+        Signal::try_from(info.ssi_signo as i32).ok()
+    }
+}
+
+impl std::os::fd::AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What [`reap`] found.
+pub enum Reaped {
+    /// That child ended with this raw wait status.
+    Dead(i32, i32),
+    /// Children are alive, or there are none.
+    Nobody,
+    /// `reap(pid)` only: no child of that number.
+    NoChild,
+}
+
+/// Reaps one dead child: any (`None`), or that one.
+pub fn reap(pid: Option<i32>) -> Reaped {
+    let mut status = 0;
+    // SAFETY: waitpid writes one integer.
+    let result = unsafe { libc::waitpid(pid.unwrap_or(-1), &raw mut status, WaitPidFlag::WNOHANG.bits()) };
+    match result {
+        1.. => Reaped::Dead(result, status),
+        0 => Reaped::Nobody,
+        _ if pid.is_some() => Reaped::NoChild,
+        _ => Reaped::Nobody,
+    }
+}
+
+/// Kills a process. That it is gone already is no error.
+pub fn kill(pid: i32, signal: Signal) {
+    if pid > 1 {
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+    }
+}
+
+/// Takes ownership of a descriptor this process was started with.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the number was given to this process for itself alone; a wrong one is found by fcntl below.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+    match rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC) {
+        Ok(()) => Ok(descriptor),
+        Err(error) => {
+            std::mem::forget(descriptor);
+            Err(error.into())
+        }
+    }
+}
+
+/// Takes ownership of a descriptor that `wire` has just made.
+pub fn own(descriptor: RawFd) -> OwnedFd {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the caller got the number from a call that made it, and gives it to nobody else.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}

@@ -1,0 +1,148 @@
+//! Generates the header of `wire` and PHP's argument descriptions, then compiles csrc against the installed PHP.
+//!
+//! Environment: `PHP_CONFIG` names another php-config; `REPRISE_SANITIZE` (for example `address,undefined`) builds the
+//! C part with sanitizers.
+
+use std::env;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let sources = ["main", "prototype", "worker", "request", "sapi", "variables", "functions"];
+    for watched in ["csrc", "reprise.stub.php", "../wire/src"] {
+        println!("cargo:rerun-if-changed={}", here.join(watched).display());
+    }
+    for variable in ["PHP_CONFIG", "REPRISE_SANITIZE"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+
+    wire_header(&here.join("../wire"), &out.join("wire.h"));
+    let stub = std::fs::read_to_string(here.join("reprise.stub.php")).expect("reprise.stub.php is readable");
+    std::fs::write(out.join("arginfo.h"), arginfo(&stub)).expect("OUT_DIR is writable");
+
+    let (major, minor) = php_version();
+    let mut build = cc::Build::new();
+    build.std("c11").include(&out).warnings(true).extra_warnings(true).flag("-Werror=implicit-function-declaration");
+    // zend's headers are not clean of these.
+    build.flag("-Wno-unused-parameter").flag("-Wno-sign-compare");
+    for flag in php_config("--includes").split_whitespace() {
+        build.flag(flag.replace("-I", "-isystem"));
+    }
+    if let Ok(sanitizers) = env::var("REPRISE_SANITIZE") {
+        build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-omit-frame-pointer").flag("-g");
+        println!("cargo:rustc-link-arg=-fsanitize={sanitizers}");
+    }
+    build.define("REPRISE_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
+    build.files(sources.map(|name| here.join(format!("csrc/{name}.c"))));
+    build.compile("reprise_php_c");
+    println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
+    println!("cargo:rustc-link-arg=-Wl,-z,now");
+}
+
+fn php_config(question: &str) -> String {
+    println!("cargo:rerun-if-changed=/usr/bin/php-config");
+    let program = env::var("PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
+    match Command::new(&program).arg(question).output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        failed => {
+            eprintln!("reprise-php: {program} {question} failed: {failed:?}");
+            eprintln!("hint: apt-get install php-dev libphp-embed, or name another php-config with PHP_CONFIG");
+            exit(1);
+        }
+    }
+}
+
+fn php_version() -> (u32, u32) {
+    let id: u32 = php_config("--vernum").parse().unwrap_or(0);
+    if !(80200..80600).contains(&id) {
+        eprintln!("reprise-php: PHP 8.2 to 8.5 is needed, php-config says {id}");
+        exit(1);
+    }
+    (id / 10000, id / 100 % 100)
+}
+
+fn wire_header(wire: &Path, target: &Path) {
+    let mut config = cbindgen::Config {
+        language: cbindgen::Language::C,
+        include_guard: Some("REPRISE_WIRE_H".to_owned()),
+        header: Some("/* Generated from crates/wire. */".to_owned()),
+        documentation: false,
+        cpp_compat: false,
+        ..cbindgen::Config::default()
+    };
+    config.export.prefix = Some("wire_".to_owned());
+    config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
+    config.export.include =
+        ["RequestHead", "Variable", "Kind", "Activity", "Message"].map(str::to_owned).to_vec();
+    config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
+    config.after_includes = Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))".to_owned());
+    config.enumeration.prefix_with_name = true;
+    cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(wire.join("src/ffi.rs"))
+        .with_src(wire.join("src/head.rs"))
+        .with_src(wire.join("src/control.rs"))
+        .with_src(wire.join("src/layout.rs"))
+        .with_src(wire.join("src/reply.rs"))
+        .generate()
+        .expect("the C header of wire can be generated")
+        .write_to_file(target);
+}
+
+/// `function name(type $name = default): type {}` lines become arginfo and the function table.
+fn arginfo(stub: &str) -> String {
+    let mut text = String::from("/* Generated from reprise.stub.php. */\n");
+    let mut table = String::from("static const zend_function_entry reprise_functions[] = {\n");
+    let mut alias = None;
+    for line in stub.lines().map(str::trim) {
+        if let Some(target) = line.strip_prefix("/** @implementation-alias ") {
+            alias = target.strip_suffix(" */").map(str::to_owned);
+        }
+        let Some(rest) = line.strip_prefix("function ") else { continue };
+        let (name, rest) = rest.split_once('(').expect("a parameter list in the stub");
+        let (parameters, rest) = rest.split_once("): ").expect("a return type in the stub");
+        let returns = rest.trim_end_matches(" {}");
+        let parameters: Vec<&str> = parameters.split(", ").filter(|parameter| !parameter.is_empty()).collect();
+        let required = parameters.iter().filter(|parameter| !parameter.contains('=')).count();
+        writeln!(
+            text,
+            "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_{name}, 0, {required}, {}, 0)",
+            zend_type(returns)
+        )
+        .expect("a String takes everything");
+        for parameter in parameters {
+            let (declared, default) = parameter.split_once(" = ").map_or((parameter, None), |(d, v)| (d, Some(v)));
+            let (kind, variable) = declared.split_once(" $").expect("a typed parameter in the stub");
+            match default {
+                None => writeln!(text, "\tZEND_ARG_TYPE_INFO(0, {variable}, {}, 0)", zend_type(kind)),
+                Some(value) => writeln!(
+                    text,
+                    "\tZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, {variable}, {}, 0, \"{value}\")",
+                    zend_type(kind)
+                ),
+            }
+            .expect("a String takes everything");
+        }
+        text.push_str("ZEND_END_ARG_INFO()\n");
+        let target = alias.take().unwrap_or_else(|| name.to_owned());
+        if target == name {
+            writeln!(text, "ZEND_FUNCTION({name});").expect("a String takes everything");
+        }
+        writeln!(table, "\tZEND_NAMED_FE({name}, zif_{target}, arginfo_{name})").expect("a String takes everything");
+    }
+    text + &table + "\tZEND_FE_END\n};\n"
+}
+
+fn zend_type(name: &str) -> &'static str {
+    match name {
+        "bool" => "_IS_BOOL",
+        "int" => "IS_LONG",
+        "string" => "IS_STRING",
+        "array" => "IS_ARRAY",
+        "void" => "IS_VOID",
+        other => panic!("the stub uses a type that build.rs does not know: {other}"),
+    }
+}

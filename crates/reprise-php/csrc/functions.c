@@ -1,0 +1,127 @@
+/*
+ * Functions for PHP code; reprise.stub.php says what they are.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_output.h>
+#include <SAPI.h>
+#include <ext/json/php_json.h>
+#include <ext/standard/head.h>
+#include <zend_smart_str.h>
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "reprise.h"
+
+ZEND_FUNCTION(reprise_finish_request)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!reprise_worker.answering) {
+		RETURN_FALSE;
+	}
+	php_output_end_all();
+	php_header();
+	RETURN_BOOL(reprise_request_finish());
+}
+
+ZEND_FUNCTION(reprise_log)
+{
+	static const char *const levels[] = {"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
+	zend_string *message;
+	zend_long level = 6;
+	zval *context = NULL;
+	smart_str json = {0};
+
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+		Z_PARAM_STR(message)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(level)
+		Z_PARAM_ARRAY(context)
+	ZEND_PARSE_PARAMETERS_END();
+	if (level < 0 || level > 7) {
+		zend_argument_value_error(2, "must be between 0 and 7");
+		RETURN_THROWS();
+	}
+	if (context && zend_hash_num_elements(Z_ARRVAL_P(context)) > 0) {
+		if (php_json_encode(&json, context, PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_UNESCAPED_SLASHES) != SUCCESS
+		    || EG(exception)) {
+			smart_str_free(&json);
+			return;
+		}
+		smart_str_0(&json);
+	}
+	reprise_log_line(levels[level], "%s%s%s", ZSTR_VAL(message), json.s ? " " : "", json.s ? ZSTR_VAL(json.s) : "");
+	smart_str_free(&json);
+}
+
+ZEND_FUNCTION(reprise_info)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	add_assoc_string(return_value, "version", REPRISE_VERSION);
+	add_assoc_string(return_value, "mode", "classic");
+	add_assoc_string(return_value, "application", (char *)reprise_options.name);
+	add_assoc_long(return_value, "slot", reprise_worker.slot);
+	add_assoc_long(return_value, "pid", reprise_worker.pid);
+	add_assoc_long(return_value, "requests", (zend_long)reprise_worker.requests);
+}
+
+static bool add_header(const char *name, uint32_t size, const char *value, uint32_t value_size, void *array)
+{
+	char title[256];
+	bool first = true;
+
+	if (size > 5 && memcmp(name, "HTTP_", 5) == 0) {
+		name += 5;
+		size -= 5;
+	} else if (!(size == 12 && memcmp(name, "CONTENT_TYPE", 12) == 0)
+	           && !(size == 14 && memcmp(name, "CONTENT_LENGTH", 14) == 0)) {
+		return true;
+	}
+	if (size >= sizeof title || value_size == 0) {
+		return true;
+	}
+	for (uint32_t i = 0; i < size; i++) {
+		title[i] = name[i] == '_' ? '-' : (char)(first ? name[i] : tolower((unsigned char)name[i]));
+		first = name[i] == '_';
+	}
+	add_assoc_stringl_ex((zval *)array, title, size, value, value_size);
+	return true;
+}
+
+ZEND_FUNCTION(getallheaders)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	if (SG(server_context)) {
+		reprise_each_variable(add_header, return_value);
+	}
+}
+
+ZEND_FUNCTION(apache_response_headers)
+{
+	zend_llist_position position;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &position); header;
+	     header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &position)) {
+		const char *colon = memchr(header->header, ':', header->header_len);
+		if (!colon || colon == header->header) {
+			continue;
+		}
+		size_t name = (size_t)(colon - header->header);
+		while (name > 0 && isspace((unsigned char)header->header[name - 1])) {
+			name--;
+		}
+		const char *value = colon + 1;
+		while (*value == ' ') {
+			value++;
+		}
+		add_assoc_stringl_ex(return_value, header->header, name, value,
+		                     header->header_len - (size_t)(value - header->header));
+	}
+}

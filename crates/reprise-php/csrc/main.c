@@ -1,0 +1,115 @@
+/*
+ * Entry of reprise-php: reads the arguments the supervisor gave (they are no interface for people) and becomes the
+ * prototype of one application. It is started as the application's user, never as root.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <php_version.h>
+
+#include "reprise.h"
+
+struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1};
+struct reprise_worker reprise_worker;
+
+enum { OPT_NAME = 1, OPT_NUMBER, OPT_CONTROL, OPT_LIFELINE, OPT_INI, OPT_VERSION };
+
+static const struct option long_options[] = {
+	{"name", required_argument, NULL, OPT_NAME},         {"number", required_argument, NULL, OPT_NUMBER},
+	{"control", required_argument, NULL, OPT_CONTROL},   {"lifeline", required_argument, NULL, OPT_LIFELINE},
+	{"ini", required_argument, NULL, OPT_INI},           {"version", no_argument, NULL, OPT_VERSION},
+	{NULL, 0, NULL, 0},
+};
+
+/* Appends name="value" to the ini text, quoted so that every value arrives as it was written. */
+static bool add_ini(const char *pair)
+{
+	const char *equals = strchr(pair, '=');
+	size_t old = reprise_options.ini ? strlen(reprise_options.ini) : 0;
+	/* Each byte at most doubled, quotes, line end. */
+	char *text = realloc(reprise_options.ini, old + 2 * strlen(pair) + 8);
+
+	if (!text) {
+		return false;
+	}
+	reprise_options.ini = text;
+	if (!equals || equals == pair || strchr(pair, '\n')) {
+		fprintf(stderr, "reprise-php: --ini wants NAME=VALUE on one line: %s\n", pair);
+		return false;
+	}
+	char *at = text + old;
+	memcpy(at, pair, equals - pair + 1);
+	at += equals - pair + 1;
+	*at++ = '"';
+	for (const char *from = equals + 1; *from; from++) {
+		if (*from == '"' || *from == '\\' || *from == '$') {
+			*at++ = '\\';
+		}
+		*at++ = *from;
+	}
+	memcpy(at, "\"\n", 3);
+	return true;
+}
+
+/* Debian's files for PHP-FPM, if they are installed: whoever moves here from FPM keeps his settings. */
+static char profile[64], profile_ini[80], profile_scan[80];
+
+static void choose_profile(void)
+{
+	snprintf(profile, sizeof profile, "/etc/php/%d.%d/fpm", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+	snprintf(profile_ini, sizeof profile_ini, "%s/php.ini", profile);
+	snprintf(profile_scan, sizeof profile_scan, "%s/conf.d", profile);
+	if (access(profile_ini, R_OK) == 0) {
+		reprise_options.php_ini = profile_ini;
+		reprise_options.scan_dir = profile_scan;
+	}
+}
+
+static int number(const char *text)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	return *text && !*end && value >= 0 && value < 1 << 20 ? (int)value : -1;
+}
+
+int reprise_php_main(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		switch (option) {
+		case OPT_NAME: reprise_options.name = optarg; break;
+		case OPT_NUMBER: reprise_options.number = (uint32_t)number(optarg); break;
+		case OPT_CONTROL: reprise_options.control = number(optarg); break;
+		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
+		case OPT_INI:
+			if (!add_ini(optarg)) {
+				return REPRISE_EXIT_USAGE;
+			}
+			break;
+		case OPT_VERSION:
+			choose_profile();
+			printf("reprise-php %s\nphp %s\nini %s\n", REPRISE_VERSION, PHP_VERSION,
+			       reprise_options.php_ini ? profile : "libphp's own");
+			return 0;
+		default: return REPRISE_EXIT_USAGE;
+		}
+	}
+	if (optind != argc || reprise_options.control < 0 || reprise_options.lifeline < 0) {
+		fputs("reprise-php: is started by reprise, not by hand\nhint: reprise serve DIR\n", stderr);
+		return REPRISE_EXIT_USAGE;
+	}
+	if (getuid() == 0 || geteuid() == 0 || getgid() == 0) {
+		fputs("reprise-php: refuses to run PHP as root\n", stderr);
+		return REPRISE_EXIT_PERMISSION;
+	}
+	choose_profile();
+	return reprise_prototype_run();
+}

@@ -1,0 +1,88 @@
+/*
+ * What the files of reprise-php share.
+ *
+ * main.c       arguments, then the prototype
+ * prototype.c  one process per application: module start once, then forks workers, reaps and reports them
+ * worker.c     one process per slot: claims requests from the slab and runs them
+ * request.c    one request, from head to end, as PHP-FPM runs it
+ * sapi.c       PHP's callbacks: output, headers, body, log
+ * variables.c  $_SERVER, getenv() and cookies, from the request head
+ * functions.c  functions for PHP code (reprise.stub.php)
+ *
+ * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
+ * is raised only after one has returned.
+ */
+#ifndef REPRISE_H
+#define REPRISE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire.h"
+
+/* Exit codes; the same as in docs/exit-codes.md. */
+enum reprise_exit {
+	REPRISE_EXIT_DRAINED = 0,
+	REPRISE_EXIT_INTERNAL = 1,
+	REPRISE_EXIT_USAGE = 64,
+	REPRISE_EXIT_BOOT = 70,
+	REPRISE_EXIT_PERMISSION = 77,
+	REPRISE_EXIT_RECYCLE = 88,
+	REPRISE_EXIT_UNHEALTHY = 89,
+};
+
+/* What the supervisor said on the command line. */
+struct reprise_options {
+	const char *name;     /* of the application */
+	const char *php_ini;  /* php.ini to read; NULL: libphp's own choice */
+	const char *scan_dir; /* directories of further ini files */
+	char *ini;            /* name="value" lines that win over files; malloc'd */
+	int control;          /* socket to the supervisor */
+	int lifeline;         /* read end of a pipe; hang-up means that the supervisor is gone */
+	uint32_t number;      /* of the application */
+};
+
+/* What a worker is. All zero in the prototype. */
+struct reprise_worker {
+	struct wire_worker_state wire;
+	uint32_t slot;
+	pid_t pid;
+	uint64_t requests;
+	bool is_worker;     /* false in the prototype and in children that PHP code forks */
+	bool answering;     /* the exchange is ours: claimed, answer not completed */
+	bool head_sent;     /* the answer's head is in the ring */
+	bool body_broken;   /* the client left before it had sent all of its body */
+	/* The request head, copied: it must outlive fastcgi_finish_request(). */
+	_Alignas(16) unsigned char head[32 * 1024];
+};
+
+extern struct reprise_options reprise_options;
+extern struct reprise_worker reprise_worker;
+
+/* prototype.c */
+int reprise_prototype_run(void);
+
+/* worker.c: never returns. */
+_Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+
+/* request.c */
+void reprise_request_run(void);
+bool reprise_request_finish(void);
+
+/* sapi.c */
+bool reprise_sapi_start(void);
+uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
+void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* variables.c */
+const struct wire_RequestHead *reprise_head(void);
+const char *reprise_head_text(struct wire_Span span);
+void reprise_register_variables(void *array);
+void reprise_variables_start(void);
+const char *reprise_variable(const char *name, size_t size);
+/* Calls `each` with name and value of every variable until it returns false. */
+void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, uint32_t, void *), void *context);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * One request in classic mode: php_request_startup, the script, php_request_shutdown, as PHP-FPM does. No state of ours
+ * outlives it but the worker's counters.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <php_variables.h>
+#include <SAPI.h>
+#include <ext/standard/head.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reprise.h"
+
+/* A text of the head, or NULL where the client sent none: PHP tells the two apart. */
+static char *optional(struct wire_Span span)
+{
+	return span.offset ? (char *)reprise_head_text(span) : NULL;
+}
+
+/* Before php_request_startup, which reads these. */
+static void describe_request(const struct wire_RequestHead *head)
+{
+	memset(&SG(request_info), 0, sizeof SG(request_info));
+	SG(request_info).request_method = reprise_head_text(head->method);
+	SG(request_info).request_uri = (char *)reprise_head_text(head->uri);
+	SG(request_info).query_string = (char *)reprise_head_text(head->query);
+	SG(request_info).path_translated = (char *)reprise_head_text(head->script);
+	SG(request_info).content_type = optional(head->content_type);
+	SG(request_info).content_length = head->content_length > 0 ? head->content_length : 0;
+	SG(request_info).cookie_data = optional(head->cookies);
+	SG(request_info).proto_num = (int)head->protocol;
+	SG(sapi_headers).http_response_code = 200;
+	SG(server_context) = &reprise_worker;
+	php_handle_auth_data(optional(head->authorization));
+}
+
+/* The front has seen the file; this user may see it otherwise. Answers as FPM does. */
+static bool script_is_readable(const char *script)
+{
+	if (access(script, R_OK) == 0) {
+		return true;
+	}
+	int error = errno;
+	SG(sapi_headers).http_response_code = error == EACCES ? 403 : 404;
+	PUTS(error == EACCES ? "Access denied.\n" : "File not found.\n");
+	reprise_log_line("error", "script %s cannot be read: %s", script, strerror(error));
+	return false;
+}
+
+/* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it. */
+static void enter_directory(const char *script)
+{
+	const char *slash = strrchr(script, '/');
+	char directory[4096];
+	size_t size = slash ? (size_t)(slash - script) : 0;
+
+	if (size == 0 || size >= sizeof directory) {
+		return;
+	}
+	memcpy(directory, script, size);
+	directory[size] = 0;
+	if (chdir(directory) != 0) {
+		reprise_log_line("warning", "cannot enter %s: %s", directory, strerror(errno));
+	}
+}
+
+static void run_script(const char *script)
+{
+	zend_file_handle file;
+
+	enter_directory(script);
+	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	zend_stream_init_filename(&file, script);
+	file.primary_script = 1;
+	php_execute_script(&file);
+	zend_destroy_file_handle(&file);
+}
+
+/* Completes the answer for the client; PHP may go on. False if that has been done. */
+bool reprise_request_finish(void)
+{
+	if (!reprise_worker.answering) {
+		return false;
+	}
+	if (!SG(headers_sent)) {
+		sapi_send_headers();
+	}
+	reprise_worker.answering = false;
+	wire_finish(&reprise_worker.wire);
+	return true;
+}
+
+void reprise_request_run(void)
+{
+	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
+
+	reprise_worker.requests++;
+	reprise_worker.head_sent = reprise_worker.body_broken = false;
+	if (!wire_enter(&reprise_worker.wire)) {
+		return;
+	}
+	reprise_worker.answering = true;
+	if (size < sizeof(struct wire_RequestHead)) {
+		reprise_log_line("error", "a request head of %zu bytes cannot be run", size);
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	const struct wire_RequestHead *head = reprise_head();
+	const char *script = reprise_head_text(head->script);
+
+	zend_first_try {
+		describe_request(head);
+		if (php_request_startup() == SUCCESS) {
+			if (script_is_readable(script)) {
+				run_script(script);
+			}
+		} else {
+			SG(sapi_headers).http_response_code = 500;
+		}
+	} zend_end_try();
+	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
+	php_request_shutdown(NULL);
+	if (reprise_worker.is_worker) {
+		if (reprise_worker.answering) {
+			reprise_worker.answering = false;
+			wire_finish(&reprise_worker.wire);
+		}
+	} else {
+		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */
+		_exit(EG(exit_status));
+	}
+}

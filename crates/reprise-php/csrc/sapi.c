@@ -1,0 +1,290 @@
+/*
+ * The SAPI: what PHP calls to write, read and log. Every callback may run in a child that PHP code has forked; there
+ * `answering` is false and output goes nowhere.
+ *
+ * Output is published by wire when half the ring is full, by flush() and at the end. An abort (zend_bailout inside
+ * php_handle_aborted_connection) is raised here, in C, after the wire call has returned.
+ *
+ * The name is fpm-fcgi: it is on opcache's list of SAPIs, and what frameworks and Phar::webPhar expect.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_ini.h>
+#include <php_main.h>
+#include <php_variables.h>
+#include <SAPI.h>
+#include <zend_extensions.h>
+#include <zend_signal.h>
+#include <ext/standard/info.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "reprise.h"
+#include "arginfo.h"
+
+/* A line of the server's log, written in one call so that lines of several workers do not mix. */
+void reprise_log_line(const char *level, const char *format, ...)
+{
+	char line[8192];
+	struct tm now;
+	time_t seconds = time(NULL);
+	va_list arguments;
+
+	gmtime_r(&seconds, &now);
+	size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%SZ ", &now);
+	used += (size_t)snprintf(line + used, sizeof line - used, "%s php[%d] %.64s: ", level, (int)getpid(),
+	                         reprise_options.name);
+	va_start(arguments, format);
+	int wanted = vsnprintf(line + used, sizeof line - used - 1, format, arguments);
+	va_end(arguments);
+	used = wanted < 0 ? used : used + (size_t)wanted;
+	used = used > sizeof line - 2 ? sizeof line - 2 : used;
+	line[used++] = '\n';
+	/* A log that cannot be written has nowhere to be reported. */
+	(void)!write(STDERR_FILENO, line, used);
+}
+
+static void log_message(const char *message, int syslog_type)
+{
+	static const char *const levels[] = {"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
+
+	reprise_log_line(levels[syslog_type & 7], "%s", message);
+}
+
+static size_t ub_write(const char *bytes, size_t size)
+{
+	if (!reprise_worker.answering) {
+		return size;
+	}
+	if (wire_write(&reprise_worker.wire, (const uint8_t *)bytes, size) < 0) {
+		php_handle_aborted_connection();
+	}
+	return size;
+}
+
+static void flush(void *context)
+{
+	if (!reprise_worker.answering) {
+		return;
+	}
+	if (!SG(headers_sent)) {
+		/* As under FPM: headers go out with the first byte of output, not with flush(). */
+		return;
+	}
+	wire_flush(&reprise_worker.wire);
+	if (wire_aborted(&reprise_worker.wire)) {
+		php_handle_aborted_connection();
+	}
+}
+
+/* The code and reason of "HTTP/1.1 404 Gone fishing" or "Status: 404 …"; false if it is neither. */
+static bool parse_status(const char *text, int *code, const char **reason)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (end == text || value < 100 || value > 999) {
+		return false;
+	}
+	*code = (int)value;
+	*reason = end + strspn(end, " ");
+	return true;
+}
+
+static void find_status(sapi_headers_struct *headers, int *code, const char **reason)
+{
+	zend_llist_position position;
+	const char *line = headers->http_status_line;
+
+	*code = headers->http_response_code;
+	*reason = "";
+	if (line && strncasecmp(line, "HTTP/", 5) == 0 && (line = strchr(line, ' ')) && parse_status(line + 1, code, reason)) {
+		return;
+	}
+	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); header;
+	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
+		if (header->header_len > 7 && strncasecmp(header->header, "Status:", 7) == 0) {
+			parse_status(header->header + 7 + strspn(header->header + 7, " "), code, reason);
+			return;
+		}
+	}
+}
+
+/* Sends one header line "Name: value". Lines PHP let through without a colon are dropped, as a web server would. */
+static bool send_line(const sapi_header_struct *header)
+{
+	const char *colon = memchr(header->header, ':', header->header_len);
+
+	if (!colon || colon == header->header || colon - header->header > UINT16_MAX) {
+		return true;
+	}
+	size_t name = (size_t)(colon - header->header);
+	if (name == 6 && strncasecmp(header->header, "Status", 6) == 0) {
+		return true;
+	}
+	const char *value = colon + 1 + strspn(colon + 1, " \t");
+	return wire_reply_header(&reprise_worker.wire, (const uint8_t *)header->header, (uint16_t)name,
+	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header)) == 0;
+}
+
+static size_t head_size(sapi_headers_struct *headers)
+{
+	zend_llist_position position;
+	size_t size = 16 + (headers->http_status_line ? strlen(headers->http_status_line) : 0);
+
+	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); header;
+	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
+		size += header->header_len + 8;
+	}
+	return size;
+}
+
+static int send_headers(sapi_headers_struct *headers)
+{
+	static const char too_large[] = "Response headers too large";
+	zend_llist_position position;
+	const char *reason;
+	int code;
+
+	if (!reprise_worker.answering || reprise_worker.head_sent) {
+		return SAPI_HEADER_SENT_SUCCESSFULLY;
+	}
+	struct wire_worker_state *wire = &reprise_worker.wire;
+	reprise_worker.head_sent = true;
+	if (head_size(headers) > wire_MAX_SIZE) {
+		reprise_log_line("error", "%s: more than %d bytes; answered 500 without them", too_large, (int)wire_MAX_SIZE);
+		wire_reply_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
+		return wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+	}
+	find_status(headers, &code, &reason);
+	bool sent = wire_reply_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
+	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); sent && header;
+	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
+		sent = send_line(header);
+	}
+	/* Whoever writes next learns of an abort; here it may not be raised. */
+	return sent && wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+}
+
+/* Fills the buffer: PHP takes a short read for the end of the body. */
+static size_t read_post(char *buffer, size_t size)
+{
+	size_t got = 0;
+
+	while (got < size && reprise_worker.answering && !reprise_worker.body_broken) {
+		int64_t count = wire_read(&reprise_worker.wire, (uint8_t *)buffer + got, size - got);
+		if (count < 0) {
+			reprise_worker.body_broken = true;
+		}
+		if (count <= 0) {
+			break;
+		}
+		got += (size_t)count;
+	}
+	return got;
+}
+
+static char *read_cookies(void)
+{
+	return SG(request_info).cookie_data;
+}
+
+static char *environment(const char *name, size_t size)
+{
+	const char *value = reprise_variable(name, size);
+
+	return value ? (char *)value : getenv(name);
+}
+
+static int deactivate(void)
+{
+	return SUCCESS;
+}
+
+static PHP_MINFO_FUNCTION(reprise)
+{
+	char pid[16];
+
+	php_info_print_table_start();
+	php_info_print_table_row(2, "Reprise", REPRISE_VERSION);
+	php_info_print_table_row(2, "Application", reprise_options.name);
+	php_info_print_table_row(2, "Mode", "classic");
+	snprintf(pid, sizeof pid, "%d", (int)getpid());
+	php_info_print_table_row(2, "Worker", pid);
+	php_info_print_table_end();
+}
+
+static zend_module_entry reprise_module = {
+	STANDARD_MODULE_HEADER, "reprise", reprise_functions, NULL, NULL, NULL, NULL,
+	PHP_MINFO(reprise),     REPRISE_VERSION, STANDARD_MODULE_PROPERTIES,
+};
+
+static int startup(sapi_module_struct *module)
+{
+	return php_module_startup(module, &reprise_module);
+}
+
+/* FPM's defaults where they differ from the library's. Files and options win over them. */
+static void ini_defaults(HashTable *configuration)
+{
+	zval value;
+
+	ZVAL_NEW_STR(&value, zend_string_init("1", 1, 1));
+	zend_hash_str_update(configuration, "display_errors", sizeof "display_errors" - 1, &value);
+}
+
+static sapi_module_struct module = {
+	.name = "fpm-fcgi",
+	.pretty_name = "Reprise",
+	.startup = startup,
+	.shutdown = php_module_shutdown_wrapper,
+	.deactivate = deactivate,
+	.ub_write = ub_write,
+	.flush = flush,
+	.getenv = environment,
+	.sapi_error = php_error,
+	.send_headers = send_headers,
+	.read_post = read_post,
+	.read_cookies = read_cookies,
+	.register_server_variables = (void (*)(zval *))reprise_register_variables,
+	.log_message = log_message,
+	.ini_defaults = ini_defaults,
+};
+
+bool reprise_sapi_start(void)
+{
+	if (reprise_options.scan_dir) {
+		setenv("PHP_INI_SCAN_DIR", reprise_options.scan_dir, 1);
+	}
+	zend_signal_startup();
+	sapi_startup(&module);
+	module.php_ini_path_override = (char *)reprise_options.php_ini;
+	module.php_ini_ignore_cwd = 1;
+	module.ini_entries = reprise_options.ini;
+	module.executable_location = NULL;
+	if (module.startup(&module) == FAILURE) {
+		return false;
+	}
+	/* PHP has read it; scripts and their children need not see it. */
+	unsetenv("PHP_INI_SCAN_DIR");
+	reprise_variables_start();
+	if (!zend_get_extension("Zend OPcache")) {
+		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");
+	} else if (!zend_ini_long("opcache.enable", sizeof "opcache.enable" - 1, 0)) {
+		reprise_log_line("warning", "opcache.enable is off: every request compiles its scripts anew");
+	}
+	return true;
+}
+
+uint64_t reprise_body_limit(void)
+{
+	zend_long limit = SG(post_max_size);
+
+	return limit > 0 ? (uint64_t)limit : 0;
+}

@@ -1,0 +1,114 @@
+/*
+ * The request head in the worker's private copy (wire's head.rs has its layout) and what PHP reads from it: $_SERVER,
+ * getenv(). Offsets were written by the front, which PHP trusts; they are asserted all the same.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_variables.h>
+#include <SAPI.h>
+
+#include <string.h>
+
+#include "reprise.h"
+
+static void (*import_process_environment)(zval *);
+
+const struct wire_RequestHead *reprise_head(void)
+{
+	return (const struct wire_RequestHead *)reprise_worker.head;
+}
+
+const char *reprise_head_text(struct wire_Span span)
+{
+	ZEND_ASSERT(span.offset + span.length < sizeof reprise_worker.head);
+	return span.offset ? (const char *)reprise_worker.head + span.offset : "";
+}
+
+void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, uint32_t, void *), void *context)
+{
+	const struct wire_RequestHead *head = reprise_head();
+	const unsigned char *at = (const unsigned char *)(head + 1);
+
+	for (uint32_t i = 0; i < head->variables; i++) {
+		const struct wire_Variable *sizes = (const struct wire_Variable *)at;
+		const char *name = (const char *)(sizes + 1);
+		const char *value = name + sizes->name + 1;
+		size_t bytes = sizeof *sizes + sizes->name + sizes->value + 2;
+
+		if (at + bytes > reprise_worker.head + sizeof reprise_worker.head
+		    || !each(name, sizes->name, value, sizes->value, context)) {
+			return;
+		}
+		at += ZEND_MM_ALIGNED_SIZE_EX(bytes, 8);
+	}
+}
+
+/* ext/filter keeps its own copy of each variable for filter_input(); without it the filter is a no-op. */
+static bool register_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
+{
+	char *filtered = (char *)value;
+	size_t filtered_size = size;
+	zval text;
+
+	if (sapi_module.input_filter(PARSE_SERVER, (char *)name, &filtered, size, &filtered_size)) {
+		ZVAL_STRINGL_FAST(&text, filtered, filtered_size);
+		zend_hash_str_update(Z_ARRVAL_P((zval *)array), name, name_size, &text);
+	}
+	return true;
+}
+
+/* As FPM: the (cleared) environment first, then the request. PHP adds REQUEST_TIME. */
+void reprise_register_variables(void *array)
+{
+	import_process_environment(array);
+	reprise_each_variable(register_variable, array);
+}
+
+struct sought {
+	const char *name;
+	size_t size;
+	const char *value;
+};
+
+static bool compare_name(const char *name, uint32_t name_size, const char *value, uint32_t size, void *context)
+{
+	struct sought *sought = context;
+
+	if (name_size == sought->size && memcmp(name, sought->name, name_size) == 0) {
+		sought->value = value;
+		return false;
+	}
+	return true;
+}
+
+/* A variable of the request by name, as FPM's getenv() finds the parameters of FastCGI. NULL outside of a request. */
+const char *reprise_variable(const char *name, size_t size)
+{
+	struct sought sought = {name, size, NULL};
+
+	if (SG(server_context)) {
+		reprise_each_variable(compare_name, &sought);
+	}
+	return sought.value;
+}
+
+static bool add_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
+{
+	add_assoc_stringl_ex((zval *)array, name, name_size, value, size);
+	return true;
+}
+
+/* getenv() without arguments and $_ENV: the environment, then the request. */
+static void import_environment(zval *array)
+{
+	import_process_environment(array);
+	if (SG(server_context)) {
+		reprise_each_variable(add_variable, array);
+	}
+}
+
+void reprise_variables_start(void)
+{
+	import_process_environment = php_import_environment_variables;
+	php_import_environment_variables = import_environment;
+}

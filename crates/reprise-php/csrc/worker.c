@@ -1,0 +1,55 @@
+/*
+ * A classic worker: claims a request, runs it as PHP-FPM would, claims the next. It ends when the lane drains or when
+ * the supervisor is gone and nothing is queued; its parent's death kills it (PR_SET_PDEATHSIG).
+ *
+ * PHP's modules are never shut down here: they belong to the prototype.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reprise.h"
+
+/* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
+static void in_forked_child(void)
+{
+	reprise_worker.is_worker = false;
+	reprise_worker.answering = false;
+}
+
+static bool supervisor_is_gone(void)
+{
+	struct pollfd lifeline = {.fd = reprise_options.lifeline, .events = 0};
+
+	return poll(&lifeline, 1, 0) > 0;
+}
+
+void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+{
+	int error = wire_attach(&reprise_worker.wire, slab, geometry, slot, (uint32_t)getpid(),
+	                        (const int(*)[wire_MAX_DOORS])eventfds);
+
+	if (error) {
+		reprise_log_line("error", "a worker cannot map the slab: %s", strerror(error));
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	close(slab);
+	if (pthread_atfork(NULL, NULL, in_forked_child) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	reprise_worker.slot = slot;
+	reprise_worker.pid = getpid();
+	reprise_worker.is_worker = true;
+	for (;;) {
+		int next = wire_next(&reprise_worker.wire);
+		if (next < 0 || (next == 0 && supervisor_is_gone())) {
+			_exit(REPRISE_EXIT_DRAINED);
+		}
+		if (next > 0) {
+			reprise_request_run();
+		}
+	}
+}

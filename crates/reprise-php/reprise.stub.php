@@ -1,0 +1,32 @@
+<?php
+
+/**
+ * The functions Reprise adds to PHP. The build generates their argument descriptions from this file.
+ */
+
+/** Sends the answer and lets the script go on without its client. False if that was done before. */
+function reprise_finish_request(): bool {}
+
+/** @implementation-alias reprise_finish_request */
+function fastcgi_finish_request(): bool {}
+
+/** @implementation-alias reprise_finish_request */
+function frankenphp_finish_request(): bool {}
+
+/** @implementation-alias reprise_finish_request */
+function litespeed_finish_request(): bool {}
+
+/** Writes a line to the server's log. $level is a syslog priority, 0 (emergency) to 7 (debug); $context is appended as JSON. */
+function reprise_log(string $message, int $level = 6, array $context = []): void {}
+
+/** What runs this request: mode, application, slot, pid and the number of requests this worker has taken. */
+function reprise_info(): array {}
+
+/** The request's headers as the client named them, in title case. */
+function getallheaders(): array {}
+
+/** @implementation-alias getallheaders */
+function apache_request_headers(): array {}
+
+/** The headers set so far, by name. */
+function apache_response_headers(): array {}

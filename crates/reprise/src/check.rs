@@ -1,0 +1,48 @@
+//! `reprise check`: what would be served, without serving it.
+
+use crate::What;
+use crate::config::{self, Config};
+use crate::exit::{Code, Failure};
+use crate::options;
+use crate::serve;
+
+/// Prints the reference.
+pub fn print_options() -> Result<Code, Failure> {
+    print!("{}", options::reference());
+    Ok(Code::Success)
+}
+
+/// Reads everything, looks up users, and prints what was chosen.
+pub fn run(what: &What) -> Result<Code, Failure> {
+    let config = config::load(what)?;
+    let php = crate::version::find_php()?;
+    let people = serve::choose_users(&config)?;
+    print!("{}", describe(&config, &people, &php));
+    Ok(Code::Success)
+}
+
+/// What was chosen and why, for people.
+pub fn describe(config: &Config, people: &serve::People, php: &crate::version::Php) -> String {
+    let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<13} {value}\n"));
+    for (application, user) in config.applications.iter().zip(&people.applications) {
+        let hosts = if application.hosts.is_empty() { "any host".to_owned() } else { application.hosts.join(", ") };
+        line("application", format!("{} ({hosts})", application.name));
+        line("root", application.root.display().to_string());
+        let controller = application.front_controller.as_deref();
+        line("other paths", controller.map_or("404".to_owned(), |script| format!("answered by {script}")));
+        let user = match user {
+            Some((user, why)) => format!("{} ({why})", user.name),
+            None => process::user::current().map_or("the current user".to_owned(), |user| user.name),
+        };
+        line("PHP", format!("{} workers as user {user}, classic mode", application.workers));
+        for (name, value) in &application.ini {
+            line("ini", format!("{name} = {value}"));
+        }
+    }
+    let front = people.front.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
+    let threads = if config.front_threads == 1 { "thread" } else { "threads" };
+    line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, config::cpus()));
+    line("access log", config.access_log.clone());
+    text
+}

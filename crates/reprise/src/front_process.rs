@@ -1,0 +1,63 @@
+//! The hidden subcommand `front`: started by the supervisor with its descriptors, as its own user.
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use front::Inherited;
+use front::control::Link;
+use front::settings::Settings;
+use process::channel::{Channel, Received};
+use process::sys::{FIRST_DESCRIPTOR, inherited};
+use wire::control::Message;
+
+use crate::exit::{Code, Failure};
+
+/// The channel to the supervisor, as the front wants it.
+struct ToSupervisor(Channel);
+
+impl Link for ToSupervisor {
+    fn send(&self, message: &Message) {
+        self.send_with(message, &[]);
+    }
+
+    fn send_with(&self, message: &Message, attached: &[BorrowedFd<'_>]) {
+        // The supervisor always reads; if it is gone, the lifeline says so.
+        let _ = self.0.send(message, attached);
+    }
+
+    fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+        Ok(match self.0.receive()? {
+            Received::Message(message, attached) => Some((message, attached)),
+            Received::Nothing | Received::Closed => None,
+        })
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Serves until the supervisor says to stop.
+pub fn run() -> Result<Code, Failure> {
+    let failed = |error: io::Error| Failure::new(Code::Internal, "front", error).hint("it is started by reprise serve");
+    process::sys::set_name(c"reprise-front");
+    process::sys::protect_memory().map_err(failed)?;
+    process::sys::renounce_privileges().map_err(failed)?;
+    let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
+    let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
+    let mut file = File::from(inherited(FIRST_DESCRIPTOR + 2).map_err(failed)?);
+    // Shared with earlier fronts, and so is its position.
+    file.rewind().map_err(failed)?;
+    let settings: Settings = serde_json::from_reader(io::BufReader::new(file)).map_err(|error| failed(error.into()))?;
+    let listeners = settings.listeners.iter().map(|listener| inherited(listener.descriptor)).collect::<Result<_, _>>();
+    let inherited = Inherited {
+        link: Arc::new(ToSupervisor(Channel::from_fd(channel))),
+        lifeline,
+        listeners: listeners.map_err(failed)?,
+        access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
+    };
+    front::run(settings, inherited).map_err(failed)?;
+    Ok(Code::Success)
+}

@@ -1,0 +1,88 @@
+//! Binds the listeners. They stay with the supervisor; every front gets copies.
+
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Code, Failure};
+
+/// Connections the kernel keeps until they are taken; it cuts this down to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+
+/// A bound listener.
+pub struct Bound {
+    /// Its socket, listening, non-blocking.
+    pub socket: OwnedFd,
+    /// For people: `http://127.0.0.1:8080` or `unix:/path`.
+    pub shown: String,
+    /// The file to remove at the end, if it is a unix socket.
+    pub file: Option<PathBuf>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some(path) = &self.file {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Binds one address.
+pub fn bind(address: &str) -> Result<Bound, Failure> {
+    match address.strip_prefix("unix:") {
+        Some(path) => bind_unix(Path::new(path)),
+        None => bind_tcp(address),
+    }
+}
+
+fn fail(address: &str, error: &std::io::Error) -> Failure {
+    let what = format!("cannot listen on {address}");
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            Failure::new(Code::AddressInUse, what, "the address is in use").hint("stop what uses it, or choose another with --listen")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            Failure::new(Code::Permission, what, error).hint("ports below 1024 need root or CAP_NET_BIND_SERVICE")
+        }
+        _ => Failure::new(Code::Configuration, what, error),
+    }
+}
+
+fn bind_tcp(address: &str) -> Result<Bound, Failure> {
+    let wanted = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+    // ":8080" and "8080" mean every address.
+    let wanted = match wanted.strip_prefix(':').unwrap_or(wanted).parse::<u16>() {
+        Ok(port) => format!("0.0.0.0:{port}"),
+        Err(_) => wanted.to_owned(),
+    };
+    let mut resolved = wanted.to_socket_addrs().map_err(|error| {
+        Failure::new(Code::Configuration, format!("listen address '{address}'"), error).hint("HOST:PORT or unix:/PATH")
+    })?;
+    let target = resolved.next().ok_or_else(|| {
+        Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address")
+    })?;
+    let listener = TcpListener::bind(target).map_err(|error| fail(address, &error))?;
+    let at = listener.local_addr().map_err(|error| fail(address, &error))?;
+    listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;
+    let socket = OwnedFd::from(listener);
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
+    Ok(Bound { socket, shown: format!("http://{at}"), file: None })
+}
+
+fn bind_unix(path: &Path) -> Result<Bound, Failure> {
+    let shown = format!("unix:{}", path.display());
+    // A socket that nobody answers is what a killed server left.
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+        std::fs::remove_file(path).map_err(|error| fail(&shown, &error))?;
+    }
+    let listener = UnixListener::bind(path).map_err(|error| fail(&shown, &error))?;
+    listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(|error| fail(&shown, &error))?;
+    let socket = OwnedFd::from(listener);
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
+    Ok(Bound { socket, shown, file: Some(path.to_owned()) })
+}

@@ -1,0 +1,112 @@
+//! The command: `reprise serve`, `check`, `version`.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`serve`], [`check`], [`version`] | one subcommand each |
+//! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
+//! | [`options`] | every option as one row |
+//! | [`config`] | flags and file made into one configuration |
+//! | [`discover`] | what `reprise serve DIR` finds by itself |
+//! | [`exit`] | failures and exit codes |
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod config;
+mod discover;
+mod exit;
+mod front_process;
+mod listen;
+mod options;
+mod serve;
+mod version;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A PHP application server: the isolation of PHP-FPM at the speed of a long-running worker.
+#[derive(Parser)]
+#[command(name = "reprise", disable_version_flag = true, disable_help_subcommand = true, max_term_width = 100)]
+#[command(after_help = "Start here:  reprise serve DIR\nOptions of the configuration file:  reprise check --options")]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Serve an application from a directory, or what a configuration file describes
+    #[command(after_help = "Examples:\n  reprise serve .\n  reprise serve /srv/blog --listen 0.0.0.0:80 --workers 16 \
+        --ini memory_limit=256M\n  reprise serve --config /etc/reprise/reprise.toml\n\nWithout --config the document root \
+        is the first of DIR/public, DIR/web, DIR/htdocs and DIR that has an index.php or index.html. SIGTERM and SIGINT \
+        finish what is running; a second one ends at once.")]
+    Serve(What),
+    /// Check a configuration or directory and print what would be served
+    Check {
+        #[command(flatten)]
+        what: What,
+        /// Print the reference of all options as Markdown
+        #[arg(long, conflicts_with_all = ["directory", "config"])]
+        options: bool,
+    },
+    /// Print the versions of Reprise and of its PHP
+    Version,
+    #[command(hide = true)]
+    Front,
+}
+
+/// What to serve. Flags win over the file, the file over defaults.
+#[derive(Args)]
+struct What {
+    /// The application's directory
+    #[arg(value_name = "DIR", conflicts_with = "config")]
+    directory: Option<PathBuf>,
+    /// A configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to listen on: HOST:PORT or unix:/PATH; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<String>,
+    /// PHP workers of each application
+    #[arg(long, value_name = "N")]
+    workers: Option<u64>,
+    /// A php.ini setting; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    ini: Vec<String>,
+    /// An environment variable for PHP; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Run PHP as this user (needs root)
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Access log: stdout, off or a file
+    #[arg(long, value_name = "TARGET")]
+    access_log: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => {
+            // Help is an answer, on stdout; the rest is a mistake.
+            let code = if error.use_stderr() { exit::Code::Usage } else { exit::Code::Success };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let result = match command.verb {
+        Verb::Serve(what) => serve::run(&what),
+        Verb::Check { options: true, .. } => check::print_options(),
+        Verb::Check { what, .. } => check::run(&what),
+        Verb::Version => version::run(),
+        Verb::Front => front_process::run(),
+    };
+    match result {
+        Ok(code) => code.into(),
+        Err(failure) => failure.report(),
+    }
+}

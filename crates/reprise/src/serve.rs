@@ -1,0 +1,198 @@
+//! `reprise serve`: everything that needs this user's rights is opened here, then the supervisor takes over.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use front::settings::{Limits, Listener, Settings};
+use process::state::{self, StateDirectory};
+use process::supervisor::{self, Outcome, Service, Supervisor};
+use process::sys::FIRST_DESCRIPTOR;
+use process::user::{self, Identity};
+
+use crate::What;
+use crate::config::{self, Config};
+use crate::exit::{Code, Failure};
+use crate::listen::{self, Bound};
+use crate::version::{self, Php};
+
+/// Descriptors of the front before the listeners: channel, lifeline, settings.
+pub const BEFORE_LISTENERS: i32 = 3;
+/// Descriptors this process and the front need beside connections.
+const SPARE_FILES: u64 = 256;
+
+/// Who runs what; `None` everywhere without root.
+pub struct People {
+    /// The front's user.
+    pub front: Option<Identity>,
+    /// Each application's user and why.
+    pub applications: Vec<Option<(Identity, &'static str)>>,
+}
+
+/// Chooses users and checks that they reach what they need.
+pub fn choose_users(config: &Config) -> Result<People, Failure> {
+    let permission = |why: String| Failure::new(Code::Permission, "users", why);
+    let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
+    let mut applications = Vec::new();
+    for application in &config.applications {
+        let chosen = user::for_application(application.user.as_deref(), &application.root)
+            .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
+        let entry = match &application.front_controller {
+            Some(script) => application.root.join(script),
+            None => application.root.clone(),
+        };
+        if let Some(obstacle) = chosen.as_ref().and_then(|(user, _)| user::obstacle(user, &entry)) {
+            let hint = "PHP never runs as root: move the application, open its directories, or name a user that may read it";
+            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
+        }
+        if let Some(obstacle) = front.as_ref().and_then(|user| user::obstacle(user, &application.root)) {
+            let hint = "the front serves static files: open the directories to it, or name another front_user";
+            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
+        }
+        applications.push(chosen);
+    }
+    Ok(People { front, applications })
+}
+
+/// Serves until told to stop.
+pub fn run(what: &What) -> Result<Code, Failure> {
+    let config = config::load(what)?;
+    let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
+    let php = version::find_php()?;
+    let people = choose_users(&config)?;
+    let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
+    let listeners: Vec<Bound> = config.listen.iter().map(|address| listen::bind(address)).collect::<Result<_, _>>()?;
+    let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
+    let _state = StateDirectory::open(&path).map_err(|why| {
+        let code = if why.contains("in use") { Code::AddressInUse } else { Code::Permission };
+        Failure::new(code, "cannot start", why)
+    })?;
+    eprint!("{}", crate::check::describe(&config, &people, &php));
+    let connections = config.max_connections.unwrap_or(65536).min(files.saturating_sub(SPARE_FILES).max(1));
+    eprintln!("  {:<13} {connections} at once ({files} open files allowed)", "connections");
+    for listener in &listeners {
+        eprintln!("  {:<13} {}", "listening", listener.shown);
+    }
+    process::sys::protect_memory().map_err(internal("memory"))?;
+    let service = service(&config, &people, &php, &listeners, connections as usize)?;
+    let supervisor = Supervisor::new(service).map_err(internal("supervisor"))?;
+    let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
+    let ready = move |took: Duration| eprintln!("ready after {} ms: {}", took.as_millis(), addresses.join(" "));
+    match supervisor.run(&ready).map_err(internal("supervisor"))? {
+        Outcome::Drained => Ok(Code::Success),
+        Outcome::CutOff => Ok(Code::Internal),
+        Outcome::NotBooted(name) => {
+            Err(Failure::new(Code::NotBooted, format!("application '{name}'"), "PHP did not start; its message is above"))
+        }
+        Outcome::NoFront => Err(Failure::new(Code::Internal, "front", "did not start; its message is above")),
+    }
+}
+
+fn service(
+    config: &Config,
+    people: &People,
+    php: &Php,
+    listeners: &[Bound],
+    connections: usize,
+) -> Result<Service, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Code::Internal, "front", error);
+    let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
+    let log = open_access_log(&config.access_log)?;
+    let settings = Settings {
+        listeners: listeners
+            .iter()
+            .enumerate()
+            .map(|(number, one)| Listener { descriptor: first + number as i32, unix: one.file.is_some() })
+            .collect(),
+        access_log: log.is_some().then_some(first + listeners.len() as i32),
+        threads: config.front_threads,
+        limits: Limits {
+            header_timeout_ms: milliseconds(config.header_timeout),
+            body_timeout_ms: milliseconds(config.body_timeout),
+            send_timeout_ms: milliseconds(config.send_timeout),
+            max_connections: connections,
+        },
+        applications: config.applications.iter().map(front_application).collect(),
+    };
+    let mut descriptors = vec![settings_file(&settings).map_err(failed)?];
+    for listener in listeners {
+        descriptors.push(listener.socket.try_clone().map_err(failed)?);
+    }
+    descriptors.extend(log.map(OwnedFd::from));
+    Ok(Service {
+        front: OwnedFd::from(File::open("/proc/self/exe").map_err(failed)?),
+        front_arguments: vec!["reprise-front".to_owned(), "front".to_owned()],
+        front_user: people.front.clone(),
+        front_descriptors: descriptors,
+        front_threads: config.front_threads,
+        php: OwnedFd::from(php.open()?),
+        applications: config
+            .applications
+            .iter()
+            .zip(&people.applications)
+            .map(|(application, user)| php_application(application, user.as_ref().map(|(user, _)| user)))
+            .collect(),
+        drain_timeout: config.drain_timeout,
+    })
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+fn front_application(application: &config::Application) -> front::settings::Application {
+    front::settings::Application {
+        name: application.name.clone(),
+        root: application.root.clone(),
+        follow: application.follow.clone(),
+        front_controller: application.front_controller.clone(),
+        hosts: application.hosts.clone(),
+        queue_timeout_ms: milliseconds(application.queue_timeout),
+        request_timeout_ms: milliseconds(application.request_timeout),
+        max_body: application.max_body,
+    }
+}
+
+fn php_application(application: &config::Application, user: Option<&Identity>) -> supervisor::Application {
+    let mut arguments = vec!["--name".to_owned(), application.name.clone()];
+    for (name, value) in &application.ini {
+        arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
+    }
+    let current = user.cloned().or_else(user::current);
+    let mut environment: Vec<String> = current
+        .iter()
+        .flat_map(|user| [format!("USER={}", user.name), format!("HOME={}", user.home)])
+        .filter(|pair| !application.env.contains_key(pair.split('=').next().unwrap_or("")))
+        .collect();
+    environment.extend(application.env.iter().map(|(name, value)| format!("{name}={value}")));
+    supervisor::Application {
+        name: application.name.clone(),
+        arguments,
+        environment,
+        user: user.cloned(),
+        workers: application.workers,
+        exchanges: application.workers + application.queue,
+    }
+}
+
+/// The settings, in memory, for a front that may be allowed to read no file of ours.
+fn settings_file(settings: &Settings) -> std::io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("reprise-settings", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    serde_json::to_writer(&mut file, settings)?;
+    file.flush()?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+fn open_access_log(target: &str) -> Result<Option<File>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(Code::Permission, format!("access log {target}"), error).hint("access_log = \"off\" does without")
+    };
+    match target {
+        "off" => Ok(None),
+        "stdout" => std::io::stdout().as_fd().try_clone_to_owned().map(|fd| Some(File::from(fd))).map_err(failed),
+        path => OpenOptions::new().append(true).create(true).open(path).map(Some).map_err(failed),
+    }
+}

@@ -1,0 +1,114 @@
+#!/bin/bash
+# setup.sh DEST [symfony laravel slim wordpress]   Build the test applications in DEST, from Debian's packages and the
+#                                                  files beside this script. Nothing is downloaded; run it as often as you like.
+# setup.sh --packages | --packages-db              Print the packages they need; those of a database server for WordPress.
+#
+# WordPress wants a running MariaDB: WP_DB_HOST (host, host:port or localhost:/path/of/the/socket), WP_DB_USER,
+# WP_DB_PASSWORD, WP_DB_NAME (dropped and made anew), WP_THEME. What PHP writes to belongs to WEBUSER (www-data), if the
+# script runs as root.
+set -euo pipefail
+
+# The package wordpress wants a web server and a PHP for it. Named outright, these keep apt from choosing Apache; the
+# applications themselves need none of them.
+instead_of_apache=(php8.2-fpm php nginx)
+common=(php8.2-cli php8.2-opcache composer)
+symfony=(php8.2-sqlite3 php8.2-xml php8.2-intl php8.2-mbstring
+  php-symfony-framework-bundle php-symfony-runtime php-symfony-twig-bundle php-symfony-security-bundle php-symfony-yaml
+  php-symfony-http-kernel php-symfony-dotenv php-symfony-console php-symfony-cache php-symfony-form php-symfony-validator
+  php-symfony-translation php-symfony-asset php-symfony-serializer php-symfony-monolog-bridge php-doctrine-dbal
+  php-doctrine-annotations)
+laravel=(php8.2-sqlite3 php8.2-xml php8.2-mbstring php8.2-curl php-laravel-framework)
+slim=(php8.2-sqlite3 php-slim php-slim-psr7)
+wordpress=(php8.2-mysql php8.2-gd php8.2-xml php8.2-mbstring php8.2-curl php8.2-intl php8.2-zip mariadb-client
+  wordpress wordpress-theme-twentytwentyone wordpress-theme-twentytwentythree)
+
+fail() { printf 'setup.sh: %s\n' "$1" >&2; if [[ -n ${2:-} ]]; then printf 'hint: %s\n' "$2" >&2; fi; exit 1; }
+
+case ${1:-} in
+  --packages) printf '%s\n' "${instead_of_apache[@]}" "${common[@]}" "${symfony[@]}" "${laravel[@]}" "${slim[@]}" "${wordpress[@]}" | awk '!seen[$0]++'; exit ;;
+  --packages-db) echo mariadb-server; exit ;;
+  '' | -*) sed -n '2,/^set /{s/^# \{0,1\}//p}' "$0" >&2; exit 64 ;;
+esac
+
+src=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"; dest=$(cd "$1" && pwd); shift
+apps=("$@"); [[ ${#apps[@]} -gt 0 ]] || apps=(symfony laravel slim wordpress)
+case $dest/ in "$src"/*) fail "will not build in $dest: it holds the sources" "name a directory elsewhere" ;; esac
+export COMPOSER_ALLOW_SUPERUSER=1 COMPOSER_DISABLE_NETWORK=1
+
+# need PACKAGE...: all of them are installed
+need() {
+  local missing=() package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true) == installed ]] || missing+=("$package")
+  done
+  [[ ${#missing[@]} -eq 0 ]] || fail "$app: missing packages: ${missing[*]}" \
+    "apt-get install --no-install-recommends \$($0 --packages)"
+}
+copy() {
+  rm -rf "${dest:?}/$app"; cp -r "$src/$app" "$dest/$app"; cd "$dest/$app"
+  grep -rlI @APP@ . | xargs -r sed -i "s#@APP@#$dest/$app#g" || true
+}
+# quiet COMMAND...: its output is shown only if it fails
+quiet() {
+  local output
+  output=$("$@" 2>&1) || fail "$app: $* failed" "$output"
+}
+# An optimised class map over /usr/share/php, as a deployment has.
+class_map() { quiet composer dump-autoload -o -a --no-interaction; }
+writable() { mkdir -p "$@"; if [[ $(id -u) == 0 ]]; then chown -R "${WEBUSER:-www-data}" "$@"; fi; }
+
+build_symfony() {
+  copy; mkdir -p var/sessions data; class_map
+  sed "s#%runtime_class%#'Symfony\\\\\\\\Component\\\\\\\\Runtime\\\\\\\\SymfonyRuntime'#; s#%runtime_options%#['project_dir' => dirname(__DIR__, 1)]#" \
+    /usr/share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template > vendor/autoload_runtime.php
+  quiet php "$src/seed_blog.php" data/blog.sqlite
+  quiet php bin/console cache:warmup
+  writable var data
+}
+
+build_laravel() {
+  copy; mkdir -p database bootstrap/cache storage/app storage/logs storage/framework/{cache/data,sessions,views}; class_map
+  quiet php "$src/seed_blog.php" database/blog.sqlite laravel
+  for what in config route view; do quiet php artisan "$what:cache"; done
+  writable storage bootstrap/cache database
+}
+
+build_slim() {
+  copy; mkdir -p data; class_map
+  quiet php "$src/seed_blog.php" data/blog.sqlite
+  writable data
+}
+
+build_wordpress() {
+  local where output
+  export WP_DB_HOST=${WP_DB_HOST:-127.0.0.1:3306} WP_DB_USER=${WP_DB_USER:-wordpress} \
+    WP_DB_PASSWORD=${WP_DB_PASSWORD-wordpress} WP_DB_NAME=${WP_DB_NAME:-wordpress}
+  [[ $WP_DB_NAME =~ ^[A-Za-z0-9_]+$ ]] || fail "wordpress: WP_DB_NAME '$WP_DB_NAME' may have letters, digits and _ only"
+  case $WP_DB_HOST in
+    *:/*) where=(--socket "${WP_DB_HOST#*:}") ;;
+    *:*) where=(--protocol tcp -h "${WP_DB_HOST%:*}" -P "${WP_DB_HOST##*:}") ;;
+    *) where=(-h "$WP_DB_HOST") ;;
+  esac
+  # Before anything is touched: is the database there, and may we make it anew?
+  output=$(MYSQL_PWD=$WP_DB_PASSWORD mariadb --no-defaults "${where[@]}" -u "$WP_DB_USER" \
+    -e "DROP DATABASE IF EXISTS $WP_DB_NAME; CREATE DATABASE $WP_DB_NAME" 2>&1) ||
+    fail "wordpress: no database at $WP_DB_HOST for user $WP_DB_USER: $output" \
+      "start a MariaDB ($0 --packages-db) and set WP_DB_HOST, WP_DB_USER, WP_DB_PASSWORD"
+  copy
+  # -L: the package links into other packages, and a document root must not lead outside itself.
+  cp -rL /usr/share/wordpress htdocs; rm -f htdocs/.htaccess; mv wp-config.php htdocs/wp-config.php
+  # shellcheck disable=SC2016  # PHP's variables
+  php -r '$db = []; foreach (["HOST", "USER", "PASSWORD", "NAME"] as $key) $db[$key] = getenv("WP_DB_$key");
+    echo "<?php\nreturn ", var_export($db, true), ";\n";' > wp-db.php
+  quiet php install.php
+  quiet php seed.php ${WP_THEME:+"$WP_THEME"}
+  writable htdocs/wp-content/uploads
+}
+
+for app in "${apps[@]}"; do
+  case $app in symfony | laravel | slim | wordpress) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress" ;; esac
+  declare -n wanted=$app
+  need "${common[@]}" "${wanted[@]}"
+done
+for app in "${apps[@]}"; do "build_$app"; echo "$app: ready in $dest/$app"; done
