@@ -25,6 +25,9 @@ use crate::settings::Application;
 /// Bytes taken from the ring at once.
 const CHUNK: usize = 64 * 1024;
 
+/// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
+const BATCH: usize = 8;
+
 /// One lane of one application, for one epoch of the front.
 pub struct Lane {
     application: u32,
@@ -37,6 +40,8 @@ pub struct Lane {
     in_flight: AtomicUsize,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
+    /// Of each front thread: requests posted since it last woke a worker.
+    unannounced: Box<[AtomicUsize]>,
 }
 
 /// What producers share.
@@ -64,6 +69,16 @@ struct Call {
     abandoned: bool,
     retried: bool,
     withdrawable: bool,
+}
+
+/// How a request is to be treated.
+pub struct Order {
+    /// When it came.
+    pub since: Instant,
+    /// Whether a body will be sent through a [`BodySlip`].
+    pub has_body: bool,
+    /// It need not run if its client leaves before a worker has it.
+    pub withdrawable: bool,
 }
 
 /// A claim on the answer of a posted request.
@@ -116,6 +131,7 @@ impl Lane {
             body_limit: AtomicU64::new(message.limit),
             in_flight: AtomicUsize::new(0),
             desk: Mutex::new(Desk { tail: 0, free, sequences: vec![0; geometry.exchanges as usize], next_id: 0 }),
+            unannounced: (0..geometry.doors).map(|_| AtomicUsize::new(0)).collect(),
             calls: (0..geometry.exchanges).map(|_| Mutex::new(None)).collect(),
             slab,
         }
@@ -148,16 +164,15 @@ impl Lane {
 
     // ---- posting -----------------------------------------------------------------------------------------------
 
-    /// Posts a request. `None`: every place is taken. `withdrawable`: it need not run if its client leaves before a
-    /// worker has it.
-    pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], withdrawable: bool) -> Option<Ticket> {
+    /// Posts a request. `None`: every place is taken.
+    pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order) -> Option<Ticket> {
         let mut desk = lock(&self.desk);
         let exchange = desk.free[door].pop()?;
         let sequence = desk.sequences[exchange as usize].wrapping_add(1);
         desk.sequences[exchange as usize] = sequence;
         desk.next_id += 1;
         let id = desk.next_id;
-        let mut posting = Posting::new(&self.slab, exchange, sequence, head);
+        let mut posting = Posting::new(&self.slab, exchange, sequence, head, order.has_body);
         if !self.enqueue(&mut desk, &mut posting) {
             posting.withdraw(&self.slab);
             posting.release(&self.slab, true);
@@ -167,7 +182,7 @@ impl Lane {
         *lock(&self.calls[exchange as usize]) = Some(Call {
             id,
             posting,
-            since: Instant::now(),
+            since: order.since,
             entered: None,
             slot: None,
             answer_waker: None,
@@ -176,12 +191,31 @@ impl Lane {
             unheld: false,
             abandoned: false,
             retried: false,
-            withdrawable,
+            withdrawable: order.withdrawable,
         });
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         drop(desk);
-        front::wake_one(&self.slab);
+        self.announce(door);
         Some(Ticket { lane: self.clone(), exchange, id })
+    }
+
+    /// Workers are woken when this thread has nothing else to do or has posted a batch: a wake-up costs as much as
+    /// parsing a request, and a worker that is awake by then has most likely taken what was posted.
+    fn announce(&self, door: usize) {
+        if self.unannounced[door].fetch_add(1, Ordering::Relaxed) + 1 >= BATCH {
+            self.announce_all(door);
+        }
+    }
+
+    /// Ends a batch: wakes as many workers as there are requests that nobody has taken.
+    pub fn announce_all(&self, door: usize) {
+        if self.unannounced[door].swap(0, Ordering::Relaxed) > 0 {
+            for _ in 0..self.slab.queue().waiting() {
+                if !front::wake_one(&self.slab) {
+                    break;
+                }
+            }
+        }
     }
 
     /// Queues a posting; if withdrawn requests fill the queue, they are thrown out first.
@@ -400,11 +434,6 @@ impl Ticket {
     /// The sending side of the body.
     pub fn body_slip(&self) -> BodySlip {
         BodySlip(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
-    }
-
-    /// Says at once that there is no body.
-    pub fn no_body(&self) {
-        self.body_slip().end();
     }
 }
 

@@ -1,9 +1,12 @@
 //! From host and path to what answers: a file, a script, a redirect, or nobody.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, Stat};
 
@@ -26,7 +29,7 @@ pub enum Route {
 }
 
 /// A script to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// For example `/index.php`.
     pub name: String,
@@ -70,8 +73,40 @@ enum Kind {
     Closed,
 }
 
-/// Decides for a cleaned path.
-pub fn route(application: &Application, path: &str) -> Route {
+/// How long a script that was found is believed to be there. If it is not, the worker answers 404.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// Scripts remembered per thread.
+const REMEMBERED: usize = 1024;
+
+thread_local! {
+    static SCRIPTS: RefCell<HashMap<String, (Instant, usize, Script)>> = RefCell::new(HashMap::new());
+}
+
+/// Decides for a cleaned path of application `number`. Scripts found by their own name are remembered for a second;
+/// what is missing never is, so that a file is served as soon as it is there.
+pub fn route(number: usize, application: &Application, path: &str, now: Instant) -> Route {
+    let known = SCRIPTS.with_borrow(|scripts| match scripts.get(path) {
+        Some((since, of, script)) if *of == number && now - *since < BELIEVED => Some(script.clone()),
+        _ => None,
+    });
+    if let Some(script) = known {
+        return Route::Script(script);
+    }
+    let route = decide(application, path);
+    if let Route::Script(script) = &route {
+        if Some(&script.name[1..]) != application.front_controller.as_deref() || path == "/" || path == script.name {
+            SCRIPTS.with_borrow_mut(|scripts| {
+                if scripts.len() >= REMEMBERED {
+                    scripts.clear();
+                }
+                scripts.insert(path.to_owned(), (now, number, script.clone()));
+            });
+        }
+    }
+    route
+}
+
+fn decide(application: &Application, path: &str) -> Route {
     if is_hidden(path) || is_overlong(path) {
         return fallback(application);
     }
@@ -204,7 +239,7 @@ mod tests {
     }
 
     fn kind(application: &Application, path: &str) -> &'static str {
-        match route(application, path) {
+        match decide(application, path) {
             Route::File(_) => "file",
             Route::Script(_) => "script",
             Route::Directory => "directory",

@@ -93,6 +93,7 @@ fn each_lane(each: impl Fn(&Lane, usize)) {
 
 fn before_park() {
     let sleep_well = Cell::new(true);
+    each_lane(Lane::announce_all);
     each_lane(|lane, door| sleep_well.set(lane.may_sleep(door) && sleep_well.get()));
     if !sleep_well.get() {
         // Wakes tasks, so that the runtime does not sleep.

@@ -16,6 +16,7 @@ use crate::body::{self, AnswerBody};
 use crate::connection::{Peer, RawHead};
 use crate::files;
 use crate::head::{self, Facts, is_withdrawable};
+use crate::lane::Order;
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Script};
 use crate::server::{self, Shared};
@@ -46,7 +47,7 @@ pub async fn serve(
     let began = Instant::now();
     server::collect();
     let (parts, body) = request.into_parts();
-    let mut response = match respond(&connection, &parts, body).await {
+    let mut response = match respond(&connection, &parts, body, began).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     };
@@ -59,16 +60,24 @@ pub async fn serve(
     Ok(response)
 }
 
-async fn respond(connection: &Connection, parts: &Parts, body: Incoming) -> Result<Response<AnswerBody>, Refusal> {
+async fn respond(
+    connection: &Connection,
+    parts: &Parts,
+    body: Incoming,
+    began: Instant,
+) -> Result<Response<AnswerBody>, Refusal> {
     let shared = &connection.shared;
     let host = check(parts, &connection.raw)?;
     let name = host_name(&host).to_ascii_lowercase();
     let (number, application) =
         route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
     let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
-    match route::route(application, &path) {
+    match route::route(number, application, &path, began) {
         Route::File(found) => files::answer(found, parts),
-        Route::Script(script) => run(connection, number, application, &script, &name, parts, body).await,
+        Route::Script(script) => {
+            let site = Site { number, application, script: &script, host: &name };
+            run(connection, &site, parts, body, began).await
+        }
         Route::Directory => Ok(add_slash(&path, parts)),
         Route::Nobody => Err(Refusal::NotFound),
         Route::Closed => Err(Refusal::Forbidden),
@@ -150,18 +159,24 @@ fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
     response
 }
 
+/// Where a request goes.
+struct Site<'a> {
+    number: usize,
+    application: &'a Application,
+    script: &'a Script,
+    host: &'a str,
+}
+
 /// Posts the request to the application's lane and waits for PHP.
 async fn run(
     connection: &Connection,
-    number: usize,
-    application: &Application,
-    script: &Script,
-    host: &str,
+    site: &Site<'_>,
     parts: &Parts,
     body: Incoming,
+    began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
-    let lane = connection.shared.lane(number).ok_or(Refusal::QueueFull)?;
-    let limit = application.max_body.unwrap_or_else(|| lane.body_limit());
+    let lane = connection.shared.lane(site.number).ok_or(Refusal::QueueFull)?;
+    let limit = site.application.max_body.unwrap_or_else(|| lane.body_limit());
     let has_body = !body.is_end_stream();
     let content_length = body.size_hint().exact().filter(|_| {
         has_body || parts.headers.contains_key(header::CONTENT_LENGTH)
@@ -169,16 +184,16 @@ async fn run(
     if limit > 0 && content_length.is_some_and(|length| length > limit) {
         return Err(Refusal::BodyTooLarge);
     }
+    let Site { application, script, host, .. } = *site;
     let facts = Facts { parts, peer: &connection.peer, application, script, host, content_length, has_body };
     let ticket = SCRATCH.with_borrow_mut(|buffer| {
         let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
-        lane.post(server::door(), &buffer[..size], is_withdrawable(&parts.method)).ok_or(Refusal::QueueFull)
+        let order = Order { since: began, has_body, withdrawable: is_withdrawable(&parts.method) };
+        lane.post(server::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
     })?;
     if has_body {
         let patience = Duration::from_millis(connection.shared.settings.limits.body_timeout_ms);
         tokio::spawn(body::pump(body, ticket.body_slip(), limit, patience));
-    } else {
-        ticket.no_body();
     }
     answer::receive(ticket, parts).await
 }

@@ -39,13 +39,14 @@ pub enum Progress {
 
 impl Posting {
     /// Puts a request into a free exchange: head stored, words reset, owner `Queued`. It still has to be queued.
-    pub fn new(slab: &Slab, exchange: u32, sequence: u32, head: &[u8]) -> Posting {
+    /// `has_body` says whether bytes of body will follow.
+    pub fn new(slab: &Slab, exchange: u32, sequence: u32, head: &[u8], has_body: bool) -> Posting {
         let control = slab.control(exchange);
         ring::put(&slab.head(exchange), 0, head);
         let (front, worker) = (&control.front.0, &control.worker.0);
         front.body_tail.store(0, Ordering::Relaxed);
         front.answer_head.store(0, Ordering::Relaxed);
-        front.flags.store(0, Ordering::Relaxed);
+        front.flags.store(if has_body { 0 } else { BODY_ENDED }, Ordering::Relaxed);
         front.head_size.store(head.len() as u32, Ordering::Relaxed);
         worker.body_head.store(0, Ordering::Relaxed);
         worker.answer_tail.store(0, Ordering::Relaxed);
@@ -169,13 +170,13 @@ impl Posting {
     }
 }
 
-/// Wakes one sleeping worker, if any sleeps. To be called after a request was queued.
-pub fn wake_one(slab: &Slab) {
+/// Wakes one sleeping worker, after a request was queued. False if nobody sleeps.
+pub fn wake_one(slab: &Slab) -> bool {
     fence(Ordering::SeqCst);
-    if let Some(slot) = bell::take_lowest(slab.sleepers()).and_then(|index| slab.slot(index)) {
-        slot.bell.fetch_add(1, Ordering::Release);
-        bell::Futex::wake(&Kernel, &slot.bell);
-    }
+    let Some(slot) = bell::take_lowest(slab.sleepers()).and_then(|index| slab.slot(index)) else { return false };
+    slot.bell.fetch_add(1, Ordering::Release);
+    bell::Futex::wake(&Kernel, &slot.bell);
+    true
 }
 
 /// Wakes every worker, asleep or not, and those blocked in an exchange: after a change of phase or a death.

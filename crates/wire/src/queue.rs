@@ -65,6 +65,12 @@ impl Queue<'_> {
         }
     }
 
+    /// How many entries wait, stale ones included; no more than there are cells, whatever the head claims.
+    pub fn waiting(&self) -> usize {
+        let count = self.tail.load(Ordering::SeqCst).wrapping_sub(self.head.load(Ordering::SeqCst));
+        count.min(self.cells.len() as u64) as usize
+    }
+
     /// True if there is nothing to take.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::SeqCst) == self.tail.load(Ordering::SeqCst)
