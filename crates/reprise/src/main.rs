@@ -30,7 +30,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// A PHP application server: the isolation of PHP-FPM at the speed of a long-running worker.
 #[derive(Parser)]
-#[command(name = "reprise", disable_version_flag = true, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "reprise", version, disable_help_subcommand = true, max_term_width = 100)]
 #[command(after_help = "Start here:  reprise serve DIR\nOptions of the configuration file:  reprise check --options")]
 struct Command {
     #[command(subcommand)]

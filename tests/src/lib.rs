@@ -1,0 +1,38 @@
+//! What the black-box tests share: a server in a directory of its own, a plain HTTP client, waiting for conditions.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`server`] | starts and stops the real binaries |
+//! | [`client`] | requests over sockets, answers read to the byte |
+//! | [`process`] | what /proc says of processes |
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod process;
+pub mod server;
+
+use std::time::{Duration, Instant};
+
+pub use client::{Client, Response, get};
+pub use server::{Server, Setup};
+
+/// Waits until `condition` gives something; panics with `what` when the time is over.
+pub fn wait_for<T>(what: &str, seconds: u64, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited {seconds} s in vain: {what}");
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// As [`wait_for`], for a condition that only holds.
+pub fn wait_until(what: &str, seconds: u64, mut condition: impl FnMut() -> bool) {
+    wait_for(what, seconds, || condition().then_some(()));
+}

@@ -1,0 +1,278 @@
+//! Starts and stops the real binaries, each in a directory of its own that every user can enter.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::client::{Client, Response};
+use crate::{process, wait_for};
+
+/// The project's directory.
+pub fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the project").to_owned()
+}
+
+/// The executable under test.
+pub fn program() -> PathBuf {
+    project().join("target/release/reprise")
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// A new directory that other users can enter, removed with its owner.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    /// Makes it below the system's temporary directory.
+    pub fn new() -> Directory {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("reprise-test-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary directory");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+        Directory(path)
+    }
+}
+
+impl Default for Directory {
+    fn default() -> Directory {
+        Directory::new()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Copies a tree, readable for all.
+pub fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-rT").arg(from).arg(to).status().expect("cp");
+    assert!(status.success(), "cp {} {}", from.display(), to.display());
+    let status = Command::new("chmod").args(["-R", "a+rX"]).arg(to).status().expect("chmod");
+    assert!(status.success());
+}
+
+/// What to start.
+pub struct Setup {
+    directory: Directory,
+    root: PathBuf,
+    server: Vec<String>,
+    application: Vec<String>,
+    tables: Vec<String>,
+    port: u16,
+}
+
+impl Setup {
+    /// A copy of tests/apps/NAME with its document root `public`.
+    pub fn app(name: &str) -> Setup {
+        let setup = Setup::empty();
+        copy(&project().join("tests/apps").join(name), &setup.directory.0.join("app"));
+        setup
+    }
+
+    /// An empty document root.
+    pub fn empty() -> Setup {
+        let directory = Directory::new();
+        let root = directory.0.join("app/public");
+        fs::create_dir_all(&root).expect("document root");
+        Setup { root, directory, server: vec![], application: vec![], tables: vec![], port: free_port() }
+    }
+
+    /// A document root that is there already.
+    pub fn root(root: &Path) -> Setup {
+        Setup { root: root.to_owned(), ..Setup::empty() }
+    }
+
+    /// Writes a file below the document root.
+    pub fn file(self, name: &str, text: impl AsRef<[u8]>) -> Setup {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+        self
+    }
+
+    /// A line at the top of the configuration.
+    pub fn server(mut self, line: &str) -> Setup {
+        self.server.push(line.to_owned());
+        self
+    }
+
+    /// A line of the application.
+    pub fn application(mut self, line: &str) -> Setup {
+        self.application.push(line.to_owned());
+        self
+    }
+
+    /// A php.ini setting.
+    pub fn ini(mut self, name: &str, value: &str) -> Setup {
+        self.tables.push(format!("ini.\"{name}\" = \"{value}\""));
+        self
+    }
+
+    /// An environment variable for PHP.
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.tables.push(format!("env.\"{name}\" = \"{value}\""));
+        self
+    }
+
+    /// The directory of this test, for its own files.
+    pub fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
+    /// The document root.
+    pub fn document_root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Starts the server and waits until it is ready.
+    pub fn start(self) -> Server {
+        let server = self.launch();
+        wait_for("the server is ready", 30, || {
+            assert!(process::is_alive(server.pid()), "the server ended:\n{}", server.log());
+            server.log().contains("ready after").then_some(())
+        });
+        server
+    }
+
+    /// Starts the server and does not wait.
+    pub fn launch(self) -> Server {
+        let directory = &self.directory.0;
+        let has = |lines: &[String], name: &str| lines.iter().any(|line| line.trim_start().starts_with(name));
+        let mut text = String::new();
+        if !has(&self.server, "listen") {
+            text.push_str(&format!("listen = [\"127.0.0.1:{}\"]\n", self.port));
+        }
+        if !has(&self.server, "access_log") {
+            text.push_str(&format!("access_log = \"{}/access.log\"\n", directory.display()));
+        }
+        text.push_str(&format!("state_dir = \"{}/state\"\n{}\n", directory.display(), self.server.join("\n")));
+        text.push_str(&format!("[[application]]\nname = \"app\"\nroot = \"{}\"\n", self.root.display()));
+        if !has(&self.application, "workers") {
+            text.push_str("workers = 2\n");
+        }
+        text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));
+        let config = directory.join("reprise.toml");
+        fs::write(&config, text).expect("a configuration");
+        let log = fs::File::create(directory.join("server.log")).expect("a log");
+        let child = Command::new(program())
+            .args(["serve", "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
+            .spawn()
+            .expect("target/release/reprise: cargo build --release");
+        Server { child, ended: None, port: self.port, root: self.root, directory: self.directory }
+    }
+}
+
+/// A running server. Stopped with its owner; its log is printed if the test fails.
+pub struct Server {
+    child: Child,
+    ended: Option<ExitStatus>,
+    /// Where it listens.
+    pub port: u16,
+    /// Its document root.
+    pub root: PathBuf,
+    directory: Directory,
+}
+
+impl Server {
+    /// The supervisor.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// The test's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
+    /// What it wrote to standard output and error.
+    pub fn log(&self) -> String {
+        fs::read(self.directory.0.join("server.log")).map_or(String::new(), |log| String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// The access log.
+    pub fn access_log(&self) -> String {
+        fs::read_to_string(self.directory.0.join("access.log")).unwrap_or_default()
+    }
+
+    /// The front's process.
+    pub fn front(&self) -> Option<i32> {
+        process::children(self.pid()).into_iter().find(|&pid| process::name(pid).as_deref() == Some("reprise-front"))
+    }
+
+    /// The (first) prototype's process.
+    pub fn prototype(&self) -> Option<i32> {
+        let is_php = |&pid: &i32| process::name(pid).as_deref() == Some("reprise-php");
+        // Orphans on their way out are the supervisor's children too; a prototype has workers.
+        process::children(self.pid()).into_iter().filter(is_php).find(|&pid| !process::children(pid).is_empty())
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> Vec<i32> {
+        self.prototype().map_or(vec![], process::children)
+    }
+
+    /// A GET on a connection of its own.
+    pub fn get(&self, path: &str) -> Response {
+        Client::new(self.port).get(path)
+    }
+
+    /// A connection.
+    pub fn client(&self) -> Client {
+        Client::new(self.port)
+    }
+
+    /// Sends the supervisor a signal.
+    pub fn signal(&self, signal: Signal) {
+        process::kill(self.pid(), signal);
+    }
+
+    /// Waits for its end and returns its exit code; negative for a signal.
+    pub fn wait(&mut self, seconds: u64) -> i32 {
+        let status = wait_for("the server ends", seconds, || {
+            if self.ended.is_none() {
+                self.ended = self.child.try_wait().expect("a child");
+            }
+            self.ended
+        });
+        use std::os::unix::process::ExitStatusExt;
+        status.code().unwrap_or_else(|| -status.signal().unwrap_or(0))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<&str> = log.lines().rev().take(60).collect();
+            eprintln!("--- server log\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        self.signal(Signal::SIGTERM);
+        while self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                // Its children see the end of the lifeline.
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+}

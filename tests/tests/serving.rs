@@ -1,0 +1,211 @@
+//! PHP as applications see it: input, output, ends of a request.
+
+use std::time::{Duration, Instant};
+
+use tests::client::multipart;
+use tests::{Setup, wait_until};
+
+#[test]
+fn hello_is_answered_with_its_length() {
+    let server = Setup::app("plain").start();
+    let answer = server.get("/");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "Hello World!"));
+    assert_eq!(answer.header("content-length"), Some("12"));
+    assert_eq!(answer.header("content-type"), Some("text/plain;charset=UTF-8"));
+    assert!(answer.header("date").is_some());
+}
+
+#[test]
+fn superglobals_hold_what_the_client_sent() {
+    let server = Setup::app("plain").env("GREETING", "hi there").start();
+    let mut client = server.client();
+    let headers = [("Cookie", "a=1"), ("Cookie", "b=2"), ("X-Thing", "x"), ("X-Thing", "y"), ("Proxy", "evil"), ("Bad_Name", "1")];
+    let answer = client.request("GET", "/server.php/in/fo?q=1&r[]=2", &headers, b"");
+    let text = answer.text();
+    for expected in [
+        "\"PATH_INFO\": \"/in/fo\"",
+        "\"SCRIPT_NAME\": \"/server.php\"",
+        "\"PHP_SELF\": \"/server.php/in/fo\"",
+        "\"REQUEST_URI\": \"/server.php/in/fo?q=1&r[]=2\"",
+        "\"QUERY_STRING\": \"q=1&r[]=2\"",
+        "\"HTTP_COOKIE\": \"a=1; b=2\"",
+        "\"HTTP_X_THING\": \"x, y\"",
+        "\"REQUEST_METHOD\": \"GET\"",
+        "\"GATEWAY_INTERFACE\": \"CGI/1.1\"",
+        "\"REMOTE_ADDR\": \"127.0.0.1\"",
+        "\"GREETING\": \"hi there\"",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    for unexpected in ["HTTP_PROXY", "HTTP_BAD_NAME", "PHP_INI_SCAN_DIR", "\"PATH\""] {
+        assert!(!text.contains(unexpected), "{unexpected} is in {text}");
+    }
+}
+
+#[test]
+fn forms_bodies_and_methods_arrive() {
+    let server = Setup::app("plain").start();
+    let mut client = server.client();
+    let form = client.post_form("/echo.php?x=1", &[("Cookie", "c=3")], &[("name", "Ä & b"), ("list[]", "1"), ("list[]", "2")]);
+    let text = form.text();
+    for expected in ["\"method\": \"POST\"", "\"x\": \"1\"", "\"name\": \"Ä & b\"", "\"c\": \"3\"", "\"2\""] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let put = client.request("PUT", "/echo.php", &[("Content-Type", "application/json")], b"{\"a\":1}");
+    assert!(put.text().contains("\"method\": \"PUT\""), "{}", put.text());
+    let raw = client.request("POST", "/count.php", &[("Content-Type", "text/plain")], &vec![b'x'; 300_000]);
+    assert!(raw.text().contains("300000"), "{}", raw.text());
+    // The same, chunked: PHP is told no length.
+    client.send(b"POST /count.php HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    for _ in 0..30 {
+        client.send(format!("{:x}\r\n{}\r\n", 10_000, "x".repeat(10_000)).as_bytes()).unwrap();
+    }
+    client.send(b"0\r\n\r\n").unwrap();
+    let chunked = client.read(false).unwrap();
+    assert_eq!(chunked.text().lines().next(), raw.text().lines().next());
+}
+
+#[test]
+fn uploads_are_streamed_to_files_that_go_away() {
+    let server = Setup::app("plain").start();
+    let bytes: Vec<u8> = (0..1_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let (kind, body) = multipart(&[("title", "t")], &[("file", "a b.bin", "application/octet-stream", &bytes)]);
+    let mut client = server.client();
+    let echo = client.request("POST", "/echo.php", &[("Content-Type", &kind)], &body).text();
+    for expected in ["\"title\": \"t\"", "a b.bin", "1000000"] {
+        assert!(echo.contains(expected), "{expected} is missing in {echo}");
+    }
+    let name = client.request("POST", "/tmpupload.php", &[("Content-Type", &kind)], &body).text();
+    let path = name.lines().find_map(|line| line.split_whitespace().find(|word| word.contains("/php"))).map(|word| {
+        word.trim_matches(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '/')).to_owned()
+    });
+    let path = path.unwrap_or_else(|| panic!("no temporary name in {name}"));
+    wait_until("the temporary file is gone", 10, || !std::path::Path::new(&path).exists());
+}
+
+#[test]
+fn output_is_streamed_on_flush() {
+    let server = Setup::app("plain").start();
+    let mut client = server.client();
+    client.send(b"GET /stream.php?delay=300 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let began = Instant::now();
+    let head = client.read_head().unwrap();
+    assert_eq!(head.header("transfer-encoding"), Some("chunked"));
+    let first = client.read_chunk().unwrap().expect("a first chunk");
+    assert!(began.elapsed() < Duration::from_millis(900), "the first chunk took {:?}", began.elapsed());
+    let mut rest = first;
+    while let Some(chunk) = client.read_chunk().unwrap() {
+        rest.extend(chunk);
+    }
+    assert!(began.elapsed() > Duration::from_millis(900), "all of it took {:?}", began.elapsed());
+    assert_eq!(String::from_utf8_lossy(&rest).lines().count(), 5);
+}
+
+#[test]
+fn headers_cookies_and_status_are_sent() {
+    let server = Setup::app("plain")
+        .file("status.php", "<?php header('HTTP/1.1 418 Short and Stout'); header('Status: 200'); echo 'x';")
+        .file("none.php", "<?php http_response_code(204); header('Content-Length: 5');")
+        .file("moved.php", "<?php header('Location: /elsewhere');")
+        .file("lie.php", "<?php header('Content-Length: 3'); echo 'four';")
+        .start();
+    let mut client = server.client();
+    let answer = client.get("/headers.php");
+    assert!(answer.all("set-cookie").len() >= 2, "{answer:?}");
+    let odd = client.get("/status.php");
+    assert_eq!((odd.status, odd.reason.as_str()), (418, "Short and Stout"));
+    let none = client.get("/none.php");
+    assert_eq!((none.status, none.header("content-length"), none.body.len()), (204, None, 0));
+    let moved = client.get("/moved.php");
+    assert_eq!((moved.status, moved.header("location")), (302, Some("/elsewhere")));
+    assert_eq!(client.get("/lie.php").text(), "four");
+    let head = client.request("HEAD", "/", &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_ne!(head.header("content-length"), Some("0"), "HEAD must not claim that GET is empty");
+    assert_eq!(client.get("/").text(), "Hello World!", "the connection is still good");
+}
+
+#[test]
+fn a_request_ends_as_it_would_under_fpm() {
+    let server = Setup::app("plain").start();
+    let mut client = server.client();
+    assert_eq!(client.get("/exit.php").status, 200);
+    let fatal = client.get("/fatal.php");
+    assert_eq!(fatal.status, 500);
+    wait_until("the error is in the log", 5, || server.log().contains("PHP Fatal error"));
+    assert!(client.get("/shutdown.php").text().contains("shutdown"));
+    assert_eq!(client.get("/oom.php").status, 500);
+    assert_eq!(client.get("/").text(), "Hello World!");
+    client.get("/error_log.php");
+    wait_until("error_log writes to the server's log", 5, || server.log().contains("error app: ") || server.log().contains("php["));
+}
+
+#[test]
+fn a_finished_request_goes_on_without_its_client() {
+    let server = Setup::app("plain").start();
+    let marker = std::env::temp_dir().join(format!("reprise-finish-{}", server.port));
+    let began = Instant::now();
+    let answer = server.get(&format!("/finish.php?ms=400&marker={}", marker.display()));
+    assert_eq!(answer.status, 200);
+    assert!(began.elapsed() < Duration::from_millis(350), "the answer waited for the script: {:?}", began.elapsed());
+    wait_until("the script goes on", 10, || marker.exists());
+    std::fs::remove_file(&marker).unwrap();
+}
+
+#[test]
+fn opcache_is_on_and_shared_by_the_workers() {
+    let server = Setup::app("plain").application("workers = 3").ini("opcache.revalidate_freq", "0").start();
+    // file_update_protection: files younger than two seconds are not cached.
+    let cached = |text: &str| text.contains("\"this_file_cached\": true");
+    wait_until("the script is cached", 10, || cached(&server.get("/opcache.php").text()));
+    let info = server.get("/info.php").text();
+    assert!(info.contains("fpm-fcgi") || info.contains("FPM") || info.contains("Reprise"), "{}", &info[..500.min(info.len())]);
+}
+
+#[test]
+fn sessions_work() {
+    let server = Setup::app("plain").start();
+    let mut client = server.client();
+    let first = client.get("/session.php");
+    let cookie = first.header("set-cookie").expect("a session cookie").split(';').next().unwrap().to_owned();
+    let again = client.request("GET", "/session.php", &[("Cookie", &cookie)], b"");
+    assert!(first.text().contains('1') && again.text().contains('2'), "{} {}", first.text(), again.text());
+}
+
+#[test]
+fn settings_from_the_configuration_win() {
+    let server = Setup::empty()
+        .file("index.php", "<?php echo ini_get('memory_limit'), '|', ini_get('date.timezone'), '|', getenv('WHO'), '|', getcwd(), '|', PHP_SAPI;")
+        .ini("memory_limit", "77M")
+        .ini("date.timezone", "Europe/Vienna")
+        .env("WHO", "me; \\\"$you\\\"")
+        .start();
+    let expected = format!("77M|Europe/Vienna|me; \"$you\"|{}|fpm-fcgi", server.root.display());
+    assert_eq!(server.get("/").text(), expected);
+}
+
+#[test]
+fn a_forked_child_of_php_code_harms_nobody() {
+    let server = Setup::app("plain")
+        .file("fork.php", "<?php $p = pcntl_fork(); if ($p === 0) { echo 'child'; exit(3); } pcntl_waitpid($p, $s); echo 'parent ', pcntl_wexitstatus($s);")
+        .file("fork_on.php", "<?php $p = pcntl_fork(); echo $p === 0 ? 'child' : 'parent'; if ($p) pcntl_waitpid($p, $s);")
+        .start();
+    for _ in 0..20 {
+        assert_eq!(server.get("/fork.php").text(), "parent 3");
+        assert_eq!(server.get("/fork_on.php").text(), "parent");
+        assert_eq!(server.get("/").text(), "Hello World!");
+    }
+}
+
+#[test]
+fn a_missing_or_closed_script_is_answered_as_under_fpm() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Setup::app("plain").file("closed.php", "<?php echo 1;").file("gone.php", "<?php echo 1;").start();
+    std::fs::set_permissions(server.root.join("closed.php"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    assert_eq!(server.get("/closed.php").status, if nix::unistd::Uid::effective().is_root() { 403 } else { 403 });
+    assert_eq!(server.get("/gone.php").text(), "1");
+    std::fs::remove_file(server.root.join("gone.php")).unwrap();
+    // Remembered for a second at most: first PHP says that it is gone, then the front controller answers.
+    let answer = server.get("/gone.php");
+    assert!(answer.status == 404 || answer.text() == "Hello World!", "{answer:?}");
+}
