@@ -48,7 +48,7 @@ fn forms_bodies_and_methods_arrive() {
     let mut client = server.client();
     let form = client.post_form("/echo.php?x=1", &[("Cookie", "c=3")], &[("name", "Ä & b"), ("list[]", "1"), ("list[]", "2")]);
     let text = form.text();
-    for expected in ["\"method\": \"POST\"", "\"x\": \"1\"", "\"name\": \"Ä & b\"", "\"c\": \"3\"", "\"2\""] {
+    for expected in ["\"method\": \"POST\"", "\"x\": \"1\"", "\"name\": \"\\u00c4 & b\"", "\"c\": \"3\"", "\"2\""] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
     let put = client.request("PUT", "/echo.php", &[("Content-Type", "application/json")], b"{\"a\":1}");
@@ -62,7 +62,8 @@ fn forms_bodies_and_methods_arrive() {
     }
     client.send(b"0\r\n\r\n").unwrap();
     let chunked = client.read(false).unwrap();
-    assert_eq!(chunked.text().lines().next(), raw.text().lines().next());
+    let sum = |answer: &tests::Response| answer.text().split("memory_peak").next().map(str::to_owned);
+    assert_eq!(sum(&chunked), sum(&raw));
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn uploads_are_streamed_to_files_that_go_away() {
 fn output_is_streamed_on_flush() {
     let server = Setup::app("plain").start();
     let mut client = server.client();
-    client.send(b"GET /stream.php?delay=300 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    client.send(b"GET /stream.php?ms=300 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let began = Instant::now();
     let head = client.read_head().unwrap();
     assert_eq!(head.header("transfer-encoding"), Some("chunked"));
@@ -133,7 +134,7 @@ fn a_request_ends_as_it_would_under_fpm() {
     let fatal = client.get("/fatal.php");
     assert_eq!(fatal.status, 500);
     wait_until("the error is in the log", 5, || server.log().contains("PHP Fatal error"));
-    assert!(client.get("/shutdown.php").text().contains("shutdown"));
+    assert!(client.get("/shutdown.php").text().contains("SHUTDOWN"));
     assert_eq!(client.get("/oom.php").status, 500);
     assert_eq!(client.get("/").text(), "Hello World!");
     client.get("/error_log.php");
@@ -156,7 +157,7 @@ fn a_finished_request_goes_on_without_its_client() {
 fn opcache_is_on_and_shared_by_the_workers() {
     let server = Setup::app("plain").application("workers = 3").ini("opcache.revalidate_freq", "0").start();
     // file_update_protection: files younger than two seconds are not cached.
-    let cached = |text: &str| text.contains("\"this_file_cached\": true");
+    let cached = |text: &str| text.contains("\"cached\":true");
     wait_until("the script is cached", 10, || cached(&server.get("/opcache.php").text()));
     let info = server.get("/info.php").text();
     assert!(info.contains("fpm-fcgi") || info.contains("FPM") || info.contains("Reprise"), "{}", &info[..500.min(info.len())]);
@@ -202,7 +203,7 @@ fn a_missing_or_closed_script_is_answered_as_under_fpm() {
     use std::os::unix::fs::PermissionsExt;
     let server = Setup::app("plain").file("closed.php", "<?php echo 1;").file("gone.php", "<?php echo 1;").start();
     std::fs::set_permissions(server.root.join("closed.php"), std::fs::Permissions::from_mode(0o000)).unwrap();
-    assert_eq!(server.get("/closed.php").status, if nix::unistd::Uid::effective().is_root() { 403 } else { 403 });
+    assert_eq!(server.get("/closed.php").status, 403);
     assert_eq!(server.get("/gone.php").text(), "1");
     std::fs::remove_file(server.root.join("gone.php")).unwrap();
     // Remembered for a second at most: first PHP says that it is gone, then the front controller answers.

@@ -388,7 +388,6 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
         .max_buf_size(MAX_BUFFER)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(conversation);
     // How it ended is the client's affair: each request has its line in the access log.

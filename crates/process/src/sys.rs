@@ -68,6 +68,12 @@ fn become_program(nothing: &std::fs::File, passed: &[OwnedFd], user: Option<&Ide
     for (number, descriptor) in passed.iter().enumerate() {
         duplicate(descriptor.as_raw_fd(), FIRST_DESCRIPTOR + number as RawFd)?;
     }
+    // Whatever this process was started with by mistake is not passed on.
+    let rest = FIRST_DESCRIPTOR as libc::c_uint + passed.len() as libc::c_uint;
+    // SAFETY: marks descriptors of this child, which it keeps until exec.
+    nix::errno::Errno::result(unsafe {
+        libc::close_range(rest, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int)
+    })?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
     if let Some(user) = user {
         // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,5 +112,7 @@ int reprise_php_main(int argc, char **argv)
 		return REPRISE_EXIT_PERMISSION;
 	}
 	choose_profile();
+	/* As PHP-FPM; the programs that PHP starts have it so there too. */
+	signal(SIGPIPE, SIG_IGN);
 	return reprise_prototype_run();
 }

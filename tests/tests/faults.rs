@@ -1,0 +1,287 @@
+//! Deaths under load: each costs its own request and nothing else.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tests::{Client, Server, Setup, process, wait_for, wait_until};
+
+/// What became of the requests of a load.
+#[derive(Default)]
+struct Tally {
+    answered: AtomicU64,
+    lost_in_php: AtomicU64,
+    /// Connections that ended without an answer.
+    broken: AtomicU64,
+    /// Answers that cannot be: another's, or another status.
+    wrong: Mutex<Vec<String>>,
+}
+
+/// Runs clients that send numbered requests until told to stop.
+fn load<R>(server: &Server, clients: usize, path: &str, tally: &Tally, during: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                let mut client = None;
+                while !stop.load(Ordering::Relaxed) {
+                    let id = next.fetch_add(1, Ordering::Relaxed);
+                    let Ok(stream) = client.take().map_or_else(|| tests::client::connect(server.port).map(open), Ok) else {
+                        tally.broken.fetch_add(1, Ordering::Relaxed);
+                        std::thread::park_timeout(Duration::from_millis(2));
+                        continue;
+                    };
+                    let mut connection: Client = stream;
+                    match connection.try_request("GET", &format!("{path}id={id}"), &[], b"") {
+                        Ok(answer) => {
+                            note(tally, id, &answer);
+                            client = Some(connection);
+                        }
+                        Err(_) => {
+                            tally.broken.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+        let result = during();
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn open(stream: std::net::TcpStream) -> Client {
+    Client::over(stream, "localhost")
+}
+
+fn note(tally: &Tally, id: u64, answer: &tests::Response) {
+    let text = answer.text();
+    match answer.status {
+        200 if text.starts_with(&format!("id={id} ")) => tally.answered.fetch_add(1, Ordering::Relaxed),
+        502 => tally.lost_in_php.fetch_add(1, Ordering::Relaxed),
+        other => {
+            tally.wrong.lock().unwrap().push(format!("{id}: {other} {text}"));
+            0
+        }
+    };
+}
+
+impl Tally {
+    fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    fn assert_no_wrong(&self) {
+        let wrong = self.wrong.lock().unwrap();
+        assert!(wrong.is_empty(), "{} wrong answers: {:?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+    }
+
+    /// Waits until `more` further requests were answered.
+    fn wait_for_more(&self, more: u64) {
+        let from = self.answered();
+        wait_until("requests are answered", 20, || self.answered() >= from + more);
+    }
+}
+
+/// No request ran twice.
+fn assert_none_ran_twice(journal: &std::path::Path) -> usize {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    let mut runs: HashMap<&str, u32> = HashMap::new();
+    for line in text.lines() {
+        *runs.entry(line).or_default() += 1;
+    }
+    let twice: Vec<_> = runs.iter().filter(|(_, count)| **count > 1).take(5).collect();
+    assert!(twice.is_empty(), "ran twice: {twice:?}");
+    runs.len()
+}
+
+fn journalled(workers: usize) -> (Server, std::path::PathBuf) {
+    let setup = Setup::app("faults").application(&format!("workers = {workers}"));
+    let journal = setup.directory().join("journal");
+    std::fs::write(&journal, "").unwrap();
+    std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let journal_text = journal.to_str().unwrap().to_owned();
+    (setup.env("JOURNAL", &journal_text).start(), journal)
+}
+
+/// Kills workers at random points of a hello load.
+fn kill_workers(kills: usize) {
+    let (mut server, journal) = journalled(4);
+    let prototype = server.prototype().unwrap();
+    let tally = Tally::default();
+    let mut seed = 88_172_645_463_325_252u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    load(&server, 16, "/?", &tally, || {
+        tally.wait_for_more(100);
+        for _ in 0..kills {
+            let worker = wait_for("a worker", 20, || {
+                let workers = process::children(prototype);
+                (!workers.is_empty()).then(|| workers[random() as usize % workers.len()])
+            });
+            // A random point: up to a few requests later.
+            let until = Instant::now() + Duration::from_micros(random() % 2000);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            process::kill(worker, Signal::SIGKILL);
+        }
+        tally.wait_for_more(1000);
+    });
+    tally.assert_no_wrong();
+    let (answered, lost) = (tally.answered(), tally.lost_in_php.load(Ordering::Relaxed));
+    assert_eq!(tally.broken.load(Ordering::Relaxed), 0, "connections must not break");
+    assert!(lost <= kills as u64, "{lost} requests were lost to {kills} kills");
+    let runs = assert_none_ran_twice(&journal) as u64;
+    assert!(runs >= answered && runs <= answered + lost, "{runs} runs, {answered} answers, {lost} lost");
+    // A drain waits for every exchange: one that is stuck would make it miss its deadline, and exit with 1.
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0, "an exchange was stuck");
+    println!("{kills} kills: {answered} answered, {lost} lost in PHP");
+}
+
+#[test]
+fn a_thousand_killed_workers_lose_only_their_own_requests() {
+    kill_workers(1000);
+}
+
+/// For the soak run: REPRISE_KILLS=10000.
+#[test]
+fn as_many_killed_workers_as_the_soak_run_asks_for() {
+    let kills = std::env::var("REPRISE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
+    kill_workers(kills);
+}
+
+#[test]
+fn a_killed_prototype_is_replaced_within_a_second() {
+    let (mut server, journal) = journalled(3);
+    let tally = Tally::default();
+    load(&server, 8, "/?us=2000&", &tally, || {
+        for _ in 0..5 {
+            tally.wait_for_more(50);
+            let old = wait_for("a prototype", 10, || server.prototype());
+            let began = Instant::now();
+            process::kill(old, Signal::SIGKILL);
+            wait_until("the old prototype is gone", 5, || !process::is_alive(old));
+            tally.wait_for_more(10);
+            assert!(began.elapsed() < Duration::from_secs(1), "service took {:?} to come back", began.elapsed());
+        }
+    });
+    tally.assert_no_wrong();
+    assert_eq!(tally.broken.load(Ordering::Relaxed), 0, "connections must not break");
+    // Each kill costs at most what its three workers were running.
+    assert!(tally.lost_in_php.load(Ordering::Relaxed) <= 15);
+    assert_none_ran_twice(&journal);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0);
+}
+
+#[test]
+fn a_killed_front_is_replaced_within_a_second() {
+    let (mut server, journal) = journalled(3);
+    let tally = Tally::default();
+    load(&server, 8, "/?us=2000&", &tally, || {
+        for _ in 0..5 {
+            tally.wait_for_more(50);
+            let old = wait_for("a front", 10, || server.front());
+            let began = Instant::now();
+            process::kill(old, Signal::SIGKILL);
+            wait_until("the old front is gone", 5, || !process::is_alive(old));
+            tally.wait_for_more(10);
+            assert!(began.elapsed() < Duration::from_secs(1), "service took {:?} to come back", began.elapsed());
+        }
+    });
+    tally.assert_no_wrong();
+    assert_eq!(tally.lost_in_php.load(Ordering::Relaxed), 0);
+    assert_none_ran_twice(&journal);
+    let workers = wait_for("workers", 10, || Some(server.workers()).filter(|workers| workers.len() == 3));
+    assert_eq!(workers.len(), 3, "the old front's workers are gone");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0);
+}
+
+#[test]
+fn nothing_is_left_over_of_a_killed_supervisor() {
+    let (mut server, _) = journalled(3);
+    let tally = Tally::default();
+    let family: Vec<i32> = [server.front().unwrap(), server.prototype().unwrap()].into_iter().chain(server.workers()).collect();
+    let mut slow = server.client();
+    slow.send(b"GET /?us=500000&id=slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    load(&server, 4, "/?", &tally, || {
+        tally.wait_for_more(50);
+        server.signal(Signal::SIGKILL);
+        wait_until("the supervisor is gone", 5, || !process::is_alive(server.pid()));
+    });
+    assert_eq!(server.wait(5), -9);
+    tally.assert_no_wrong();
+    assert_eq!(tally.lost_in_php.load(Ordering::Relaxed), 0, "what is in PHP is still answered");
+    assert_eq!(slow.read(false).unwrap().status, 200, "what is in PHP is still answered");
+    wait_until("nothing is left over", 10, || !family.iter().any(|&pid| process::is_alive(pid)));
+    // Its place is free: same address, same state directory.
+    let log = std::fs::File::create(server.directory().join("second.log")).unwrap();
+    let began = Instant::now();
+    let mut second = std::process::Command::new(tests::server::program())
+        .args(["serve", "--config"])
+        .arg(server.directory().join("reprise.toml"))
+        .stderr(log.try_clone().unwrap())
+        .stdout(log)
+        .spawn()
+        .unwrap();
+    wait_until("a second server answers", 10, || {
+        tests::client::connect(server.port).is_ok_and(|stream| open(stream).try_request("GET", "/?id=1", &[], b"").is_ok())
+    });
+    assert!(began.elapsed() < Duration::from_secs(2));
+    process::kill(second.id() as i32, Signal::SIGTERM);
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_crash_in_php_costs_its_own_request() {
+    let server = Setup::app("plain").start();
+    let mut client = server.client();
+    for round in 0..5 {
+        let crash = client.get("/crash.php");
+        assert_eq!((crash.status, crash.header("reprise-refused")), (502, Some("worker-died")), "round {round}");
+        assert_eq!(client.get("/").text(), "Hello World!", "round {round}");
+    }
+    wait_until("the crash is in the log", 5, || server.log().contains("was killed by SIGSEGV"));
+    // Half an answer cannot be taken back: the connection ends without the last chunk.
+    client.send(b"GET /crash.php?flush=1 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let head = client.read_head().unwrap();
+    assert_eq!(head.status, 200);
+    let error = loop {
+        match client.read_chunk() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("a broken answer looked complete"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset), "{error}");
+}
+
+#[test]
+fn an_endless_loop_is_ended_by_the_time_limit() {
+    let server = Setup::app("plain").application("workers = 1").application("request_timeout = \"1s\"").start();
+    let began = Instant::now();
+    let mut client = server.client();
+    let answer = client.get("/loop.php");
+    assert_eq!((answer.status, answer.header("reprise-refused")), (504, Some("request-timeout")));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(client.get("/").text(), "Hello World!");
+}
+
+#[test]
+fn php_that_does_not_start_is_reported_and_takes_no_traffic() {
+    let setup = Setup::app("plain").ini("opcache.preload", "/nonexistent/preload.php");
+    let mut server = setup.launch();
+    assert_eq!(server.wait(20), 70, "{}", server.log());
+    let log = server.log();
+    assert!(log.contains("preload") && log.contains("reprise: application 'app'"), "{log}");
+}
