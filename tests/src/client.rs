@@ -85,7 +85,8 @@ impl<S: Read + Write> Client<S> {
 
     /// A POST of a form.
     pub fn post_form(&mut self, path: &str, headers: &[(&str, &str)], form: &[(&str, &str)]) -> Response {
-        let body: Vec<String> = form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+        let body: Vec<String> =
+            form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
         let mut headers = headers.to_vec();
         headers.push(("Content-Type", "application/x-www-form-urlencoded"));
         self.request("POST", path, &headers, body.join("&").as_bytes())
@@ -218,7 +219,9 @@ pub fn multipart(fields: &[(&str, &str)], files: &[(&str, &str, &str, &[u8])]) -
     let boundary = "------------------------reprise-test-boundary";
     let mut body = Vec::new();
     for (name, value) in fields {
-        body.extend(format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").bytes());
+        body.extend(
+            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").bytes(),
+        );
     }
     for (name, file, kind, bytes) in files {
         let disposition = format!("Content-Disposition: form-data; name=\"{name}\"; filename=\"{file}\"");

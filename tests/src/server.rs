@@ -203,7 +203,8 @@ impl Server {
 
     /// What it wrote to standard output and error.
     pub fn log(&self) -> String {
-        fs::read(self.directory.0.join("server.log")).map_or(String::new(), |log| String::from_utf8_lossy(&log).into_owned())
+        fs::read(self.directory.0.join("server.log"))
+            .map_or(String::new(), |log| String::from_utf8_lossy(&log).into_owned())
     }
 
     /// The access log.

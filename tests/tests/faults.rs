@@ -29,7 +29,8 @@ fn load<R>(server: &Server, clients: usize, path: &str, tally: &Tally, during: i
                 let mut client = None;
                 while !stop.load(Ordering::Relaxed) {
                     let id = next.fetch_add(1, Ordering::Relaxed);
-                    let Ok(stream) = client.take().map_or_else(|| tests::client::connect(server.port).map(open), Ok) else {
+                    let Ok(stream) = client.take().map_or_else(|| tests::client::connect(server.port).map(open), Ok)
+                    else {
                         tally.broken.fetch_add(1, Ordering::Relaxed);
                         std::thread::park_timeout(Duration::from_millis(2));
                         continue;
@@ -211,7 +212,8 @@ fn a_killed_front_is_replaced_within_a_second() {
 fn nothing_is_left_over_of_a_killed_supervisor() {
     let (mut server, _) = journalled(3);
     let tally = Tally::default();
-    let family: Vec<i32> = [server.front().unwrap(), server.prototype().unwrap()].into_iter().chain(server.workers()).collect();
+    let family: Vec<i32> =
+        [server.front().unwrap(), server.prototype().unwrap()].into_iter().chain(server.workers()).collect();
     let mut slow = server.client();
     slow.send(b"GET /?us=500000&id=slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     load(&server, 4, "/?", &tally, || {
@@ -235,7 +237,8 @@ fn nothing_is_left_over_of_a_killed_supervisor() {
         .spawn()
         .unwrap();
     wait_until("a second server answers", 10, || {
-        tests::client::connect(server.port).is_ok_and(|stream| open(stream).try_request("GET", "/?id=1", &[], b"").is_ok())
+        tests::client::connect(server.port)
+            .is_ok_and(|stream| open(stream).try_request("GET", "/?id=1", &[], b"").is_ok())
     });
     assert!(began.elapsed() < Duration::from_secs(2));
     process::kill(second.id() as i32, Signal::SIGTERM);

@@ -71,18 +71,25 @@ echo json_encode($found);
 
 #[test]
 fn a_released_exchange_holds_nothing() {
-    let server = Setup::app("plain").application("workers = 1").application("queue = 64").file("search.php", SEARCH).start();
+    let server =
+        Setup::app("plain").application("workers = 1").application("queue = 64").file("search.php", SEARCH).start();
     let secret = "Fhcre-Frperg-Inyhr-1234567890";
     let plain: String = secret.chars().map(rot13).collect();
     let mut client = server.client();
     // In head, body and answer, whole and cut off, and from a worker that is killed with it.
     let large = plain.repeat(4000);
-    let echo = client.request("POST", "/echo.php", &[("X-Secret", &plain), ("Content-Type", "text/plain")], large.as_bytes());
+    let echo =
+        client.request("POST", "/echo.php", &[("X-Secret", &plain), ("Content-Type", "text/plain")], large.as_bytes());
     assert!(echo.text().contains(&plain), "{}", echo.text());
-    let crash = client.request("POST", &format!("/crash.php?x={plain}"), &[("Content-Type", "text/plain")], large.as_bytes());
+    let crash =
+        client.request("POST", &format!("/crash.php?x={plain}"), &[("Content-Type", "text/plain")], large.as_bytes());
     assert_eq!(crash.status, 502);
     let mut gone = server.client();
-    gone.send(format!("POST /sleep.php?ms=300&s={plain} HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n{plain}").as_bytes()).unwrap();
+    gone.send(
+        format!("POST /sleep.php?ms=300&s={plain} HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n{plain}")
+            .as_bytes(),
+    )
+    .unwrap();
     drop(gone);
     let mut answer = String::new();
     wait_until("nothing of it is left", 10, || {
@@ -121,7 +128,10 @@ echo json_encode($tried), implode(',', array_map(fn ($fd) => @readlink("/proc/se
         // Without root all are one user's, who may signal his processes but not read this one's memory.
         let answer = server.get(&format!("/reach.php?pid={pid}&kill={}", u8::from(is_root()))).text();
         assert!(!answer.contains("true"), "PHP reached process {pid}: {answer}");
-        assert!(!answer.contains("reprise-slab") && !answer.contains("reprise-settings"), "a descriptor is left open: {answer}");
+        assert!(
+            !answer.contains("reprise-slab") && !answer.contains("reprise-settings"),
+            "a descriptor is left open: {answer}"
+        );
     }
 }
 
@@ -181,8 +191,9 @@ fn an_ordinary_user_can_serve() {
         .unwrap();
     wait_until("it answers", 20, || {
         assert!(child.try_wait().unwrap().is_none(), "{}", std::fs::read_to_string(home.join("log")).unwrap());
-        tests::client::connect(port)
-            .is_ok_and(|stream| tests::Client::over(stream, "a").try_request("GET", "/", &[], b"").is_ok_and(|a| a.status == 200))
+        tests::client::connect(port).is_ok_and(|stream| {
+            tests::Client::over(stream, "a").try_request("GET", "/", &[], b"").is_ok_and(|a| a.status == 200)
+        })
     });
     let uid = process::status(child.id() as i32, "Uid").unwrap();
     assert!(uid.starts_with("33"), "{uid}");

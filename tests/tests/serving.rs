@@ -19,7 +19,14 @@ fn hello_is_answered_with_its_length() {
 fn superglobals_hold_what_the_client_sent() {
     let server = Setup::app("plain").env("GREETING", "hi there").start();
     let mut client = server.client();
-    let headers = [("Cookie", "a=1"), ("Cookie", "b=2"), ("X-Thing", "x"), ("X-Thing", "y"), ("Proxy", "evil"), ("Bad_Name", "1")];
+    let headers = [
+        ("Cookie", "a=1"),
+        ("Cookie", "b=2"),
+        ("X-Thing", "x"),
+        ("X-Thing", "y"),
+        ("Proxy", "evil"),
+        ("Bad_Name", "1"),
+    ];
     let answer = client.request("GET", "/server.php/in/fo?q=1&r[]=2", &headers, b"");
     let text = answer.text();
     for expected in [
@@ -46,7 +53,8 @@ fn superglobals_hold_what_the_client_sent() {
 fn forms_bodies_and_methods_arrive() {
     let server = Setup::app("plain").start();
     let mut client = server.client();
-    let form = client.post_form("/echo.php?x=1", &[("Cookie", "c=3")], &[("name", "Ä & b"), ("list[]", "1"), ("list[]", "2")]);
+    let form =
+        client.post_form("/echo.php?x=1", &[("Cookie", "c=3")], &[("name", "Ä & b"), ("list[]", "1"), ("list[]", "2")]);
     let text = form.text();
     for expected in ["\"method\": \"POST\"", "\"x\": \"1\"", "\"name\": \"\\u00c4 & b\"", "\"c\": \"3\"", "\"2\""] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
@@ -56,7 +64,9 @@ fn forms_bodies_and_methods_arrive() {
     let raw = client.request("POST", "/count.php", &[("Content-Type", "text/plain")], &vec![b'x'; 300_000]);
     assert!(raw.text().contains("300000"), "{}", raw.text());
     // The same, chunked: PHP is told no length.
-    client.send(b"POST /count.php HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    client
+        .send(b"POST /count.php HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .unwrap();
     for _ in 0..30 {
         client.send(format!("{:x}\r\n{}\r\n", 10_000, "x".repeat(10_000)).as_bytes()).unwrap();
     }
@@ -77,9 +87,10 @@ fn uploads_are_streamed_to_files_that_go_away() {
         assert!(echo.contains(expected), "{expected} is missing in {echo}");
     }
     let name = client.request("POST", "/tmpupload.php", &[("Content-Type", &kind)], &body).text();
-    let path = name.lines().find_map(|line| line.split_whitespace().find(|word| word.contains("/php"))).map(|word| {
-        word.trim_matches(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '/')).to_owned()
-    });
+    let path = name
+        .lines()
+        .find_map(|line| line.split_whitespace().find(|word| word.contains("/php")))
+        .map(|word| word.trim_matches(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '/')).to_owned());
     let path = path.unwrap_or_else(|| panic!("no temporary name in {name}"));
     wait_until("the temporary file is gone", 10, || !std::path::Path::new(&path).exists());
 }
@@ -138,7 +149,9 @@ fn a_request_ends_as_it_would_under_fpm() {
     assert_eq!(client.get("/oom.php").status, 500);
     assert_eq!(client.get("/").text(), "Hello World!");
     client.get("/error_log.php");
-    wait_until("error_log writes to the server's log", 5, || server.log().contains("error app: ") || server.log().contains("php["));
+    wait_until("error_log writes to the server's log", 5, || {
+        server.log().contains("error app: ") || server.log().contains("php[")
+    });
 }
 
 #[test]
@@ -160,7 +173,11 @@ fn opcache_is_on_and_shared_by_the_workers() {
     let cached = |text: &str| text.contains("\"cached\":true");
     wait_until("the script is cached", 10, || cached(&server.get("/opcache.php").text()));
     let info = server.get("/info.php").text();
-    assert!(info.contains("fpm-fcgi") || info.contains("FPM") || info.contains("Reprise"), "{}", &info[..500.min(info.len())]);
+    assert!(
+        info.contains("fpm-fcgi") || info.contains("FPM") || info.contains("Reprise"),
+        "{}",
+        &info[..500.min(info.len())]
+    );
 }
 
 #[test]

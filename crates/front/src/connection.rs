@@ -83,7 +83,9 @@ impl RawHead {
         let raw = self.lock();
         let end = memchr::memmem::find(&raw.bytes, b"\r\n\r\n").unwrap_or(raw.bytes.len());
         raw.bytes[..end].split(|&byte| byte == b'\n').skip(1).any(|line| {
-            line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name.as_bytes()) && line[name.len()] == b':'
+            line.len() > name.len()
+                && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
+                && line[name.len()] == b':'
         })
     }
 }

@@ -15,8 +15,8 @@ pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refus
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return Err(Refusal::FileMethod);
     }
-    let size = found.stat.st_size.max(0).cast_unsigned();
-    let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0).cast_unsigned());
+    let size = found.stat.st_size.max(0) as u64;
+    let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0) as u64);
     let etag = format!("\"{:x}-{:x}-{size:x}\"", found.stat.st_mtime, found.stat.st_mtime_nsec);
     let state = State { etag: &etag, modified };
     let mut response = Response::new(AnswerBody::none());

@@ -47,7 +47,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     let mut head = Writer::new(buffer);
     head.head.content_length = match (facts.has_body, facts.content_length) {
         (false, _) => 0,
-        (true, Some(bytes)) => bytes.cast_signed(),
+        (true, Some(bytes)) => bytes as i64,
         (true, None) => -1,
     };
     head.head.protocol = if parts.version == Version::HTTP_10 { 1000 } else { 1001 };

@@ -36,6 +36,6 @@ mod route;
 mod server;
 mod service;
 pub mod settings;
-mod target;
+pub mod target;
 
 pub use server::{Inherited, run};

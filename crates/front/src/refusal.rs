@@ -79,7 +79,11 @@ impl Refusal {
     const fn closes(self) -> bool {
         matches!(
             self,
-            Refusal::BadHost | Refusal::BadFraming | Refusal::BodyTimeout | Refusal::BodyTooLarge | Refusal::HeadTooLarge
+            Refusal::BadHost
+                | Refusal::BadFraming
+                | Refusal::BodyTimeout
+                | Refusal::BodyTooLarge
+                | Refusal::HeadTooLarge
         )
     }
 

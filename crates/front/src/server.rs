@@ -122,7 +122,8 @@ impl Shared {
             lane.set_body_limit(message.limit);
             return Ok(());
         }
-        let slab = Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        let slab =
+            Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
         let lane = Arc::new(Lane::new(slab, message, application, link.clone()));
         *self.lanes[number].write().unwrap_or_else(PoisonError::into_inner) = Some(lane);
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -196,8 +197,7 @@ fn wait_for_message(inherited: &Inherited) -> io::Result<Came> {
             return Ok(Came::Message(message, descriptors));
         }
         let channel = inherited.link.descriptor();
-        let mut watched =
-            [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
+        let mut watched = [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -69,8 +69,7 @@ async fn respond(
     let shared = &connection.shared;
     let host = check(parts, &connection.raw)?;
     let name = host_name(&host).to_ascii_lowercase();
-    let (number, application) =
-        route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
+    let (number, application) = route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
     let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
     match route::route(number, application, &path, began) {
         Route::File(found) => files::answer(found, parts),
@@ -125,7 +124,9 @@ fn is_host(text: &str) -> bool {
     let port_is_fine = port.is_none_or(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let name_is_fine = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(inner) => !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.'),
+        Some(inner) => {
+            !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.')
+        }
         None => name.bytes().all(fine),
     };
     name_is_fine && port_is_fine && text.len() <= 255 && (!name.is_empty() || text.is_empty())
@@ -178,9 +179,8 @@ async fn run(
     let lane = connection.shared.lane(site.number).ok_or(Refusal::QueueFull)?;
     let limit = site.application.max_body.unwrap_or_else(|| lane.body_limit());
     let has_body = !body.is_end_stream();
-    let content_length = body.size_hint().exact().filter(|_| {
-        has_body || parts.headers.contains_key(header::CONTENT_LENGTH)
-    });
+    let content_length =
+        body.size_hint().exact().filter(|_| has_body || parts.headers.contains_key(header::CONTENT_LENGTH));
     if limit > 0 && content_length.is_some_and(|length| length > limit) {
         return Err(Refusal::BodyTooLarge);
     }

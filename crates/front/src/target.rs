@@ -83,7 +83,8 @@ pub fn is_source(name: &str) -> bool {
     parts.any(|part| {
         let part = part.trim_end_matches(['~', '#', ' ', '_']);
         ENDINGS.iter().any(|ending| part.eq_ignore_ascii_case(ending))
-            || (part.len() == 4 && part[..3].eq_ignore_ascii_case("php") && part.as_bytes()[3].is_ascii_digit())
+            || matches!(part.as_bytes(), [p, h, q, digit]
+                if [*p, *h, *q].eq_ignore_ascii_case(b"php") && digit.is_ascii_digit())
     })
 }
 
@@ -133,10 +134,11 @@ mod tests {
 
     #[test]
     fn sources_and_hidden_files_are_known() {
-        for name in ["/a.php", "/a.PHP", "/a.php.bak", "/a.php~", "/a.phtml", "/x.inc", "/a.php7", "/a.php ", "/a.phps"] {
+        for name in ["/a.php", "/a.PHP", "/a.php.bak", "/a.php~", "/a.phtml", "/x.inc", "/a.php7", "/a.php ", "/a.phps"]
+        {
             assert!(is_source(name), "{name}");
         }
-        for name in ["/a.css", "/php", "/a.phpx.js", "/dir.php/a.css", "/php.txt", "/incoming.txt"] {
+        for name in ["/a.css", "/php", "/a.phpx.js", "/dir.php/a.css", "/php.txt", "/incoming.txt", "/a.p&\u{54f}"] {
             assert!(!is_source(name), "{name}");
         }
         assert!(is_hidden("/.env") && is_hidden("/a/.git/config") && !is_hidden("/.well-known/x"));

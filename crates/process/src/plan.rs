@@ -50,7 +50,11 @@ pub enum Ending {
 impl Ending {
     /// From a wait status as the kernel gives it.
     pub fn from_status(status: i32) -> Ending {
-        if status & 0x7f == 0 { Ending::Exited(status >> 8 & 0xff) } else { Ending::Killed(status & 0x7f, status & 0x80 != 0) }
+        if status & 0x7f == 0 {
+            Ending::Exited(status >> 8 & 0xff)
+        } else {
+            Ending::Killed(status & 0x7f, status & 0x80 != 0)
+        }
     }
 }
 

@@ -9,6 +9,9 @@
 //! When the front dies its slab is closed (workers of it end after their request) and a new front gets a new slab: an
 //! epoch. Messages about older epochs are ignored.
 
+mod deaths;
+mod messages;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,9 +22,9 @@ use wire::control::{Kind, Message};
 use wire::layout::{Geometry, Phase};
 use wire::slab::{self, Slab};
 
-use crate::channel::{Channel, Received};
-use crate::plan::{BackOff, Ending, HEALTHY_AFTER, Slot, Stopping, slots_to_fill};
-use crate::sys::{self, Program, Reaped, Signals};
+use crate::channel::Channel;
+use crate::plan::{BackOff, Slot, Stopping, slots_to_fill};
+use crate::sys::{self, Program, Signals};
 use crate::user::Identity;
 
 /// The only lane so far.
@@ -201,7 +204,7 @@ impl Supervisor {
             next = next.min(self.deadline);
         }
         let rest = next.saturating_duration_since(now) + Duration::from_millis(1);
-        let timeout = Timespec { tv_sec: rest.as_secs().cast_signed(), tv_nsec: rest.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
         // EINTR and time-out both mean: look at everything again.
         let _ = poll(&mut watched, Some(&timeout));
     }
@@ -256,7 +259,8 @@ impl Supervisor {
     fn start_prototype(&mut self, number: usize) -> io::Result<()> {
         let application = &self.service.applications[number];
         let (ours, theirs) = Channel::pair()?;
-        let mut arguments: Vec<String> = ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
+        let mut arguments: Vec<String> =
+            ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
         arguments.extend(["--number".to_owned(), number.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
@@ -310,231 +314,11 @@ impl Supervisor {
     fn is_ready(&self) -> bool {
         self.front.as_ref().is_some_and(|front| front.ready)
             && self.applications.iter().all(|application| {
-                application.lane.as_ref().is_some_and(|lane| lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_))))
+                application
+                    .lane
+                    .as_ref()
+                    .is_some_and(|lane| lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_))))
             })
-    }
-
-    // ---- messages ----------------------------------------------------------------------------------------------
-
-    fn listen_to_front(&mut self) {
-        while let Some(front) = &mut self.front {
-            let (message, attached) = match front.channel.receive() {
-                Ok(Received::Message(message, attached)) => (message, attached),
-                Ok(Received::Nothing | Received::Closed) => return,
-                Err(error) => return log("error", format_args!("a message of the front cannot be read: {error}")),
-            };
-            let number = message.application as usize;
-            match message.kind() {
-                Some(Kind::Doors) => {
-                    self.doors = attached;
-                    for number in 0..self.applications.len() {
-                        self.introduce(number);
-                    }
-                }
-                Some(Kind::Ready) => {
-                    front.ready = true;
-                    self.front_back_off.works();
-                }
-                Some(Kind::SlotFree) if message.epoch == self.epoch => {
-                    if let Some(slot) = self.slot(number, message.slot) {
-                        if *slot == Slot::Leaving {
-                            *slot = Slot::Empty;
-                        }
-                    }
-                }
-                Some(Kind::Kill) if message.epoch == self.epoch => {
-                    if let Some(&mut Slot::Live(pid)) = self.slot(number, message.slot) {
-                        sys::kill(pid, Signal::SIGKILL);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn slot(&mut self, application: usize, slot: u32) -> Option<&mut Slot> {
-        self.applications.get_mut(application)?.lane.as_mut()?.slots.get_mut(slot as usize)
-    }
-
-    fn listen_to_prototype(&mut self, number: usize) {
-        while let Some(prototype) = &mut self.applications[number].prototype {
-            let message = match prototype.channel.receive() {
-                Ok(Received::Message(message, _)) => message,
-                Ok(Received::Nothing | Received::Closed) => return,
-                Err(error) => {
-                    let name = &self.service.applications[number].name;
-                    return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
-                }
-            };
-            match message.kind() {
-                Some(Kind::Ready) => {
-                    prototype.ready = true;
-                    self.applications[number].body_limit = message.limit;
-                    self.introduce(number);
-                    self.fill_slots(number);
-                }
-                Some(Kind::Spawned) if message.epoch == self.epoch => self.worker_started(number, &message),
-                Some(Kind::Dead) => self.worker_died(number, &message),
-                _ => {}
-            }
-        }
-    }
-
-    fn worker_started(&mut self, number: usize, message: &Message) {
-        let name = self.service.applications[number].name.clone();
-        let Some(slot) = self.slot(number, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
-        if message.pid > 0 {
-            *slot = Slot::Live(message.pid);
-        } else {
-            *slot = Slot::Empty;
-            let why = io::Error::from_raw_os_error(message.status);
-            log("error", format_args!("a worker of {name} could not be forked: {why}"));
-            self.delay(number, Duration::ZERO, false);
-        }
-    }
-
-    /// A worker was reaped, by its prototype or by us.
-    fn worker_died(&mut self, number: usize, message: &Message) {
-        let name = self.service.applications[number].name.clone();
-        let ending = Ending::from_status(message.status);
-        if message.epoch != self.epoch {
-            return;
-        }
-        let Some(slot) = self.slot(number, message.slot) else { return };
-        if !matches!(*slot, Slot::Live(pid) if pid == message.pid) && *slot != Slot::Asked {
-            return;
-        }
-        *slot = Slot::Leaving;
-        if ending != Ending::Exited(0) {
-            log("warning", format_args!("worker {} of {name} {ending}", message.pid));
-        }
-        let running = &self.applications[number];
-        if let Some(lane) = &running.lane {
-            let worked = lane.slab.slot(message.slot as usize).is_some_and(|line| {
-                line.requests.load(wire::atomics::Ordering::Relaxed) > 0
-            });
-            let lived = lane.started[message.slot as usize].elapsed();
-            self.delay(number, lived, worked || ending == Ending::Exited(0));
-        }
-        if let Some(front) = &self.front {
-            send(&front.channel, message, &[]);
-        }
-    }
-
-    fn delay(&mut self, number: usize, lived: Duration, worked: bool) {
-        let running = &mut self.applications[number];
-        running.served |= worked;
-        let delay = running.back_off.died(lived, worked);
-        if !delay.is_zero() {
-            running.not_before = Instant::now() + delay;
-            let name = &self.service.applications[number].name;
-            log("warning", format_args!("PHP of {name} failed early; next start in {delay:?}"));
-        }
-    }
-
-    // ---- deaths ------------------------------------------------------------------------------------------------
-
-    fn reap(&mut self) {
-        while let Reaped::Dead(pid, status) = sys::reap(None) {
-            if self.front.as_ref().is_some_and(|front| front.pid == pid) {
-                self.listen_to_front();
-                self.front_died(Ending::from_status(status));
-            } else if let Some(number) = self.prototype_of(pid) {
-                self.listen_to_prototype(number);
-                self.prototype_died(number, Ending::from_status(status));
-            } else {
-                self.orphan_died(pid, status);
-            }
-        }
-    }
-
-    fn prototype_of(&self, pid: i32) -> Option<usize> {
-        self.applications.iter().position(|app| app.prototype.as_ref().is_some_and(|child| child.pid == pid))
-    }
-
-    /// A worker whose prototype died before it came to us.
-    fn orphan_died(&mut self, pid: i32, status: i32) {
-        for number in 0..self.applications.len() {
-            let Some(lane) = &self.applications[number].lane else { continue };
-            if let Some(slot) = lane.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
-                let message = Message { pid, status, ..self.message(Kind::Dead, number, slot as u32) };
-                self.worker_died(number, &message);
-                return;
-            }
-        }
-    }
-
-    fn prototype_died(&mut self, number: usize, ending: Ending) {
-        let name = self.service.applications[number].name.clone();
-        let running = &mut self.applications[number];
-        let Some(child) = running.prototype.take() else { return };
-        if self.stopping != Stopping::No {
-            return;
-        }
-        log("error", format_args!("PHP of {name} (process {}) {ending}", child.pid));
-        if !child.ready && !running.served && !self.announced {
-            self.outcome = Some(Outcome::NotBooted(name));
-            return;
-        }
-        self.delay(number, child.since.elapsed(), child.ready);
-        self.adopt_orphans(number);
-    }
-
-    /// The workers of a dead prototype are our children now (it had one thread and was reaped, so they have been given
-    /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
-    fn adopt_orphans(&mut self, number: usize) {
-        let Some(lane) = &self.applications[number].lane else { return };
-        for (slot, state) in lane.slots.clone().into_iter().enumerate() {
-            let dead = match state {
-                Slot::Live(pid) => match sys::reap(Some(pid)) {
-                    Reaped::Dead(pid, status) => Some((pid, status)),
-                    Reaped::NoChild => Some((pid, Signal::SIGKILL as i32)),
-                    Reaped::Nobody => {
-                        sys::kill(pid, Signal::SIGKILL);
-                        None
-                    }
-                },
-                // Forked or not, we were not told. If it was, it died with its parent, long before a new prototype has
-                // started PHP's modules and could be asked for this slot.
-                Slot::Asked => Some((0, Signal::SIGKILL as i32)),
-                Slot::Empty | Slot::Leaving => None,
-            };
-            if let Some((pid, status)) = dead {
-                let message = Message { pid, status, ..self.message(Kind::Dead, number, slot as u32) };
-                self.worker_died(number, &message);
-            }
-        }
-    }
-
-    /// Whether all workers of an earlier prototype are reaped.
-    fn no_orphans(&self, number: usize) -> bool {
-        let lane = self.applications[number].lane.as_ref();
-        lane.is_none_or(|lane| !lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)))
-    }
-
-    fn front_died(&mut self, ending: Ending) {
-        let Some(front) = self.front.take() else { return };
-        if self.stopping != Stopping::No {
-            if self.stopping == Stopping::Draining && ending != Ending::Exited(0) {
-                log("error", format_args!("the front {ending} while draining"));
-                self.outcome = Some(Outcome::CutOff);
-            }
-            self.end_prototypes();
-            return;
-        }
-        log("error", format_args!("the front (process {}) {ending}; its connections are lost", front.pid));
-        if !front.ready && !self.announced {
-            self.outcome = Some(Outcome::NoFront);
-            return;
-        }
-        let lived = front.since.elapsed();
-        self.front_not_before = Instant::now() + self.front_back_off.died(lived, lived >= HEALTHY_AFTER / 10);
-        // Its workers end after their request, whose answer nobody can read any more.
-        for running in &mut self.applications {
-            if let Some(lane) = running.lane.take() {
-                lane.slab.set_phase(Phase::Closed);
-            }
-        }
     }
 
     // ---- stopping ----------------------------------------------------------------------------------------------
@@ -592,7 +376,9 @@ impl Supervisor {
         let prototypes = self.applications.iter().filter_map(|application| application.prototype.as_ref());
         let mut pids: Vec<i32> = prototypes.chain(&self.front).map(|child| child.pid).collect();
         for lane in self.applications.iter().filter_map(|application| application.lane.as_ref()) {
-            pids.extend(lane.slots.iter().filter_map(|slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None }));
+            pids.extend(
+                lane.slots.iter().filter_map(|slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None }),
+            );
         }
         for &pid in &pids {
             sys::kill(pid, Signal::SIGKILL);

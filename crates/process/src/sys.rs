@@ -40,7 +40,8 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     let floor = FIRST_DESCRIPTOR + program.descriptors.len() as RawFd + 1;
     let lift = |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, floor);
     let executable = lift(program.executable)?;
-    let passed: Vec<OwnedFd> = program.descriptors.iter().map(|&descriptor| lift(descriptor)).collect::<Result<_, _>>()?;
+    let passed: Vec<OwnedFd> =
+        program.descriptors.iter().map(|&descriptor| lift(descriptor)).collect::<Result<_, _>>()?;
 
     // SAFETY: this process has one thread, so the child may do what it likes; it calls only async-signal-safe
     // functions all the same, and leaves by exec or _exit.

@@ -24,7 +24,10 @@ pub struct Identity {
 impl Identity {
     fn of(user: &User) -> Result<Identity, String> {
         if user.uid.is_root() || user.gid.as_raw() == 0 {
-            return Err(format!("user '{}' is root or in root's group; PHP and the front never run as root", user.name));
+            return Err(format!(
+                "user '{}' is root or in root's group; PHP and the front never run as root",
+                user.name
+            ));
         }
         let name = CString::new(user.name.as_str()).map_err(|_| "a user name with a zero byte".to_owned())?;
         let groups = nix::unistd::getgrouplist(&name, user.gid)
@@ -78,10 +81,9 @@ pub fn current() -> Option<Identity> {
 pub fn for_application(configured: Option<&str>, root: &Path) -> Result<Option<(Identity, &'static str)>, String> {
     if !is_root() {
         return match (configured, current()) {
-            (Some(wanted), Some(user)) if wanted != user.name => Err(format!(
-                "user = \"{wanted}\" needs root; this server runs as '{}'",
-                user.name
-            )),
+            (Some(wanted), Some(user)) if wanted != user.name => {
+                Err(format!("user = \"{wanted}\" needs root; this server runs as '{}'", user.name))
+            }
             _ => Ok(None),
         };
     }
@@ -127,7 +129,12 @@ pub fn obstacle(user: &Identity, path: &Path) -> Option<String> {
         };
         let wanted = if metadata.is_dir() { 1 } else { 4 };
         if metadata.mode() >> shift & wanted != wanted {
-            return Some(format!("{} (mode {:o}) is closed to {}", prefix.display(), metadata.mode() & 0o777, user.name));
+            return Some(format!(
+                "{} (mode {:o}) is closed to {}",
+                prefix.display(),
+                metadata.mode() & 0o777,
+                user.name
+            ));
         }
     }
     None

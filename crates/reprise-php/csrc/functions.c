@@ -29,17 +29,18 @@ ZEND_FUNCTION(reprise_finish_request)
 
 ZEND_FUNCTION(reprise_log)
 {
-	static const char *const levels[] = {"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
+	static const char *const levels[] = {"emergency", "alert",  "critical", "error",
+	                                     "warning",   "notice", "info",     "debug"};
 	zend_string *message;
 	zend_long level = 6;
 	zval *context = NULL;
 	smart_str json = {0};
 
 	ZEND_PARSE_PARAMETERS_START(1, 3)
-		Z_PARAM_STR(message)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_LONG(level)
-		Z_PARAM_ARRAY(context)
+	Z_PARAM_STR(message)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_LONG(level)
+	Z_PARAM_ARRAY(context)
 	ZEND_PARSE_PARAMETERS_END();
 	if (level < 0 || level > 7) {
 		zend_argument_value_error(2, "must be between 0 and 7");

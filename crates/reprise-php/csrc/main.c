@@ -22,10 +22,13 @@ struct reprise_worker reprise_worker;
 enum { OPT_NAME = 1, OPT_NUMBER, OPT_CONTROL, OPT_LIFELINE, OPT_INI, OPT_VERSION };
 
 static const struct option long_options[] = {
-	{"name", required_argument, NULL, OPT_NAME},         {"number", required_argument, NULL, OPT_NUMBER},
-	{"control", required_argument, NULL, OPT_CONTROL},   {"lifeline", required_argument, NULL, OPT_LIFELINE},
-	{"ini", required_argument, NULL, OPT_INI},           {"version", no_argument, NULL, OPT_VERSION},
-	{NULL, 0, NULL, 0},
+    {"name", required_argument, NULL, OPT_NAME},
+    {"number", required_argument, NULL, OPT_NUMBER},
+    {"control", required_argument, NULL, OPT_CONTROL},
+    {"lifeline", required_argument, NULL, OPT_LIFELINE},
+    {"ini", required_argument, NULL, OPT_INI},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
 };
 
 /* Appends name="value" to the ini text, quoted so that every value arrives as it was written. */

@@ -243,10 +243,10 @@ int reprise_prototype_run(void)
 
 	while (!prototype.draining || prototype.alive > 0) {
 		struct pollfd watched[] = {
-			{.fd = prototype.signals, .events = POLLIN},
-			/* Once draining, nothing more is said to us; a closed socket would only spin the loop. */
-			{.fd = prototype.draining ? -1 : reprise_options.control, .events = POLLIN},
-			{.fd = prototype.draining ? -1 : reprise_options.lifeline, .events = 0},
+		    {.fd = prototype.signals, .events = POLLIN},
+		    /* Once draining, nothing more is said to us; a closed socket would only spin the loop. */
+		    {.fd = prototype.draining ? -1 : reprise_options.control, .events = POLLIN},
+		    {.fd = prototype.draining ? -1 : reprise_options.lifeline, .events = 0},
 		};
 		if (poll(watched, 3, -1) < 0 && errno != EINTR) {
 			return REPRISE_EXIT_INTERNAL;

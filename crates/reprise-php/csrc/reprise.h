@@ -50,10 +50,10 @@ struct reprise_worker {
 	uint32_t slot;
 	pid_t pid;
 	uint64_t requests;
-	bool is_worker;     /* false in the prototype and in children that PHP code forks */
-	bool answering;     /* the exchange is ours: claimed, answer not completed */
-	bool head_sent;     /* the answer's head is in the ring */
-	bool body_broken;   /* the client left before it had sent all of its body */
+	bool is_worker;   /* false in the prototype and in children that PHP code forks */
+	bool answering;   /* the exchange is ours: claimed, answer not completed */
+	bool head_sent;   /* the answer's head is in the ring */
+	bool body_broken; /* the client left before it had sent all of its body */
 	/* The request head, copied: it must outlive fastcgi_finish_request(). */
 	_Alignas(16) unsigned char head[32 * 1024];
 };

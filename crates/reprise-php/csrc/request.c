@@ -51,7 +51,8 @@ static bool script_is_readable(const char *script)
 	return false;
 }
 
-/* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it. */
+/* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it.
+ */
 static void enter_directory(const char *script)
 {
 	const char *slash = strrchr(script, '/');
@@ -111,7 +112,8 @@ void reprise_request_run(void)
 	const struct wire_RequestHead *head = reprise_head();
 	const char *script = reprise_head_text(head->script);
 
-	zend_first_try {
+	zend_first_try
+	{
 		describe_request(head);
 		if (php_request_startup() == SUCCESS) {
 			if (script_is_readable(script)) {
@@ -120,7 +122,8 @@ void reprise_request_run(void)
 		} else {
 			SG(sapi_headers).http_response_code = 500;
 		}
-	} zend_end_try();
+	}
+	zend_end_try();
 	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker) {

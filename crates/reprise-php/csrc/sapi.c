@@ -52,7 +52,8 @@ void reprise_log_line(const char *level, const char *format, ...)
 
 static void log_message(const char *message, int syslog_type)
 {
-	static const char *const levels[] = {"emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
+	static const char *const levels[] = {"emergency", "alert",  "critical", "error",
+	                                     "warning",   "notice", "info",     "debug"};
 
 	reprise_log_line(levels[syslog_type & 7], "%s", message);
 }
@@ -104,7 +105,8 @@ static void find_status(sapi_headers_struct *headers, int *code, const char **re
 
 	*code = headers->http_response_code;
 	*reason = "";
-	if (line && strncasecmp(line, "HTTP/", 5) == 0 && (line = strchr(line, ' ')) && parse_status(line + 1, code, reason)) {
+	if (line && strncasecmp(line, "HTTP/", 5) == 0 && (line = strchr(line, ' '))
+	    && parse_status(line + 1, code, reason)) {
 		return;
 	}
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); header;
@@ -130,7 +132,8 @@ static bool send_line(const sapi_header_struct *header)
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
 	return wire_reply_header(&reprise_worker.wire, (const uint8_t *)header->header, (uint16_t)name,
-	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header)) == 0;
+	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
+	       == 0;
 }
 
 static size_t head_size(sapi_headers_struct *headers)
@@ -221,8 +224,8 @@ static PHP_MINFO_FUNCTION(reprise)
 }
 
 static zend_module_entry reprise_module = {
-	STANDARD_MODULE_HEADER, "reprise", reprise_functions, NULL, NULL, NULL, NULL,
-	PHP_MINFO(reprise),     REPRISE_VERSION, STANDARD_MODULE_PROPERTIES,
+    STANDARD_MODULE_HEADER, "reprise",       reprise_functions,          NULL, NULL, NULL, NULL,
+    PHP_MINFO(reprise),     REPRISE_VERSION, STANDARD_MODULE_PROPERTIES,
 };
 
 static int startup(sapi_module_struct *module)
@@ -240,21 +243,21 @@ static void ini_defaults(HashTable *configuration)
 }
 
 static sapi_module_struct module = {
-	.name = "fpm-fcgi",
-	.pretty_name = "Reprise",
-	.startup = startup,
-	.shutdown = php_module_shutdown_wrapper,
-	.deactivate = deactivate,
-	.ub_write = ub_write,
-	.flush = flush,
-	.getenv = environment,
-	.sapi_error = php_error,
-	.send_headers = send_headers,
-	.read_post = read_post,
-	.read_cookies = read_cookies,
-	.register_server_variables = (void (*)(zval *))reprise_register_variables,
-	.log_message = log_message,
-	.ini_defaults = ini_defaults,
+    .name = "fpm-fcgi",
+    .pretty_name = "Reprise",
+    .startup = startup,
+    .shutdown = php_module_shutdown_wrapper,
+    .deactivate = deactivate,
+    .ub_write = ub_write,
+    .flush = flush,
+    .getenv = environment,
+    .sapi_error = php_error,
+    .send_headers = send_headers,
+    .read_post = read_post,
+    .read_cookies = read_cookies,
+    .register_server_variables = (void (*)(zval *))reprise_register_variables,
+    .log_message = log_message,
+    .ini_defaults = ini_defaults,
 };
 
 bool reprise_sapi_start(void)

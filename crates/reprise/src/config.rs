@@ -83,7 +83,9 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         (Some(file), _) => from_file(file)?,
         (None, Some(directory)) => from_directory(directory)?,
         (None, None) => {
-            return Err(Failure::new(Code::Usage, "serve", "wants a directory or --config FILE").hint("reprise serve ."));
+            return Err(
+                Failure::new(Code::Usage, "serve", "wants a directory or --config FILE").hint("reprise serve .")
+            );
         }
     };
     if !what.listen.is_empty() {
@@ -94,7 +96,8 @@ pub fn load(what: &What) -> Result<Config, Failure> {
     }
     for application in &mut config.applications {
         if let Some(workers) = what.workers {
-            let Some(crate::options::Row { kind: Kind::Number(low, high), .. }) = find(Scope::Application, "workers") else {
+            let Some(crate::options::Row { kind: Kind::Number(low, high), .. }) = find(Scope::Application, "workers")
+            else {
                 unreachable!("workers is a number");
             };
             if !(*low..=*high).contains(&workers) {
@@ -109,7 +112,8 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         application.env.extend(pairs("--env", &what.env)?);
     }
     if config.name.is_empty() {
-        config.name = config.listen[0].chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+        config.name =
+            config.listen[0].chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     }
     if config.name.contains('/') || config.name.starts_with('.') {
         let why = "must be a plain name, without / and not beginning with a dot";
@@ -136,12 +140,15 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         for host in hosts {
             if let Some(other) = seen.insert(host, &application.name) {
                 let why = format!("both '{other}' and '{}' answer for {host}", application.name);
-                return Err(Failure::new(Code::Configuration, "hosts", why).hint("give each application hosts of its own"));
+                return Err(
+                    Failure::new(Code::Configuration, "hosts", why).hint("give each application hosts of its own")
+                );
             }
         }
         for (name, value) in application.ini.iter().chain(&application.env) {
             if name.is_empty() || name.contains(['=', '\n', '\0']) || value.contains(['\n', '\0']) {
-                let why = format!("'{name}' of application '{}' must be one line without '=' in its name", application.name);
+                let why =
+                    format!("'{name}' of application '{}' must be one line without '=' in its name", application.name);
                 return Err(Failure::new(Code::Configuration, "ini or env", why));
             }
         }
@@ -323,8 +330,8 @@ fn from_file(path: &Path) -> Result<Config, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(Code::Configuration, path.display().to_string(), error))?;
     let file = File { path, text: &text };
-    let document = DeTable::parse(&text)
-        .map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;
+    let document =
+        DeTable::parse(&text).map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;
     let base = path.parent().unwrap_or(Path::new(""));
     let mut config = defaults();
     file.each(Scope::Server, document.get_ref(), |name, item| {
@@ -385,7 +392,9 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 }
                 application.front_controller = (!script.is_empty()).then(|| script.to_owned());
             }
-            "hosts" => application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            "hosts" => {
+                application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect()
+            }
             "user" => application.user = Some(file.text(name, item)?),
             "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,
             "queue" => application.queue = file.number(Scope::Application, name, item)? as usize,

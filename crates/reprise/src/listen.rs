@@ -40,9 +40,8 @@ pub fn bind(address: &str) -> Result<Bound, Failure> {
 fn fail(address: &str, error: &std::io::Error) -> Failure {
     let what = format!("cannot listen on {address}");
     match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            Failure::new(Code::AddressInUse, what, "the address is in use").hint("stop what uses it, or choose another with --listen")
-        }
+        std::io::ErrorKind::AddrInUse => Failure::new(Code::AddressInUse, what, "the address is in use")
+            .hint("stop what uses it, or choose another with --listen"),
         std::io::ErrorKind::PermissionDenied => {
             Failure::new(Code::Permission, what, error).hint("ports below 1024 need root or CAP_NET_BIND_SERVICE")
         }
@@ -60,9 +59,9 @@ fn bind_tcp(address: &str) -> Result<Bound, Failure> {
     let mut resolved = wanted.to_socket_addrs().map_err(|error| {
         Failure::new(Code::Configuration, format!("listen address '{address}'"), error).hint("HOST:PORT or unix:/PATH")
     })?;
-    let target = resolved.next().ok_or_else(|| {
-        Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address")
-    })?;
+    let target = resolved
+        .next()
+        .ok_or_else(|| Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address"))?;
     let listener = TcpListener::bind(target).map_err(|error| fail(address, &error))?;
     let at = listener.local_addr().map_err(|error| fail(address, &error))?;
     listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;

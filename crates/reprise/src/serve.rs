@@ -43,7 +43,8 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
             None => application.root.clone(),
         };
         if let Some(obstacle) = chosen.as_ref().and_then(|(user, _)| user::obstacle(user, &entry)) {
-            let hint = "PHP never runs as root: move the application, open its directories, or name a user that may read it";
+            let hint =
+                "PHP never runs as root: move the application, open its directories, or name a user that may read it";
             return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
         }
         if let Some(obstacle) = front.as_ref().and_then(|user| user::obstacle(user, &application.root)) {
@@ -82,9 +83,11 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     match supervisor.run(&ready).map_err(internal("supervisor"))? {
         Outcome::Drained => Ok(Code::Success),
         Outcome::CutOff => Ok(Code::Internal),
-        Outcome::NotBooted(name) => {
-            Err(Failure::new(Code::NotBooted, format!("application '{name}'"), "PHP did not start; its message is above"))
-        }
+        Outcome::NotBooted(name) => Err(Failure::new(
+            Code::NotBooted,
+            format!("application '{name}'"),
+            "PHP did not start; its message is above",
+        )),
         Outcome::NoFront => Err(Failure::new(Code::Internal, "front", "did not start; its message is above")),
     }
 }

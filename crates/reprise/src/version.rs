@@ -41,7 +41,8 @@ pub fn find_php() -> Result<Php, Failure> {
         }
         _ => {
             let why = format!("does not start: {}", String::from_utf8_lossy(&output.stderr).trim());
-            Err(Failure::new(Code::NotBooted, path.display().to_string(), why).hint("is libphp (php8.2-embed) installed?"))
+            Err(Failure::new(Code::NotBooted, path.display().to_string(), why)
+                .hint("is libphp (php8.2-embed) installed?"))
         }
     }
 }

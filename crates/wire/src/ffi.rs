@@ -79,7 +79,7 @@ pub unsafe extern "C" fn wire_attach(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wire_next(w: *mut WireWorker) -> i32 {
     // SAFETY: by contract.
-    let next: Next = unsafe { worker(w) }.next();
+    let next: Next = unsafe { worker(w) }.claim_next();
     next as i32
 }
 

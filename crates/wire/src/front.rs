@@ -73,7 +73,7 @@ impl Posting {
     /// Whether its queue entry was taken although nobody claimed it: the taker may be dead.
     pub fn is_lost(&self, slab: &Slab) -> bool {
         let head = slab.queue().head.load(Ordering::SeqCst);
-        self.progress(slab) == Ok(Progress::Queued) && head.wrapping_sub(self.position).cast_signed() > 0
+        self.progress(slab) == Ok(Progress::Queued) && head.wrapping_sub(self.position) as i64 > 0
     }
 
     /// What has become of it.

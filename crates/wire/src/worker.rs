@@ -31,7 +31,7 @@ struct Current {
     published: u64,
 }
 
-/// What [`Worker::next`] found.
+/// What [`Worker::claim_next`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Next {
@@ -79,7 +79,7 @@ impl Worker {
     }
 
     /// Claims the next request, sleeping for at most a second if there is none.
-    pub fn next(&mut self) -> Next {
+    pub fn claim_next(&mut self) -> Next {
         self.show(Activity::Idle);
         if self.claim() {
             return Next::Request;
@@ -199,8 +199,7 @@ impl Worker {
             let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
             let (tail, exchange) = (current.answer_tail, current.exchange);
             let control = self.slab.control(exchange);
-            let room =
-                ring::writable(tail, &control.front.0.answer_head, ANSWER_RING).map_err(|_| Gone::Aborted)?;
+            let room = ring::writable(tail, &control.front.0.answer_head, ANSWER_RING).map_err(|_| Gone::Aborted)?;
             let count = room.min(bytes.len());
             if count > 0 {
                 ring::put(&self.slab.answer(exchange), tail, &bytes[..count]);

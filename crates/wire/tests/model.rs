@@ -106,8 +106,7 @@ fn a_request_is_withdrawn_or_claimed() {
             let lane = lane.clone();
             thread::spawn(move || lane.claim(1).is_some())
         };
-        let withdrawn =
-            step(&lane.owners[0], Owner::pack(1, 0, State::Queued), Owner::pack(1, 0, State::Free));
+        let withdrawn = step(&lane.owners[0], Owner::pack(1, 0, State::Queued), Owner::pack(1, 0, State::Free));
         assert!(withdrawn ^ worker.join().unwrap());
     });
 }
@@ -136,11 +135,8 @@ unsafe impl Send for Cells {}
 #[test]
 fn a_ring_keeps_its_bytes() {
     loom::model(|| {
-        let shared = Arc::new((
-            Cells((0..2).map(|_| UnsafeCell::new(0)).collect()),
-            AtomicU64::new(0),
-            AtomicU64::new(0),
-        ));
+        let shared =
+            Arc::new((Cells((0..2).map(|_| UnsafeCell::new(0)).collect()), AtomicU64::new(0), AtomicU64::new(0)));
         let writer = {
             let shared = shared.clone();
             thread::spawn(move || {

@@ -27,7 +27,7 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
     let (slab, mut worker) = pair();
     let mut posting = post(&slab, b"the head", &mut 0);
     assert_eq!(posting.progress(&slab), Ok(Progress::Queued));
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     assert_eq!(posting.progress(&slab), Ok(Progress::Claimed(1)));
     let mut head = [0; 64];
     let size = worker.head(&mut head);
@@ -62,7 +62,7 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
 fn a_body_larger_than_its_ring_is_sent_in_parts() {
     let (slab, mut worker) = pair();
     let mut posting = post(&slab, b"h", &mut 0);
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     assert!(worker.enter());
     let sent = vec![9u8; BODY_RING + 10];
     assert_eq!(posting.send_body(&slab, &sent), Ok(BODY_RING));
@@ -79,7 +79,7 @@ fn a_body_larger_than_its_ring_is_sent_in_parts() {
 fn the_front_believes_no_position() {
     let (slab, mut worker) = pair();
     let posting = post(&slab, b"h", &mut 0);
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     let words = &slab.control(3).worker.0;
     words.answer_tail.store(ANSWER_RING as u64 + 1, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(posting.receivable(&slab), Err(Corrupt));
@@ -98,7 +98,7 @@ fn an_entry_taken_by_a_dead_worker_is_found() {
     assert!(slab.queue().pop().is_some());
     assert!(posting.is_lost(&slab));
     posting.enqueue(&slab, &mut tail).unwrap();
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     assert!(!posting.is_lost(&slab));
 }
 
@@ -107,17 +107,17 @@ fn a_drained_lane_ends_its_workers_after_the_last_request() {
     let (slab, mut worker) = pair();
     post(&slab, b"h", &mut 0);
     slab.set_phase(Phase::Draining);
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     assert!(worker.enter());
     worker.finish();
-    assert_eq!(worker.next(), Next::Drained);
+    assert_eq!(worker.claim_next(), Next::Drained);
 }
 
 #[test]
 fn an_abort_reaches_a_writing_worker() {
     let (slab, mut worker) = pair();
     let posting = post(&slab, b"h", &mut 0);
-    assert_eq!(worker.next(), Next::Request);
+    assert_eq!(worker.claim_next(), Next::Request);
     assert!(worker.enter());
     posting.abort(&slab);
     assert!(worker.is_aborted());

@@ -1,0 +1,145 @@
+//! The two ends of a posted request: a [`Ticket`] for its answer, a [`BodySlip`] for its body.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use wire::front::Progress;
+
+use super::{Call, Lane, lock};
+use crate::refusal::Refusal;
+
+/// Bytes taken from the ring at once.
+const CHUNK: usize = 64 * 1024;
+
+/// A claim on the answer of a posted request.
+pub struct Ticket {
+    pub(super) lane: Arc<Lane>,
+    pub(super) exchange: u32,
+    pub(super) id: u64,
+}
+
+/// The sending side of the same request's body. It may outlive the ticket, and then sends nothing.
+pub struct BodySlip(Ticketless);
+
+struct Ticketless {
+    lane: Arc<Lane>,
+    exchange: u32,
+    id: u64,
+}
+
+/// What [`Ticket::poll_receive`] brought.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Nothing will follow.
+    pub done: bool,
+}
+
+impl Ticket {
+    /// Appends what has come of the answer to `target`. Ready if that is something, or if nothing more will come.
+    pub fn poll_receive(&self, context: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<Result<Received, Refusal>> {
+        let lane = &*self.lane;
+        let mut place = lock(&lane.calls[self.exchange as usize]);
+        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else {
+            return Poll::Ready(Err(Refusal::BadAnswer));
+        };
+        if let Some(fate) = call.fate {
+            if fate != Refusal::RequestTimeout || call.unheld {
+                return Poll::Ready(Err(fate));
+            }
+        }
+        // The state first: once it is Done, no byte follows those counted after it.
+        let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
+        let Ok((progress, available)) = seen else {
+            call.fate = Some(Refusal::BadAnswer);
+            return Poll::Ready(Err(Refusal::BadAnswer));
+        };
+        if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
+            call.slot = Some(slot);
+        }
+        let count = available.min(CHUNK);
+        if count > 0 {
+            let old = target.len();
+            target.resize(old + count, 0);
+            call.posting.receive(&lane.slab, &mut target[old..]);
+        }
+        let done = progress == Progress::Done && count == available;
+        if count > 0 || done {
+            return Poll::Ready(Ok(Received { done }));
+        }
+        let waker = context.waker();
+        if !call.answer_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            call.answer_waker = Some(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    /// The sending side of the body.
+    pub fn body_slip(&self) -> BodySlip {
+        BodySlip(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let lane = &self.lane;
+        let mut place = lock(&lane.calls[self.exchange as usize]);
+        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return };
+        let over = call.unheld
+            || call.posting.progress(&lane.slab) == Ok(Progress::Done)
+            || (call.withdrawable && call.posting.withdraw(&lane.slab));
+        if over {
+            let call = place.take();
+            drop(place);
+            call.into_iter().for_each(|call| lane.free(call));
+        } else {
+            call.abandoned = true;
+            call.wake();
+            call.posting.abort(&lane.slab);
+        }
+    }
+}
+
+/// The body is wanted no more: answered, dead, or abandoned.
+pub struct Unwanted;
+
+impl BodySlip {
+    fn with<R>(&self, f: impl FnOnce(&Lane, &mut Call) -> R) -> Option<R> {
+        let mut place = lock(&self.0.lane.calls[self.0.exchange as usize]);
+        let call = place.as_mut().filter(|call| call.id == self.0.id)?;
+        Some(f(&self.0.lane, call))
+    }
+
+    /// Sends some of `bytes`. Ready with how many as soon as there is room.
+    pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
+        let sent = self.with(|lane, call| {
+            if call.fate.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
+                return Poll::Ready(Err(Unwanted));
+            }
+            let send = |call: &mut Call| call.posting.send_body(&lane.slab, bytes).map_err(|_| Unwanted);
+            match send(call) {
+                Ok(0) => {}
+                other => return Poll::Ready(other),
+            }
+            call.body_waker = Some(context.waker().clone());
+            match call.posting.wait_for_room(&lane.slab) {
+                Ok(false) => Poll::Pending,
+                Ok(true) => Poll::Ready(send(call)),
+                Err(_) => Poll::Ready(Err(Unwanted)),
+            }
+        });
+        sent.unwrap_or(Poll::Ready(Err(Unwanted)))
+    }
+
+    /// All of the body is sent.
+    pub fn end(&self) {
+        self.with(|lane, call| call.posting.end_body(&lane.slab));
+    }
+
+    /// The body cannot be completed; the request is answered so, if it is not answered yet.
+    pub fn fail(&self, why: Refusal) {
+        self.with(|lane, call| {
+            call.fail(why);
+            call.posting.abort(&lane.slab);
+        });
+    }
+}
