@@ -68,6 +68,8 @@ struct Call {
     fate: Option<Refusal>,
     /// No worker has it or will have it.
     unheld: bool,
+    /// Its worker was reaped, and may have written more than it published.
+    bereft: bool,
     abandoned: bool,
     retried: bool,
     withdrawable: bool,
@@ -175,6 +177,7 @@ impl Lane {
             body_waker: None,
             fate: None,
             unheld: false,
+            bereft: false,
             abandoned: false,
             retried: false,
             withdrawable: order.withdrawable,
@@ -235,8 +238,7 @@ impl Lane {
     /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can.
     fn free(&self, call: Call) {
         let exchange = call.posting.exchange;
-        let published = call.posting.progress(&self.slab) == Ok(Progress::Done);
-        call.posting.release(&self.slab, published);
+        call.posting.release(&self.slab, !call.bereft);
         let door = exchange as usize / self.slab.geometry().per_door();
         lock(&self.desk).free[door].push(exchange);
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -306,6 +308,7 @@ impl Lane {
                 }
             }
             call.unheld = true;
+            call.bereft = true;
             call.fail(Refusal::WorkerDied);
             if call.abandoned {
                 orphans.extend(place.take());

@@ -373,21 +373,31 @@ impl Supervisor {
     /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their workers become ours.
     /// What PHP code has started in the background and left to us is not waited for.
     fn kill_everything(&mut self) {
-        let prototypes = self.applications.iter().filter_map(|application| application.prototype.as_ref());
-        let mut pids: Vec<i32> = prototypes.chain(&self.front).map(|child| child.pid).collect();
-        for lane in self.applications.iter().filter_map(|application| application.lane.as_ref()) {
-            pids.extend(
-                lane.slots.iter().filter_map(|slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None }),
-            );
+        for (number, running) in self.applications.iter().enumerate() {
+            let mut workers = Vec::new();
+            for slot in running.lane.iter().flat_map(|lane| &lane.slots) {
+                if let Slot::Live(pid) = *slot {
+                    self.kill_worker(number, pid);
+                    workers.push(pid);
+                }
+            }
+            for pid in running.prototype.iter().map(|prototype| prototype.pid).chain(workers) {
+                end(pid, running.prototype.as_ref().is_some_and(|prototype| prototype.pid == pid));
+            }
         }
-        for &pid in &pids {
-            sys::kill(pid, Signal::SIGKILL);
-        }
-        for pid in pids {
-            // Not our child: its prototype had reaped it.
-            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+        if let Some(front) = &self.front {
+            end(front.pid, true);
         }
     }
+}
+
+/// Waits for a child's end, after killing it if it is `ours` from the start. A worker that its prototype had reaped is no
+/// child of ours.
+fn end(pid: i32, ours: bool) {
+    if ours {
+        sys::kill(pid, Signal::SIGKILL);
+    }
+    let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
 }
 
 fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {

@@ -180,6 +180,13 @@ pub fn kill(pid: i32, signal: Signal) {
     }
 }
 
+/// The parent of a process; `None` if there is no such process.
+pub fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, parentheses included; the state and the parent follow its last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Takes ownership of a descriptor this process was started with.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;

@@ -97,8 +97,8 @@ static void become_worker(uint32_t slot, pid_t parent)
 {
 	sigset_t none;
 
-	/* Dies with its parent; if that is dead already, at once. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+	/* Dies with its parent; if that is dead already, at once. Its own memory is open to itself again. */
+	if (prctl(PR_SET_DUMPABLE, 1) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	close(prototype.signals);
@@ -233,6 +233,8 @@ int reprise_prototype_run(void)
 		fprintf(stderr, "reprise-php: cannot watch for signals: %s\n", strerror(errno));
 		return REPRISE_EXIT_INTERNAL;
 	}
+	/* Workers have the same user: they shall not reach into the process that speaks to the supervisor. */
+	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (!reprise_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
 		return REPRISE_EXIT_BOOT;

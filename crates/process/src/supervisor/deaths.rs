@@ -67,7 +67,7 @@ impl Supervisor {
                     Reaped::Dead(pid, status) => Some((pid, status)),
                     Reaped::NoChild => Some((pid, Signal::SIGKILL as i32)),
                     Reaped::Nobody => {
-                        sys::kill(pid, Signal::SIGKILL);
+                        self.kill_worker(number, pid);
                         None
                     }
                 },

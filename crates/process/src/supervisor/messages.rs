@@ -40,11 +40,20 @@ impl Supervisor {
                 }
                 Some(Kind::Kill) if message.epoch == self.epoch => {
                     if let Some(&mut Slot::Live(pid)) = self.slot(number, message.slot) {
-                        sys::kill(pid, Signal::SIGKILL);
+                        self.kill_worker(number, pid);
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Kills a worker: a child of its prototype, or ours since that is dead. Anything else of that number is a stranger.
+    pub(super) fn kill_worker(&self, number: usize, pid: i32) {
+        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
+        let parent = sys::parent_of(pid);
+        if parent.is_some() && (parent == prototype || parent == Some(std::process::id() as i32)) {
+            sys::kill(pid, Signal::SIGKILL);
         }
     }
 
@@ -78,8 +87,10 @@ impl Supervisor {
 
     pub(super) fn worker_started(&mut self, number: usize, message: &Message) {
         let name = self.service.applications[number].name.clone();
+        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
         let Some(slot) = self.slot(number, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
-        if message.pid > 0 {
+        // A prototype whose workers have broken into it must not have us kill what is not its own.
+        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == prototype) {
             *slot = Slot::Live(message.pid);
         } else {
             *slot = Slot::Empty;
