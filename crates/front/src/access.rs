@@ -8,10 +8,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hyper::Version;
 use hyper::header;
 use hyper::http::request::Parts;
 
 use crate::connection::Peer;
+use crate::head::Decimal;
 
 const FULL: usize = 16 * 1024;
 /// Longest field of a line; the rest is cut off.
@@ -92,8 +94,11 @@ impl Log {
         lines.push(b' ');
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         escape(lines, target.as_bytes());
-        // Writing to memory cannot fail.
-        let _ = write!(lines, " {:?}\" {} {sent} \"", parts.version, entry.status);
+        lines.extend_from_slice(if parts.version == Version::HTTP_10 { b" HTTP/1.0\" " } else { b" HTTP/1.1\" " });
+        lines.extend_from_slice(Decimal::new(entry.status.into()).digits());
+        lines.push(b' ');
+        lines.extend_from_slice(Decimal::new(sent).digits());
+        lines.extend_from_slice(b" \"");
         for (name, end) in [(header::REFERER, &b"\" \""[..]), (header::USER_AGENT, &b"\" "[..])] {
             match parts.headers.get(name) {
                 Some(value) => escape(lines, value.as_bytes()),
@@ -101,8 +106,12 @@ impl Log {
             }
             lines.extend_from_slice(end);
         }
-        let took = entry.began.elapsed().as_micros();
-        let _ = writeln!(lines, "{}.{:06}", took / 1_000_000, took % 1_000_000);
+        let took = entry.began.elapsed();
+        lines.extend_from_slice(Decimal::new(took.as_secs()).digits());
+        lines.push(b'.');
+        // A million more, and its first digit left out: six digits, zeros included.
+        lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(took.subsec_micros())).digits()[1..]);
+        lines.push(b'\n');
     }
 
     fn update_time(&mut self) {
@@ -120,6 +129,7 @@ impl Log {
 fn escape(lines: &mut Vec<u8>, field: &[u8]) {
     for &byte in &field[..field.len().min(MAX_FIELD)] {
         if byte == b'"' || byte == b'\\' || !(0x20..0x7f).contains(&byte) {
+            // Writing to memory cannot fail.
             let _ = write!(lines, "\\x{byte:02X}");
         } else {
             lines.push(byte);

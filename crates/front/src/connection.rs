@@ -25,23 +25,31 @@ pub struct Peer {
     pub server_address: String,
     /// Our port.
     pub server_port: String,
+    /// What does not change between the requests of a connection, ready for [`crate::head`].
+    pub variables: (Vec<u8>, u32),
 }
 
 impl Peer {
     /// Of a TCP connection.
     pub fn tcp(client: SocketAddr, server: SocketAddr) -> Peer {
-        Peer {
-            address: client.ip().to_canonical().to_string(),
-            port: client.port().to_string(),
-            server_address: server.ip().to_canonical().to_string(),
-            server_port: server.port().to_string(),
-        }
+        Peer::new(
+            client.ip().to_canonical().to_string(),
+            client.port().to_string(),
+            server.ip().to_canonical().to_string(),
+            server.port().to_string(),
+        )
     }
 
     /// Of a connection through a unix socket.
     pub fn unix() -> Peer {
         let unix = || "unix:".to_owned();
-        Peer { address: unix(), port: String::new(), server_address: unix(), server_port: String::new() }
+        Peer::new(unix(), String::new(), unix(), String::new())
+    }
+
+    fn new(address: String, port: String, server_address: String, server_port: String) -> Peer {
+        let mut peer = Peer { address, port, server_address, server_port, variables: (Vec::new(), 0) };
+        peer.variables = crate::head::of_connection(&peer);
+        peer
     }
 }
 
@@ -67,7 +75,7 @@ impl RawHead {
         }
         let room = KEPT.saturating_sub(raw.bytes.len());
         raw.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        raw.complete = room <= bytes.len() || memchr::memmem::find(&raw.bytes, b"\r\n\r\n").is_some();
+        raw.complete = room <= bytes.len();
     }
 
     /// A request was answered; the next bytes begin another.

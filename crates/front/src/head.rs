@@ -7,7 +7,7 @@
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
-use wire::head::{Span, TooLarge, Writer};
+use wire::head::{TooLarge, Writer};
 
 use crate::connection::Peer;
 use crate::route::Script;
@@ -70,61 +70,56 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"DOCUMENT_ROOT"], &[root])?;
     let protocol: &[u8] = if parts.version == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
     head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
-    head.add(&[b"REQUEST_SCHEME"], &[b"http"])?;
-    head.add(&[b"GATEWAY_INTERFACE"], &[b"CGI/1.1"])?;
-    head.add(&[b"SERVER_SOFTWARE"], &[concat!("reprise/", env!("CARGO_PKG_VERSION")).as_bytes()])?;
-    head.add(&[b"REMOTE_ADDR"], &[peer.address.as_bytes()])?;
-    head.add(&[b"REMOTE_PORT"], &[peer.port.as_bytes()])?;
-    head.add(&[b"SERVER_ADDR"], &[peer.server_address.as_bytes()])?;
-    head.add(&[b"SERVER_PORT"], &[peer.server_port.as_bytes()])?;
+    head.append(&peer.variables.0, peer.variables.1)?;
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
-    head.add(&[b"REDIRECT_STATUS"], &[b"200"])?;
     add_headers(&mut head, headers)?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
 }
 
-fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap) -> Result<(), TooLarge> {
-    for name in headers.keys() {
-        let mut spelled = [0u8; MAX_NAME + 5];
-        let Some(spelled) = spell(name, &mut spelled) else { continue };
-        let mut values = headers.get_all(name).iter();
-        let first = values.next().map_or(&b""[..], |value| value.as_bytes());
-        let rest: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
-        let span = if rest.is_empty() || takes_one_value(name) {
-            head.add(&[spelled], &[first])?
-        } else {
-            let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
-            let pieces: Vec<&[u8]> =
-                std::iter::once(first).chain(rest.into_iter().flat_map(|value| [separator, value])).collect();
-            head.add(&[spelled], &pieces)?
-        };
-        if name == header::COOKIE {
-            head.head.cookies = span;
-        } else if name == header::AUTHORIZATION {
-            head.head.authorization = span;
-        }
+/// The variables that are the same for all requests of a connection. They always fit: addresses are short.
+pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
+    let mut buffer = vec![0; 4096];
+    let mut head = Writer::new(&mut buffer);
+    for (name, value) in [
+        ("REQUEST_SCHEME", "http"),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
+        ("REDIRECT_STATUS", "200"),
+        ("REMOTE_ADDR", &peer.address),
+        ("REMOTE_PORT", &peer.port),
+        ("SERVER_ADDR", &peer.server_address),
+        ("SERVER_PORT", &peer.server_port),
+    ] {
+        let added = head.add(&[name.as_bytes()], &[value.as_bytes()]);
+        debug_assert!(added.is_ok());
     }
-    debug_assert!(head.head.cookies != Span::default() || !headers.contains_key(header::COOKIE));
-    Ok(())
+    let (variables, count) = head.variables();
+    (variables.to_vec(), count)
 }
 
-/// `x-some-name` as `HTTP_X_SOME_NAME`; `None` for names that are not passed on.
-fn spell<'a>(name: &HeaderName, buffer: &'a mut [u8; MAX_NAME + 5]) -> Option<&'a [u8]> {
-    let name = name.as_str().as_bytes();
-    if name.len() > MAX_NAME || name == b"proxy" {
-        return None;
-    }
-    buffer[..5].copy_from_slice(b"HTTP_");
-    for (target, &byte) in buffer[5..].iter_mut().zip(name) {
-        *target = match byte {
-            b'a'..=b'z' => byte - 32,
-            b'0'..=b'9' => byte,
-            b'-' => b'_',
-            _ => return None,
+fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap) -> Result<(), TooLarge> {
+    for name in headers.keys() {
+        let spelled = name.as_str().as_bytes();
+        if spelled.len() > MAX_NAME || spelled == b"proxy" {
+            continue;
+        }
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+        let span = if values.size_hint().1 == Some(0) || takes_one_value(name) {
+            head.add_header(spelled, &[first])?
+        } else {
+            let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
+            let rest = values.flat_map(|value| [separator, value.as_bytes()]);
+            head.add_header(spelled, &std::iter::once(first).chain(rest).collect::<Vec<_>>())?
         };
+        if name == header::COOKIE {
+            head.head.cookies = span.unwrap_or_default();
+        } else if name == header::AUTHORIZATION {
+            head.head.authorization = span.unwrap_or_default();
+        }
     }
-    Some(&buffer[..5 + name.len()])
+    Ok(())
 }
 
 fn takes_one_value(name: &HeaderName) -> bool {

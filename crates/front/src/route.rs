@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, Stat};
@@ -19,7 +20,7 @@ pub enum Route {
     /// A file, checked and opened.
     File(Found),
     /// A script: its path below the root and the path info.
-    Script(Script),
+    Script(Arc<Script>),
     /// To the same path with a slash behind it.
     Directory,
     /// 404.
@@ -28,8 +29,14 @@ pub enum Route {
     Closed,
 }
 
+impl Route {
+    fn script(name: String, path_info: &str) -> Route {
+        Route::Script(Arc::new(Script { name, path_info: path_info.to_owned() }))
+    }
+}
+
 /// A script to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Script {
     /// For example `/index.php`.
     pub name: String,
@@ -79,7 +86,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 const REMEMBERED: usize = 1024;
 
 thread_local! {
-    static SCRIPTS: RefCell<HashMap<String, (Instant, usize, Script)>> = RefCell::new(HashMap::new());
+    static SCRIPTS: RefCell<HashMap<String, (Instant, usize, Arc<Script>)>> = RefCell::new(HashMap::new());
 }
 
 /// Decides for a cleaned path of application `number`. Scripts found by their own name are remembered for a second;
@@ -112,7 +119,7 @@ fn decide(application: &Application, path: &str) -> Route {
     }
     if let Some((script, path_info)) = split_script(path) {
         if let Kind::Script = look(application, script) {
-            return Route::Script(Script { name: script.to_owned(), path_info: path_info.to_owned() });
+            return Route::script(script.to_owned(), path_info);
         }
         return fallback(application);
     }
@@ -135,7 +142,7 @@ fn decide(application: &Application, path: &str) -> Route {
 
 fn fallback(application: &Application) -> Route {
     match &application.front_controller {
-        Some(name) => Route::Script(Script { name: format!("/{name}"), path_info: String::new() }),
+        Some(name) => Route::script(format!("/{name}"), ""),
         None => Route::Nobody,
     }
 }
@@ -144,7 +151,7 @@ fn fallback(application: &Application) -> Route {
 fn index(application: &Application, directory: &str) -> Route {
     let script = format!("{directory}index.php");
     if let Kind::Script = look(application, &script) {
-        return Route::Script(Script { name: script, path_info: String::new() });
+        return Route::script(script, "");
     }
     match look(application, &format!("{directory}index.html")) {
         Kind::File(found) => Route::File(found),

@@ -392,6 +392,7 @@ where
     tokio::pin!(conversation);
     // How it ended is the client's affair: each request has its line in the access log.
     tokio::select! {
+        biased;
         _ = conversation.as_mut() => {}
         () = told_to_stop(&mut stopped) => {
             conversation.as_mut().graceful_shutdown();

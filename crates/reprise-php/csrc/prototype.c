@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,9 @@ static void become_worker(uint32_t slot, pid_t parent)
 	if (prctl(PR_SET_DUMPABLE, 1) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
+	/* Being woken, it does not push the front from its CPU in the middle of a batch. Programs it starts are normal. */
+	struct sched_param none_needed = {0};
+	(void)sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
 	close(prototype.signals);
 	close(reprise_options.control);
 	reprise_options.control = -1;

@@ -91,6 +91,40 @@ impl<'a> Writer<'a> {
         Ok(Span { offset: value_at as u32, length: sizes.value })
     }
 
+    /// Appends a header as `HTTP_NAME`. `None` if its name has anything but letters, digits and dashes.
+    pub fn add_header(&mut self, name: &[u8], value: &[&[u8]]) -> Result<Option<Span>, TooLarge> {
+        const PREFIX: &[u8] = b"HTTP_";
+        let at = self.at + size_of::<Variable>();
+        let before = (self.at, self.head.variables);
+        let span = self.add(&[PREFIX, name], value)?;
+        for byte in &mut self.buffer[at + PREFIX.len()..at + PREFIX.len() + name.len()] {
+            *byte = match *byte {
+                letter @ b'a'..=b'z' => letter - 32,
+                same @ (b'A'..=b'Z' | b'0'..=b'9') => same,
+                b'-' => b'_',
+                _ => {
+                    (self.at, self.head.variables) = before;
+                    return Ok(None);
+                }
+            };
+        }
+        Ok(Some(span))
+    }
+
+    /// Appends variables that were written by another writer and taken with [`Writer::variables`].
+    pub fn append(&mut self, variables: &[u8], count: u32) -> Result<(), TooLarge> {
+        let target = self.buffer.get_mut(self.at..self.at + variables.len()).ok_or(TooLarge)?;
+        target.copy_from_slice(variables);
+        self.at += variables.len();
+        self.head.variables += count;
+        Ok(())
+    }
+
+    /// The variables written so far, as bytes, and how many.
+    pub fn variables(&self) -> (&[u8], u32) {
+        (&self.buffer[size_of::<RequestHead>()..self.at], self.head.variables)
+    }
+
     /// Stores the fixed part and returns the head's size.
     pub fn finish(mut self) -> Result<usize, TooLarge> {
         if self.at > self.buffer.len() {
