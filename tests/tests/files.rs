@@ -1,0 +1,536 @@
+//! Static files, and what must never be one: source, hidden files, anything outside the root.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::sys::stat::{Mode, SFlag, mknod};
+use nix::unistd::{Uid, mkfifo};
+use tests::server::Directory;
+use tests::{Client, Response, Server, Setup, process};
+
+/// Stands in every file that must not be sent.
+const SECRET: &str = "<?php /* TOP-SECRET */ echo 'ran';";
+
+/// Without a front controller, so that nobody answers for what is missing.
+fn plain() -> Setup {
+    Setup::empty().application("front_controller = \"\"").file("a.txt", "static")
+}
+
+fn mode(path: &Path, bits: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+}
+
+/// A request whose target goes out as it is.
+fn raw(server: &Server, target: &[u8]) -> Response {
+    let mut client = server.client();
+    client.send(&[b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat()).unwrap();
+    client.read(false).unwrap_or_else(|error| panic!("{}: {error}", String::from_utf8_lossy(target)))
+}
+
+fn with(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Response {
+    client.request("GET", path, headers, b"")
+}
+
+// ---- what a file is answered with ----------------------------------------------------------------------------------
+
+#[test]
+fn files_have_their_type() {
+    let types = [
+        ("a.html", "text/html; charset=utf-8"),
+        ("a.css", "text/css; charset=utf-8"),
+        ("a.js", "text/javascript; charset=utf-8"),
+        ("a.mjs", "text/javascript; charset=utf-8"),
+        ("a.json", "application/json"),
+        ("a.svg", "image/svg+xml"),
+        ("a.png", "image/png"),
+        ("a.JPG", "image/jpeg"),
+        ("a.webp", "image/webp"),
+        ("a.avif", "image/avif"),
+        ("a.ico", "image/x-icon"),
+        ("a.woff2", "font/woff2"),
+        ("a.pdf", "application/pdf"),
+        ("a.wasm", "application/wasm"),
+        ("a.mp4", "video/mp4"),
+        ("a.txt", "text/plain; charset=utf-8"),
+        ("a.map", "application/json"),
+        ("a.webmanifest", "application/manifest+json"),
+        ("a.unknown", "application/octet-stream"),
+        ("LICENSE", "application/octet-stream"),
+    ];
+    let server = types.iter().fold(plain(), |setup, (name, _)| setup.file(name, "x")).start();
+    let mut client = server.client();
+    let wrong: Vec<String> = types
+        .iter()
+        .filter_map(|(name, expected)| {
+            let answer = client.get(&format!("/{name}"));
+            assert_eq!((answer.status, answer.text().as_str()), (200, "x"), "{name}");
+            let kind = answer.header("content-type").unwrap_or("none").to_owned();
+            (kind != *expected).then(|| format!("{name}: {kind} instead of {expected}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn names_may_hold_anything_but_a_slash() {
+    let names = [("a b.txt", "a%20b.txt"), ("ü.txt", "%C3%BC.txt"), ("100%.txt", "100%25.txt"), ("a+b.txt", "a+b.txt"), ("q?.txt", "q%3F.txt"),
+        ("h#.txt", "h%23.txt"), ("\\.txt", "%5C.txt"), ("a;b=c.txt", "a;b=c.txt"), ("..a.b", "%2e.a.b/../a.txt"), ("...x", "a.txt")];
+    let server = names.iter().fold(plain(), |setup, (name, _)| setup.file(name, "static")).start();
+    for (name, target) in names {
+        assert_eq!(server.get(&format!("/{target}")).text(), "static", "{name}");
+    }
+    assert_eq!(raw(&server, "/ü.txt".as_bytes()).text(), "static");
+}
+
+#[test]
+fn a_client_that_has_the_file_is_told_so() {
+    let server = plain().start();
+    let mut client = server.client();
+    let first = client.get("/a.txt");
+    let tag = first.header("etag").expect("an ETag").to_owned();
+    let date = first.header("last-modified").expect("Last-Modified").to_owned();
+    let weak = format!("W/{tag}");
+    let list = format!("\"x\", {tag}, \"y\"");
+    let (earlier, later) = ("Mon, 01 Jan 2001 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT");
+    for (headers, status) in [
+        (vec![("If-None-Match", tag.as_str())], 304),
+        (vec![("If-None-Match", &weak)], 304),
+        (vec![("If-None-Match", &list)], 304),
+        (vec![("If-None-Match", "\"x\""), ("If-None-Match", &tag)], 304),
+        (vec![("If-None-Match", "*")], 304),
+        (vec![("If-None-Match", "\"x\"")], 200),
+        (vec![("If-None-Match", "")], 200),
+        (vec![("If-None-Match", "\"x\""), ("If-Modified-Since", &date)], 200),
+        (vec![("If-Modified-Since", &date)], 304),
+        (vec![("If-Modified-Since", later)], 304),
+        (vec![("If-Modified-Since", earlier)], 200),
+        (vec![("If-Modified-Since", "yesterday")], 200),
+        (vec![("If-Match", &tag)], 200),
+        (vec![("If-Match", "*")], 200),
+        (vec![("If-Match", &list)], 200),
+        (vec![("If-Match", "\"x\"")], 412),
+        (vec![("If-Match", &weak)], 412),
+        (vec![("If-Match", &tag), ("If-None-Match", &tag)], 304),
+        (vec![("If-Unmodified-Since", &date)], 200),
+        (vec![("If-Unmodified-Since", later)], 200),
+        (vec![("If-Unmodified-Since", earlier)], 412),
+        (vec![("If-Unmodified-Since", "tomorrow")], 200),
+        (vec![("If-Match", &tag), ("If-Unmodified-Since", earlier)], 200),
+    ] {
+        let answer = with(&mut client, "/a.txt", &headers);
+        assert_eq!(answer.status, status, "{headers:?}");
+        if status == 304 {
+            assert_eq!((answer.header("etag"), answer.header("last-modified")), (Some(&*tag), Some(&*date)), "{headers:?}");
+            assert!(answer.header("content-length").is_none_or(|length| length == "6"), "{answer:?}");
+        }
+    }
+    fs::write(server.root.join("a.txt"), "changed").unwrap();
+    let answer = with(&mut client, "/a.txt", &[("If-None-Match", &tag)]);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "changed"));
+}
+
+#[test]
+fn parts_of_a_file_are_sent() {
+    let server = plain().file("ten.bin", "0123456789").file("empty.bin", "").start();
+    let mut client = server.client();
+    let first = client.get("/ten.bin");
+    assert_eq!(first.header("accept-ranges"), Some("bytes"));
+    let (tag, date) = (first.header("etag").unwrap().to_owned(), first.header("last-modified").unwrap().to_owned());
+    for (range, part, shown) in [
+        ("bytes=0-0", "0", "bytes 0-0/10"),
+        ("bytes=2-4", "234", "bytes 2-4/10"),
+        ("bytes=7-", "789", "bytes 7-9/10"),
+        ("bytes=7-99999999999999999999", "", ""),
+        ("bytes=7-100", "789", "bytes 7-9/10"),
+        ("bytes=-3", "789", "bytes 7-9/10"),
+        ("bytes=-100", "0123456789", "bytes 0-9/10"),
+        ("bytes=0-", "0123456789", "bytes 0-9/10"),
+    ] {
+        let answer = with(&mut client, "/ten.bin", &[("Range", range)]);
+        // A number beyond all is not understood, and may be.
+        if part.is_empty() {
+            assert!(matches!(answer.text().as_str(), "789" | "0123456789"), "{range}");
+            continue;
+        }
+        assert_eq!((answer.status, answer.text().as_str()), (206, part), "{range}");
+        assert_eq!((answer.header("content-range"), answer.header("etag")), (Some(shown), Some(&*tag)), "{range}");
+    }
+    for range in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999-"] {
+        let answer = with(&mut client, "/ten.bin", &[("Range", range)]);
+        assert_eq!((answer.status, answer.header("content-range")), (416, Some("bytes */10")), "{range}");
+    }
+    for range in ["bytes=4-2", "bytes=a-b", "bytes=1", "bytes", "lines=0-1", "bytes=0-1,3-4", "bytes=--1", "bytes=+1-2", "bytes= 1-2", "0-1", ""] {
+        let answer = with(&mut client, "/ten.bin", &[("Range", range)]);
+        assert_eq!((answer.status, answer.text().as_str()), (200, "0123456789"), "{range}");
+    }
+    let weak = format!("W/{tag}");
+    for (condition, status) in
+        [(tag.as_str(), 206), (&date, 206), ("\"other\"", 200), (&weak, 200), ("Mon, 01 Jan 2001 00:00:00 GMT", 200), ("nonsense", 200)]
+    {
+        let answer = with(&mut client, "/ten.bin", &[("Range", "bytes=0-1"), ("If-Range", condition)]);
+        assert_eq!(answer.status, status, "{condition}");
+    }
+    assert_eq!(with(&mut client, "/ten.bin", &[("Range", "bytes=0-1"), ("If-None-Match", &tag)]).status, 304);
+    assert_eq!(with(&mut client, "/ten.bin", &[("Range", "bytes=0-1"), ("If-Match", "\"x\"")]).status, 412);
+    for range in ["bytes=0-", "bytes=-5", "bytes=0-0"] {
+        let answer = with(&mut client, "/empty.bin", &[("Range", range)]);
+        assert!(answer.status == 416 || (answer.status == 200 && answer.body.is_empty()), "{range}: {answer:?}");
+    }
+    let empty = client.get("/empty.bin");
+    assert_eq!((empty.status, empty.header("content-length"), empty.body.len()), (200, Some("0"), 0));
+}
+
+#[test]
+fn head_is_get_without_a_body() {
+    let server = plain().file("ten.bin", "0123456789").start();
+    let mut client = server.client();
+    let get = client.get("/ten.bin");
+    let head = client.request("HEAD", "/ten.bin", &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    for name in ["content-length", "content-type", "etag", "last-modified", "accept-ranges"] {
+        assert_eq!(head.header(name), get.header(name), "{name}");
+    }
+    assert_eq!(client.request("HEAD", "/ten.bin", &[("If-None-Match", "*")], b"").status, 304);
+    // RFC 9110 §14.2: ranges are GET's alone.
+    let ranged = client.request("HEAD", "/ten.bin", &[("Range", "bytes=0-1")], b"");
+    assert_eq!((ranged.status, ranged.header("content-length")), (200, Some("10")));
+}
+
+#[test]
+fn files_answer_get_and_head_only() {
+    let server = plain().start();
+    let mut client = server.client();
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"] {
+        let answer = client.request(method, "/a.txt", &[], if method == "POST" { b"body" } else { b"" });
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD")), "{method}");
+    }
+    assert_eq!(client.get("/a.txt").text(), "static");
+}
+
+#[test]
+fn directories_lead_to_their_index() {
+    let server = plain()
+        .file("page/index.html", "page")
+        .file("both/index.html", "html")
+        .file("both/index.php", "<?php echo 'php ', $_SERVER['SCRIPT_NAME'];")
+        .file("bare/a.txt", "a")
+        .file("hidden/.index.html", "a")
+        .start();
+    let mut client = server.client();
+    assert_eq!(client.get("/page/").text(), "page");
+    assert_eq!(client.get("/page/").header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(client.get("/both/").text(), "php /both/index.php");
+    for path in ["/", "/bare", "/bare/", "/hidden/", "/page/.", "/page/index.html/", "/a.txt/"] {
+        let answer = client.get(path);
+        assert!(matches!(answer.status, 404 | 301) || answer.text() == "page", "{path}: {answer:?}");
+        assert!(!answer.text().contains("a.txt"), "{path} lists its directory");
+    }
+    assert_eq!(client.get("/bare/").status, 404);
+    for path in ["/page", "/both"] {
+        let answer = client.get(path);
+        assert_eq!((answer.status, answer.header("location")), (301, Some(&*format!("{path}/"))));
+    }
+}
+
+#[test]
+fn a_redirect_stays_on_this_server() {
+    let names = ["page", "a b", "ü", "100%", "q?", "h#", "\"quoted\"", "\\evil.example", "evil.example", "a:b@c", "<b>", "a&b;c=d", "javascript:alert(1)"];
+    let server = names.iter().fold(plain(), |setup, name| setup.file(&format!("{name}/index.html"), *name)).start();
+    let encode = |name: &str| name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect::<String>();
+    for name in names {
+        let answer = server.get(&format!("/{}?q=1&r=/x", encode(name)));
+        assert_eq!(answer.status, 301, "{name}");
+        let location = answer.header("location").unwrap_or_else(|| panic!("no Location for {name}")).to_owned();
+        assert!(location.starts_with('/') && !location.starts_with("//") && !location.starts_with("/\\"), "{location}");
+        assert!(location.ends_with("/?q=1&r=/x") && location.bytes().all(|byte| byte.is_ascii_graphic()), "{location}");
+        assert_eq!(server.get(&location).text(), name, "{location}");
+    }
+    for target in ["//evil.example", "///evil.example", "/%2Fevil.example", "//page/../evil.example", "/.//evil.example", "/%2e/%2f/evil.example", "//evil.example/..//evil.example"] {
+        let answer = raw(&server, target.as_bytes());
+        assert_eq!((answer.status, answer.header("location")), (301, Some("/evil.example/")), "{target}");
+    }
+    let split = server.get("/page?x=%0d%0aSet-Cookie:%20a=b");
+    assert_eq!((split.header("location"), split.header("set-cookie")), (Some("/page/?x=%0d%0aSet-Cookie:%20a=b"), None));
+    // Bytes that a browser may leave as they are in a query.
+    let query = raw(&server, "/page?x=ü".as_bytes());
+    assert!(query.status == 400 || query.header("location").is_some_and(|location| location.starts_with("/page/?x=")), "{query:?}");
+    let absolute = raw(&server, b"http://evil.example/page");
+    assert_eq!(absolute.header("location"), Some("/page/"));
+}
+
+#[test]
+fn scripts_take_path_info() {
+    let script = "<?php echo $_SERVER['SCRIPT_NAME'], '|', $_SERVER['PATH_INFO'] ?? '-', '|', $_SERVER['PHP_SELF'];";
+    let server = plain().file("s.php", script).file("dir/t.php", script).start();
+    for (target, expected) in [
+        ("/s.php", "/s.php|-|/s.php"),
+        ("/s.php/", "/s.php|/|/s.php/"),
+        ("/s.php/a/b", "/s.php|/a/b|/s.php/a/b"),
+        ("/s.php/a.php", "/s.php|/a.php|/s.php/a.php"),
+        ("/s.php/a%20b%2Fc?q", "/s.php|/a b/c|/s.php/a b/c"),
+        ("/dir/t.php/x", "/dir/t.php|/x|/dir/t.php/x"),
+        ("/dir/../s.php", "/s.php|-|/s.php"),
+        ("/s%2ephp", "/s.php|-|/s.php"),
+    ] {
+        assert_eq!(server.get(target).text(), expected, "{target}");
+    }
+    // Dots are common in what applications put there; only files are hidden by them.
+    assert_eq!(server.get("/s.php/.well-known/x").text(), "/s.php|/.well-known/x|/s.php/.well-known/x");
+    assert_eq!(server.get("/s.php/v1/.hidden").text(), "/s.php|/v1/.hidden|/s.php/v1/.hidden");
+    for target in ["/a.txt/x.php", "/none.php", "/none.php/x", "/s.phpx", "/s.php.txt", "/S.PHP", "/s.php%20", "/s.php.", "/s.php;x", "/s.php%3Fx"] {
+        assert_eq!(server.get(target).status, 404, "{target}");
+    }
+}
+
+// ---- what is never sent --------------------------------------------------------------------------------------------
+
+/// A root beside a secret, with every kind of bait in it.
+fn baited() -> (Setup, PathBuf) {
+    let mut setup = plain().file("index.html", "home").file("run.php", SECRET).file("dir/run.php", SECRET).file("dir/a.txt", "static");
+    for name in [
+        "a.PHP", "a.Php", "a.php.bak", "a.php~", "a.php.orig", "a.php.swp", "a.php.save", "a.php.1", "a.php.", "a.php ", "#a.php#", "a.phtml", "a.pHtMl", "a.phar",
+        "a.phps", "a.pht", "a.php3", "a.php4", "a.php5", "a.php7", "a.php8", "a.inc", "a.inc.php.old", "a.class.inc", "a.php.gz", "a.php.txt", "a.php.html",
+        "a.php_bak", "a.php-old", "a.php,v", "a.php copy", "a.php(1)", "a.php;1", "a.php\\", "a.php%00", "a.php::$DATA", "a.php@", "a.php=", "a.php!",
+        ".env", ".htaccess", ".git/config", ".hidden/a.txt", "dir/.env", ".well-known/.env", ".user.ini", ".a.php.swp", "dir/.git/HEAD",
+    ] {
+        setup = setup.file(name, SECRET);
+    }
+    let root = setup.document_root().to_owned();
+    let outside = setup.directory().join("app");
+    for name in ["secret", "secret.txt", ".env", "secret.php"] {
+        fs::write(outside.join(name), SECRET).unwrap();
+    }
+    fs::create_dir(outside.join("public-too")).unwrap();
+    fs::write(outside.join("public-too/secret.txt"), SECRET).unwrap();
+    for (target, name) in [
+        ("../secret.txt", "out.txt"), ("../secret.txt", "out.php"), ("../secret.php", "out2.php"), ("..", "up"), ("/", "root"), ("../public-too", "sibling"),
+        ("run.php", "source.txt"), ("run.php", "source.html"), ("dir/run.php", "source"), (".env", "env.txt"), (".git", "git"), (".git/config", "config.txt"), (".hidden", "shown"),
+        ("out.txt", "twice.txt"), ("up", "twice"), ("loop", "loop"), ("nowhere", "dangling.txt"), ("/proc/self/environ", "environ.txt"), ("/proc/self/fd", "fd"), ("/dev/zero", "zero"), ("/etc/passwd", "passwd"),
+        ("a.php.bak", "backup.txt"), ("a.inc", "inc.txt"), ("secret.txt", "inner.php"),
+    ] {
+        symlink(target, root.join(name)).unwrap();
+    }
+    mkfifo(&root.join("fifo.txt"), Mode::from_bits_truncate(0o666)).unwrap();
+    mkfifo(&root.join("fifo.php"), Mode::from_bits_truncate(0o666)).unwrap();
+    if Uid::effective().is_root() {
+        // A disk of this machine, if the kernel lets this process make one.
+        let _ = mknod(&root.join("disk.txt"), SFlag::S_IFCHR, Mode::from_bits_truncate(0o666), nix::sys::stat::makedev(1, 5));
+    }
+    let _ = std::os::unix::net::UnixListener::bind(root.join("socket.txt")).unwrap();
+    fs::create_dir_all(root.join("folder.php")).unwrap();
+    fs::write(root.join("folder.php/secret.inc"), SECRET).unwrap();
+    (setup, outside)
+}
+
+/// Every way to write that a tester of web servers would try.
+fn disguises(name: &str) -> Vec<Vec<u8>> {
+    let escaped: String = name.bytes().map(|byte| if b"/.-_".contains(&byte) || byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect();
+    let all: String = name.bytes().map(|byte| if byte == b'/' { "/".to_owned() } else { format!("%{byte:02x}") }).collect();
+    let dots = escaped.replace('.', "%2e");
+    let twice = escaped.replace('.', "%252e");
+    let overlong = escaped.replace('.', "%c0%ae");
+    let slashes = escaped.replace('/', "%2f");
+    let mut targets: Vec<String> = [&escaped, &all, &dots, &twice, &overlong, &slashes]
+        .into_iter()
+        .flat_map(|path| {
+            ["", "/", "/.", "%20", "%20%20", ".", "..", "%2e", "%00", "%00.txt", ";", ";.txt", ";a=b", "?", "?x.txt", "%3f.txt", "%23.txt", "/x.txt", "/..", "\\", "%5c", "::$DATA", "~", "%0a", "%0d%0a", "%09", "+", "*", "%ff", "%c2%a0"]
+                .map(|tail| format!("/{path}{tail}"))
+        })
+        .collect();
+    for before in ["/./", "//", "/dir/../", "/%2e/", "/dir/%2e%2e/", "/dir%2f..%2f", "/dir/..%2f", "/none/../", "/\\", "/%5c", "/dir\\..\\", "/;/", "/index.html/../", "/run.php/../"] {
+        targets.push(format!("{before}{escaped}"));
+    }
+    targets.into_iter().map(String::into_bytes).collect()
+}
+
+#[test]
+fn source_hidden_files_and_outside_paths_are_never_sent() {
+    let (setup, _outside) = baited();
+    let root = setup.document_root().to_owned();
+    let server = setup.start();
+    let mut names: Vec<String> = Vec::new();
+    for directory in ["", "dir", ".git", ".hidden", ".well-known", "folder.php", "dir/.git"] {
+        for entry in fs::read_dir(root.join(directory)).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            names.push(if directory.is_empty() { name } else { format!("{directory}/{name}") });
+        }
+    }
+    for below in ["up", "root", "sibling", "git", "shown", "twice", "fd", "loop"] {
+        for name in ["secret", "secret.txt", ".env", "etc/passwd", "config", "a.txt", "public/run.php", "app/secret.txt", "0", "3", "10", "loop/secret.txt"] {
+            names.push(format!("{below}/{name}"));
+        }
+    }
+    for above in ["../secret", "../secret.txt", "../.env", "../../server.log", "../../../../../../etc/passwd", "../public-too/secret.txt"] {
+        names.push(above.to_owned());
+    }
+    let secrets = ["TOP-SECRET", "root:x:0", "DOCUMENT_ROOT=", "[[application]]"];
+    let mut client = server.client();
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for name in &names {
+        for target in disguises(name) {
+            asked += 1;
+            client.send(&[b"GET ", &target[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat()).unwrap();
+            let answer = client.read(false).unwrap_or_else(|error| panic!("{}: {error}", String::from_utf8_lossy(&target)));
+            let text = answer.text();
+            let leaks = secrets.iter().any(|secret| text.contains(secret)) || text.bytes().any(|byte| byte == 0);
+            // Scripts run under their own name only, and links to them not at all if they lead out.
+            let ran = text == "ran" && !String::from_utf8_lossy(&target).to_lowercase().replace("%2e", ".").replace("%70", "p").replace("%68", "h").contains(".php");
+            if leaks || ran || !matches!(answer.status, 200 | 301 | 400 | 403 | 404) {
+                wrong.push(format!("{} for {}: {:?}", answer.status, String::from_utf8_lossy(&target), &text[..text.len().min(40)]));
+            }
+            if answer.header("connection") == Some("close") {
+                client = server.client();
+            }
+        }
+    }
+    wrong.sort();
+    println!("{asked} disguised targets");
+    assert!(wrong.is_empty(), "of {asked} targets {} were answered wrongly:\n{}", wrong.len(), wrong[..wrong.len().min(80)].join("\n"));
+    for name in ["fifo.txt", "fifo.php", "disk.txt", "socket.txt", "loop", "dangling.txt", "folder.php", "zero", "environ.txt", "inner.php", "out2.php"] {
+        assert_eq!(server.get(&format!("/{name}")).status, 404, "{name}");
+    }
+    assert_eq!(server.get("/.well-known/.env").status, 404);
+    assert_eq!(server.get("/run.php").text(), "ran");
+    assert_eq!(server.get("/").text(), "home");
+    assert_eq!(server.get("/dir/a.txt").text(), "static");
+}
+
+#[test]
+fn links_lead_where_follow_allows() {
+    let outside = Directory::new();
+    for (name, text) in [("media/a.css", "css"), ("media/.env", SECRET), ("media/s.php", "<?php echo 'linked';"), ("media/b.inc", SECRET), ("other/a.css", "other")] {
+        fs::create_dir_all(outside.0.join(name).parent().unwrap()).unwrap();
+        fs::write(outside.0.join(name), text).unwrap();
+    }
+    let setup = plain().application(&format!("follow = [\"{}\"]", outside.0.join("media").display()));
+    let root = setup.document_root().to_owned();
+    fs::write(root.join("inside.txt"), "inside").unwrap();
+    for (target, name) in [(outside.0.join("media"), "media"), (outside.0.join("other"), "other"), (outside.0.join("media/a.css"), "one.css"), (root.join("inside.txt"), "again.txt"), (outside.0.join("media/s.php"), "s.txt")] {
+        symlink(target, root.join(name)).unwrap();
+    }
+    symlink("../other/a.css", outside.0.join("media/escape.css")).unwrap();
+    let server = setup.start();
+    for (path, expected) in [("/media/a.css", "css"), ("/one.css", "css"), ("/again.txt", "inside"), ("/media/s.php", "linked")] {
+        assert_eq!(server.get(path).text(), expected, "{path}");
+    }
+    for path in ["/other/a.css", "/media/escape.css", "/media/.env", "/media/b.inc", "/s.txt", "/media/../../other/a.css"] {
+        let answer = server.get(path);
+        assert!(matches!(answer.status, 400 | 404), "{path}: {answer:?}");
+    }
+}
+
+#[test]
+fn what_is_closed_to_the_front_is_forbidden() {
+    let setup = plain().file("closed.txt", SECRET).file("closed/a.txt", SECRET).file("closed/run.php", SECRET).file("list/a.txt", "static");
+    let root = setup.document_root().to_owned();
+    mode(&root.join("closed.txt"), 0o600);
+    mode(&root.join("closed"), 0o700);
+    // May be entered, but not listed: its files are none the worse for that.
+    mode(&root.join("list"), 0o711);
+    let server = setup.start();
+    if !Uid::effective().is_root() {
+        mode(&root.join("closed.txt"), 0o000);
+        mode(&root.join("closed"), 0o000);
+    }
+    for path in ["/closed.txt", "/closed/a.txt", "/closed/run.php", "/closed/none"] {
+        let answer = server.get(path);
+        assert_eq!((answer.status, answer.header("reprise-refused")), (403, Some("forbidden")), "{path}");
+    }
+    assert_eq!(server.get("/list/a.txt").text(), "static");
+    mode(&root.join("closed"), 0o755);
+}
+
+// ---- files in motion -----------------------------------------------------------------------------------------------
+
+/// A file too large for the sockets between, half asked for.
+fn begun(server: &Server, name: &str, bytes: u64) -> (Client, Response) {
+    fs::File::create(server.root.join(name)).and_then(|file| file.set_len(bytes)).unwrap();
+    let mut client = server.client();
+    client.send(format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+    let head = client.read_head().unwrap();
+    assert_eq!((head.status, head.header("content-length")), (200, Some(&*bytes.to_string())));
+    (client, head)
+}
+
+#[test]
+fn a_file_that_grows_is_sent_as_it_was() {
+    let server = plain().start();
+    let (mut client, mut head) = begun(&server, "grows.bin", 64 << 20);
+    let mut file = fs::OpenOptions::new().append(true).open(server.root.join("grows.bin")).unwrap();
+    file.write_all(&[b'x'; 100_000]).unwrap();
+    client.read_body(&mut head, false).unwrap();
+    assert!(head.body.len() == 64 << 20 && head.body.iter().all(|&byte| byte == 0));
+    assert_eq!(client.get("/a.txt").text(), "static");
+}
+
+#[test]
+fn a_file_that_shrinks_ends_its_connection() {
+    let server = plain().start();
+    let (mut client, mut head) = begun(&server, "shrinks.bin", 64 << 20);
+    fs::OpenOptions::new().write(true).open(server.root.join("shrinks.bin")).unwrap().set_len(1 << 20).unwrap();
+    client.read_body(&mut head, false).expect_err("the connection ends before the body does");
+    assert_eq!(server.get("/a.txt").text(), "static");
+}
+
+#[test]
+fn a_file_that_is_replaced_or_removed_is_sent_as_it_was() {
+    let server = plain().start();
+    let (mut client, mut head) = begun(&server, "goes.bin", 64 << 20);
+    fs::remove_file(server.root.join("goes.bin")).unwrap();
+    fs::write(server.root.join("goes.bin"), "new").unwrap();
+    client.read_body(&mut head, false).unwrap();
+    assert_eq!(head.body.len(), 64 << 20);
+    assert_eq!(client.get("/goes.bin").text(), "new");
+}
+
+#[test]
+fn the_end_of_a_huge_file_is_sent_without_the_rest() {
+    let server = plain().start();
+    let mut file = fs::File::create(server.root.join("huge.bin")).unwrap();
+    file.seek(SeekFrom::Start((1 << 30) - 3)).unwrap();
+    file.write_all(b"end").unwrap();
+    let front = server.front().unwrap();
+    let before = process::anonymous_kib(front);
+    let began = SystemTime::now();
+    let mut client = server.client();
+    for range in ["bytes=-3", "bytes=1073741821-", "bytes=1073741821-1073741823"] {
+        let answer = with(&mut client, "/huge.bin", &[("Range", range)]);
+        assert_eq!((answer.status, answer.text().as_str()), (206, "end"));
+        assert_eq!(answer.header("content-range"), Some("bytes 1073741821-1073741823/1073741824"));
+    }
+    assert_eq!(client.request("HEAD", "/huge.bin", &[], b"").header("content-length"), Some("1073741824"));
+    assert!(began.elapsed().unwrap() < Duration::from_secs(2));
+    // All of it, to the byte, in little memory.
+    client.send(b"GET /huge.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert_eq!(client.read_head().unwrap().status, 200);
+    let (mut left, mut piece, mut last) = (1u64 << 30, vec![0; 1 << 20], Vec::new());
+    while left > 0 {
+        let count = client.read_some(&mut piece).unwrap();
+        assert!(count > 0, "{left} bytes are missing");
+        left -= count as u64;
+        last = [&last[last.len().saturating_sub(3)..], &piece[count.saturating_sub(3)..count]].concat();
+    }
+    assert!(last.ends_with(b"end"));
+    assert!(process::anonymous_kib(front) < before + 8 * 1024);
+    assert_eq!(client.get("/a.txt").text(), "static");
+}
+
+#[test]
+fn a_file_is_served_as_soon_as_it_is_there() {
+    let server = Setup::empty().file("index.php", "<?php echo 'front controller';").start();
+    for n in 0..20 {
+        let (file, script) = (format!("new{n}.txt"), format!("new{n}.php"));
+        assert_eq!(server.get(&format!("/{file}")).text(), "front controller");
+        assert_eq!(server.get(&format!("/{script}")).text(), "front controller");
+        fs::write(server.root.join(&file), "there").unwrap();
+        fs::write(server.root.join(&script), "<?php echo 'runs';").unwrap();
+        assert_eq!(server.get(&format!("/{file}")).text(), "there");
+        assert_eq!(server.get(&format!("/{script}")).text(), "runs");
+        fs::remove_file(server.root.join(&file)).unwrap();
+        assert_eq!(server.get(&format!("/{file}")).text(), "front controller");
+    }
+}

@@ -1,0 +1,207 @@
+//! The example application, and the command of the README that serves it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use nix::sys::signal::Signal;
+use tests::client::multipart;
+use tests::peer::{Program, web_user, writable_directory};
+use tests::server::{Directory, copy, free_port, project};
+use tests::{Client, Response, Server, Setup, process};
+
+/// A guestbook without entries, its files in a directory of its own.
+struct Guestbook {
+    server: Server,
+    data: PathBuf,
+    _directory: Directory,
+}
+
+impl Guestbook {
+    fn start() -> Guestbook {
+        let directory = Directory::new();
+        let (application, data) = (directory.0.join("guestbook"), directory.0.join("data"));
+        copy(&project().join("examples/guestbook"), &application);
+        writable_directory(&data, &web_user());
+        let place = data.to_str().expect("a plain path");
+        let server = Setup::root(&application.join("public")).env("GUESTBOOK_DATA", place).start();
+        Guestbook { server, data, _directory: directory }
+    }
+
+    fn visitor(&self) -> Visitor {
+        let mut client = self.server.client();
+        let page = client.get("/");
+        assert_eq!(page.status, 200);
+        let cookie =
+            page.header("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_owned();
+        let token =
+            page.text().split_once("name=\"token\" value=\"").expect("a token").1.split('"').next().unwrap().to_owned();
+        Visitor { client, cookie, token }
+    }
+
+    /// Pictures stored.
+    fn pictures(&self) -> usize {
+        std::fs::read_dir(self.data.join("pictures")).map_or(0, Iterator::count)
+    }
+}
+
+struct Visitor {
+    client: Client,
+    cookie: String,
+    token: String,
+}
+
+impl Visitor {
+    fn get(&mut self, path: &str) -> Response {
+        self.client.request("GET", path, &[("Cookie", &self.cookie)], b"")
+    }
+
+    fn sign(&mut self, name: &str, message: &str) -> Response {
+        let token = self.token.clone();
+        self.send(&token, name, message, None)
+    }
+
+    fn send(&mut self, token: &str, name: &str, message: &str, picture: Option<&[u8]>) -> Response {
+        let fields = [("token", token), ("name", name), ("message", message)];
+        let file = picture.map(|bytes| ("picture", "my picture.gif", "image/gif", bytes));
+        let (kind, body) = multipart(&fields, file.as_slice());
+        self.client.request("POST", "/", &[("Cookie", &self.cookie), ("Content-Type", &kind)], &body)
+    }
+}
+
+/// A picture of one pixel with `size` bytes in all.
+fn gif(size: usize) -> Vec<u8> {
+    let mut bytes = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x01D\x00;".to_vec();
+    // Behind its end a picture may have anything.
+    bytes.extend((bytes.len()..size).map(|number| (number * 7 % 251) as u8));
+    bytes
+}
+
+const EMPTY: &str = "The first page is still white.";
+
+#[test]
+fn an_entry_is_stored_and_shown() {
+    let book = Guestbook::start();
+    let mut visitor = book.visitor();
+    assert!(visitor.get("/").text().contains(EMPTY));
+    let answer = visitor.sign("Zoë <b>", "Grüße & \"hi\"");
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{}", answer.text());
+    let page = visitor.get("/").text();
+    for expected in ["Thank you, Zoë &lt;b&gt;.", "One entry", "Grüße &amp; &quot;hi&quot;"] {
+        assert!(page.contains(expected), "{expected} is missing in {page}");
+    }
+    assert!(!visitor.get("/").text().contains("Thank you"), "the message is shown once");
+    assert!(book.server.get("/entry/1").text().contains("Zoë"));
+    assert!(book.server.get("/feed").text().contains("<title>Zoë &lt;b&gt;</title>"));
+    assert!(book.server.get("/about").text().contains("fpm-fcgi"));
+    assert_eq!(book.server.get("/entry/2").status, 404);
+}
+
+#[test]
+fn a_picture_is_stored_and_sent_back() {
+    let book = Guestbook::start();
+    let mut visitor = book.visitor();
+    let token = visitor.token.clone();
+    let picture = gif(300_000);
+    assert_eq!(visitor.send(&token, "Painter", "See.", Some(&picture)).status, 303);
+    let answer = book.server.get("/picture/1");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("image/gif")));
+    assert_eq!(answer.header("content-length"), Some("300000"));
+    assert!(answer.body == picture, "the picture's bytes");
+    let known = answer.header("etag").expect("an ETag").to_owned();
+    let again = book.server.client().request("GET", "/picture/1", &[("If-None-Match", &known)], b"");
+    assert_eq!((again.status, again.body.len()), (304, 0));
+}
+
+#[test]
+fn a_form_without_its_token_stores_nothing() {
+    let book = Guestbook::start();
+    let mut visitor = book.visitor();
+    let others = book.visitor().token;
+    for token in ["", "0123456789abcdef0123456789abcdef", &others] {
+        let answer = visitor.send(token, "Mallory", "Evil.", Some(&gif(1000)));
+        assert_eq!(answer.status, 403, "{token}: {}", answer.text());
+    }
+    assert!(visitor.get("/").text().contains(EMPTY));
+    assert_eq!(book.pictures(), 0);
+}
+
+#[test]
+fn what_is_too_large_stores_nothing() {
+    let book = Guestbook::start();
+    let mut visitor = book.visitor();
+    let token = visitor.token.clone();
+    // Above upload_max_filesize: the application refuses.
+    let answer = visitor.send(&token, "Painter", "See.", Some(&gif(3 << 20)));
+    assert_eq!(answer.status, 422);
+    assert!(answer.text().contains("The picture is larger than 2 MB."), "{}", answer.text());
+    // Above post_max_size: the server does, before it has read all of it.
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", 9 << 20);
+    let mut client = book.server.client();
+    client.send(head.as_bytes()).unwrap();
+    assert_eq!(client.read(false).unwrap().status, 413);
+    let answer = visitor.send(&token, "Painter", "Not a picture.", Some(b"<?php echo 1;"));
+    assert_eq!(answer.status, 422);
+    assert!(visitor.get("/").text().contains(EMPTY));
+    assert_eq!(book.pictures(), 0);
+}
+
+#[test]
+fn its_files_are_served_and_its_source_is_not() {
+    let book = Guestbook::start();
+    let answer = book.server.get("/style.css");
+    let file = std::fs::read(project().join("examples/guestbook/public/style.css")).unwrap();
+    assert_eq!((answer.status, answer.body), (200, file));
+    assert!(answer.headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("text/css")));
+    for path in ["/../src/Book.php", "/src/Book.php", "/%2e%2e/src/Book.php", "/.gitignore"] {
+        let answer = book.server.get(path);
+        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
+    }
+}
+
+#[test]
+fn eight_at_once_are_all_stored() {
+    let book = Guestbook::start();
+    const CLIENTS: usize = 8;
+    const EACH: usize = 4;
+    let visitors: Vec<Visitor> = (0..CLIENTS).map(|_| book.visitor()).collect();
+    thread::scope(|scope| {
+        for (number, mut visitor) in visitors.into_iter().enumerate() {
+            scope.spawn(move || {
+                for entry in 0..EACH {
+                    let answer = visitor.sign(&format!("Visitor {number}"), &format!("Entry {number}-{entry}."));
+                    assert_eq!(answer.status, 303, "{}", answer.text());
+                }
+            });
+        }
+    });
+    let pages: String =
+        (1..=CLIENTS * EACH / 8).map(|page| book.server.get(&format!("/?page={page}")).text()).collect();
+    assert!(pages.contains(&format!("{} entries", CLIENTS * EACH)), "{pages}");
+    for (number, entry) in (0..CLIENTS).flat_map(|number| (0..EACH).map(move |entry| (number, entry))) {
+        assert_eq!(pages.matches(&format!("Entry {number}-{entry}.")).count(), 1, "entry {number}-{entry}");
+    }
+}
+
+#[test]
+fn the_readme_s_command_serves_it() {
+    let directory = Directory::new();
+    let port = free_port();
+    let mut command = Command::new(project().join("run"));
+    command.args(["--listen", &format!("127.0.0.1:{port}"), "--access-log", "off"]);
+    // What cargo tells its tests is not what a user's shell has.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
+        if name != "CARGO_HOME" {
+            command.env_remove(name);
+        }
+    }
+    let mut run = Program::start(&mut command, &directory.0.join("run.log"));
+    // It may have to build.
+    run.await_ready(600, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let page = tests::get(port, "/");
+    assert_eq!(page.status, 200, "{}", page.text());
+    assert!(page.text().contains("<title>Guestbook</title>"), "{}", page.text());
+    assert!(run.log().contains(&format!("http://127.0.0.1:{port}")), "{}", run.log());
+    process::kill(run.pid(), Signal::SIGTERM);
+    assert_eq!(run.wait(30), Some(0), "{}", run.log());
+}
