@@ -20,7 +20,7 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     SLAB.with_borrow(|slab| {
-        let mut posting = Posting::new(slab, 5, 1, b"head", true);
+        let mut posting = Posting::new(slab, 5, 1, b"head", b"", true);
         let mut tail = slab.queue().head.load(Ordering::SeqCst);
         slab.queue().tail.store(tail, Ordering::SeqCst);
         let _ = posting.enqueue(slab, &mut tail);

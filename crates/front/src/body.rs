@@ -170,28 +170,84 @@ impl Body for AnswerBody {
     }
 }
 
-/// Passes a request's body on to PHP until one of them has enough. Runs beside the answer.
-pub async fn pump(mut body: Incoming, slip: BodySlip, limit: u64, patience: Duration) {
-    let mut total = 0u64;
-    loop {
-        let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-        let frame = match within(patience, next).await {
-            None => return slip.fail(Refusal::BodyTimeout),
-            Some(None) => return slip.end(),
-            // The client has broken its framing, or left; in that case nobody reads the refusal.
-            Some(Some(Err(_))) => return slip.fail(Refusal::BadFraming),
-            Some(Some(Ok(frame))) => frame,
-        };
-        let Ok(mut bytes) = frame.into_data() else { continue };
-        total += bytes.len() as u64;
-        if limit > 0 && total > limit {
-            return slip.fail(Refusal::BodyTooLarge);
+/// The beginning of a request's body, read before a worker is asked for: a small body that comes slowly holds no worker,
+/// and one that breaks off never reaches PHP.
+pub struct Prefix {
+    /// Its bytes, at least [`PREFIX`] unless that is all.
+    pub bytes: Vec<u8>,
+    /// What follows, if the body is larger.
+    pub rest: Option<Incoming>,
+}
+
+/// Bytes of a body that are read before its request is posted.
+pub const PREFIX: usize = 16 * 1024;
+
+const _: () = assert!(PREFIX <= wire::layout::BODY_RING);
+
+/// Reads the prefix. `limit` 0: any length.
+pub async fn read_prefix(mut body: Incoming, limit: u64, patience: Duration) -> Result<Prefix, Refusal> {
+    let mut bytes = Vec::new();
+    while let Some(part) = next_part(&mut body, patience).await? {
+        bytes.extend_from_slice(&part);
+        if limit > 0 && bytes.len() as u64 > limit {
+            return Err(Refusal::BodyTooLarge);
         }
+        if bytes.len() >= PREFIX && !body.is_end_stream() {
+            return Ok(Prefix { bytes, rest: Some(body) });
+        }
+    }
+    Ok(Prefix { bytes, rest: None })
+}
+
+async fn next_part(body: &mut Incoming, patience: Duration) -> Result<Option<Bytes>, Refusal> {
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        match within(patience, next).await {
+            None => return Err(Refusal::BodyTimeout),
+            Some(None) => return Ok(None),
+            // The client has broken its framing, or left; in that case nobody reads the refusal.
+            Some(Some(Err(_))) => return Err(Refusal::BadFraming),
+            // Trailers are not passed on.
+            Some(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The part of a body that PHP gets while it runs.
+pub struct Remainder {
+    /// Read already, but too much for the ring.
+    pub surplus: Vec<u8>,
+    /// To be read.
+    pub rest: Option<Incoming>,
+    /// Bytes of the body read so far.
+    pub read: u64,
+    /// Bytes it may have; 0: any number.
+    pub limit: u64,
+}
+
+/// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the answer.
+pub async fn pump(remainder: Remainder, slip: BodySlip, patience: Duration) {
+    let Remainder { surplus, mut rest, mut read, limit } = remainder;
+    let mut bytes = Bytes::from(surplus);
+    loop {
         while !bytes.is_empty() {
             match poll_fn(|context| slip.poll_send(context, &bytes)).await {
                 Ok(count) => drop(bytes.split_to(count)),
                 Err(_) => return,
             }
+        }
+        let Some(body) = &mut rest else { return slip.end() };
+        bytes = match next_part(body, patience).await {
+            Ok(Some(part)) => part,
+            Ok(None) => return slip.end(),
+            Err(why) => return slip.fail(why),
+        };
+        read += bytes.len() as u64;
+        if limit > 0 && read > limit {
+            return slip.fail(Refusal::BodyTooLarge);
         }
     }
 }

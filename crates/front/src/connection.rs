@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hyper::http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -53,14 +54,15 @@ impl Peer {
     }
 }
 
-/// What was read since the last answer: the raw head, if nothing was pipelined before it.
+/// What was read for the current request, and perhaps for others pipelined with it.
 #[derive(Default)]
 pub struct RawHead(Mutex<Raw>);
 
 #[derive(Default)]
 struct Raw {
     bytes: Vec<u8>,
-    complete: bool,
+    /// The next bytes that come belong to a later request than all of these.
+    is_old: bool,
 }
 
 impl RawHead {
@@ -70,31 +72,43 @@ impl RawHead {
 
     fn note(&self, bytes: &[u8]) {
         let mut raw = self.lock();
-        if raw.complete {
-            return;
+        if std::mem::take(&mut raw.is_old) {
+            raw.bytes.clear();
         }
         let room = KEPT.saturating_sub(raw.bytes.len());
         raw.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        raw.complete = room <= bytes.len();
     }
 
-    /// A request was answered; the next bytes begin another.
+    /// A request was answered. What came together with it may hold the next one.
     pub fn restart(&self) {
-        let mut raw = self.lock();
-        raw.bytes.clear();
-        raw.complete = false;
+        self.lock().is_old = true;
     }
 
-    /// Whether the head has a header of that name. hyper removes Content-Length where there is Transfer-Encoding too;
-    /// here both are still to be seen.
-    pub fn has(&self, name: &str) -> bool {
+    /// Whether the head of this request, as it was read, has no header of that name. hyper removes Content-Length where
+    /// there is Transfer-Encoding too; here both are still to be seen. A head that cannot be found is not trusted: it was
+    /// pipelined in pieces, which no client does with a body.
+    pub fn is_free_of(&self, parts: &Parts, name: &str) -> bool {
         let raw = self.lock();
-        let end = memchr::memmem::find(&raw.bytes, b"\r\n\r\n").unwrap_or(raw.bytes.len());
-        raw.bytes[..end].split(|&byte| byte == b'\n').skip(1).any(|line| {
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let is_request_line = |line: &[u8]| {
+            line.starts_with(parts.method.as_str().as_bytes())
+                && memchr::memmem::find(line, target.as_bytes()).is_some()
+        };
+        let is_named = |line: &[u8]| {
             line.len() > name.len()
                 && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
                 && line[name.len()] == b':'
-        })
+        };
+        let lines: Vec<&[u8]> = raw.bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
+        let mut found = false;
+        for (number, _) in lines.iter().enumerate().filter(|(_, line)| is_request_line(line)) {
+            found = true;
+            let head = lines[number + 1..].iter().take_while(|line| !line.is_empty());
+            if head.into_iter().any(|line| is_named(line)) {
+                return false;
+            }
+        }
+        found
     }
 }
 

@@ -24,7 +24,8 @@ pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refus
         Condition::Failed => return Err(Refusal::Precondition),
         Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
         Condition::Holds => {
-            let range = match range(&parts.headers, size).filter(|_| state.range_is_current(&parts.headers)) {
+            let wanted = range(&parts.headers, size).filter(|_| parts.method == Method::GET);
+            let range = match wanted.filter(|_| state.range_is_current(&parts.headers)) {
                 Some(Range::Part(first, last)) => {
                     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
                     set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));

@@ -72,7 +72,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
     head.append(&peer.variables.0, peer.variables.1)?;
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
-    add_headers(&mut head, headers)?;
+    add_headers(&mut head, headers, parts.uri.authority().map(|authority| authority.as_str().as_bytes()))?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
 }
@@ -98,7 +98,8 @@ pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
     (variables.to_vec(), count)
 }
 
-fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap) -> Result<(), TooLarge> {
+/// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).
+fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap, host: Option<&[u8]>) -> Result<(), TooLarge> {
     for name in headers.keys() {
         let spelled = name.as_str().as_bytes();
         if spelled.len() > MAX_NAME || spelled == b"proxy" {
@@ -106,6 +107,7 @@ fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap) -> Result<(), TooLarg
         }
         let mut values = headers.get_all(name).iter();
         let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+        let first = host.filter(|_| name == header::HOST).unwrap_or(first);
         let span = if values.size_hint().1 == Some(0) || takes_one_value(name) {
             head.add_header(spelled, &[first])?
         } else {

@@ -36,6 +36,7 @@ pub struct Lane {
     epoch: u64,
     slab: Slab,
     link: Arc<dyn Link>,
+    max_requests: usize,
     queue_timeout: Duration,
     request_timeout: Option<Duration>,
     body_limit: AtomicU64,
@@ -76,11 +77,13 @@ struct Call {
 }
 
 /// How a request is to be treated.
-pub struct Order {
+pub struct Order<'a> {
     /// When it came.
     pub since: Instant,
-    /// Whether a body will be sent through a [`BodySlip`].
-    pub has_body: bool,
+    /// What has come of the body, no more than fits into its ring.
+    pub prefix: &'a [u8],
+    /// Whether more of it will be sent through a [`BodySlip`].
+    pub has_more: bool,
     /// It need not run if its client leaves before a worker has it.
     pub withdrawable: bool,
 }
@@ -113,6 +116,7 @@ impl Lane {
             application: message.application,
             epoch: message.epoch,
             link,
+            max_requests: application.max_requests,
             queue_timeout: Duration::from_millis(application.queue_timeout_ms),
             request_timeout: (application.request_timeout_ms > 0)
                 .then(|| Duration::from_millis(application.request_timeout_ms)),
@@ -153,14 +157,17 @@ impl Lane {
     // ---- posting -----------------------------------------------------------------------------------------------
 
     /// Posts a request. `None`: every place is taken.
-    pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order) -> Option<Ticket> {
+    pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
+        if self.in_flight() >= self.max_requests {
+            return None;
+        }
         let mut desk = lock(&self.desk);
         let exchange = desk.free[door].pop()?;
         let sequence = desk.sequences[exchange as usize].wrapping_add(1);
         desk.sequences[exchange as usize] = sequence;
         desk.next_id += 1;
         let id = desk.next_id;
-        let mut posting = Posting::new(&self.slab, exchange, sequence, head, order.has_body);
+        let mut posting = Posting::new(&self.slab, exchange, sequence, head, order.prefix, order.has_more);
         if !self.enqueue(&mut desk, &mut posting) {
             posting.withdraw(&self.slab);
             posting.release(&self.slab, true);

@@ -13,6 +13,8 @@ pub enum Refusal {
     BadHost,
     /// Malformed target, or `..` above the root.
     BadTarget,
+    /// A target that begins neither with `/` nor with `http://` or `https://`.
+    BadScheme,
     /// Both Content-Length and Transfer-Encoding, or a body that breaks its framing.
     BadFraming,
     /// A method the front does not pass on (CONNECT, TRACE).
@@ -55,6 +57,7 @@ impl Refusal {
         match self {
             Refusal::BadHost => (StatusCode::BAD_REQUEST, "bad-host"),
             Refusal::BadTarget => (StatusCode::BAD_REQUEST, "bad-target"),
+            Refusal::BadScheme => (StatusCode::BAD_REQUEST, "bad-scheme"),
             Refusal::BadFraming => (StatusCode::BAD_REQUEST, "bad-framing"),
             Refusal::BadMethod => (StatusCode::METHOD_NOT_ALLOWED, "bad-method"),
             Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout"),
@@ -80,6 +83,7 @@ impl Refusal {
         matches!(
             self,
             Refusal::BadHost
+                | Refusal::BadScheme
                 | Refusal::BadFraming
                 | Refusal::BodyTimeout
                 | Refusal::BodyTooLarge

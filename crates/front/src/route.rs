@@ -114,14 +114,17 @@ pub fn route(number: usize, application: &Application, path: &str, now: Instant)
 }
 
 fn decide(application: &Application, path: &str) -> Route {
-    if is_hidden(path) || is_overlong(path) {
+    // What follows a script's name is its own business.
+    let (name, path_info) = split_script(path).unwrap_or((path, ""));
+    if is_hidden(name) || is_overlong(name) {
         return fallback(application);
     }
-    if let Some((script, path_info)) = split_script(path) {
-        if let Kind::Script = look(application, script) {
-            return Route::script(script.to_owned(), path_info);
-        }
-        return fallback(application);
+    if name.ends_with(".php") {
+        return match look(application, name) {
+            Kind::Script => Route::script(name.to_owned(), path_info),
+            Kind::Closed => Route::Closed,
+            _ => fallback(application),
+        };
     }
     match look(application, path) {
         Kind::File(_) if path.ends_with('/') => fallback(application),
@@ -222,6 +225,7 @@ mod tests {
             follow: vec![],
             front_controller: None,
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            max_requests: 1,
             queue_timeout_ms: 1,
             request_timeout_ms: 1,
             max_body: None,

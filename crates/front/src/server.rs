@@ -32,8 +32,8 @@ use crate::settings::Settings;
 
 /// How often time-outs are looked for and logs are written.
 const TICK: Duration = Duration::from_millis(250);
-/// Bytes hyper may buffer of one connection; bounds a head before our own check of 32 KiB.
-const MAX_BUFFER: usize = 128 * 1024;
+/// Bytes hyper may buffer of one connection, either way; bounds a head before our own check of 32 KiB.
+const MAX_BUFFER: usize = 64 * 1024;
 /// How long a front whose supervisor is gone finishes what it has.
 const LAST_DRAIN: Duration = Duration::from_secs(30);
 
@@ -136,7 +136,7 @@ impl Shared {
 }
 
 /// Serves until the supervisor says to stop or is gone, and everything is answered.
-pub fn run(settings: Settings, inherited: Inherited) -> io::Result<()> {
+pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let shared = Arc::new(Shared {
         lanes: settings.applications.iter().map(|_| RwLock::new(None)).collect(),
         version: AtomicU64::new(1),
@@ -164,6 +164,8 @@ pub fn run(settings: Settings, inherited: Inherited) -> io::Result<()> {
                         for (number, door) in doors.by_ref().enumerate() {
                             threads.push(start_thread(number, door, &shared, &inherited, &stopped)?);
                         }
+                        // Each thread has copies, which it closes when it is told to stop.
+                        inherited.listeners.clear();
                         inherited.link.send(&Message::new(Kind::Ready));
                     }
                 }

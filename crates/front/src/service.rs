@@ -8,11 +8,11 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use wire::layout::HEAD_SIZE;
+use wire::layout::{BODY_RING, HEAD_SIZE};
 
 use crate::access::{self, Entry};
 use crate::answer;
-use crate::body::{self, AnswerBody};
+use crate::body::{self, AnswerBody, Prefix, Remainder};
 use crate::connection::{Peer, RawHead};
 use crate::files;
 use crate::head::{self, Facts, is_withdrawable};
@@ -91,10 +91,21 @@ fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
     if parts.uri.path().len() + parts.uri.query().map_or(0, str::len) > MAX_TARGET {
         return Err(Refusal::TargetTooLong);
     }
-    // hyper goes by Transfer-Encoding and closes; RFC 9112 §6.1 lets us say that this is an attack.
-    let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    if is_chunked && (parts.headers.contains_key(header::CONTENT_LENGTH) || raw.has("content-length")) {
-        return Err(Refusal::BadFraming);
+    if let Some(coding) = parts.headers.get(header::TRANSFER_ENCODING) {
+        // Nothing but one "chunked" is decoded here. With Content-Length beside it hyper goes by the coding, removes the
+        // length and closes; RFC 9112 §6.1 lets us say that this is an attack.
+        let is_one = parts.headers.get_all(header::TRANSFER_ENCODING).iter().count() == 1;
+        let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+        if !is_one || !is_chunked || !raw.is_free_of(parts, "content-length") {
+            return Err(Refusal::BadFraming);
+        }
+    }
+    let scheme_is_fine = match parts.uri.scheme_str() {
+        Some(scheme) => scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"),
+        None => parts.uri.authority().is_none() && parts.uri.path().starts_with(['/', '*']),
+    };
+    if !scheme_is_fine {
+        return Err(Refusal::BadScheme);
     }
     if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
         return Err(Refusal::BadTarget);
@@ -184,16 +195,28 @@ async fn run(
     if limit > 0 && content_length.is_some_and(|length| length > limit) {
         return Err(Refusal::BodyTooLarge);
     }
+    let patience = Duration::from_millis(connection.shared.settings.limits.body_timeout_ms);
+    let Prefix { mut bytes, rest } = match has_body {
+        true => body::read_prefix(body, limit, patience).await?,
+        false => Prefix { bytes: Vec::new(), rest: None },
+    };
+    let read = bytes.len() as u64;
+    // A whole body has a length, also if the client did not say it.
+    let content_length = content_length.or_else(|| (has_body && rest.is_none()).then_some(read));
     let Site { application, script, host, .. } = *site;
     let facts = Facts { parts, peer: &connection.peer, application, script, host, content_length, has_body };
+    // hyper may have given more at once than the ring takes.
+    let surplus = bytes.split_off(bytes.len().min(BODY_RING));
+    let has_more = rest.is_some() || !surplus.is_empty();
     let ticket = SCRATCH.with_borrow_mut(|buffer| {
         let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
-        let order = Order { since: began, has_body, withdrawable: is_withdrawable(&parts.method) };
+        let withdrawable = is_withdrawable(&parts.method);
+        let order = Order { since: began, prefix: &bytes, has_more, withdrawable };
         lane.post(server::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
     })?;
-    if has_body {
-        let patience = Duration::from_millis(connection.shared.settings.limits.body_timeout_ms);
-        tokio::spawn(body::pump(body, ticket.body_slip(), limit, patience));
+    if has_more {
+        let remainder = Remainder { surplus, rest, read, limit };
+        tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
     answer::receive(ticket, parts).await
 }

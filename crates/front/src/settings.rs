@@ -55,6 +55,8 @@ pub struct Application {
     pub front_controller: Option<String>,
     /// Lower-case host names; `*.example` for all below. Empty: any.
     pub hosts: Vec<String>,
+    /// Requests at once, waiting ones included.
+    pub max_requests: usize,
     /// How long a request may wait for a worker.
     pub queue_timeout_ms: u64,
     /// How long PHP may take for a request; 0: for ever.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Longest request target; a longer one is answered 414.
-pub const MAX_TARGET: usize = 16 * 1024;
+pub const MAX_TARGET: usize = 8 * 1024;
 /// Longest file name; the file system takes no longer one either.
 const MAX_NAME: usize = 255;
 
@@ -74,17 +74,17 @@ pub fn is_overlong(path: &str) -> bool {
     path.split('/').any(|segment| segment.len() > MAX_NAME)
 }
 
-/// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.php~`).
+/// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.php~`,
+/// `.php-old`). What follows the letters and digits of an ending does not matter.
 pub fn is_source(name: &str) -> bool {
-    const ENDINGS: [&str; 9] = ["php", "phtml", "phar", "phps", "pht", "inc", "php3", "php4", "php5"];
+    const ENDINGS: [&[u8]; 6] = [b"php", b"phtml", b"phar", b"phps", b"pht", b"inc"];
     let name = name.rsplit('/').next().unwrap_or(name);
-    let mut parts = name.split('.');
-    parts.next();
-    parts.any(|part| {
-        let part = part.trim_end_matches(['~', '#', ' ', '_']);
-        ENDINGS.iter().any(|ending| part.eq_ignore_ascii_case(ending))
-            || matches!(part.as_bytes(), [p, h, q, digit]
-                if [*p, *h, *q].eq_ignore_ascii_case(b"php") && digit.is_ascii_digit())
+    name.split('.').skip(1).any(|part| {
+        let part = part.as_bytes();
+        let end = part.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
+        let ending = &part[..end];
+        ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
+            || matches!(ending, [p, h, q, digit] if [*p, *h, *q].eq_ignore_ascii_case(b"php") && digit.is_ascii_digit())
     })
 }
 

@@ -329,6 +329,8 @@ impl Supervisor {
             Stopping::Draining => {
                 log("notice", format_args!("{why}: draining, at most {:?}", self.service.drain_timeout));
                 self.deadline = Instant::now() + self.service.drain_timeout;
+                // The listeners among them: with the front's copies closed too, new connections are refused.
+                self.service.front_descriptors.clear();
                 match &self.front {
                     Some(front) => send(&front.channel, &self.message(Kind::Drain, 0, 0), &[]),
                     None => self.end_prototypes(),

@@ -54,6 +54,7 @@ struct reprise_worker {
 	bool answering;   /* the exchange is ours: claimed, answer not completed */
 	bool head_sent;   /* the answer's head is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
+	bool ending;      /* php_request_shutdown has begun */
 	/* The request head, copied: it must outlive fastcgi_finish_request(). */
 	_Alignas(16) unsigned char head[32 * 1024];
 };

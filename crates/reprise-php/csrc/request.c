@@ -100,7 +100,7 @@ void reprise_request_run(void)
 	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
 
 	reprise_worker.requests++;
-	reprise_worker.head_sent = reprise_worker.body_broken = false;
+	reprise_worker.head_sent = reprise_worker.body_broken = reprise_worker.ending = false;
 	if (!wire_enter(&reprise_worker.wire)) {
 		return;
 	}
@@ -116,7 +116,7 @@ void reprise_request_run(void)
 	{
 		describe_request(head);
 		if (php_request_startup() == SUCCESS) {
-			if (script_is_readable(script)) {
+			if (!reprise_worker.body_broken && script_is_readable(script)) {
 				run_script(script);
 			}
 		} else {
@@ -124,6 +124,7 @@ void reprise_request_run(void)
 		}
 	}
 	zend_end_try();
+	reprise_worker.ending = true;
 	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker) {

@@ -175,7 +175,10 @@ static int send_headers(sapi_headers_struct *headers)
 	return sent && wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 }
 
-/* Fills the buffer: PHP takes a short read for the end of the body. */
+/*
+ * Fills the buffer: PHP takes a short read for the end of the body. A body that broke off must not pass for a whole one:
+ * the request ends there, whatever the script thinks of aborts. Not while it is ending anyway.
+ */
 static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
@@ -184,6 +187,11 @@ static size_t read_post(char *buffer, size_t size)
 		int64_t count = wire_read(&reprise_worker.wire, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
 			reprise_worker.body_broken = true;
+			PG(connection_status) = PHP_CONNECTION_ABORTED;
+			php_output_set_status(PHP_OUTPUT_DISABLED);
+			if (!reprise_worker.ending) {
+				zend_bailout();
+			}
 		}
 		if (count <= 0) {
 			break;

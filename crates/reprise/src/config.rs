@@ -111,6 +111,12 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         application.ini.extend(pairs("--ini", &what.ini)?);
         application.env.extend(pairs("--env", &what.env)?);
     }
+    if config.listen.is_empty() {
+        return Err(
+            Failure::new(Code::Configuration, "listen", "names no address").hint("listen = [\"127.0.0.1:8080\"]")
+        );
+    }
+    config.listen.iter().try_for_each(|address| crate::listen::check(address))?;
     if config.name.is_empty() {
         config.name =
             config.listen[0].chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
@@ -152,9 +158,6 @@ fn check_together(config: &Config) -> Result<(), Failure> {
                 return Err(Failure::new(Code::Configuration, "ini or env", why));
             }
         }
-    }
-    if config.listen.is_empty() {
-        return Err(Failure::new(Code::Configuration, "listen", "names no address"));
     }
     Ok(())
 }
@@ -239,15 +242,15 @@ impl File<'_> {
             if find(scope, text).is_none() {
                 let other = if scope == Scope::Server { Scope::Application } else { Scope::Server };
                 let failure = self.fail(name.span().start, format!("there is no option '{text}' here"));
-                return Err(match nearest(scope, text) {
-                    Some(near) if near != text => failure.hint(format!("did you mean '{near}'?")),
-                    _ if find(other, text).is_some() && other == Scope::Application => {
+                return Err(match (find(other, text), nearest(scope, text)) {
+                    (Some(_), _) if other == Scope::Application => {
                         failure.hint(format!("'{text}' belongs below [[application]]"))
                     }
-                    _ if find(other, text).is_some() => {
+                    (Some(_), _) => {
                         failure.hint(format!("'{text}' belongs to the top of the file, above [[application]]"))
                     }
-                    _ => failure.hint("reprise check --options lists them all"),
+                    (None, Some(near)) => failure.hint(format!("did you mean '{near}'?")),
+                    (None, None) => failure.hint("reprise check --options lists them all"),
                 });
             }
             take(text, item)?;
@@ -291,7 +294,8 @@ impl File<'_> {
             DeValue::Integer(digits) => parse_time(digits.as_str()),
             _ => None,
         };
-        let within = |time: &Duration| (low..=high).contains(&time.as_secs()) || (low <= 1 && !time.is_zero());
+        // A part of a second is a time too where zero is not meant to be one.
+        let within = |time: &Duration| *time <= Duration::from_secs(high) && (low == 0 || !time.is_zero());
         time.filter(within).ok_or_else(|| self.wrong(item, name, kind))
     }
 
@@ -361,6 +365,10 @@ fn from_file(path: &Path) -> Result<Config, Failure> {
     let DeValue::Array(list) = applications.get_ref() else {
         return Err(file.fail(applications.span().start, "write [[application]], with two brackets"));
     };
+    if list.is_empty() {
+        let failure = file.fail(applications.span().start, "describes no [[application]]");
+        return Err(failure.hint("[[application]]\nroot = \"…\""));
+    }
     for item in list.iter() {
         let DeValue::Table(table) = item.get_ref() else {
             return Err(file.fail(item.span().start, "write [[application]], with two brackets"));
@@ -370,11 +378,23 @@ fn from_file(path: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// A name, an address, or `*.` and a name.
+fn is_host_pattern(host: &str) -> bool {
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    let is_v6 = name.starts_with('[') && name.ends_with(']');
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte) || (is_v6 && b"[]:".contains(&byte));
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(fine)
+}
+
 fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {
     let Some(root) = table.get("root") else {
         return Err(file.fail(at, "this [[application]] has no root").hint("root = \"/srv/site/public\""));
     };
-    let path = resolve(&base.join(file.text("root", root)?)).map_err(|why| file.fail(root.span().start, why))?;
+    let named = file.text("root", root)?;
+    if named.is_empty() {
+        return Err(file.fail(root.span().start, "root is empty"));
+    }
+    let path = resolve(&base.join(named)).map_err(|why| file.fail(root.span().start, why))?;
     if !path.is_dir() {
         return Err(file.fail(root.span().start, format!("root {} is not a directory", path.display())));
     }
@@ -386,14 +406,22 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             "front_controller" => {
                 let script = file.text(name, item)?;
                 let script = script.trim_start_matches('/');
-                if !script.is_empty() && !application.root.join(script).is_file() {
+                let path = application.root.join(script);
+                if path.canonicalize().is_ok_and(|path| !path.starts_with(&application.root)) || script.contains("..") {
+                    return Err(file.fail(item.span().start, format!("front controller {script} is outside the root")));
+                }
+                if !script.is_empty() && !path.is_file() {
                     let why = format!("front controller {script} is not a file in {}", application.root.display());
                     return Err(file.fail(item.span().start, why));
                 }
                 application.front_controller = (!script.is_empty()).then(|| script.to_owned());
             }
             "hosts" => {
-                application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect()
+                application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect();
+                if let Some(host) = application.hosts.iter().find(|host| !is_host_pattern(host)) {
+                    let failure = file.fail(item.span().start, format!("'{host}' is no host name"));
+                    return Err(failure.hint("a name without scheme, port or path; \"*.example.org\" for all below"));
+                }
             }
             "user" => application.user = Some(file.text(name, item)?),
             "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,

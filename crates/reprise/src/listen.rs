@@ -1,6 +1,6 @@
 //! Binds the listeners. They stay with the supervisor; every front gets copies.
 
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,10 +11,8 @@ use crate::exit::{Code, Failure};
 /// Connections the kernel keeps until they are taken; it cuts this down to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
-/// A bound listener.
+/// What is known of a bound listener beside its socket.
 pub struct Bound {
-    /// Its socket, listening, non-blocking.
-    pub socket: OwnedFd,
     /// For people: `http://127.0.0.1:8080` or `unix:/path`.
     pub shown: String,
     /// The file to remove at the end, if it is a unix socket.
@@ -29,8 +27,19 @@ impl Drop for Bound {
     }
 }
 
-/// Binds one address.
-pub fn bind(address: &str) -> Result<Bound, Failure> {
+/// Looks at an address without binding it.
+pub fn check(address: &str) -> Result<(), Failure> {
+    match address.strip_prefix("unix:") {
+        Some(path) if !path.starts_with('/') => {
+            Err(Failure::new(Code::Configuration, format!("listen address '{address}'"), "wants an absolute path"))
+        }
+        Some(_) => Ok(()),
+        None => resolve(address).map(|_| ()),
+    }
+}
+
+/// Binds one address: a listening, non-blocking socket.
+pub fn bind(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     match address.strip_prefix("unix:") {
         Some(path) => bind_unix(Path::new(path)),
         None => bind_tcp(address),
@@ -49,7 +58,8 @@ fn fail(address: &str, error: &std::io::Error) -> Failure {
     }
 }
 
-fn bind_tcp(address: &str) -> Result<Bound, Failure> {
+/// The socket address of `HOST:PORT`.
+pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     let wanted = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
     // ":8080" and "8080" mean every address.
     let wanted = match wanted.strip_prefix(':').unwrap_or(wanted).parse::<u16>() {
@@ -59,18 +69,22 @@ fn bind_tcp(address: &str) -> Result<Bound, Failure> {
     let mut resolved = wanted.to_socket_addrs().map_err(|error| {
         Failure::new(Code::Configuration, format!("listen address '{address}'"), error).hint("HOST:PORT or unix:/PATH")
     })?;
-    let target = resolved
+    resolved
         .next()
-        .ok_or_else(|| Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address"))?;
+        .ok_or_else(|| Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address"))
+}
+
+fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
+    let target = resolve(address)?;
     let listener = TcpListener::bind(target).map_err(|error| fail(address, &error))?;
     let at = listener.local_addr().map_err(|error| fail(address, &error))?;
     listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
-    Ok(Bound { socket, shown: format!("http://{at}"), file: None })
+    Ok((socket, Bound { shown: format!("http://{at}"), file: None }))
 }
 
-fn bind_unix(path: &Path) -> Result<Bound, Failure> {
+fn bind_unix(path: &Path) -> Result<(OwnedFd, Bound), Failure> {
     let shown = format!("unix:{}", path.display());
     // A socket that nobody answers is what a killed server left.
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
@@ -83,5 +97,5 @@ fn bind_unix(path: &Path) -> Result<Bound, Failure> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
-    Ok(Bound { socket, shown, file: Some(path.to_owned()) })
+    Ok((socket, Bound { shown, file: Some(path.to_owned()) }))
 }

@@ -252,7 +252,7 @@ pub fn reference() -> String {
     }
     text.push_str(
         "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head as PHP gets it | 32 KiB | 431 |\n\
-         | header lines | 100 | 431 |\n| request target | 16 KiB | 414 |\n| answer's head | 256 KiB | 500 |\n\
+         | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| answer's head | 256 KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | requests in flight per application | 4096 | 503 |\n| workers per application | 1024 | |\n",
     );

@@ -63,7 +63,12 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let php = version::find_php()?;
     let people = choose_users(&config)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
-    let listeners: Vec<Bound> = config.listen.iter().map(|address| listen::bind(address)).collect::<Result<_, _>>()?;
+    let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
+    for address in &config.listen {
+        let (socket, bound) = listen::bind(address)?;
+        sockets.push(socket);
+        listeners.push(bound);
+    }
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
     let _state = StateDirectory::open(&path).map_err(|why| {
         let code = if why.contains("in use") { Code::AddressInUse } else { Code::Permission };
@@ -76,7 +81,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
         eprintln!("  {:<13} {}", "listening", listener.shown);
     }
     process::sys::protect_memory().map_err(internal("memory"))?;
-    let service = service(&config, &people, &php, &listeners, connections as usize)?;
+    let service = service(&config, &people, &php, &listeners, sockets, connections as usize)?;
     let supervisor = Supervisor::new(service).map_err(internal("supervisor"))?;
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
     let ready = move |took: Duration| eprintln!("ready after {} ms: {}", took.as_millis(), addresses.join(" "));
@@ -97,6 +102,7 @@ fn service(
     people: &People,
     php: &Php,
     listeners: &[Bound],
+    sockets: Vec<OwnedFd>,
     connections: usize,
 ) -> Result<Service, Failure> {
     let failed = |error: std::io::Error| Failure::new(Code::Internal, "front", error);
@@ -119,9 +125,8 @@ fn service(
         applications: config.applications.iter().map(front_application).collect(),
     };
     let mut descriptors = vec![settings_file(&settings).map_err(failed)?];
-    for listener in listeners {
-        descriptors.push(listener.socket.try_clone().map_err(failed)?);
-    }
+    // The only copies here: the supervisor drops them when it drains.
+    descriptors.extend(sockets);
     descriptors.extend(log.map(OwnedFd::from));
     Ok(Service {
         front: OwnedFd::from(File::open("/proc/self/exe").map_err(failed)?),
@@ -134,7 +139,7 @@ fn service(
             .applications
             .iter()
             .zip(&people.applications)
-            .map(|(application, user)| php_application(application, user.as_ref().map(|(user, _)| user)))
+            .map(|(application, user)| php_application(config, application, user.as_ref().map(|(user, _)| user)))
             .collect(),
         drain_timeout: config.drain_timeout,
     })
@@ -151,13 +156,18 @@ fn front_application(application: &config::Application) -> front::settings::Appl
         follow: application.follow.clone(),
         front_controller: application.front_controller.clone(),
         hosts: application.hosts.clone(),
+        max_requests: application.workers + application.queue,
         queue_timeout_ms: milliseconds(application.queue_timeout),
         request_timeout_ms: milliseconds(application.request_timeout),
         max_body: application.max_body,
     }
 }
 
-fn php_application(application: &config::Application, user: Option<&Identity>) -> supervisor::Application {
+fn php_application(
+    config: &Config,
+    application: &config::Application,
+    user: Option<&Identity>,
+) -> supervisor::Application {
     let mut arguments = vec!["--name".to_owned(), application.name.clone()];
     for (name, value) in &application.ini {
         arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
@@ -175,7 +185,8 @@ fn php_application(application: &config::Application, user: Option<&Identity>) -
         environment,
         user: user.cloned(),
         workers: application.workers,
-        exchanges: application.workers + application.queue,
+        // Whichever of the front's threads they come to.
+        exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
     }
 }
 

@@ -38,22 +38,30 @@ pub enum Progress {
 }
 
 impl Posting {
-    /// Puts a request into a free exchange: head stored, words reset, owner `Queued`. It still has to be queued.
-    /// `has_body` says whether bytes of body will follow.
-    pub fn new(slab: &Slab, exchange: u32, sequence: u32, head: &[u8], has_body: bool) -> Posting {
+    /// Puts a request into a free exchange: head and the `prefix` of its body (no longer than the ring) stored, words
+    /// reset, owner `Queued`. It still has to be queued. `has_more` says whether more of the body will follow.
+    pub fn new(slab: &Slab, exchange: u32, sequence: u32, head: &[u8], prefix: &[u8], has_more: bool) -> Posting {
         let control = slab.control(exchange);
         ring::put(&slab.head(exchange), 0, head);
+        ring::put(&slab.body(exchange), 0, prefix);
         let (front, worker) = (&control.front.0, &control.worker.0);
-        front.body_tail.store(0, Ordering::Relaxed);
+        front.body_tail.store(prefix.len() as u64, Ordering::Relaxed);
         front.answer_head.store(0, Ordering::Relaxed);
-        front.flags.store(if has_body { 0 } else { BODY_ENDED }, Ordering::Relaxed);
+        front.flags.store(if has_more { 0 } else { BODY_ENDED }, Ordering::Relaxed);
         front.head_size.store(head.len() as u32, Ordering::Relaxed);
         worker.body_head.store(0, Ordering::Relaxed);
         worker.answer_tail.store(0, Ordering::Relaxed);
         worker.waiting.store(0, Ordering::Relaxed);
         worker.wants_space.store(0, Ordering::Relaxed);
         control.owner.0.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
-        Posting { exchange, sequence, position: 0, head_size: head.len() as u32, body_tail: 0, answer_head: 0 }
+        Posting {
+            exchange,
+            sequence,
+            position: 0,
+            head_size: head.len() as u32,
+            body_tail: prefix.len() as u64,
+            answer_head: 0,
+        }
     }
 
     /// Puts the entry into the queue; `tail` is the front's private position, under the front's lock.

@@ -16,7 +16,7 @@ fn pair() -> (Slab, Worker) {
 }
 
 fn post(slab: &Slab, head: &[u8], tail: &mut u64) -> Posting {
-    let mut posting = Posting::new(slab, 3, 7, head, true);
+    let mut posting = Posting::new(slab, 3, 7, head, b"", true);
     posting.enqueue(slab, tail).unwrap();
     front::wake_one(slab);
     posting

@@ -1,0 +1,545 @@
+//! The command: mistakes are named with their place and a way out, each with its exit code; what is found is told.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::unistd::Uid;
+use tests::server::{Directory, free_port, program, project};
+use tests::{Setup, process, wait_until};
+
+/// Runs to the end, at most 20 seconds.
+fn reprise(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut child = Command::new(program())
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("target/release/reprise: cargo build --release");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().expect("a child").is_none() {
+        if Instant::now() > deadline {
+            process::kill(child.id() as i32, Signal::SIGTERM);
+            let _ = child.wait();
+            panic!("{arguments:?} does not end");
+        }
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+/// A directory with a document root and a configuration file.
+fn site(config: &str) -> Directory {
+    let directory = Directory::new();
+    fs::create_dir_all(directory.0.join("www")).unwrap();
+    fs::write(directory.0.join("www/index.php"), "<?php echo 'x';").unwrap();
+    fs::write(directory.0.join("www/other.php"), "<?php echo 'x';").unwrap();
+    fs::write(directory.0.join("r.toml"), config).unwrap();
+    directory
+}
+
+const APP: &str = "[[application]]\nroot = \"www\"\n";
+
+/// Checks a failure: its code, its words on standard error, nothing on standard output.
+fn assert_failure(what: &str, outcome: &(i32, String, String), code: i32, words: &[&str]) {
+    let (found, stdout, stderr) = outcome;
+    assert_eq!((*found, stdout.as_str()), (code, ""), "{what}\n{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{what}: no '{word}' in\n{stderr}");
+    }
+    assert!(!stderr.contains("panicked"), "{what}: {stderr}");
+}
+
+// ---- the configuration file ----------------------------------------------------------------------------------------
+
+#[test]
+fn every_mistake_is_named_with_its_line() {
+    let app = |lines: &str| format!("{APP}{lines}\n");
+    let top = |lines: &str| format!("{lines}\n{APP}");
+    #[rustfmt::skip]
+    let table: Vec<(String, &[&str])> = vec![
+        // Names.
+        (top("lisen = [\"127.0.0.1:1\"]"), &["r.toml:1: there is no option 'lisen'", "did you mean 'listen'?"]),
+        (top("\n\nheader_timout = \"5s\""), &["r.toml:3:", "'header_timout'", "'header_timeout'"]),
+        (top("[applicaton]\nroot = \"www\""), &["r.toml:1:", "'application'"]),
+        (top("[[applications]]\nroot = \"www\""), &["r.toml:1:", "'application'"]),
+        (app("worker = 2"), &["r.toml:3:", "'worker'", "did you mean 'workers'?"]),
+        (app("front_controler = \"index.php\""), &["r.toml:3:", "'front_controller'"]),
+        (app("env = {}\nrequest-timeout = \"5s\""), &["r.toml:4:", "'request_timeout'"]),
+        (app("document_root = \"www\""), &["r.toml:3:", "'document_root'"]),
+        (app("xyzzyxyzzyxyzzy = 1"), &["r.toml:3:", "'xyzzyxyzzyxyzzy'", "reprise check --options"]),
+        (format!("{APP}[[application]]\nroot = \"www\"\nhost = [\"a\"]"), &["r.toml:5:", "'hosts'"]),
+        // Types and bounds.
+        (top("listen = \"127.0.0.1:1\""), &["r.toml:1: 'listen' takes a list of texts"]),
+        (top("listen = [1]"), &["r.toml:1: 'listen' takes"]),
+        (top("listen = [\"127.0.0.1:1\",\n 8080]"), &["r.toml:2: 'listen' takes"]),
+        (top("name = 1"), &["r.toml:1: 'name' takes a text"]),
+        (top("front_threads = 0"), &["r.toml:1: 'front_threads' takes a number, 1 to 16"]),
+        (top("front_threads = 17"), &["1 to 16"]),
+        (top("front_threads = \"2\""), &["1 to 16"]),
+        (top("max_connections = -1"), &["r.toml:1: 'max_connections' takes"]),
+        (top("max_connections = 99999999999999999999999"), &["r.toml:1:"]),
+        (top("header_timeout = \"5 s\""), &["r.toml:1: 'header_timeout' takes a time", "\"30s\""]),
+        (top("header_timeout = \"soon\""), &["'header_timeout' takes a time"]),
+        (top("header_timeout = \"0s\""), &["'header_timeout' takes a time"]),
+        (top("header_timeout = 0"), &["'header_timeout' takes a time"]),
+        (top("header_timeout = \"25h\""), &["'header_timeout' takes a time"]),
+        (top("header_timeout = 1.5"), &["'header_timeout' takes a time"]),
+        (top("header_timeout = \"-5s\""), &["'header_timeout' takes a time"]),
+        (top("header_timeout = \"18446744073709551615h\""), &["'header_timeout' takes a time"]),
+        (top("body_timeout = []"), &["'body_timeout' takes a time"]),
+        (app("workers = 0"), &["r.toml:3: 'workers' takes a number, 1 to 1024"]),
+        (app("workers = 1025"), &["1 to 1024"]),
+        (app("workers = 2.0"), &["1 to 1024"]),
+        (app("workers = true"), &["1 to 1024"]),
+        (app("queue = 3001"), &["1 to 3000"]),
+        (app("max_body = \"8 M\""), &["r.toml:3: 'max_body' takes a size"]),
+        (app("max_body = \"8X\""), &["'max_body' takes a size"]),
+        (app("max_body = -1"), &["'max_body' takes a size"]),
+        (app("max_body = \"99999999999G\""), &["'max_body' takes a size"]),
+        (app("hosts = \"a\""), &["'hosts' takes a list of texts"]),
+        (app("ini = \"memory_limit=1M\""), &["r.toml:3: 'ini' takes a table"]),
+        (app("ini.opcache.enable = 1"), &["r.toml:3:", "'opcache'", "quote names with dots"]),
+        (app("ini.memory_limit = []"), &["r.toml:3:", "'memory_limit' takes one value"]),
+        (app("env.A = {}"), &["r.toml:3:", "'A'"]),
+        (app("follow = \"/srv\""), &["'follow' takes a list of texts"]),
+        (app("user = 33"), &["r.toml:3: 'user' takes a text"]),
+        // Places.
+        (app("listen = [\"127.0.0.1:1\"]"), &["r.toml:3:", "'listen' belongs to the top of the file"]),
+        (top("workers = 2"), &["r.toml:1:", "'workers' belongs below [[application]]"]),
+        // Applications.
+        (String::new(), &["r.toml:1:", "[[application]]"]),
+        ("listen = [\"127.0.0.1:1\"]\n".into(), &["no [[application]]"]),
+        ("application = []\n".into(), &["[[application]]"]),
+        ("[application]\nroot = \"www\"\n".into(), &["r.toml:1:", "two brackets"]),
+        ("application = 1\n".into(), &["r.toml:1:", "two brackets"]),
+        ("application = [1]\n".into(), &["r.toml:1:", "two brackets"]),
+        ("\n[[application]]\nname = \"a\"\n".into(), &["r.toml:2:", "has no root"]),
+        ("[[application]]\nname = \"a\"\nroot = \"none\"\n".into(), &["r.toml:3:", "none", "No such file"]),
+        ("[[application]]\nroot = \"r.toml\"\n".into(), &["r.toml:2:", "is not a directory"]),
+        ("[[application]]\nroot = 5\n".into(), &["r.toml:2: 'root' takes a text"]),
+        ("[[application]]\nroot = \"\"\n".into(), &["r.toml:2:", "root"]),
+        ("[[application]]\nfront_controller = \"app.php\"\nroot = \".\"\n".into(), &["r.toml:2:", "app.php", "is not a file"]),
+        (app("front_controller = \"../r.toml\""), &["r.toml:3:", "front controller"]),
+        (app("front_controller = \"missing.php\""), &["r.toml:3:", "missing.php"]),
+        (app("follow = [\"missing\"]"), &["r.toml:3:", "missing"]),
+        (format!("{APP}{APP}"), &["any host", "hosts of its own"]),
+        (format!("{APP}hosts = [\"a.example\"]\n{APP}hosts = [\"b\", \"A.example\"]\n"), &["a.example"]),
+        (app("hosts = [\"a.example\", \"a.example\"]"), &["a.example"]),
+        (app("hosts = [\"http://a.example\"]"), &["r.toml:3:", "http://a.example"]),
+        (app("hosts = [\"a.example:80\"]"), &["r.toml:3:", "a.example:80"]),
+        (app("hosts = [\"a.*.example\"]"), &["r.toml:3:", "a.*.example"]),
+        (app("hosts = [\"\"]"), &["r.toml:3:"]),
+        (app("env.\"A=B\" = \"x\""), &["A=B"]),
+        (app("env.A = \"a\\nb\""), &["'A'", "one line"]),
+        (app("env.A = \"a\\u0000b\""), &["'A'"]),
+        (app("ini.\"\" = \"x\""), &["one line"]),
+        (top("listen = []"), &["listen", "no address"]),
+        (top("listen = [\"nonsense\"]"), &["nonsense", "HOST:PORT"]),
+        (top("listen = [\"127.0.0.1:99999\"]"), &["127.0.0.1:99999"]),
+        (top("listen = [\"127.0.0.1\"]"), &["127.0.0.1", "HOST:PORT"]),
+        (top("name = \"a/b\""), &["a/b", "plain name"]),
+        (top("name = \"..\""), &["..", "plain name"]),
+        // TOML itself.
+        (top("listen = [\"127.0.0.1:1\""), &["r.toml:"]),
+        (top("\nname = a"), &["r.toml:2:"]),
+        (top("name = \"a\"\nname = \"b\""), &["r.toml:2:", "duplicate"]),
+        (top("name = \"a"), &["r.toml:1:"]),
+        (app("env = {}\nenv.A = 1"), &["r.toml:4:"]),
+        (top("= 1"), &["r.toml:1:"]),
+        (top("\u{feff}\u{feff}name"), &["r.toml:1:"]),
+    ];
+    let mut wrong = Vec::new();
+    for (config, words) in &table {
+        let directory = site(config);
+        let (code, stdout, stderr) = reprise(&directory.0, &["check", "--config", "r.toml"]);
+        let missing: Vec<_> = words.iter().filter(|word| !stderr.contains(*word)).collect();
+        if code != 78 || !stdout.is_empty() || !missing.is_empty() || !stderr.starts_with("reprise: ") {
+            wrong.push(format!("--- {config}\nexit {code}, missing {missing:?}\n{stdout}{stderr}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} mistakes:\n{}", wrong.len(), table.len(), wrong.join("\n"));
+}
+
+#[test]
+fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
+    let reference = fs::read_to_string(project().join("docs/configuration.md")).unwrap();
+    let (server, application) = reference.split_once("\n## Application").expect("two tables");
+    let names = |text: &str| -> Vec<String> {
+        text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
+    };
+    let (server, application) = (names(server), names(application));
+    assert!(server.len() > 8 && application.len() > 10);
+    for name in application.iter().filter(|name| !server.contains(name)) {
+        let directory = site(&format!("{name} = 1\n{APP}"));
+        let words = ["r.toml:1:", &*format!("'{name}' belongs below [[application]]")];
+        assert_failure(name, &reprise(&directory.0, &["check", "--config", "r.toml"]), 78, &words);
+    }
+    for name in server.iter().filter(|name| !application.contains(name)) {
+        let directory = site(&format!("{APP}{name} = 1\n"));
+        let words = ["r.toml:3:", &*format!("'{name}' belongs to the top of the file")];
+        assert_failure(name, &reprise(&directory.0, &["check", "--config", "r.toml"]), 78, &words);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let directory = site(APP);
+    assert_failure(
+        "missing",
+        &reprise(&directory.0, &["serve", "--config", "none.toml"]),
+        78,
+        &["none.toml", "No such file"],
+    );
+    assert_failure("a directory", &reprise(&directory.0, &["serve", "--config", "www"]), 78, &["www"]);
+    fs::write(directory.0.join("r.toml"), b"name = \"\xff\"\n").unwrap();
+    assert_failure("not UTF-8", &reprise(&directory.0, &["serve", "--config", "r.toml"]), 78, &["r.toml"]);
+}
+
+// ---- the command line ----------------------------------------------------------------------------------------------
+
+#[test]
+fn a_wrong_command_line_is_64() {
+    let directory = site(APP);
+    fs::create_dir(directory.0.join("empty")).unwrap();
+    #[rustfmt::skip]
+    let table: [(&[&str], &[&str]); 21] = [
+        (&[], &["Usage"]),
+        (&["sreve", "www"], &["sreve", "serve"]),
+        (&["help"], &["help"]),
+        (&["serve"], &["directory", "--config"]),
+        (&["check"], &["directory", "--config"]),
+        (&["serve", "www", "--worker", "2"], &["--worker", "--workers"]),
+        (&["serve", "www", "--workers", "two"], &["two"]),
+        (&["serve", "www", "--workers", "0"], &["--workers", "1 to 1024"]),
+        (&["serve", "www", "--workers", "1025"], &["1 to 1024"]),
+        (&["serve", "www", "--workers", "-1"], &["-1"]),
+        (&["serve", "www", "--config", "r.toml"], &["--config"]),
+        (&["serve", "www", "www"], &["www"]),
+        (&["serve", "www", "--ini", "memory_limit"], &["--ini", "NAME=VALUE"]),
+        (&["serve", "www", "--ini", "=1"], &["--ini", "NAME=VALUE"]),
+        (&["serve", "www", "--env", "A"], &["--env", "NAME=VALUE"]),
+        (&["serve", "--listen"], &["--listen"]),
+        (&["serve", "none"], &["none", "No such file"]),
+        (&["serve", "r.toml"], &["r.toml", "not a directory"]),
+        (&["serve", "empty"], &["index.php", "empty"]),
+        (&["check", "--options", "www"], &["--options"]),
+        (&["version", "www"], &["www"]),
+    ];
+    for (arguments, words) in table {
+        assert_failure(&format!("{arguments:?}"), &reprise(&directory.0, arguments), 64, words);
+    }
+}
+
+#[test]
+fn help_is_an_answer() {
+    let directory = Directory::new();
+    for arguments in [&["--help"][..], &["serve", "--help"], &["check", "-h"], &["--version"]] {
+        let (code, stdout, stderr) = reprise(&directory.0, arguments);
+        assert!(code == 0 && stdout.contains("reprise") && stderr.is_empty(), "{arguments:?}: {code} {stdout}{stderr}");
+        assert!(!stdout.contains("front "), "the hidden subcommand is shown: {stdout}");
+    }
+}
+
+#[test]
+fn versions_are_told() {
+    let (code, stdout, stderr) = reprise(Path::new("/"), &["version"]);
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(code == 0 && stderr.is_empty() && lines.len() == 3, "{stdout}{stderr}");
+    assert!(
+        lines[0].starts_with("reprise 0.") && lines[1].starts_with("php 8.") && lines[2].starts_with("ini "),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn the_reference_is_the_documentation() {
+    let (code, stdout, _) = reprise(Path::new("/"), &["check", "--options"]);
+    assert_eq!(code, 0);
+    assert_eq!(stdout, fs::read_to_string(project().join("docs/configuration.md")).unwrap());
+}
+
+#[test]
+fn the_hidden_subcommand_harms_nobody() {
+    let (code, stdout, stderr) = reprise(Path::new("/"), &["front"]);
+    assert!(code != 0 && stdout.is_empty() && stderr.contains("reprise serve"), "{code} {stdout}{stderr}");
+}
+
+// ---- what is chosen ------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_directory_is_enough() {
+    let directory = Directory::new();
+    let root = |place: &str| {
+        format!("root          {}\n", directory.0.canonicalize().unwrap().join(place).display()).replace("/\n", "\n")
+    };
+    let check = || reprise(&directory.0, &["check", "."]);
+    // The least likely first: each that is made goes before those that are there.
+    for (place, index) in [("", "index.html"), ("htdocs", "index.php"), ("web", "index.html"), ("public", "index.php")]
+    {
+        fs::create_dir_all(directory.0.join(place)).unwrap();
+        fs::write(directory.0.join(place).join(index), "").unwrap();
+        let (code, stdout, stderr) = check();
+        assert!(code == 0 && stdout.contains(&root(place)), "{place}: {stdout}{stderr}");
+        let others = if index == "index.php" { "answered by index.php" } else { "404" };
+        assert!(stdout.contains(others), "{place}: {stdout}");
+        let name = directory.0.file_name().unwrap().to_str().unwrap();
+        assert!(stdout.contains(&format!("{name} (any host)")), "{place}: {stdout}");
+    }
+    // A directory of that name without an index is not meant.
+    fs::remove_file(directory.0.join("public/index.php")).unwrap();
+    assert!(check().1.contains(&root("web")));
+}
+
+#[test]
+fn check_prints_what_serve_would_choose() {
+    let config = "access_log = \"logs/a.log\"\nfront_threads = 2\n[[application]]\nname = \"blog\"\nroot = \"www\"\nfront_controller = \"/other.php\"\n\
+                  hosts = [\"A.example\", \"*.b.example\"]\nworkers = 7\nini.memory_limit = \"99M\"\nini.\"opcache.enable\" = false\n\
+                  [[application]]\nname = \"shop\"\nroot = \"www\"\nfront_controller = \"\"\nhosts = [\"shop.example\"]\n";
+    let directory = site(config);
+    // The configuration's directory counts, not the current one.
+    let (code, stdout, stderr) =
+        reprise(Path::new("/"), &["check", "--config", directory.0.join("r.toml").to_str().unwrap()]);
+    assert!(code == 0 && stderr.is_empty(), "{stderr}");
+    let log = format!("access log    {}", directory.0.join("logs/a.log").display());
+    for words in [
+        "blog (a.example, *.b.example)",
+        "answered by other.php",
+        "7 workers",
+        "memory_limit = 99M",
+        "opcache.enable = 0",
+        "shop (shop.example)",
+        "404",
+        "2 threads",
+        &log,
+    ] {
+        assert!(stdout.contains(words), "no '{words}' in\n{stdout}");
+    }
+    assert!(
+        stdout.contains(&format!("root          {}", directory.0.canonicalize().unwrap().join("www").display())),
+        "{stdout}"
+    );
+    // Flags win over the file.
+    let flags = ["check", "--config", "r.toml", "--workers", "3", "--ini", "memory_limit=11M", "--access-log", "off"];
+    let (_, stdout, _) = reprise(&directory.0, &flags);
+    assert!(stdout.contains("3 workers") && !stdout.contains("7 workers"), "{stdout}");
+    assert!(stdout.contains("memory_limit = 11M") && !stdout.contains("99M") && stdout.contains("off"), "{stdout}");
+    // And serve says the same.
+    let port = free_port().to_string();
+    let (listen, state) = (format!("127.0.0.1:{port}"), directory.0.join("state"));
+    fs::write(directory.0.join("r.toml"), format!("state_dir = \"{}\"\n{config}", state.display())).unwrap();
+    fs::create_dir(directory.0.join("logs")).unwrap();
+    let (_, checked, _) = reprise(&directory.0, &["check", "--config", "r.toml"]);
+    let output = fs::File::create(directory.0.join("out")).unwrap();
+    let mut child = Command::new(program())
+        .args(["serve", "--config", "r.toml", "--listen", &listen])
+        .current_dir(&directory.0)
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(directory.0.join("out")).unwrap();
+    wait_until("it is ready", 20, || said().contains("ready after"));
+    process::kill(child.id() as i32, Signal::SIGTERM);
+    assert!(child.wait().unwrap().success());
+    assert!(said().starts_with(&checked), "check said\n{checked}serve said\n{}", said());
+}
+
+#[test]
+fn flags_and_relative_paths_reach_the_server() {
+    let directory = site("");
+    let port = free_port();
+    fs::write(
+        directory.0.join("www/index.php"),
+        "<?php echo ini_get('memory_limit'), ' ', getenv('WHO'), ' ', getenv('HOW'), ' ', $_SERVER['SERVER_PORT'];",
+    )
+    .unwrap();
+    let config = format!(
+        "listen = [\"127.0.0.1:1\"]\nstate_dir = \"state\"\naccess_log = \"a.log\"\n{APP}ini.memory_limit = \"64M\"\nenv.WHO = \"file\"\nenv.HOW = \"file\"\n"
+    );
+    fs::write(directory.0.join("r.toml"), config).unwrap();
+    let config = directory.0.join("r.toml");
+    let listen = format!("127.0.0.1:{port}");
+    let output = fs::File::create(directory.0.join("out")).unwrap();
+    let mut child = Command::new(program())
+        .args([
+            "serve",
+            "--config",
+            config.to_str().unwrap(),
+            "--listen",
+            &listen,
+            "--ini",
+            "memory_limit=32M",
+            "--env",
+            "WHO=flag=x",
+            "--workers",
+            "1",
+        ])
+        .current_dir("/")
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    wait_until("it is ready", 20, || fs::read_to_string(directory.0.join("out")).unwrap().contains("ready after"));
+    assert_eq!(tests::get(port, "/").text(), format!("32M flag=x file {port}"));
+    assert_eq!(fs::read_to_string(directory.0.join("state/pid")).unwrap().trim(), child.id().to_string());
+    assert_eq!(fs::metadata(directory.0.join("state")).unwrap().permissions().mode() & 0o777, 0o700);
+    process::kill(child.id() as i32, Signal::SIGTERM);
+    assert!(child.wait().unwrap().success());
+    assert!(directory.0.join("a.log").exists());
+}
+
+// ---- what keeps a server from starting -----------------------------------------------------------------------------
+
+#[test]
+fn an_address_in_use_is_69() {
+    let directory = site("");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("127.0.0.1:{}", taken.local_addr().unwrap().port());
+    fs::write(
+        directory.0.join("r.toml"),
+        format!("state_dir = \"state\"\nlisten = [\"127.0.0.1:{}\", \"{listen}\"]\n{APP}", free_port()),
+    )
+    .unwrap();
+    assert_failure(
+        "port",
+        &reprise(&directory.0, &["serve", "--config", "r.toml"]),
+        69,
+        &[&listen, "in use", "hint: "],
+    );
+    let socket = directory.0.join("s.sock");
+    let _listening = UnixListener::bind(&socket).unwrap();
+    let listen = format!("unix:{}", socket.display());
+    assert_failure(
+        "socket",
+        &reprise(&directory.0, &["serve", "--config", "r.toml", "--listen", &listen]),
+        69,
+        &[&listen, "in use"],
+    );
+    // A file that is no socket is nobody's to remove.
+    let file = directory.0.join("file");
+    fs::write(&file, "precious").unwrap();
+    let listen = format!("unix:{}", file.display());
+    assert_failure(
+        "file",
+        &reprise(&directory.0, &["serve", "--config", "r.toml", "--listen", &listen]),
+        69,
+        &[&listen],
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn one_server_has_a_state_directory() {
+    let setup = Setup::app("plain");
+    let state = setup.directory().join("state");
+    let mut first = setup.start();
+    let directory =
+        site(&format!("state_dir = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{APP}", state.display(), free_port()));
+    let second = reprise(&directory.0, &["serve", "--config", "r.toml"]);
+    assert_failure("the second", &second, 69, &["in use", &first.pid().to_string()]);
+    assert_eq!(first.get("/").text(), "Hello World!");
+    assert_eq!(fs::read_to_string(state.join("pid")).unwrap().trim(), first.pid().to_string());
+    // A killed server leaves nothing that is in the way.
+    let (pid, front, workers) = (first.pid(), first.front().unwrap(), first.workers());
+    process::kill(pid, Signal::SIGKILL);
+    assert_eq!(first.wait(10), -9);
+    wait_until("its processes are gone", 10, || workers.iter().chain([&front]).all(|&pid| !process::is_alive(pid)));
+    let output = fs::File::create(directory.0.join("out")).unwrap();
+    let mut child = Command::new(program())
+        .args(["serve", "--config", "r.toml"])
+        .current_dir(&directory.0)
+        .stdout(Stdio::null())
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    wait_until("the second is ready", 20, || {
+        fs::read_to_string(directory.0.join("out")).unwrap().contains("ready after")
+    });
+    process::kill(child.id() as i32, Signal::SIGTERM);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn php_that_does_not_start_is_70() {
+    let directory = site("");
+    fs::write(directory.0.join("broken.php"), "<?php this is no PHP").unwrap();
+    fs::write(directory.0.join("throws.php"), "<?php throw new Exception('thrown while preloading');").unwrap();
+    let preload = |name: &str| directory.0.join(name).display().to_string();
+    for (what, ini, word) in [
+        ("missing", preload("missing.php"), "missing.php"),
+        ("broken", preload("broken.php"), "broken.php"),
+        ("throws", preload("throws.php"), "thrown while preloading"),
+    ] {
+        let config = format!(
+            "listen = [\"127.0.0.1:{}\"]\nstate_dir = \"state\"\n{APP}name = \"shop\"\nini.\"opcache.preload\" = \"{ini}\"\n",
+            free_port()
+        );
+        fs::write(directory.0.join("r.toml"), config).unwrap();
+        let began = Instant::now();
+        assert_failure(what, &reprise(&directory.0, &["serve", "--config", "r.toml"]), 70, &["shop", word]);
+        assert!(began.elapsed() < Duration::from_secs(10), "{what} took {:?}", began.elapsed());
+    }
+    // One of two applications.
+    let config = format!(
+        "listen = [\"127.0.0.1:{}\"]\nstate_dir = \"state\"\n{APP}name = \"well\"\nhosts = [\"a\"]\n{APP}name = \"ill\"\nhosts = [\"b\"]\nini.\"opcache.preload\" = \"{}\"\n",
+        free_port(),
+        preload("broken.php")
+    );
+    fs::write(directory.0.join("r.toml"), config).unwrap();
+    assert_failure("one of two", &reprise(&directory.0, &["serve", "--config", "r.toml"]), 70, &["ill"]);
+}
+
+#[test]
+fn an_unknown_ini_setting_is_no_reason_to_fail() {
+    let server = Setup::app("plain").ini("no_such.setting", "1").ini("error_reporting", "E_ALL & ~E_NOTICE").start();
+    assert_eq!(server.get("/").text(), "Hello World!");
+}
+
+#[test]
+fn what_is_not_permitted_is_77() {
+    let directory = site("");
+    let config = |server: &str, application: &str| {
+        let text = format!("listen = [\"127.0.0.1:{}\"]\n{server}\n{APP}{application}\n", free_port());
+        fs::write(directory.0.join("r.toml"), text).unwrap();
+        reprise(&directory.0, &["serve", "--config", "r.toml"])
+    };
+    fs::write(directory.0.join("file"), "").unwrap();
+    assert_failure("state", &config("state_dir = \"file/state\"", ""), 77, &["state directory", "file"]);
+    assert_failure(
+        "log",
+        &config("state_dir = \"state\"\naccess_log = \"file/a.log\"", ""),
+        77,
+        &["access log", "hint: "],
+    );
+    assert_failure("user", &config("state_dir = \"state\"", "user = \"no-such-user\""), 77, &["no-such-user"]);
+    let mode = |bits| fs::set_permissions(directory.0.join("www"), fs::Permissions::from_mode(bits)).unwrap();
+    if Uid::effective().is_root() {
+        assert_failure("root", &config("state_dir = \"state\"", "user = \"root\""), 77, &["root"]);
+        assert_failure("front as root", &config("state_dir = \"state\"\nfront_user = \"root\"", ""), 77, &["root"]);
+        mode(0o700);
+        let closed = config("state_dir = \"state\"", "");
+        assert_failure(
+            "closed",
+            &closed,
+            77,
+            &[directory.0.join("www").to_str().unwrap(), "closed to www-data", "hint: "],
+        );
+        let checked = reprise(&directory.0, &["check", "--config", "r.toml"]);
+        assert_failure("check says so too", &checked, 77, &["closed to www-data"]);
+    } else {
+        let name = nix::unistd::User::from_uid(Uid::effective()).unwrap().map_or(String::new(), |user| user.name);
+        assert_failure("another user", &config("state_dir = \"state\"", "user = \"root\""), 77, &["needs root", &name]);
+        mode(0o000);
+        let (code, ..) = reprise(&directory.0, &["serve", "www"]);
+        assert!(matches!(code, 64 | 77), "{code}");
+    }
+    mode(0o755);
+}
