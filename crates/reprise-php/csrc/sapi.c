@@ -176,8 +176,8 @@ static int send_headers(sapi_headers_struct *headers)
 }
 
 /*
- * Fills the buffer: PHP takes a short read for the end of the body. A body that broke off must not pass for a whole one:
- * the request ends there, whatever the script thinks of aborts. Not while it is ending anyway.
+ * Fills the buffer: PHP takes a short read for the end of the body. A body that broke off must not pass for a whole
+ * one: the request ends there, whatever the script thinks of aborts. Not while it is ending anyway.
  */
 static size_t read_post(char *buffer, size_t size)
 {

@@ -11,6 +11,7 @@ mod nr {
     pub const WRITE: usize = 1;
     pub const MMAP: usize = 9;
     pub const MUNMAP: usize = 11;
+    pub const SCHED_YIELD: usize = 24;
     pub const MADVISE: usize = 28;
     pub const FCNTL: usize = 72;
     pub const FUTEX: usize = 202;
@@ -22,6 +23,7 @@ mod nr {
     pub const WRITE: usize = 64;
     pub const MMAP: usize = 222;
     pub const MUNMAP: usize = 215;
+    pub const SCHED_YIELD: usize = 124;
     pub const MADVISE: usize = 233;
     pub const FCNTL: usize = 25;
     pub const FUTEX: usize = 98;
@@ -70,6 +72,12 @@ impl Futex for Kernel {
         // SAFETY: FUTEX_WAKE (1) only uses the address. It cannot fail for a mapped, aligned word.
         let _ = unsafe { syscall(nr::FUTEX, [at, 1, i32::MAX as usize, 0, 0, 0]) };
     }
+}
+
+/// Lets others run first.
+pub fn let_others_run() {
+    // SAFETY: takes no pointers and cannot fail.
+    let _ = unsafe { syscall(nr::SCHED_YIELD, [0; 6]) };
 }
 
 /// Adds one to a non-blocking eventfd. A full counter is as good as a wake-up.

@@ -88,6 +88,11 @@ impl Worker {
             // Look once more: a request queued before the phase changed is still ours to answer.
             return if self.claim() { Next::Request } else { Next::Drained };
         }
+        // Under load the front is about to post more; a wake-up would cost both sides more than this.
+        sys::let_others_run();
+        if self.claim() {
+            return Next::Request;
+        }
         let bell = self.slab.bell(self.slot.into());
         let seen = bell.load(Ordering::Acquire);
         bell::set_bit(self.slab.sleepers(), self.slot.into());
