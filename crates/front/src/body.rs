@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -228,10 +228,14 @@ pub struct Remainder {
     pub limit: u64,
 }
 
+/// Bytes a second that a body must bring on average once it holds a worker, beside the time between two of its parts.
+const MIN_RATE: u64 = 500;
+
 /// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the answer.
 pub async fn pump(remainder: Remainder, slip: BodySlip, patience: Duration) {
     let Remainder { surplus, mut rest, mut read, limit } = remainder;
     let mut bytes = Bytes::from(surplus);
+    let (began, had) = (Instant::now(), read);
     loop {
         while !bytes.is_empty() {
             match poll_fn(|context| slip.poll_send(context, &bytes)).await {
@@ -248,6 +252,9 @@ pub async fn pump(remainder: Remainder, slip: BodySlip, patience: Duration) {
         read += bytes.len() as u64;
         if limit > 0 && read > limit {
             return slip.fail(Refusal::BodyTooLarge);
+        }
+        if began.elapsed() > patience + Duration::from_secs((read - had) / MIN_RATE) {
+            return slip.fail(Refusal::BodyTimeout);
         }
     }
 }

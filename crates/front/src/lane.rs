@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
 use wire::layout::Phase;
-use wire::owner::{Owner, State};
 use wire::queue;
 use wire::slab::Slab;
 
@@ -149,9 +148,9 @@ impl Lane {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Lets workers end once the queue is empty.
-    pub fn drain(&self) {
-        self.slab.set_phase(Phase::Draining);
+    /// Lets workers end: once the queue is empty, or after their request.
+    pub fn end(&self, phase: Phase) {
+        self.slab.set_phase(phase);
     }
 
     // ---- posting -----------------------------------------------------------------------------------------------
@@ -214,29 +213,23 @@ impl Lane {
         }
     }
 
-    /// Queues a posting; if withdrawn requests fill the queue, they are thrown out first.
+    /// Queues a posting. If the queue is full of entries that were withdrawn, or a worker has broken its head, it is
+    /// emptied and what still waits is queued anew; an entry that a worker takes meanwhile counts once all the same, since
+    /// the owner word decides.
     fn enqueue(&self, desk: &mut Desk, posting: &mut Posting) -> bool {
         if posting.enqueue(&self.slab, &mut desk.tail).is_ok() {
             return true;
         }
-        let queue = self.slab.queue();
-        let mut entries = Vec::new();
-        while let Some(entry) = queue.pop() {
-            entries.push(entry);
-            if entries.len() > queue.cells.len() {
-                return false;
-            }
-        }
-        for entry in entries {
-            let (exchange, sequence) = queue::unpack(entry);
-            let queued = Owner::pack(sequence, 0, State::Queued);
-            let is_live = |word: &wire::atomics::AtomicU64| word.load(Ordering::Acquire) == queued;
-            if !self.slab.owner(exchange).is_some_and(is_live) {
+        self.slab.queue().head.store(desk.tail, Ordering::SeqCst);
+        for (number, place) in self.calls.iter().enumerate() {
+            if number == posting.exchange as usize {
                 continue;
             }
-            if let Some(call) = lock(&self.calls[exchange as usize]).as_mut() {
-                // Cannot fail: this loop puts back at most what was taken.
-                let _ = call.posting.enqueue(&self.slab, &mut desk.tail);
+            if let Some(call) = lock(place).as_mut() {
+                if call.posting.progress(&self.slab) == Ok(Progress::Queued) && !call.unheld {
+                    // Cannot be full: there are more cells than exchanges.
+                    let _ = call.posting.enqueue(&self.slab, &mut desk.tail);
+                }
             }
         }
         posting.enqueue(&self.slab, &mut desk.tail).is_ok()
@@ -293,24 +286,37 @@ impl Lane {
             let is_its = match progress {
                 Ok(Progress::Claimed(holder) | Progress::Running(holder)) => u32::from(holder) == slot,
                 Ok(Progress::Queued) => {
-                    if call.posting.is_lost(&self.slab) && !self.enqueue_locked(&mut desk, call) {
+                    // Unless it was claimed just now, by a worker that was only slow.
+                    if call.posting.is_lost(&self.slab)
+                        && !self.enqueue(&mut desk, &mut call.posting)
+                        && call.posting.withdraw(&self.slab)
+                    {
                         call.unheld = true;
                         call.fail(Refusal::QueueFull);
                     }
                     false
                 }
-                Ok(Progress::Done) => false,
-                Err(_) => call.slot.is_some_and(|seen| u32::from(seen) == slot),
+                // Complete, but perhaps it died before it could say so.
+                Ok(Progress::Done) => {
+                    call.wake();
+                    if call.abandoned {
+                        orphans.extend(place.take());
+                    }
+                    false
+                }
+                Err(_) => call.slot.is_none_or(|seen| u32::from(seen) == slot),
             };
             if !is_its {
                 continue;
             }
+            let Some(call) = place.as_mut() else { continue };
             if matches!(progress, Ok(Progress::Claimed(_))) && !call.retried && call.fate.is_none() {
                 call.retried = true;
                 let exchange = call.posting.exchange as usize;
                 let sequence = desk.sequences[exchange].wrapping_add(1);
                 desk.sequences[exchange] = sequence;
-                if call.posting.requeue(&self.slab, sequence, &mut desk.tail).is_ok() {
+                call.posting.offer_again(&self.slab, sequence);
+                if self.enqueue(&mut desk, &mut call.posting) || !call.posting.withdraw(&self.slab) {
                     continue;
                 }
             }
@@ -328,14 +334,16 @@ impl Lane {
         self.tell(Kind::SlotFree, slot);
     }
 
-    /// As [`Lane::enqueue`] without making room, which would lock this very call.
-    fn enqueue_locked(&self, desk: &mut Desk, call: &mut Call) -> bool {
-        call.posting.enqueue(&self.slab, &mut desk.tail).is_ok()
-    }
-
     fn tell(&self, kind: Kind, slot: u32) {
         let message = Message { application: self.application, slot, epoch: self.epoch, ..Message::new(kind) };
         self.link.send(&message);
+    }
+
+    /// Has a worker killed, provided that it still runs this very request.
+    fn kill(&self, slot: u16, posting: &Posting) {
+        let limit = queue::entry(posting.exchange, posting.sequence);
+        let about = Message { application: self.application, slot: slot.into(), ..Message::new(Kind::Kill) };
+        self.link.send(&Message { epoch: self.epoch, limit, ..about });
     }
 
     /// Looks for requests of this front thread that waited or ran too long. Called a few times a second.
@@ -367,7 +375,7 @@ impl Lane {
                     if over && call.fate != Some(Refusal::RequestTimeout) {
                         // The answer goes out when the worker is reaped: until then it may still write.
                         call.fate = Some(Refusal::RequestTimeout);
-                        self.tell(Kind::Kill, slot.into());
+                        self.kill(slot, &call.posting);
                     }
                 }
                 Ok(Progress::Done) if call.abandoned => {
@@ -375,8 +383,12 @@ impl Lane {
                     drop(place);
                     call.into_iter().for_each(|call| self.free(call));
                 }
+                Ok(Progress::Done) => call.wake(),
                 _ => {}
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

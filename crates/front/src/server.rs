@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -21,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, watch};
 use wire::control::{Kind, Message};
+use wire::layout::Phase;
 use wire::slab::Slab;
 
 use crate::access;
@@ -91,14 +93,19 @@ fn each_lane(each: impl Fn(&Lane, usize)) {
     });
 }
 
+/// Says that this thread sleeps and looks for news until there are none. What is found wakes tasks, which keep the runtime
+/// from sleeping; being thought asleep while awake costs a needless wake-up, the other way round would be deaf.
 fn before_park() {
-    let sleep_well = Cell::new(true);
     each_lane(Lane::announce_all);
-    each_lane(|lane, door| sleep_well.set(lane.may_sleep(door) && sleep_well.get()));
-    if !sleep_well.get() {
-        // Wakes tasks, so that the runtime does not sleep.
-        after_unpark();
-    }
+    each_lane(|lane, door| {
+        // A worker gone wild could have news for ever; what is missed then is found by the next tick.
+        for _ in 0..256 {
+            if lane.may_sleep(door) {
+                break;
+            }
+            lane.collect(door);
+        }
+    });
 }
 
 fn after_unpark() {
@@ -154,6 +161,9 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let mut doors = doors.into_iter();
     let last = loop {
         let came = wait_for_message(&inherited)?;
+        if threads.iter().any(JoinHandle::is_finished) {
+            return Err(io::Error::other("a thread of the front has ended"));
+        }
         match came {
             Came::Message(message, descriptors) => match message.kind() {
                 Some(Kind::Lane) => {
@@ -178,18 +188,22 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                 Some(Kind::Drain) => break None,
                 _ => {}
             },
+            Came::Nothing => {}
             Came::Orphaned => break Some(LAST_DRAIN),
         }
     };
     // Closing the listeners comes first, so that a successor can have them.
     let _ = stop.send(true);
     let ended = finish(&shared, threads, &inherited, last);
-    (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).for_each(|lane| lane.drain());
+    // Workers whose clients were cut off must not wait for them.
+    let phase = if shared.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
+    (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).for_each(|lane| lane.end(phase));
     ended
 }
 
 enum Came {
     Message(Message, Vec<OwnedFd>),
+    Nothing,
     Orphaned,
 }
 
@@ -200,7 +214,9 @@ fn wait_for_message(inherited: &Inherited) -> io::Result<Came> {
         }
         let channel = inherited.link.descriptor();
         let mut watched = [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
-        match poll(&mut watched, None) {
+        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        match poll(&mut watched, Some(&second)) {
+            Ok(0) => return Ok(Came::Nothing),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -213,7 +229,7 @@ fn wait_for_message(inherited: &Inherited) -> io::Result<Came> {
 /// Waits for the threads; deaths of workers are still to be handled meanwhile.
 fn finish(
     shared: &Shared,
-    threads: Vec<std::thread::JoinHandle<io::Result<()>>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
     inherited: &Inherited,
     patience: Option<Duration>,
 ) -> io::Result<()> {
@@ -248,7 +264,7 @@ fn start_thread(
     shared: &Arc<Shared>,
     inherited: &Inherited,
     stopped: &watch::Receiver<bool>,
-) -> io::Result<std::thread::JoinHandle<io::Result<()>>> {
+) -> io::Result<JoinHandle<io::Result<()>>> {
     let listeners: Vec<OwnedFd> = inherited.listeners.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
     let (shared, stopped) = (shared.clone(), stopped.clone());

@@ -102,7 +102,10 @@ fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
     }
     let scheme_is_fine = match parts.uri.scheme_str() {
         Some(scheme) => scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"),
-        None => parts.uri.authority().is_none() && parts.uri.path().starts_with(['/', '*']),
+        None => {
+            let is_star = parts.method == Method::OPTIONS && parts.uri.path() == "*";
+            parts.uri.authority().is_none() && (parts.uri.path().starts_with('/') || is_star)
+        }
     };
     if !scheme_is_fine {
         return Err(Refusal::BadScheme);

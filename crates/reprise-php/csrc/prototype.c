@@ -20,12 +20,15 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "reprise.h"
 
 #define SERVICE_FD 1000
 #define MAX_WORKERS 1024
+/* How long workers may go on after the supervisor's death; the front gives up a little earlier. */
+#define ORPHAN_SECONDS 35
 
 static struct {
 	int slab; /* -1 until the supervisor has sent one */
@@ -98,16 +101,17 @@ static void become_worker(uint32_t slot, pid_t parent)
 {
 	sigset_t none;
 
+	/* First the way to the supervisor is closed: once this process is open to its user, siblings can look into it. */
+	close(prototype.signals);
+	close(reprise_options.control);
+	reprise_options.control = -1;
 	/* Dies with its parent; if that is dead already, at once. Its own memory is open to itself again. */
-	if (prctl(PR_SET_DUMPABLE, 1) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || getppid() != parent) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	/* Being woken, it does not push the front from its CPU in the middle of a batch. Programs it starts are normal. */
 	struct sched_param none_needed = {0};
 	(void)sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
-	close(prototype.signals);
-	close(reprise_options.control);
-	reprise_options.control = -1;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	reprise_worker_run(prototype.slab, &prototype.geometry, slot, prototype.eventfds);
@@ -196,6 +200,10 @@ static bool listen_to_supervisor(void)
 		count = (attached->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(descriptors, CMSG_DATA(attached), count * sizeof(int));
 	}
+	if (packet.msg_flags & MSG_CTRUNC) {
+		reprise_log_line("error", "descriptors of the supervisor were lost; is the limit of open files too low?");
+		return false;
+	}
 	if (size != sizeof what || !wire_message_is_valid(&what)) {
 		reprise_log_line("error", "the supervisor sent a message of %zd bytes that makes no sense", size);
 		return true;
@@ -229,8 +237,28 @@ static bool catch_signals(void)
 	return prototype.signals >= 0;
 }
 
+static time_t seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + 1;
+}
+
+static void kill_workers(void)
+{
+	for (size_t i = 0; i < sizeof prototype.workers / sizeof *prototype.workers; i++) {
+		if (prototype.workers[i].pid > 0) {
+			kill(prototype.workers[i].pid, SIGKILL);
+		}
+	}
+}
+
 int reprise_prototype_run(void)
 {
+	if (chdir("/") != 0) {
+		return REPRISE_EXIT_INTERNAL;
+	}
 	reprise_options.control = lift(reprise_options.control);
 	reprise_options.lifeline = lift(reprise_options.lifeline);
 	if (!catch_signals()) {
@@ -247,6 +275,7 @@ int reprise_prototype_run(void)
 	ready.limit = reprise_body_limit();
 	tell(&ready);
 
+	time_t orphaned_at = 0;
 	while (!prototype.draining || prototype.alive > 0) {
 		struct pollfd watched[] = {
 		    {.fd = prototype.signals, .events = POLLIN},
@@ -254,14 +283,18 @@ int reprise_prototype_run(void)
 		    {.fd = prototype.draining ? -1 : reprise_options.control, .events = POLLIN},
 		    {.fd = prototype.draining ? -1 : reprise_options.lifeline, .events = 0},
 		};
-		if (poll(watched, 3, -1) < 0 && errno != EINTR) {
+		if (poll(watched, 3, orphaned_at ? 1000 : -1) < 0 && errno != EINTR) {
 			return REPRISE_EXIT_INTERNAL;
+		}
+		if (orphaned_at && seconds() - orphaned_at > ORPHAN_SECONDS) {
+			kill_workers();
 		}
 		if (watched[0].revents) {
 			reap();
 		}
 		if (watched[2].revents || (watched[1].revents && !listen_to_supervisor())) {
 			prototype.draining = true;
+			orphaned_at = seconds();
 		}
 	}
 	return REPRISE_EXIT_DRAINED;

@@ -44,6 +44,9 @@ struct reprise_options {
 	uint32_t number;      /* of the application */
 };
 
+/* Where a request is, for what may be done in a callback. */
+enum reprise_stage { REPRISE_STARTING, REPRISE_RUNNING, REPRISE_ENDING };
+
 /* What a worker is. All zero in the prototype. */
 struct reprise_worker {
 	struct wire_worker_state wire;
@@ -54,7 +57,7 @@ struct reprise_worker {
 	bool answering;   /* the exchange is ours: claimed, answer not completed */
 	bool head_sent;   /* the answer's head is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
-	bool ending;      /* php_request_shutdown has begun */
+	enum reprise_stage stage;
 	/* The request head, copied: it must outlive fastcgi_finish_request(). */
 	_Alignas(16) unsigned char head[32 * 1024];
 };

@@ -77,7 +77,12 @@ static void run_script(const char *script)
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	zend_stream_init_filename(&file, script);
 	file.primary_script = 1;
+	reprise_worker.stage = REPRISE_RUNNING;
 	php_execute_script(&file);
+	/* As FPM: shutdown functions and destructors do not see the script's directory. */
+	if (chdir("/") != 0) {
+		reprise_log_line("warning", "cannot enter /: %s", strerror(errno));
+	}
 	zend_destroy_file_handle(&file);
 }
 
@@ -100,7 +105,8 @@ void reprise_request_run(void)
 	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
 
 	reprise_worker.requests++;
-	reprise_worker.head_sent = reprise_worker.body_broken = reprise_worker.ending = false;
+	reprise_worker.head_sent = reprise_worker.body_broken = false;
+	reprise_worker.stage = REPRISE_STARTING;
 	if (!wire_enter(&reprise_worker.wire)) {
 		return;
 	}
@@ -124,7 +130,7 @@ void reprise_request_run(void)
 		}
 	}
 	zend_end_try();
-	reprise_worker.ending = true;
+	reprise_worker.stage = REPRISE_ENDING;
 	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker) {

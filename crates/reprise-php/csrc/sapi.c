@@ -166,6 +166,11 @@ static int send_headers(sapi_headers_struct *headers)
 		return wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 	}
 	find_status(headers, &code, &reason);
+	if (code < 200) {
+		/* What follows is the answer itself; an informational status would make its body look like another head. */
+		code = 200;
+		reason = "";
+	}
 	bool sent = wire_reply_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); sent && header;
 	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
@@ -176,20 +181,29 @@ static int send_headers(sapi_headers_struct *headers)
 }
 
 /*
- * Fills the buffer: PHP takes a short read for the end of the body. A body that broke off must not pass for a whole
- * one: the request ends there, whatever the script thinks of aborts. Not while it is ending anyway.
+ * Fills the buffer: PHP takes a short read for the end of the body.
+ *
+ * A body that broke off must not pass for a whole one. While PHP reads it before the script, a short read lets it clean
+ * up what it has written to disk, and the script is not run (request.c). While the script reads, the request ends here.
+ *
+ * Once the request has ended its output, the rest of the body is nobody's: the answer is complete.
  */
 static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
 
+	if (reprise_worker.answering && reprise_worker.stage == REPRISE_ENDING
+	    && !(php_output_get_status() & PHP_OUTPUT_ACTIVATED)) {
+		reprise_worker.answering = false;
+		wire_finish(&reprise_worker.wire);
+	}
 	while (got < size && reprise_worker.answering && !reprise_worker.body_broken) {
 		int64_t count = wire_read(&reprise_worker.wire, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
 			reprise_worker.body_broken = true;
 			PG(connection_status) = PHP_CONNECTION_ABORTED;
 			php_output_set_status(PHP_OUTPUT_DISABLED);
-			if (!reprise_worker.ending) {
+			if (reprise_worker.stage == REPRISE_RUNNING) {
 				zend_bailout();
 			}
 		}

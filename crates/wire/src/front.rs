@@ -70,12 +70,12 @@ impl Posting {
         slab.queue().push(tail, queue::entry(self.exchange, self.sequence))
     }
 
-    /// Makes a claimed request, whose worker was reaped, claimable again. Only before PHP was entered.
-    pub fn requeue(&mut self, slab: &Slab, sequence: u32, tail: &mut u64) -> Result<(), Full> {
+    /// Makes a claimed request, whose worker was reaped, claimable again; only before PHP was entered. It still has to be
+    /// queued.
+    pub fn offer_again(&mut self, slab: &Slab, sequence: u32) {
         self.sequence = sequence;
         let word = &slab.control(self.exchange).owner.0;
         word.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
-        self.enqueue(slab, tail)
     }
 
     /// Whether its queue entry was taken although nobody claimed it: the taker may be dead.

@@ -50,7 +50,11 @@ impl Ticket {
         // The state first: once it is Done, no byte follows those counted after it.
         let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
         let Ok((progress, available)) = seen else {
+            // Some worker has written nonsense. Whoever was last seen with the request goes.
             call.fate = Some(Refusal::BadAnswer);
+            if let Some(slot) = call.slot {
+                lane.kill(slot, &call.posting);
+            }
             return Poll::Ready(Err(Refusal::BadAnswer));
         };
         if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
@@ -135,10 +139,15 @@ impl BodySlip {
         self.with(|lane, call| call.posting.end_body(&lane.slab));
     }
 
-    /// The body cannot be completed; the request is answered so, if it is not answered yet.
+    /// The body cannot be completed; the request is answered so, unless its answer has begun.
     pub fn fail(&self, why: Refusal) {
         self.with(|lane, call| {
-            call.fail(why);
+            let begun = call.posting.received() > 0
+                || call.posting.receivable(&lane.slab) != Ok(0)
+                || call.posting.progress(&lane.slab) == Ok(Progress::Done);
+            if !begun {
+                call.fail(why);
+            }
             call.posting.abort(&lane.slab);
         });
     }
