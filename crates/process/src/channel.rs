@@ -1,5 +1,7 @@
 //! Messages between supervisor, front and prototypes: a socket pair that keeps packets apart.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,8 +16,11 @@ use wire::layout::MAX_DOORS;
 /// Descriptors that may be attached to one message.
 const MAX_ATTACHED: usize = MAX_DOORS + 1;
 
-/// One end.
-pub struct Channel(OwnedFd);
+/// One end. Messages that the other end has no room for wait here, so that sending never blocks.
+pub struct Channel {
+    socket: OwnedFd,
+    backlog: RefCell<VecDeque<(Message, Vec<OwnedFd>)>>,
+}
 
 /// What [`Channel::receive`] found.
 pub enum Received {
@@ -31,23 +36,64 @@ impl Channel {
     /// Both ends, close-on-exec.
     pub fn pair() -> io::Result<(Channel, Channel)> {
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        Ok((Channel(a), Channel(b)))
+        Ok((Channel::from_fd(a), Channel::from_fd(b)))
     }
 
     /// Takes over a descriptor inherited from the supervisor.
     pub fn from_fd(descriptor: OwnedFd) -> Channel {
-        Channel(descriptor)
+        Channel { socket: descriptor, backlog: RefCell::default() }
     }
 
-    /// Sends a message. An error means that the other end is gone, which its owner notices by other means too.
+    /// Sends a message, now or when there is room. An error means that the other end is gone, which its owner notices by
+    /// other means too.
     pub fn send(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if !self.has_backlog() && self.try_send(message, attached)? {
+            return Ok(());
+        }
+        let attached = attached.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+        self.backlog.borrow_mut().push_back((*message, attached));
+        Ok(())
+    }
+
+    /// Whether messages wait for room.
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.borrow().is_empty()
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub fn flush(&self) {
+        let mut backlog = self.backlog.borrow_mut();
+        while let Some((message, attached)) = backlog.front() {
+            let attached: Vec<_> = attached.iter().map(AsFd::as_fd).collect();
+            match self.try_send(message, &attached) {
+                Ok(false) => return,
+                // Sent, or the other end is gone.
+                Ok(true) | Err(_) => drop(backlog.pop_front()),
+            }
+        }
+    }
+
+    /// Sends a message and waits for room.
+    pub fn send_and_wait(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.transmit(message, attached, SendFlags::NOSIGNAL)
+    }
+
+    fn try_send(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        match self.transmit(message, attached, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn transmit(&self, message: &Message, attached: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !attached.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(attached)) {
             return Err(io::Error::other("too many descriptors for one message"));
         }
         let bytes = message.encode();
-        sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
         Ok(())
     }
 
@@ -57,7 +103,7 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let size = match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
+        let size = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
             Ok(packet) => packet.bytes,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Received::Nothing),
             Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
@@ -81,12 +127,12 @@ impl Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
 impl From<Channel> for OwnedFd {
     fn from(channel: Channel) -> OwnedFd {
-        channel.0
+        channel.socket
     }
 }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+/// All that a server keeps there.
+const FILES: [&str; 2] = ["lock", "pid"];
+
 /// A locked state directory. The lock ends with the process.
 pub struct StateDirectory {
     /// Where it is.
@@ -26,31 +29,38 @@ pub fn default_path(name: &str) -> PathBuf {
 }
 
 impl StateDirectory {
-    /// Makes and locks the directory. An error names what is wrong.
+    /// Makes and locks the directory. An error names what is wrong. A directory that holds anything but a server's state
+    /// is left alone.
     pub fn open(path: &Path) -> Result<StateDirectory, String> {
         let fail = |error: std::io::Error| format!("state directory {}: {error}", path.display());
-        if let Some(parent) = path.parent() {
+        let wrong = |why: &str| format!("state directory {}: {why}", path.display());
+        let us = nix::unistd::Uid::effective().as_raw();
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(fail)?;
+            let owner = fs::metadata(parent).map_err(fail)?.uid();
+            if owner != us && owner != 0 {
+                return Err(wrong("its parent belongs to another user"));
+            }
         }
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail(error)),
             _ => {}
         }
         let metadata = fs::symlink_metadata(path).map_err(fail)?;
-        if !metadata.is_dir() || metadata.uid() != nix::unistd::Uid::effective().as_raw() {
-            return Err(format!("state directory {}: is not a directory of this user", path.display()));
+        if !metadata.is_dir() || metadata.uid() != us {
+            return Err(wrong("is not a directory of this user"));
+        }
+        for entry in fs::read_dir(path).map_err(fail)? {
+            let name = entry.map_err(fail)?.file_name();
+            if !FILES.iter().any(|ours| name == *ours) {
+                return Err(wrong(&format!("holds {}, which no server has put there", name.to_string_lossy())));
+            }
         }
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(fail)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock")).map_err(fail)?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let holder = fs::read_to_string(path.join("pid")).unwrap_or_default();
-            return Err(format!("state directory {}: in use by process {}", path.display(), holder.trim()));
-        }
-        for entry in fs::read_dir(path).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            if entry.file_name() != "lock" {
-                fs::remove_file(entry.path()).map_err(fail)?;
-            }
+            return Err(wrong(&format!("in use by process {}", holder.trim())));
         }
         fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
         Ok(StateDirectory { path: path.to_owned(), _lock: lock })

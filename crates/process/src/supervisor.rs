@@ -96,6 +96,10 @@ struct Lane {
 struct Running {
     prototype: Option<Child>,
     lane: Option<Lane>,
+    /// What PHP writes to its standard error: read end, write end.
+    messages: (OwnedFd, OwnedFd),
+    /// Workers of earlier fronts that have not ended yet, and since when.
+    retired: Vec<(i32, Instant)>,
     back_off: BackOff,
     not_before: Instant,
     served: bool,
@@ -129,14 +133,21 @@ impl Supervisor {
     pub fn new(service: Service) -> io::Result<Supervisor> {
         let now = Instant::now();
         sys::become_subreaper()?;
-        let applications = service.applications.iter().map(|_| Running {
-            prototype: None,
-            lane: None,
-            back_off: BackOff::default(),
-            not_before: now,
-            served: false,
-            body_limit: 0,
-        });
+        let mut applications = Vec::new();
+        for _ in &service.applications {
+            let messages = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            rustix::fs::fcntl_setfl(&messages.0, rustix::fs::OFlags::NONBLOCK)?;
+            applications.push(Running {
+                prototype: None,
+                lane: None,
+                messages,
+                retired: Vec::new(),
+                back_off: BackOff::default(),
+                not_before: now,
+                served: false,
+                body_limit: 0,
+            });
+        }
         Ok(Supervisor {
             signals: Signals::watch()?,
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
@@ -145,7 +156,7 @@ impl Supervisor {
             front_not_before: now,
             doors: Vec::new(),
             epoch: 0,
-            applications: applications.collect(),
+            applications,
             stopping: Stopping::No,
             deadline: now,
             announced: false,
@@ -158,7 +169,7 @@ impl Supervisor {
     /// Runs until it is told to stop or cannot start. `ready` is called once, with the time it took.
     pub fn run(mut self, ready: &dyn Fn(Duration)) -> io::Result<Outcome> {
         loop {
-            self.start_what_is_missing()?;
+            self.start_what_is_missing();
             if !self.announced && self.is_ready() {
                 self.announced = true;
                 ready(self.began.elapsed());
@@ -174,12 +185,15 @@ impl Supervisor {
                     other => self.stop(other.as_str()),
                 }
             }
+            self.children().for_each(|child| child.channel.flush());
+            self.pass_on_messages();
             // Messages before deaths: what a process said before it died counts.
             self.listen_to_front();
             for number in 0..self.applications.len() {
                 self.listen_to_prototype(number);
             }
             self.reap();
+            self.end_retired();
             if self.stopping == Stopping::Draining && Instant::now() >= self.deadline {
                 log("warning", format_args!("drain took longer than {:?}; ending now", self.service.drain_timeout));
                 self.stop("deadline");
@@ -187,11 +201,33 @@ impl Supervisor {
         }
     }
 
+    fn children(&self) -> impl Iterator<Item = &Child> {
+        self.applications.iter().filter_map(|running| running.prototype.as_ref()).chain(&self.front)
+    }
+
+    /// PHP's messages go through a pipe: a script that reopens its standard error must not get hold of this server's log.
+    fn pass_on_messages(&self) {
+        let mut bytes = [0; 16 * 1024];
+        for running in &self.applications {
+            // As much as a pipe holds; what is written meanwhile is for the next turn.
+            for _ in 0..4 {
+                let Ok(count @ 1..) = rustix::io::read(&running.messages.0, &mut bytes) else { break };
+                // A log that cannot be written has nowhere to be reported.
+                let _ = io::Write::write_all(&mut io::stderr(), &bytes[..count]);
+            }
+        }
+    }
+
     fn wait(&self) {
         let mut watched = vec![self.signals.as_fd()];
-        watched.extend(self.front.iter().map(|child| child.channel.as_fd()));
-        watched.extend(self.applications.iter().filter_map(|app| app.prototype.as_ref()).map(|p| p.channel.as_fd()));
+        watched.extend(self.children().map(|child| child.channel.as_fd()));
+        watched.extend(self.applications.iter().map(|running| running.messages.0.as_fd()));
         let mut watched: Vec<_> = watched.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(fd, PollFlags::IN)).collect();
+        for (watched, child) in watched[1..].iter_mut().zip(self.children()) {
+            if child.channel.has_backlog() {
+                *watched = PollFd::new(&child.channel, PollFlags::IN | PollFlags::OUT);
+            }
+        }
         let now = Instant::now();
         let mut next = now + Duration::from_secs(1);
         if self.front.is_none() && self.front_not_before > now {
@@ -211,37 +247,34 @@ impl Supervisor {
 
     // ---- starting ----------------------------------------------------------------------------------------------
 
-    fn start_what_is_missing(&mut self) -> io::Result<()> {
+    fn start_what_is_missing(&mut self) {
         if self.stopping != Stopping::No {
-            return Ok(());
+            return;
         }
         let now = Instant::now();
         if self.front.is_none() && now >= self.front_not_before {
-            self.start_front()?;
+            if let Err(error) = self.start_front() {
+                log("error", format_args!("the front cannot be started: {error}"));
+                self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
+            }
         }
         for number in 0..self.applications.len() {
             if self.applications[number].not_before > now {
                 continue;
             }
             if self.applications[number].prototype.is_none() && self.no_orphans(number) {
-                self.start_prototype(number)?;
+                if let Err(error) = self.start_prototype(number) {
+                    let name = &self.service.applications[number].name;
+                    log("error", format_args!("PHP of {name} cannot be started: {error}"));
+                    self.delay(number, Duration::ZERO, false);
+                    continue;
+                }
             }
             self.fill_slots(number);
         }
-        Ok(())
     }
 
     fn start_front(&mut self) -> io::Result<()> {
-        let (ours, theirs) = Channel::pair()?;
-        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
-        descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
-        let pid = sys::start(&Program {
-            executable: self.service.front.as_fd(),
-            arguments: self.service.front_arguments.clone(),
-            environment: Vec::new(),
-            descriptors,
-            user: self.service.front_user.as_ref(),
-        })?;
         self.epoch += 1;
         self.doors.clear();
         for (running, application) in self.applications.iter_mut().zip(&self.service.applications) {
@@ -252,6 +285,17 @@ impl Supervisor {
             let slots = vec![Slot::Empty; geometry.slots as usize];
             running.lane = Some(Lane { descriptor, slab, started: vec![self.began; slots.len()], slots });
         }
+        let (ours, theirs) = Channel::pair()?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
+        let pid = sys::start(&Program {
+            executable: self.service.front.as_fd(),
+            arguments: self.service.front_arguments.clone(),
+            environment: Vec::new(),
+            descriptors,
+            messages: None,
+            user: self.service.front_user.as_ref(),
+        })?;
         self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
         Ok(())
     }
@@ -268,6 +312,7 @@ impl Supervisor {
             arguments,
             environment: application.environment.clone(),
             descriptors: vec![theirs.as_fd(), self.lifeline.0.as_fd()],
+            messages: Some(self.applications[number].messages.1.as_fd()),
             user: application.user.as_ref(),
         })?;
         self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
@@ -361,6 +406,15 @@ impl Supervisor {
     }
 
     fn finished(&mut self) -> Option<Outcome> {
+        let outcome = self.outcome_now();
+        if outcome.is_some() {
+            // The last words of those that have just ended.
+            self.pass_on_messages();
+        }
+        outcome
+    }
+
+    fn outcome_now(&mut self) -> Option<Outcome> {
         if self.outcome.is_some() && self.stopping != Stopping::Draining {
             self.kill_everything();
             return self.outcome.take();
@@ -379,10 +433,11 @@ impl Supervisor {
             let mut workers = Vec::new();
             for slot in running.lane.iter().flat_map(|lane| &lane.slots) {
                 if let Slot::Live(pid) = *slot {
-                    self.kill_worker(number, pid);
                     workers.push(pid);
                 }
             }
+            workers.extend(running.retired.iter().map(|(pid, _)| *pid));
+            workers.iter().for_each(|&pid| self.kill_worker(number, pid));
             for pid in running.prototype.iter().map(|prototype| prototype.pid).chain(workers) {
                 end(pid, running.prototype.as_ref().is_some_and(|prototype| prototype.pid == pid));
             }

@@ -21,6 +21,8 @@ pub struct Program<'a> {
     pub environment: Vec<String>,
     /// Descriptors for the child, numbered from 3 in this order.
     pub descriptors: Vec<BorrowedFd<'a>>,
+    /// Its standard error; standard output is closed to it then. `None`: both are this process' own.
+    pub messages: Option<BorrowedFd<'a>>,
     /// Whom to become; `None`: stay.
     pub user: Option<&'a Identity>,
 }
@@ -35,11 +37,12 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     };
     let arguments = strings(&program.arguments)?;
     let environment = strings(&program.environment)?;
-    let nothing = std::fs::File::open("/dev/null")?;
+    let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     // Copies above every number that dup2 below will overwrite.
     let floor = FIRST_DESCRIPTOR + program.descriptors.len() as RawFd + 1;
     let lift = |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, floor);
     let executable = lift(program.executable)?;
+    let messages = program.messages.map(lift).transpose()?;
     let passed: Vec<OwnedFd> =
         program.descriptors.iter().map(|&descriptor| lift(descriptor)).collect::<Result<_, _>>()?;
 
@@ -48,7 +51,7 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(child.as_raw()),
         ForkResult::Child => {
-            let failed = become_program(&nothing, &passed, program.user)
+            let failed = become_program(&nothing, &passed, messages.as_ref(), program.user)
                 .and_then(|()| nix::unistd::fexecve(&executable, &arguments, &environment).map(|_| ()));
             let code = if failed == Err(nix::errno::Errno::EACCES) { 77 } else { 1 };
             let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
@@ -59,13 +62,22 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     }
 }
 
-fn become_program(nothing: &std::fs::File, passed: &[OwnedFd], user: Option<&Identity>) -> nix::Result<()> {
+fn become_program(
+    nothing: &std::fs::File,
+    passed: &[OwnedFd],
+    messages: Option<&OwnedFd>,
+    user: Option<&Identity>,
+) -> nix::Result<()> {
     let duplicate = |from: RawFd, to: RawFd| {
         // SAFETY: both numbers are descriptors of this child, which has no other owner for `to`.
         nix::errno::Errno::result(unsafe { libc::dup2(from, to) }).map(|_| ())
     };
     nix::unistd::setsid()?;
     duplicate(nothing.as_raw_fd(), 0)?;
+    if let Some(messages) = messages {
+        duplicate(nothing.as_raw_fd(), 1)?;
+        duplicate(messages.as_raw_fd(), 2)?;
+    }
     for (number, descriptor) in passed.iter().enumerate() {
         duplicate(descriptor.as_raw_fd(), FIRST_DESCRIPTOR + number as RawFd)?;
     }
@@ -134,6 +146,9 @@ impl Signals {
             set.add(signal);
         }
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None)?;
+        // Whoever started us may have ignored it, and children would be reaped behind our back.
+        // SAFETY: the default action runs no code of ours.
+        unsafe { nix::sys::signal::signal(Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) }?;
         Ok(Signals(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 

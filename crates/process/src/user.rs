@@ -96,7 +96,7 @@ pub fn for_application(configured: Option<&str>, root: &Path) -> Result<Option<(
             return Ok(Some((user, "owner of the directory")));
         }
     }
-    Identity::named("www-data").map(|user| Some((user, "default, since root owns the directory")))
+    Identity::named("www-data").map(|user| Some((user, "default: the directory's owner is root or has no name here")))
 }
 
 /// Whom the front runs as: the configured user, else `reprise` if there is one, else `nobody`.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use front::Inherited;
 use front::control::Link;
@@ -15,7 +15,13 @@ use wire::control::Message;
 use crate::exit::{Code, Failure};
 
 /// The channel to the supervisor, as the front wants it.
-struct ToSupervisor(Channel);
+struct ToSupervisor(Mutex<Channel>, OwnedFd);
+
+impl ToSupervisor {
+    fn channel(&self) -> MutexGuard<'_, Channel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Link for ToSupervisor {
     fn send(&self, message: &Message) {
@@ -24,18 +30,18 @@ impl Link for ToSupervisor {
 
     fn send_with(&self, message: &Message, attached: &[BorrowedFd<'_>]) {
         // The supervisor always reads; if it is gone, the lifeline says so.
-        let _ = self.0.send(message, attached);
+        let _ = self.channel().send_and_wait(message, attached);
     }
 
     fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
-        Ok(match self.0.receive()? {
+        Ok(match self.channel().receive()? {
             Received::Message(message, attached) => Some((message, attached)),
             Received::Nothing | Received::Closed => None,
         })
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.1.as_fd()
     }
 }
 
@@ -46,6 +52,7 @@ pub fn run() -> Result<Code, Failure> {
     process::sys::protect_memory().map_err(failed)?;
     process::sys::renounce_privileges().map_err(failed)?;
     let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
+    let watched = channel.try_clone().map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
     let mut file = File::from(inherited(FIRST_DESCRIPTOR + 2).map_err(failed)?);
     // Shared with earlier fronts, and so is its position.
@@ -53,7 +60,7 @@ pub fn run() -> Result<Code, Failure> {
     let settings: Settings = serde_json::from_reader(io::BufReader::new(file)).map_err(|error| failed(error.into()))?;
     let listeners = settings.listeners.iter().map(|listener| inherited(listener.descriptor)).collect::<Result<_, _>>();
     let inherited = Inherited {
-        link: Arc::new(ToSupervisor(Channel::from_fd(channel))),
+        link: Arc::new(ToSupervisor(Mutex::new(Channel::from_fd(channel)), watched)),
         lifeline,
         listeners: listeners.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,

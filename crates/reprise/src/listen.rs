@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -92,9 +92,12 @@ fn bind_unix(path: &Path) -> Result<(OwnedFd, Bound), Failure> {
     if is_socket && UnixStream::connect(path).is_err_and(refused) {
         std::fs::remove_file(path).map_err(|error| fail(&shown, &error))?;
     }
-    let listener = UnixListener::bind(path).map_err(|error| fail(&shown, &error))?;
+    // Open to all local users from the start: a path is not to be trusted a second time.
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o111));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    let listener = listener.map_err(|error| fail(&shown, &error))?;
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
     Ok((socket, Bound { shown, file: Some(path.to_owned()) }))

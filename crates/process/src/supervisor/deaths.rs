@@ -29,9 +29,21 @@ impl Supervisor {
         self.applications.iter().position(|app| app.prototype.as_ref().is_some_and(|child| child.pid == pid))
     }
 
+    /// Ends workers of earlier fronts that take longer than a drain may.
+    pub(super) fn end_retired(&self) {
+        for (number, running) in self.applications.iter().enumerate() {
+            for (pid, since) in &running.retired {
+                if since.elapsed() > self.service.drain_timeout {
+                    self.kill_worker(number, *pid);
+                }
+            }
+        }
+    }
+
     /// A worker whose prototype died before it came to us.
     pub(super) fn orphan_died(&mut self, pid: i32, status: i32) {
         for number in 0..self.applications.len() {
+            self.applications[number].retired.retain(|(retired, _)| *retired != pid);
             let Some(lane) = &self.applications[number].lane else { continue };
             if let Some(slot) = lane.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
                 let message = Message { pid, status, ..self.message(Kind::Dead, number, slot as u32) };
@@ -110,6 +122,8 @@ impl Supervisor {
         for running in &mut self.applications {
             if let Some(lane) = running.lane.take() {
                 lane.slab.set_phase(Phase::Closed);
+                let pid = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };
+                running.retired.extend(lane.slots.iter().filter_map(pid).map(|pid| (pid, Instant::now())));
             }
         }
     }

@@ -4,7 +4,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
+use wire::layout::Activity;
+use wire::owner::{Owner, State};
 
 use super::{Supervisor, log, send};
 use crate::channel::Received;
@@ -40,12 +43,23 @@ impl Supervisor {
                 }
                 Some(Kind::Kill) if message.epoch == self.epoch => {
                     if let Some(&mut Slot::Live(pid)) = self.slot(number, message.slot) {
-                        self.kill_worker(number, pid);
+                        if self.still_runs(number, &message) {
+                            self.kill_worker(number, pid);
+                        }
                     }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
+    fn still_runs(&self, number: usize, message: &Message) -> bool {
+        let (exchange, sequence) = wire::queue::unpack(message.limit);
+        let owner = self.applications[number].lane.as_ref().and_then(|lane| lane.slab.owner(exchange));
+        owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
+            owner.sequence == sequence && u32::from(owner.slot) == message.slot && owner.state != State::Done
+        })
     }
 
     /// Kills a worker: a child of its prototype, or ours since that is dead. Anything else of that number is a stranger.
@@ -96,6 +110,8 @@ impl Supervisor {
             *slot = Slot::Empty;
             let why = io::Error::from_raw_os_error(message.status);
             log("error", format_args!("a worker of {name} could not be forked: {why}"));
+            // Perhaps it never got the slab.
+            self.introduce(number);
             self.delay(number, Duration::ZERO, false);
         }
     }
@@ -105,6 +121,7 @@ impl Supervisor {
         let name = self.service.applications[number].name.clone();
         let ending = Ending::from_status(message.status);
         if message.epoch != self.epoch {
+            self.applications[number].retired.retain(|(pid, _)| *pid != message.pid);
             return;
         }
         let Some(slot) = self.slot(number, message.slot) else { return };
@@ -117,10 +134,11 @@ impl Supervisor {
         }
         let running = &self.applications[number];
         if let Some(lane) = &running.lane {
+            // A worker that came to wait for requests has started well, whatever killed it then.
             let worked = lane
                 .slab
                 .slot(message.slot as usize)
-                .is_some_and(|line| line.requests.load(wire::atomics::Ordering::Relaxed) > 0);
+                .is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32);
             let lived = lane.started[message.slot as usize].elapsed();
             self.delay(number, lived, worked || ending == Ending::Exited(0));
         }
@@ -132,6 +150,10 @@ impl Supervisor {
     pub(super) fn delay(&mut self, number: usize, lived: Duration, worked: bool) {
         let running = &mut self.applications[number];
         running.served |= worked;
+        // Those that fail together fail once.
+        if !worked && running.not_before > Instant::now() {
+            return;
+        }
         let delay = running.back_off.died(lived, worked);
         if !delay.is_zero() {
             running.not_before = Instant::now() + delay;

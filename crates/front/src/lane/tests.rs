@@ -1,0 +1,139 @@
+//! A lane with a worker in the same process.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, Wake};
+
+use wire::layout::{Geometry, MAX_DOORS};
+use wire::owner::{Owner, State};
+use wire::worker::{Next, Worker};
+
+use super::*;
+
+/// Remembers what the supervisor was told.
+#[derive(Default)]
+struct Told(Mutex<Vec<Message>>);
+
+impl Link for Told {
+    fn send(&self, message: &Message) {
+        lock(&self.0).push(*message);
+    }
+    fn send_with(&self, _: &Message, _: &[BorrowedFd<'_>]) {}
+    fn receive(&self) -> std::io::Result<Option<(Message, Vec<OwnedFd>)>> {
+        Ok(None)
+    }
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        unreachable!("these tests wait for nothing")
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
+    let geometry = Geometry::new(4, 2, 1);
+    let descriptor = wire::slab::create(geometry).unwrap();
+    let slab = Slab::map(descriptor, geometry).unwrap();
+    let worker = Worker::attach(descriptor, geometry, 1, 42, [-1; MAX_DOORS]).unwrap();
+    let application = Application {
+        name: "test".into(),
+        root: "/".into(),
+        follow: vec![],
+        front_controller: None,
+        hosts: vec![],
+        max_requests: 3,
+        queue_timeout_ms: 60_000,
+        request_timeout_ms: 60_000,
+        max_body: None,
+    };
+    let told = Arc::new(Told::default());
+    let lane = Lane::new(slab, &Message::new(Kind::Lane), &application, told.clone());
+    (Arc::new(lane), worker, told)
+}
+
+fn post(lane: &Arc<Lane>) -> Option<Ticket> {
+    lane.post(0, b"head", Order { since: Instant::now(), prefix: b"", has_more: false, withdrawable: true })
+}
+
+fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result<bool, Refusal>> {
+    let waker = Waker::from(woken.clone());
+    ticket.poll_receive(&mut Context::from_waker(&waker), bytes).map_ok(|received| received.done)
+}
+
+/// The last instruction of an answer is the ring of a bell; a worker may be killed before it.
+#[test]
+fn an_answer_whose_worker_died_before_it_could_say_so_is_found() {
+    let (lane, mut worker, told) = lane();
+    let ticket = post(&lane).unwrap();
+    assert_eq!(worker.claim_next(), Next::Request);
+    assert!(worker.enter());
+    worker.write(b"answer").unwrap();
+    worker.flush();
+    let (woken, mut bytes) = (Arc::new(Woken::default()), Vec::new());
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Ok(false)));
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Pending);
+    let word = &lane.slab.control(ticket.exchange).owner.0;
+    word.store(Owner::pack(1, 1, State::Done), Ordering::SeqCst);
+    lane.worker_died(1);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Ok(true)));
+    assert_eq!(bytes, b"answer");
+    drop(ticket);
+    assert_eq!(lane.in_flight(), 0);
+    let said: Vec<_> = lock(&told.0).iter().map(|message| (message.kind(), message.slot)).collect();
+    assert_eq!(said, [(Some(Kind::SlotFree), 1)]);
+}
+
+#[test]
+fn a_claimed_request_is_offered_once_more_and_no_more() {
+    let (lane, mut worker, _) = lane();
+    let ticket = post(&lane).unwrap();
+    let (woken, mut bytes) = (Arc::new(Woken::default()), Vec::new());
+    assert_eq!(worker.claim_next(), Next::Request);
+    lane.worker_died(1);
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Pending);
+    assert_eq!(worker.claim_next(), Next::Request);
+    lane.worker_died(1);
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Err(Refusal::WorkerDied)));
+    drop(ticket);
+    assert_eq!(lane.in_flight(), 0);
+}
+
+#[test]
+fn a_request_that_php_was_running_is_not_offered_again() {
+    let (lane, mut worker, _) = lane();
+    let ticket = post(&lane).unwrap();
+    let (woken, mut bytes) = (Arc::new(Woken::default()), Vec::new());
+    assert_eq!(worker.claim_next(), Next::Request);
+    assert!(worker.enter());
+    lane.worker_died(1);
+    assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Err(Refusal::WorkerDied)));
+    assert_eq!(worker.claim_next(), Next::Nothing);
+}
+
+#[test]
+fn places_are_counted_and_withdrawn_ones_given_back() {
+    let (lane, _worker, _) = lane();
+    let tickets: Vec<_> = (0..3).map(|_| post(&lane).unwrap()).collect();
+    assert!(post(&lane).is_none());
+    drop(tickets);
+    assert_eq!(lane.in_flight(), 0);
+    // Their entries are still queued; the queue makes room for more of them than it has cells.
+    for _ in 0..1000 {
+        assert!(post(&lane).is_some());
+    }
+}
+
+#[test]
+fn a_broken_queue_is_mended() {
+    let (lane, mut worker, _) = lane();
+    let _first = post(&lane).unwrap();
+    lane.slab.queue().head.store(1 << 40, Ordering::SeqCst);
+    let _second = post(&lane).unwrap();
+    assert_eq!([worker.claim_next(), worker.claim_next()], [Next::Request, Next::Request]);
+}
