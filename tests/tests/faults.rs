@@ -288,3 +288,45 @@ fn php_that_does_not_start_is_reported_and_takes_no_traffic() {
     let log = server.log();
     assert!(log.contains("preload") && log.contains("reprise: application 'app'"), "{log}");
 }
+
+#[test]
+fn workers_killed_while_idle_are_back_within_a_second() {
+    let server = Setup::app("plain").application("workers = 8").start();
+    for round in 0..3 {
+        let workers = wait_for("eight workers", 10, || Some(server.workers()).filter(|workers| workers.len() == 8));
+        let began = Instant::now();
+        workers.into_iter().for_each(|worker| process::kill(worker, Signal::SIGKILL));
+        assert_eq!(server.get("/").text(), "Hello World!");
+        assert!(began.elapsed() < Duration::from_secs(1), "round {round}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_thousand_workers_start_serve_and_stop() {
+    let mut server = Setup::app("plain").application("workers = 1024").start();
+    wait_until("all are there", 30, || server.workers().len() == 1024);
+    assert_eq!(server.get("/").text(), "Hello World!");
+    process::kill(server.prototype().unwrap(), Signal::SIGKILL);
+    assert_eq!(server.get("/").text(), "Hello World!");
+    wait_until("all are there again", 30, || server.workers().len() == 1024);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(30), 0);
+}
+
+#[test]
+fn workers_of_a_killed_front_do_not_outlive_the_drain() {
+    let mut server = Setup::app("plain").server("drain_timeout = \"2s\"").start();
+    let mut client = server.client();
+    client.send(b"GET /sleep.php?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let workers = server.workers();
+    wait_until("a worker sleeps in the script", 10, || {
+        workers
+            .iter()
+            .any(|pid| std::fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok_and(|at| at.contains("nanosleep")))
+    });
+    process::kill(server.front().unwrap(), Signal::SIGKILL);
+    wait_until("the old workers are gone", 10, || !workers.iter().any(|&pid| process::is_alive(pid)));
+    assert_eq!(server.get("/").text(), "Hello World!");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(10), 0);
+}

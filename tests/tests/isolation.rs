@@ -145,7 +145,8 @@ fn programs_that_php_starts_inherit_nothing() {
     for name in ["eventfd", "socket:", "reprise-slab", "pipe:"] {
         let lines: Vec<_> = answer.lines().filter(|line| line.contains(name)).collect();
         // exec() itself makes a pipe for standard output; standard error is the way to the server's log.
-        let inherited = lines.iter().filter(|line| !line.contains(" 1 -> pipe:") && !line.contains(" 2 -> pipe:")).count();
+        let inherited =
+            lines.iter().filter(|line| !line.contains(" 1 -> pipe:") && !line.contains(" 2 -> pipe:")).count();
         assert_eq!(inherited, 0, "{name} is inherited: {answer}");
     }
 }
@@ -200,4 +201,46 @@ fn an_ordinary_user_can_serve() {
     // The front shares the user here, and is closed to PHP all the same.
     process::kill(child.id() as i32, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn php_cannot_touch_the_servers_log() {
+    let server = Setup::app("plain")
+        .server("access_log = \"stdout\"")
+        .file(
+            "log.php",
+            "<?php $r = []; foreach (['stdout', 'stderr'] as $name) { $f = fopen(\"php://$name\", 'w');
+             $r[] = @ftruncate($f, 0); fwrite($f, \"forged $name\\n\"); } echo json_encode($r);",
+        )
+        .start();
+    assert_eq!(server.get("/log.php").text(), "[false,false]");
+    wait_until("standard error is in the log", 5, || server.log().contains("forged stderr"));
+    assert!(server.log().starts_with("Reprise "), "the log was truncated");
+    assert!(!server.log().contains("forged stdout"));
+}
+
+#[test]
+fn a_directory_that_is_not_ours_is_left_alone() {
+    let setup = Setup::app("plain");
+    let foreign = setup.directory().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("precious"), "x").unwrap();
+    let config = setup.directory().join("foreign.toml");
+    let text = format!(
+        "state_dir = \"{}\"\n[[application]]\nroot = \"{}\"\n",
+        foreign.display(),
+        setup.document_root().display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let listen = format!("127.0.0.1:{}", tests::server::free_port());
+    let output = std::process::Command::new(tests::server::program())
+        .args(["serve", "--listen", &listen, "--config"])
+        .arg(&config)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{said}");
+    assert!(said.contains("precious") && foreign.join("precious").exists(), "{said}");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&foreign).unwrap().permissions().mode() & 0o777, 0o755);
 }

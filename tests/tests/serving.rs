@@ -227,3 +227,96 @@ fn a_missing_or_closed_script_is_answered_as_under_fpm() {
     let answer = server.get("/gone.php");
     assert!(answer.status == 404 || answer.text() == "Hello World!", "{answer:?}");
 }
+
+#[test]
+fn forwarding_headers_are_believed_of_declared_proxies_only() {
+    let headers = [("X-Forwarded-For", "9.9.9.9"), ("X-Forwarded-Proto", "https"), ("Forwarded", "for=9.9.9.9")];
+    for (line, expected) in [("", 0), ("proxies = [\"10.0.0.0/8\"]", 0), ("proxies = [\"127.0.0.0/8\"]", 3)] {
+        let server = Setup::app("plain").server(line).start();
+        let text = server.client().request("GET", "/server.php", &headers, b"").text();
+        assert_eq!(text.matches("FORWARDED").count(), expected, "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_broken_off_upload_leaves_nothing_behind() {
+    let setup = Setup::app("plain").application("workers = 1");
+    let temporary = setup.directory().join("uploads");
+    std::fs::create_dir(&temporary).unwrap();
+    std::fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let server = setup.ini("upload_tmp_dir", temporary.to_str().unwrap()).start();
+    server.get("/");
+    let worker = server.workers()[0];
+    let descriptors = || std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap().count();
+    let before = descriptors();
+    let (kind, body) = multipart(&[], &[("file", "large", "text/plain", &vec![b'x'; 300_000])]);
+    for _ in 0..5 {
+        let mut client = server.client();
+        let head = format!(
+            "POST /echo.php HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.send(head.as_bytes()).unwrap();
+        client.send(&body[..200_000]).unwrap();
+        wait_until("PHP writes the upload", 10, || std::fs::read_dir(&temporary).unwrap().count() > 0);
+        drop(client);
+        wait_until("the upload is gone", 10, || std::fs::read_dir(&temporary).unwrap().count() == 0);
+    }
+    assert_eq!(server.get("/").text(), "Hello World!");
+    assert_eq!(server.workers(), [worker], "it is still the same worker");
+    assert_eq!(descriptors(), before);
+}
+
+#[test]
+fn a_script_that_ignores_its_body_is_answered_before_it_has_come() {
+    let server = Setup::app("plain").application("workers = 1").start();
+    let mut client = server.client();
+    client.send(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n").unwrap();
+    client.send(&[b'x'; 50_000]).unwrap();
+    assert_eq!(client.read(false).unwrap().text(), "Hello World!");
+    assert_eq!(server.get("/").text(), "Hello World!");
+}
+
+#[test]
+fn a_body_that_breaks_off_ends_the_script_that_reads_it() {
+    let setup = Setup::app("plain").file(
+        "read.php",
+        "<?php ignore_user_abort(true); $n = strlen(file_get_contents('php://input')); file_put_contents($_GET['to'], $n);",
+    );
+    let marker = std::env::temp_dir().join(format!("reprise-read-{}", std::process::id()));
+    let server = setup.application("workers = 1").start();
+    let mut client = server.client();
+    let target = format!("/read.php?to={}", marker.display());
+    client.send(format!("PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n").as_bytes()).unwrap();
+    client.send(&[b'x'; 50_000]).unwrap();
+    drop(client);
+    assert_eq!(server.get("/").text(), "Hello World!");
+    assert!(!marker.exists(), "the script took a part for the whole");
+    server.client().request("PUT", &target, &[], &[b'x'; 50_000]);
+    assert_eq!(std::fs::read_to_string(&marker).unwrap(), "50000");
+    std::fs::remove_file(&marker).unwrap();
+}
+
+#[test]
+fn shutdown_functions_may_still_read_and_write() {
+    let server = Setup::empty()
+        .file(
+            "index.php",
+            "<?php register_shutdown_function(function () { echo getcwd(), ' ', strlen(file_get_contents('php://input')); });",
+        )
+        .start();
+    let body = vec![b'x'; 100_000];
+    assert_eq!(server.client().request("PUT", "/", &[], &body).text(), "/ 100000");
+}
+
+#[test]
+fn an_informational_status_cannot_forge_an_answer() {
+    let server = Setup::empty()
+        .file(
+            "index.php",
+            "<?php http_response_code(103); echo \"\\x01\\0\\xc8\\0\\0\\0\\0\\0\\x03\\0\\0\\0\\0\\0\\0\\0forged\";",
+        )
+        .start();
+    let answer = server.get("/");
+    assert_eq!((answer.status, answer.body.len()), (200, 22));
+}

@@ -12,6 +12,8 @@ use hyper::http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::settings::Network;
+
 /// Bytes of a head kept for a second look.
 const KEPT: usize = 32 * 1024;
 
@@ -26,29 +28,39 @@ pub struct Peer {
     pub server_address: String,
     /// Our port.
     pub server_port: String,
+    /// Whether its forwarding headers are believed.
+    pub is_proxy: bool,
     /// What does not change between the requests of a connection, ready for [`crate::head`].
     pub variables: (Vec<u8>, u32),
 }
 
 impl Peer {
     /// Of a TCP connection.
-    pub fn tcp(client: SocketAddr, server: SocketAddr) -> Peer {
-        Peer::new(
-            client.ip().to_canonical().to_string(),
-            client.port().to_string(),
-            server.ip().to_canonical().to_string(),
-            server.port().to_string(),
-        )
+    pub fn tcp(client: SocketAddr, server: SocketAddr, proxies: &[Network]) -> Peer {
+        let (address, server_address) = (client.ip().to_canonical(), server.ip().to_canonical());
+        Peer::with_variables(Peer {
+            address: address.to_string(),
+            port: client.port().to_string(),
+            server_address: server_address.to_string(),
+            server_port: server.port().to_string(),
+            is_proxy: proxies.iter().any(|network| network.contains(address)),
+            variables: (Vec::new(), 0),
+        })
     }
 
     /// Of a connection through a unix socket.
-    pub fn unix() -> Peer {
-        let unix = || "unix:".to_owned();
-        Peer::new(unix(), String::new(), unix(), String::new())
+    pub fn unix(proxies: &[Network]) -> Peer {
+        Peer::with_variables(Peer {
+            address: "unix:".to_owned(),
+            port: String::new(),
+            server_address: "unix:".to_owned(),
+            server_port: String::new(),
+            is_proxy: proxies.contains(&Network::Unix),
+            variables: (Vec::new(), 0),
+        })
     }
 
-    fn new(address: String, port: String, server_address: String, server_port: String) -> Peer {
-        let mut peer = Peer { address, port, server_address, server_port, variables: (Vec::new(), 0) };
+    fn with_variables(mut peer: Peer) -> Peer {
         peer.variables = crate::head::of_connection(&peer);
         peer
     }

@@ -1,7 +1,7 @@
 //! The request head for PHP: the same variables nginx and PHP-FPM give, spelled as `$_SERVER` has them.
 //!
 //! Header policy: names of letters, digits and `-` only, others are dropped (an underscore could pass for a dash);
-//! `Proxy` is dropped (HTTP_PROXY); repeated headers are folded, Cookie with `; `, lists with `, `, and of those that
+//! `Proxy` is dropped (HTTP_PROXY), and so are `Forwarded` and `X-Forwarded-*` unless a declared proxy sent them; repeated headers are folded, Cookie with `; `, lists with `, `, and of those that
 //! can have one value the first counts.
 
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -72,7 +72,8 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
     head.append(&peer.variables.0, peer.variables.1)?;
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
-    add_headers(&mut head, headers, parts.uri.authority().map(|authority| authority.as_str().as_bytes()))?;
+    let host = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    add_headers(&mut head, headers, host, peer.is_proxy)?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
 }
@@ -99,10 +100,16 @@ pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
 }
 
 /// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).
-fn add_headers(head: &mut Writer<'_>, headers: &HeaderMap, host: Option<&[u8]>) -> Result<(), TooLarge> {
+fn add_headers(
+    head: &mut Writer<'_>,
+    headers: &HeaderMap,
+    host: Option<&[u8]>,
+    is_proxy: bool,
+) -> Result<(), TooLarge> {
     for name in headers.keys() {
         let spelled = name.as_str().as_bytes();
-        if spelled.len() > MAX_NAME || spelled == b"proxy" {
+        let forwards = spelled == b"forwarded" || spelled.starts_with(b"x-forwarded-");
+        if spelled.len() > MAX_NAME || spelled == b"proxy" || (forwards && !is_proxy) {
             continue;
         }
         let mut values = headers.get_all(name).iter();

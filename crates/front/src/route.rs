@@ -82,11 +82,14 @@ enum Kind {
 
 /// How long a script that was found is believed to be there. If it is not, the worker answers 404.
 const BELIEVED: Duration = Duration::from_secs(1);
+/// When a script was found, for which application, and which.
+type Remembered = (Instant, usize, Arc<Script>);
+
 /// Scripts remembered per thread.
 const REMEMBERED: usize = 1024;
 
 thread_local! {
-    static SCRIPTS: RefCell<HashMap<String, (Instant, usize, Arc<Script>)>> = RefCell::new(HashMap::new());
+    static SCRIPTS: RefCell<HashMap<String, Remembered>> = RefCell::new(HashMap::new());
 }
 
 /// Decides for a cleaned path of application `number`. Scripts found by their own name are remembered for a second;

@@ -297,16 +297,17 @@ async fn run_thread(
     let settings = shared.settings.listeners.clone();
     for (listener, settings) in listeners.into_iter().zip(settings) {
         let (shared, stopped) = (shared.clone(), stopped.clone());
+        let proxies = shared.settings.proxies.clone();
         if settings.unix {
             let listener = UnixListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, async move || Ok((listener.accept().await?.0, Peer::unix()))));
+            tokio::spawn(accept(shared, stopped, async move || Ok((listener.accept().await?.0, Peer::unix(&proxies)))));
         } else {
             let listener = TcpListener::from_std(listener.into())?;
             tokio::spawn(accept(shared, stopped, async move || {
                 let (stream, client) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 let server = stream.local_addr()?;
-                Ok((stream, Peer::tcp(client, server)))
+                Ok((stream, Peer::tcp(client, server, &proxies)))
             }));
         }
     }

@@ -40,6 +40,6 @@ mod tests {
         assert_eq!(timestamp(0), "1970-01-01T00:00:00Z");
         assert_eq!(timestamp(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(timestamp(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(timestamp(1_795_166_400), "2026-11-20T08:00:00Z");
+        assert_eq!(timestamp(1_795_161_600), "2026-11-20T08:00:00Z");
     }
 }

@@ -192,8 +192,7 @@ static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
 
-	if (reprise_worker.answering && reprise_worker.stage == REPRISE_ENDING
-	    && !(php_output_get_status() & PHP_OUTPUT_ACTIVATED)) {
+	if (reprise_worker.answering && reprise_worker.stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
 		reprise_worker.answering = false;
 		wire_finish(&reprise_worker.wire);
 	}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use front::settings::Network;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,6 +24,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// stdout, off or a path.
     pub access_log: String,
+    /// Whose forwarding headers are believed.
+    pub proxies: Vec<Network>,
     /// User of the front.
     pub front_user: Option<String>,
     /// Threads of the front.
@@ -168,6 +171,7 @@ fn defaults() -> Config {
         name: String::new(),
         state_dir: None,
         access_log: "stdout".to_owned(),
+        proxies: Vec::new(),
         front_user: None,
         front_threads: (cpus() / 4).clamp(1, 16),
         max_connections: None,
@@ -347,6 +351,15 @@ fn from_file(path: &Path) -> Result<Config, Failure> {
                 let target = file.text(name, item)?;
                 let is_word = ["stdout", "off"].contains(&target.as_str());
                 config.access_log = if is_word { target } else { base.join(target).to_string_lossy().into_owned() };
+            }
+            "proxies" => {
+                let parse = |text: &String| {
+                    text.parse().map_err(|()| {
+                        let failure = file.fail(item.span().start, format!("'{text}' is no address or network"));
+                        failure.hint("127.0.0.1, 10.0.0.0/8, fd00::/8 or unix:")
+                    })
+                };
+                config.proxies = file.texts(name, item)?.iter().map(parse).collect::<Result<_, _>>()?;
             }
             "front_user" => config.front_user = Some(file.text(name, item)?),
             "front_threads" => config.front_threads = file.number(Scope::Server, name, item)? as usize,

@@ -54,7 +54,7 @@ use Scope::{Application, Server};
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 25] = [
     row(
         Server,
         "listen",
@@ -82,6 +82,14 @@ pub const ROWS: [Row; 24] = [
         Text,
         "\"stdout\"",
         "\"stdout\", \"off\" or a file, in the combined format with the duration in seconds behind it.",
+    ),
+    row(
+        Server,
+        "proxies",
+        Texts,
+        "[]",
+        "Addresses and networks (10.0.0.0/8, unix:) whose X-Forwarded-* and Forwarded headers PHP may see; \
+         from others they are dropped.",
     ),
     row(
         Server,
@@ -254,6 +262,7 @@ pub fn reference() -> String {
         "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head as PHP gets it | 32 KiB | 431 |\n\
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| answer's head | 256 KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
+         | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
          | requests in flight per application | 4096 | 503 |\n| workers per application | 1024 | |\n",
     );
     text
