@@ -73,7 +73,7 @@ http {{
             fastcgi_param GATEWAY_INTERFACE CGI/1.1;
             fastcgi_param SERVER_SOFTWARE nginx/$nginx_version;
             fastcgi_param SERVER_PROTOCOL $server_protocol;
-            fastcgi_param SERVER_NAME $server_name;
+            fastcgi_param SERVER_NAME $host;
             fastcgi_param SERVER_ADDR $server_addr;
             fastcgi_param SERVER_PORT $server_port;
             fastcgi_param REMOTE_ADDR $remote_addr;
