@@ -330,3 +330,26 @@ fn workers_of_a_killed_front_do_not_outlive_the_drain() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait(10), 0);
 }
+
+#[test]
+fn a_log_that_nobody_reads_stops_nobody() {
+    let setup = Setup::app("plain");
+    let port = tests::server::free_port();
+    let errors = std::fs::File::create(setup.directory().join("errors")).unwrap();
+    let mut child = std::process::Command::new(tests::server::program())
+        .arg("serve")
+        .arg(setup.document_root().parent().unwrap())
+        .args(["--listen", &format!("127.0.0.1:{port}"), "--workers", "2"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    wait_until("it listens", 20, || tests::client::connect(port).is_ok());
+    let mut client = Client::new(port);
+    let padding = "x".repeat(2000);
+    for _ in 0..2000 {
+        assert_eq!(client.get(&format!("/?{padding}")).status, 200);
+    }
+    process::kill(child.id() as i32, Signal::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -11,11 +11,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hyper::Version;
 use hyper::header;
 use hyper::http::request::Parts;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::Peer;
 use crate::head::Decimal;
 
 const FULL: usize = 16 * 1024;
+/// Bytes that wait for a reader; then they are dropped, and counted.
+const MAX_WAITING: usize = 1024 * 1024;
+/// What a pipe that is ready takes without blocking (POSIX's PIPE_BUF, on Linux).
+const PIPE_BUF: usize = 4096;
 /// Longest field of a line; the rest is cut off.
 const MAX_FIELD: usize = 2048;
 
@@ -36,18 +41,25 @@ impl Entry {
 
 struct Log {
     file: Option<File>,
+    /// Bytes written at once.
+    portion: usize,
     lines: Vec<u8>,
+    dropped: usize,
     second: u64,
     time: String,
 }
 
 thread_local! {
-    static LOG: RefCell<Log> = const { RefCell::new(Log { file: None, lines: Vec::new(), second: 0, time: String::new() }) };
+    static LOG: RefCell<Log> = const { RefCell::new(Log::new()) };
 }
 
 /// Where this thread writes; `None`: nowhere.
 pub fn open(file: Option<File>) {
-    LOG.with_borrow_mut(|log| log.file = file);
+    LOG.with_borrow_mut(|log| {
+        let is_file = file.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|metadata| metadata.is_file());
+        log.portion = if is_file { MAX_WAITING } else { PIPE_BUF };
+        log.file = file;
+    });
 }
 
 /// Whether lines are wanted at all.
@@ -74,11 +86,36 @@ pub fn write(entry: &Entry, sent: u64) {
 }
 
 impl Log {
+    const fn new() -> Log {
+        Log { file: None, portion: 0, lines: Vec::new(), dropped: 0, second: 0, time: String::new() }
+    }
+
+    /// Writes what can be written without waiting: a log that nobody reads must not stop the service.
     fn flush(&mut self) {
-        if let Some(file) = self.file.as_mut().filter(|_| !self.lines.is_empty()) {
-            // A full disk must not stop the service; the supervisor's log could be on the same disk.
-            let _ = file.write_all(&self.lines);
+        let Some(file) = &mut self.file else { return };
+        let mut at = 0;
+        while at < self.lines.len() {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            if !matches!(poll(&mut [PollFd::new(&*file, PollFlags::OUT)], Some(&now)), Ok(1..)) {
+                break;
+            }
+            let end = self.lines.len().min(at + self.portion);
+            match file.write(&self.lines[at..end]) {
+                Ok(count) => at += count,
+                // A full disk, or a reader that is gone.
+                Err(_) => {
+                    self.dropped += self.lines.len() - at;
+                    at = self.lines.len();
+                }
+            }
+        }
+        self.lines.drain(..at);
+        if self.lines.len() > MAX_WAITING {
+            self.dropped += self.lines.len();
             self.lines.clear();
+        } else if at > 0 && self.dropped > 0 {
+            eprintln!("reprise: access log: {} bytes were dropped because nobody took them", self.dropped);
+            self.dropped = 0;
         }
     }
 
