@@ -32,8 +32,14 @@ fn main() {
         build.flag(flag.replace("-I", "-isystem"));
     }
     if let Ok(sanitizers) = env::var("REPRISE_SANITIZE") {
-        build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-omit-frame-pointer").flag("-g");
-        println!("cargo:rustc-link-arg=-fsanitize={sanitizers}");
+        build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-sanitize-recover=all");
+        build.flag("-fno-omit-frame-pointer").flag("-g");
+        // Rust links with -nodefaultlibs, so the runtimes are named; ASan's has to come before every other library.
+        for (sanitizer, library) in [("address", "asan"), ("undefined", "ubsan")] {
+            if sanitizers.contains(sanitizer) {
+                println!("cargo:rustc-link-lib=dylib={library}");
+            }
+        }
     }
     build.define("REPRISE_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
     build.files(sources.map(|name| here.join(format!("csrc/{name}.c"))));

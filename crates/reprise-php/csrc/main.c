@@ -3,6 +3,7 @@
  * prototype of one application. It is started as the application's user, never as root.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -82,6 +83,19 @@ static int number(const char *text)
 
 	return *text && !*end && value >= 0 && value < 1 << 20 ? (int)value : -1;
 }
+
+#ifdef __SANITIZE_ADDRESS__
+/*
+ * AddressSanitizer cannot work in libraries that are loaded with RTLD_DEEPBIND, which is how Debian's PHP loads
+ * extensions. This dlopen comes before libc's and leaves the flag out.
+ */
+__attribute__((visibility("default"))) void *dlopen(const char *file, int flags)
+{
+	void *(*next)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+
+	return next(file, flags & ~RTLD_DEEPBIND);
+}
+#endif
 
 int reprise_php_main(int argc, char **argv)
 {
