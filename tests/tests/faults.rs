@@ -100,7 +100,13 @@ fn assert_none_ran_twice(journal: &std::path::Path) -> usize {
 }
 
 fn journalled(workers: usize) -> (Server, std::path::PathBuf) {
-    let setup = Setup::app("faults").application(&format!("workers = {workers}"));
+    journalled_with(workers, 1)
+}
+
+fn journalled_with(workers: usize, front_threads: usize) -> (Server, std::path::PathBuf) {
+    let setup = Setup::app("faults")
+        .server(&format!("front_threads = {front_threads}"))
+        .application(&format!("workers = {workers}"));
     let journal = setup.directory().join("journal");
     std::fs::write(&journal, "").unwrap();
     std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
@@ -109,8 +115,8 @@ fn journalled(workers: usize) -> (Server, std::path::PathBuf) {
 }
 
 /// Kills workers at random points of a hello load.
-fn kill_workers(kills: usize) {
-    let (mut server, journal) = journalled(4);
+fn kill_workers(kills: usize, front_threads: usize) {
+    let (mut server, journal) = journalled_with(4, front_threads);
     let prototype = server.prototype().unwrap();
     let tally = Tally::default();
     let mut seed = 88_172_645_463_325_252u64;
@@ -150,14 +156,19 @@ fn kill_workers(kills: usize) {
 
 #[test]
 fn a_thousand_killed_workers_lose_only_their_own_requests() {
-    kill_workers(1000);
+    kill_workers(1000, 1);
+}
+
+#[test]
+fn several_front_threads_lose_no_more() {
+    kill_workers(200, 3);
 }
 
 /// For the soak run: REPRISE_KILLS=10000.
 #[test]
 fn as_many_killed_workers_as_the_soak_run_asks_for() {
     let kills = std::env::var("REPRISE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
-    kill_workers(kills);
+    kill_workers(kills, 1);
 }
 
 #[test]
