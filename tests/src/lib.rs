@@ -6,12 +6,14 @@
 //! |---|---|
 //! | [`server`] | starts and stops the real binaries |
 //! | [`client`] | requests over sockets, answers read to the byte |
+//! | [`marking`] | an application whose scripts leave marks |
 //! | [`process`] | what /proc says of processes |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod marking;
 pub mod peer;
 pub mod process;
 pub mod server;
