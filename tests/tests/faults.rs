@@ -364,3 +364,19 @@ fn a_log_that_nobody_reads_stops_nobody() {
     process::kill(child.id() as i32, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_prototype_killed_during_a_drain_does_not_hold_it_up() {
+    let mut server = Setup::app("plain").application("workers = 1").start();
+    let mut client = server.client();
+    client.send(b"GET /sleep.php?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (prototype, worker) = (server.prototype().unwrap(), server.workers()[0]);
+    wait_until("the script sleeps", 10, || {
+        std::fs::read_to_string(format!("/proc/{worker}/wchan")).is_ok_and(|at| at.contains("nanosleep"))
+    });
+    server.signal(Signal::SIGTERM);
+    wait_until("new connections are refused", 10, || tests::client::connect(server.port).is_err());
+    process::kill(prototype, Signal::SIGKILL);
+    assert_eq!(client.read(false).unwrap().status, 502);
+    assert_eq!(server.wait(10), 0);
+}

@@ -148,10 +148,10 @@ fn a_request_ends_as_it_would_under_fpm() {
     assert!(client.get("/shutdown.php").text().contains("SHUTDOWN"));
     assert_eq!(client.get("/oom.php").status, 500);
     assert_eq!(client.get("/").text(), "Hello World!");
-    client.get("/error_log.php");
-    wait_until("error_log writes to the server's log", 5, || {
-        server.log().contains("error app: ") || server.log().contains("php[")
-    });
+    assert_eq!(client.get("/error_log.php").text(), "logged\n");
+    for said in ["error_log.php was here", "error_log.php warns", "error_log.php writes to stderr"] {
+        wait_until(said, 5, || server.log().contains(said));
+    }
 }
 
 #[test]

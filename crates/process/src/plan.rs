@@ -31,11 +31,6 @@ impl BackOff {
     pub fn works(&mut self) {
         self.failures = 0;
     }
-
-    /// How often in a row it failed.
-    pub fn failures(&self) -> u32 {
-        self.failures
-    }
 }
 
 /// How a process ended.

@@ -226,11 +226,6 @@ static char *environment(const char *name, size_t size)
 	return value ? (char *)value : getenv(name);
 }
 
-static int deactivate(void)
-{
-	return SUCCESS;
-}
-
 static PHP_MINFO_FUNCTION(reprise)
 {
 	char pid[16];
@@ -268,7 +263,6 @@ static sapi_module_struct module = {
     .pretty_name = "Reprise",
     .startup = startup,
     .shutdown = php_module_shutdown_wrapper,
-    .deactivate = deactivate,
     .ub_write = ub_write,
     .flush = flush,
     .getenv = environment,

@@ -1,6 +1,6 @@
 //! A worker's side of the slab: leaf functions that never call back, never allocate and never unwind.
 
-use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::atomics::{AtomicU32, Ordering, fence};
 use crate::bell::{self, Futex};
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
@@ -290,5 +290,3 @@ pub fn knock(pending: &AtomicU32, sleeping: &AtomicU32, wake: impl Fn()) {
         wake();
     }
 }
-
-const _: () = assert!(size_of::<AtomicU64>() == 8 || cfg!(loom));

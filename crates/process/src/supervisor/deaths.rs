@@ -58,6 +58,8 @@ impl Supervisor {
         let running = &mut self.applications[number];
         let Some(child) = running.prototype.take() else { return };
         if self.stopping != Stopping::No {
+            // Also a front that drains has to learn whose requests are lost.
+            self.adopt_orphans(number);
             return;
         }
         log("error", format_args!("PHP of {name} (process {}) {ending}", child.pid));
