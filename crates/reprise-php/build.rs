@@ -81,7 +81,8 @@ fn wire_header(wire: &Path, target: &Path) {
     };
     config.export.prefix = Some("wire_".to_owned());
     config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
-    config.export.include = ["RequestHead", "Variable", "Kind", "Activity", "Message"].map(str::to_owned).to_vec();
+    config.export.include =
+        ["RequestHead", "Variable", "Kind", "Activity", "Message", "Recycle", "Isolation"].map(str::to_owned).to_vec();
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     config.after_includes = Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))".to_owned());
     config.enumeration.prefix_with_name = true;

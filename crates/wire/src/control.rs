@@ -23,7 +23,32 @@ pub enum Kind {
     Drain = 8,
     /// Front → supervisor: kill the worker of `slot`, which ran over a limit.
     Kill = 9,
+    /// Supervisor → prototype: fork a template for `lane`; attached are its control socket and a file with the head of
+    /// its boot request (as [`crate::head`] lays it out). `status` is an [`Isolation`]. Answered by `Spawned` with the slot
+    /// [`TEMPLATE`]; its death by `Dead` with that slot. The template says `Ready` itself, with the isolation it has got
+    /// in `status`, and then takes `Lane`, `Spawn` and `Drain` as a prototype does.
+    Boot = 10,
+    /// Supervisor → front: post no new request to `lane`, until the next `Lane` for it.
+    LaneDown = 11,
+    /// Front → supervisor: a script in `lane` 0 asked for a snapshot; attached is a file with its name below the root. In
+    /// `Lane` of any lane but 0 the same file follows the slab.
+    Entry = 12,
 }
+
+/// How a template keeps requests apart. As `status` of `Boot`, and of a template's `Ready`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Isolation {
+    /// The best the kernel allows.
+    Auto = 0,
+    /// Memory is rewound after each request.
+    Rewind = 1,
+    /// A process for each request.
+    Fork = 2,
+}
+
+/// The slot by which `Spawned` and `Dead` mean a lane's template.
+pub const TEMPLATE: u32 = u32::MAX;
 
 /// A message. Unused fields are zero.
 #[repr(C)]
@@ -33,7 +58,7 @@ pub struct Message {
     pub kind: u32,
     /// Number of the application.
     pub application: u32,
-    /// Number of the lane within it; 0 is `classic`.
+    /// Number of the lane within it; 0 is `classic`, the others have a template each.
     pub lane: u32,
     /// Number of the slot within the lane.
     pub slot: u32,
@@ -71,6 +96,9 @@ impl Message {
             7 => Kind::Doors,
             8 => Kind::Drain,
             9 => Kind::Kill,
+            10 => Kind::Boot,
+            11 => Kind::LaneDown,
+            12 => Kind::Entry,
             _ => return None,
         })
     }

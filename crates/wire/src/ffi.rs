@@ -5,7 +5,7 @@
 use core::mem::MaybeUninit;
 
 use crate::control::Message;
-use crate::layout::{Activity, Geometry, MAX_DOORS};
+use crate::layout::{Activity, Geometry, MAX_DOORS, RECYCLES, Recycle};
 use crate::worker::{Gone, Next, Worker};
 
 /// Bytes C reserves for a worker's state.
@@ -210,4 +210,81 @@ pub unsafe extern "C" fn wire_show(w: *mut WireWorker, activity: Activity) {
 pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool {
     // SAFETY: by contract.
     unsafe { (*message).kind().is_some() }
+}
+
+/// Leaves a note for the front: `wire_NOTE_SNAPSHOT`.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_note(w: *mut WireWorker, note: u32) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.note(note);
+}
+
+/// Counts a rewind: whether it was fast, and the pages it copied.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_rewound(w: *mut WireWorker, is_fast: bool, pages: u64) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.rewound(is_fast, pages);
+}
+
+/// Counts a worker's end.
+///
+/// # Safety
+/// `w` is attached; `why` is a value of the enum.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_recycled(w: *mut WireWorker, why: Recycle) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.recycled(why);
+}
+
+/// Ends of the lane's workers so far, by reason.
+///
+/// # Safety
+/// `w` is attached; `counts` has room for all reasons.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_recycles(w: *mut WireWorker, counts: *mut [u64; RECYCLES]) {
+    // SAFETY: by contract.
+    unsafe { *counts = Recycle::ALL.map(|why| worker(w).recycles(why)) }
+}
+
+/// The word of a reason, with a zero at its end: at most 15 bytes.
+///
+/// # Safety
+/// `target` has 16 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_recycle_word(why: u32, target: *mut [u8; 16]) {
+    let word = Recycle::ALL.get(why as usize).map_or("unknown", |why| why.word());
+    let mut text = [0; 16];
+    for (to, from) in text.iter_mut().zip(word.bytes().take(15)) {
+        *to = from;
+    }
+    // SAFETY: by contract.
+    unsafe { *target = text }
+}
+
+/// Fast rewinds, scanned rewinds and pages of this worker so far.
+///
+/// # Safety
+/// `w` is attached; `counts` has room for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_rewinds(w: *mut WireWorker, counts: *mut [u64; 3]) {
+    // SAFETY: by contract.
+    unsafe { *counts = worker(w).rewinds() }
+}
+
+/// Where the slab is mapped: first byte, number of bytes.
+///
+/// # Safety
+/// `w` is attached; `extent` has room for both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_extent(w: *mut WireWorker, extent: *mut [usize; 2]) {
+    // SAFETY: by contract.
+    let (start, size) = unsafe { worker(w) }.extent();
+    // SAFETY: by contract.
+    unsafe { *extent = [start, size] }
 }

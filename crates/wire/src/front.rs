@@ -53,6 +53,7 @@ impl Posting {
         worker.answer_tail.store(0, Ordering::Relaxed);
         worker.waiting.store(0, Ordering::Relaxed);
         worker.wants_space.store(0, Ordering::Relaxed);
+        worker.notes.store(0, Ordering::Relaxed);
         control.owner.0.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
         Posting {
             exchange,
@@ -97,6 +98,11 @@ impl Posting {
             State::Running => Ok(Progress::Running(owner.slot)),
             State::Done => Ok(Progress::Done),
         }
+    }
+
+    /// What the worker noted about the script: [`NOTE_SNAPSHOT`] or nothing. Its word, to be checked.
+    pub fn notes(&self, slab: &Slab) -> u32 {
+        slab.control(self.exchange).worker.0.notes.load(Ordering::Relaxed)
     }
 
     /// Takes it back if nobody has claimed it. It may then be released.

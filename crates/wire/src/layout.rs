@@ -8,7 +8,7 @@
 use crate::atomics::{AtomicU32, AtomicU64};
 
 /// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4501;
+pub const MAGIC: u64 = 0x5245_5052_4953_4502;
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -56,6 +56,8 @@ pub struct Header {
     pub sleepers: Line<[AtomicU64; MAX_SLOTS / 64]>,
     /// Bit per exchange: the front should look at it.
     pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
+    /// Scoreboard: workers that ended, by [`Recycle`].
+    pub recycles: Line<[AtomicU64; RECYCLES]>,
 }
 
 /// Numbers of things in a slab.
@@ -97,6 +99,78 @@ pub struct Slot {
     pub exchange: AtomicU32,
     /// Requests claimed since the worker began.
     pub requests: AtomicU64,
+    /// Rewinds of the worker that copied its hot pages and nothing else.
+    pub fast_rewinds: AtomicU64,
+    /// Rewinds of the worker that looked for written pages.
+    pub scanned_rewinds: AtomicU64,
+    /// Pages copied back by the worker.
+    pub pages: AtomicU64,
+}
+
+/// Why a worker of a snapshot lane ended though it might have served on. The words are those of log, `reprise_info()`
+/// and documentation ([`Recycle::word`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Recycle {
+    /// A request left a thread running.
+    Threads = 0,
+    /// A request left a child process running.
+    Children = 1,
+    /// A descriptor of the snapshot, or one of the worker's own, is gone.
+    Descriptors = 2,
+    /// A mapping of the snapshot is gone or changed and cannot be made again.
+    Mappings = 3,
+    /// After the rewind the process has not the size it had.
+    Size = 4,
+    /// A request changed users, limits, priorities, or what else of a process cannot be put back.
+    Attributes = 5,
+    /// A request left a timer of its own.
+    Timers = 6,
+    /// A request left an io_uring, which writes past all protection.
+    IoUring = 7,
+    /// The protection of pages is gone: its descriptor was closed or replaced.
+    Protection = 8,
+    /// Audit found a difference.
+    Audit = 9,
+    /// The kernel refused a step of the rewind.
+    Kernel = 10,
+}
+
+/// Number of reasons.
+pub const RECYCLES: usize = 11;
+
+impl Recycle {
+    /// All of them, in order.
+    pub const ALL: [Recycle; RECYCLES] = [
+        Recycle::Threads,
+        Recycle::Children,
+        Recycle::Descriptors,
+        Recycle::Mappings,
+        Recycle::Size,
+        Recycle::Attributes,
+        Recycle::Timers,
+        Recycle::IoUring,
+        Recycle::Protection,
+        Recycle::Audit,
+        Recycle::Kernel,
+    ];
+
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Recycle::Threads => "threads",
+            Recycle::Children => "children",
+            Recycle::Descriptors => "descriptors",
+            Recycle::Mappings => "mappings",
+            Recycle::Size => "size",
+            Recycle::Attributes => "attributes",
+            Recycle::Timers => "timers",
+            Recycle::IoUring => "io_uring",
+            Recycle::Protection => "protection",
+            Recycle::Audit => "audit",
+            Recycle::Kernel => "kernel",
+        }
+    }
 }
 
 /// What a worker is doing, for the scoreboard.
@@ -152,7 +226,12 @@ pub struct WorkerWords {
     pub waiting: AtomicU32,
     /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
     pub wants_space: AtomicU32,
+    /// [`NOTE_SNAPSHOT`] or nothing: what the worker found out about the script. Zeroed by the front.
+    pub notes: AtomicU32,
 }
+
+/// Note: the script called `reprise_snapshot()` where there is none.
+pub const NOTE_SNAPSHOT: u32 = 1;
 
 /// Flag: all of the body is in the ring.
 pub const BODY_ENDED: u32 = 1;

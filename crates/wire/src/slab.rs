@@ -103,6 +103,16 @@ impl Slab {
         &self.header().ready.0
     }
 
+    /// Ends of workers by reason. Written by workers: to be shown, not to be relied on.
+    pub fn recycles(&self) -> &[AtomicU64; RECYCLES] {
+        &self.header().recycles.0
+    }
+
+    /// Where it is mapped: first byte and number of bytes.
+    pub fn extent(&self) -> (usize, usize) {
+        (self.base as usize, self.geometry.size())
+    }
+
     /// A worker's slot, if there is one of that number.
     pub fn slot(&self, number: usize) -> Option<&Slot> {
         if number >= self.geometry.slots as usize {

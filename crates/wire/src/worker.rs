@@ -63,7 +63,9 @@ impl Worker {
     ) -> Result<Worker, Errno> {
         let slab = Slab::map(slab, geometry)?;
         let line = slab.slot(slot.into()).ok_or(Errno(22))?;
-        line.requests.store(0, Ordering::Relaxed);
+        for counter in [&line.requests, &line.fast_rewinds, &line.scanned_rewinds, &line.pages] {
+            counter.store(0, Ordering::Relaxed);
+        }
         line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
         line.pid.store(pid, Ordering::Release);
         Ok(Worker { slab, slot, eventfds, current: None })
@@ -76,6 +78,42 @@ impl Worker {
     /// Says what the worker does.
     pub fn show(&self, activity: Activity) {
         self.line().activity.store(activity as u32, Ordering::Relaxed);
+    }
+
+    /// Leaves a note about the script of the current request for the front.
+    pub fn note(&self, note: u32) {
+        if let Some(current) = &self.current {
+            self.slab.control(current.exchange).worker.0.notes.fetch_or(note, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a rewind.
+    pub fn rewound(&self, is_fast: bool, pages: u64) {
+        let line = self.line();
+        let counter = if is_fast { &line.fast_rewinds } else { &line.scanned_rewinds };
+        counter.fetch_add(1, Ordering::Relaxed);
+        line.pages.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts this worker's end.
+    pub fn recycled(&self, why: Recycle) {
+        self.slab.recycles()[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends of the lane's workers so far for one reason.
+    pub fn recycles(&self, why: Recycle) -> u64 {
+        self.slab.recycles()[why as usize].load(Ordering::Relaxed)
+    }
+
+    /// Fast rewinds, scanned rewinds, pages copied of this worker so far.
+    pub fn rewinds(&self) -> [u64; 3] {
+        let line = self.line();
+        [&line.fast_rewinds, &line.scanned_rewinds, &line.pages].map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Where the slab is mapped: first byte and number of bytes.
+    pub fn extent(&self) -> (usize, usize) {
+        self.slab.extent()
     }
 
     /// Claims the next request, sleeping for at most a second if there is none.
