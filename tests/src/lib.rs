@@ -8,6 +8,7 @@
 //! | [`client`] | requests over sockets, answers read to the byte |
 //! | [`marking`] | an application whose scripts leave marks |
 //! | [`process`] | what /proc says of processes |
+//! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod marking;
 pub mod peer;
 pub mod process;
 pub mod server;
+pub mod snapshot;
 
 use std::time::{Duration, Instant};
 

@@ -73,6 +73,7 @@ pub struct Setup {
     server: Vec<String>,
     application: Vec<String>,
     tables: Vec<String>,
+    flags: Vec<String>,
     port: u16,
 }
 
@@ -89,7 +90,7 @@ impl Setup {
         let directory = Directory::new();
         let root = directory.0.join("app/public");
         fs::create_dir_all(&root).expect("document root");
-        Setup { root, directory, server: vec![], application: vec![], tables: vec![], port: free_port() }
+        Setup { root, directory, server: vec![], application: vec![], tables: vec![], flags: vec![], port: free_port() }
     }
 
     /// A document root that is there already.
@@ -120,6 +121,12 @@ impl Setup {
     /// A php.ini setting.
     pub fn ini(mut self, name: &str, value: &str) -> Setup {
         self.tables.push(format!("ini.\"{name}\" = \"{value}\""));
+        self
+    }
+
+    /// A flag of `reprise serve`.
+    pub fn flag(mut self, flag: &str) -> Setup {
+        self.flags.push(flag.to_owned());
         self
     }
 
@@ -176,6 +183,7 @@ impl Setup {
         let child = Command::new(program())
             .args(["serve", "--config"])
             .arg(&config)
+            .args(&self.flags)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)

@@ -1,0 +1,227 @@
+//! Servers whose front controller calls `reprise_snapshot()`. Each test runs under rewind and under fork, with every
+//! rewind audited, and ends by asking the lane how it went: a worker that had to be recycled without being expected to, or
+//! died, has failed the test even if every answer was right.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Client, Response, Server, Setup};
+
+/// Why a worker is recycled, in `reprise_info()['recycles']` and in the log.
+pub const REASONS: [&str; 11] = [
+    "threads",
+    "children",
+    "descriptors",
+    "mappings",
+    "size",
+    "attributes",
+    "timers",
+    "io_uring",
+    "protection",
+    "audit",
+    "kernel",
+];
+
+/// What stands right behind the snapshot: `?info`, one line per value; `?meet=N&side=a`, which goes on only when
+/// `side=b` runs too, so that two clones answer.
+const PRELUDE: &str = r#"
+if (isset($_GET['info'])) {
+    foreach (reprise_info() as $key => $value) {
+        foreach (is_array($value) ? $value : ['' => $value] as $name => $number) echo $key, $name === '' ? '' : ".$name", '=', $number, "\n";
+    }
+    exit;
+}
+if (isset($_GET['meet'])) {
+    header('X-Clone: ' . getmypid());
+    $meet = getenv('PLACE') . "/meet-{$_GET['meet']}-";
+    touch($meet . $_GET['side']);
+    for ($i = 0; $i < 4000 && !file_exists($meet . ($_GET['side'] === 'a' ? 'b' : 'a')); $i++) { usleep(2500); clearstatcache(); }
+    unset($meet, $i);
+}
+switch ($_GET['do'] ?? '') {
+"#;
+
+/// A front controller: `boot` runs once, then comes the snapshot, then `cases` (`case 'name': …; break;`) by `?do=name`.
+/// `getenv('PLACE')` is a directory that PHP may write to.
+pub fn snapshot(boot: &str, cases: &str) -> Setup {
+    front_controller(&format!("<?php\n{boot}\nreprise_snapshot();\n{PRELUDE}\n{cases}\n}}\n"))
+}
+
+/// A front controller as it is. To be checked at the end, it has to include `after.php` behind its snapshot, in which are
+/// `?info` and the cases.
+pub fn snapshot_script(index: &str, cases: &str) -> Setup {
+    front_controller(index).file("after.php", format!("<?php\n{PRELUDE}\n{cases}\n}}\n"))
+}
+
+fn front_controller(index: &str) -> Setup {
+    let setup = Setup::empty().file("index.php", index).application("workers = 2").ini("ffi.enable", "1");
+    let place = setup.directory().join("place");
+    fs::create_dir(&place).expect("a directory");
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
+    setup.env("PLACE", place.to_str().expect("a plain path"))
+}
+
+/// Runs a test under rewind and under fork.
+pub fn both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
+    rewind(&setup, &test);
+    fork(&setup, &test);
+}
+
+/// Runs a test under rewind.
+pub fn rewind(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
+    run("rewind", setup(), test);
+}
+
+/// Runs a test under fork.
+pub fn fork(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
+    run("fork", setup(), test);
+}
+
+fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
+    let setup = setup.application(&format!("isolation = \"{isolation}\"")).flag("--audit");
+    let mut lane = Lane { server: setup.start(), isolation, expected: vec![] };
+    let info = lane.info();
+    assert_eq!((info.text("mode"), info.text("isolation")), ("snapshot", isolation), "{info:?}");
+    test(&mut lane);
+    lane.end();
+}
+
+/// How many requests a long test sends; REPRISE_REQUESTS wins.
+pub fn requests(default: usize) -> usize {
+    std::env::var("REPRISE_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// What `reprise_info()` says.
+#[derive(Debug)]
+pub struct Info(BTreeMap<String, String>);
+
+impl Info {
+    /// From the lines of `?info`.
+    pub fn parse(text: &str) -> Info {
+        let lines = text.lines().filter_map(|line| line.split_once('='));
+        Info(lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    /// A value.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).unwrap_or_else(|| panic!("reprise_info() has no {name}: {self:?}"))
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or_else(|_| panic!("{name} is no number: {self:?}"))
+    }
+
+    /// Recycled workers, all reasons together.
+    pub fn recycles(&self) -> u64 {
+        REASONS.iter().map(|reason| self.number(&format!("recycles.{reason}"))).sum()
+    }
+}
+
+/// A running server with a snapshot.
+pub struct Lane {
+    server: Server,
+    /// "rewind" or "fork".
+    pub isolation: &'static str,
+    expected: Vec<&'static str>,
+}
+
+impl Deref for Lane {
+    type Target = Server;
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Lane {
+    /// Whether it rewinds.
+    pub fn rewinds(&self) -> bool {
+        self.isolation == "rewind"
+    }
+
+    /// Reasons for which workers may be recycled here; "crash": they may die.
+    pub fn expect(&mut self, reasons: &[&'static str]) {
+        self.expected.extend(reasons);
+    }
+
+    /// `?do=WHAT`, which has to be answered 200.
+    pub fn text(&self, what: &str) -> String {
+        text(&mut self.client(), what)
+    }
+
+    /// `?do=WHAT` so many times.
+    pub fn repeat(&self, what: &str, times: usize) -> Vec<String> {
+        let mut client = self.client();
+        (0..times).map(|_| text(&mut client, what)).collect()
+    }
+
+    /// All of so many answers are the first, which is returned.
+    pub fn same(&self, what: &str, times: usize) -> String {
+        let mut answers = self.repeat(what, times);
+        let first = answers.swap_remove(0);
+        for (number, answer) in answers.iter().enumerate() {
+            assert_eq!(answer, &first, "{what}: answer {number} of {} differs", self.isolation);
+        }
+        first
+    }
+
+    /// `?do=WHAT` by two clones at the same time.
+    pub fn pair(&self, what: &str) -> [String; 2] {
+        static MEETING: AtomicU32 = AtomicU32::new(0);
+        let meeting = MEETING.fetch_add(1, Ordering::Relaxed);
+        let ask = |side: &str| {
+            let answer = self.get(&format!("/?do={what}&meet={meeting}&side={side}"));
+            assert_eq!(answer.status, 200, "{what}: {}", answer.text());
+            (answer.header("x-clone").expect("a process").to_owned(), answer.text())
+        };
+        let (a, b) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| ask("b"));
+            (ask("a"), other.join().expect("an answer"))
+        });
+        assert_ne!(a.0, b.0, "{what}: two clones answer");
+        [a.1, b.1]
+    }
+
+    /// What the lane says of itself.
+    pub fn info(&self) -> Info {
+        let answer = self.get("/?info");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        Info::parse(&answer.text())
+    }
+
+    /// How many workers were recycled for that reason.
+    pub fn recycled(&self, reason: &str) -> u64 {
+        self.info().number(&format!("recycles.{reason}"))
+    }
+
+    /// It still serves, nothing differed in any audit, and no worker ended without being expected to.
+    fn end(&self) {
+        let info = self.info();
+        let log = self.log();
+        assert_eq!((info.text("mode"), info.text("isolation")), ("snapshot", self.isolation), "{info:?}");
+        assert_eq!(info.number("recycles.audit"), 0, "{}: memory differed:\n{log}", self.isolation);
+        assert!(!log.contains("recycled: audit"), "{}: memory differed:\n{log}", self.isolation);
+        for reason in REASONS.iter().filter(|reason| !self.expected.contains(reason)) {
+            let count = info.number(&format!("recycles.{reason}"));
+            assert_eq!(count, 0, "{}: recycled for {reason}:\n{log}", self.isolation);
+        }
+        assert!(self.expected.contains(&"crash") || !log.contains("was killed by"), "a worker died:\n{log}");
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- under isolation = \"{}\"", self.isolation);
+        }
+    }
+}
+
+fn text(client: &mut Client, what: &str) -> String {
+    let answer: Response = client.get(&format!("/?do={what}"));
+    assert_eq!(answer.status, 200, "{what}: {}", answer.text());
+    answer.text()
+}
