@@ -11,7 +11,30 @@ use std::process::{Command, exit};
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    let sources = ["main", "prototype", "worker", "request", "sapi", "variables", "functions"];
+    let sources = [
+        "main",
+        "prototype",
+        "forker",
+        "worker",
+        "request",
+        "sapi",
+        "variables",
+        "functions",
+        "log",
+        "raw",
+        "snapshot/template",
+        "snapshot/refuse",
+        "snapshot/maps",
+        "snapshot/take",
+        "snapshot/clone",
+        "snapshot/serve",
+        "snapshot/random",
+        "snapshot/end",
+        "snapshot/rewind",
+        "snapshot/kernel",
+        "snapshot/prove",
+        "snapshot/dirty",
+    ];
     for watched in ["csrc", "reprise.stub.php", "../wire/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
     }
@@ -46,6 +69,22 @@ fn main() {
     build.compile("reprise_php_c");
     println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
     println!("cargo:rustc-link-arg=-Wl,-z,now");
+    export_interposed(&here.join("csrc/snapshot/dirty.c"));
+}
+
+/// Calls that come before libc's must be in the executable's dynamic table, whether or not libphp names them.
+fn export_interposed(source: &Path) {
+    let text = std::fs::read_to_string(source).expect("dirty.c is readable");
+    let name = |line: &str| -> Option<String> {
+        let rest = match line.strip_prefix("FORWARD_INT(") {
+            Some(rest) => rest.split(',').nth(1)?,
+            None => line.strip_prefix("PUBLIC ")?.split('(').next()?.rsplit([' ', '*']).next()?,
+        };
+        Some(rest.trim().to_owned()).filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    for name in text.lines().filter_map(name).filter(|name| name != "name") {
+        println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol={name}");
+    }
 }
 
 fn php_config(question: &str) -> String {

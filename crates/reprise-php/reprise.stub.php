@@ -19,7 +19,17 @@ function litespeed_finish_request(): bool {}
 /** Writes a line to the server's log. $level is a syslog priority, 0 (emergency) to 7 (debug); $context is appended as JSON. */
 function reprise_log(string $message, int $level = 6, array $context = []): void {}
 
-/** What runs this request: mode, application, slot, pid and the number of requests this worker has taken. */
+/**
+ * Ends the boot: everything before the call runs once, everything behind it once per request, each time from the same
+ * memory. Without effect where the script is run anew for each request.
+ */
+function reprise_snapshot(): void {}
+
+/**
+ * What runs this request: version, mode ("classic" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
+ * generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
+ * "scanned", and "pages" copied by them); recycles of the lane's workers so far, by reason.
+ */
 function reprise_info(): array {}
 
 /** The request's headers as the client named them, in title case. */

@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "reprise.h"
+#include "snapshot/snapshot.h"
 
 ZEND_FUNCTION(reprise_finish_request)
 {
@@ -60,14 +60,36 @@ ZEND_FUNCTION(reprise_log)
 
 ZEND_FUNCTION(reprise_info)
 {
+	static const char *const isolations[] = {"none", "rewind", "fork"};
+	uint64_t recycles[wire_RECYCLES] = {0}, rewinds[3] = {0};
+	zval list;
+
 	ZEND_PARSE_PARAMETERS_NONE();
+	if (reprise_worker.is_worker) {
+		wire_recycles(&reprise_worker.wire, &recycles);
+		wire_rewinds(&reprise_worker.wire, &rewinds);
+	}
 	array_init(return_value);
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
-	add_assoc_string(return_value, "mode", "classic");
+	add_assoc_string(return_value, "mode", snapshot.is_taken || reprise_worker.is_template ? "snapshot" : "classic");
+	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot.isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
+	add_assoc_long(return_value, "generation", 1);
 	add_assoc_long(return_value, "slot", reprise_worker.slot);
 	add_assoc_long(return_value, "pid", reprise_worker.pid);
 	add_assoc_long(return_value, "requests", (zend_long)reprise_worker.requests);
+	array_init(&list);
+	add_assoc_long(&list, "fast", (zend_long)rewinds[0]);
+	add_assoc_long(&list, "scanned", (zend_long)rewinds[1]);
+	add_assoc_long(&list, "pages", (zend_long)rewinds[2]);
+	add_assoc_zval(return_value, "rewinds", &list);
+	array_init(&list);
+	for (uint32_t i = 0; i < wire_RECYCLES; i++) {
+		uint8_t word[16];
+		wire_recycle_word(i, &word);
+		add_assoc_long(&list, (const char *)word, (zend_long)recycles[i]);
+	}
+	add_assoc_zval(return_value, "recycles", &list);
 }
 
 static bool add_header(const char *name, uint32_t size, const char *value, uint32_t value_size, void *array)

@@ -3,33 +3,33 @@
  * prototype of one application. It is started as the application's user, never as root.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <php_version.h>
 
-#include "reprise.h"
+#include "snapshot/snapshot.h"
 
-struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1};
-struct reprise_worker reprise_worker;
+struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1, .userfaultfd = -1};
+struct worker_state *reprise_worker_state;
+struct forker *reprise_forker;
+unsigned char *reprise_service_stack;
 
-enum { OPT_NAME = 1, OPT_NUMBER, OPT_CONTROL, OPT_LIFELINE, OPT_INI, OPT_VERSION };
+enum { OPT_NAME = 1, OPT_NUMBER, OPT_CONTROL, OPT_LIFELINE, OPT_INI, OPT_ISOLATION, OPT_AUDIT, OPT_UFFD, OPT_VERSION };
 
 static const struct option long_options[] = {
-    {"name", required_argument, NULL, OPT_NAME},
-    {"number", required_argument, NULL, OPT_NUMBER},
-    {"control", required_argument, NULL, OPT_CONTROL},
-    {"lifeline", required_argument, NULL, OPT_LIFELINE},
-    {"ini", required_argument, NULL, OPT_INI},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {NULL, 0, NULL, 0},
+    {"name", required_argument, NULL, OPT_NAME},       {"number", required_argument, NULL, OPT_NUMBER},
+    {"control", required_argument, NULL, OPT_CONTROL}, {"lifeline", required_argument, NULL, OPT_LIFELINE},
+    {"ini", required_argument, NULL, OPT_INI},         {"isolation", required_argument, NULL, OPT_ISOLATION},
+    {"audit", no_argument, NULL, OPT_AUDIT},           {"userfaultfd", required_argument, NULL, OPT_UFFD},
+    {"version", no_argument, NULL, OPT_VERSION},       {NULL, 0, NULL, 0},
 };
 
 /* Appends name="value" to the ini text, quoted so that every value arrives as it was written. */
@@ -84,23 +84,56 @@ static int number(const char *text)
 	return *text && !*end && value >= 0 && value < 1 << 20 ? (int)value : -1;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-/*
- * AddressSanitizer cannot work in libraries that are loaded with RTLD_DEEPBIND, which is how Debian's PHP loads
- * extensions. This dlopen comes before libc's and leaves the flag out.
- */
-__attribute__((visibility("default"))) void *dlopen(const char *file, int flags)
+/* What no rewind touches: the service stack with a guard below it, then our state. One mapping between guards, so that
+ * the kernel merges it with nobody else's. */
+static bool make_service_memory(void)
 {
-	void *(*next)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+	struct service {
+		struct worker_state worker;
+		struct forker forker;
+		struct snapshot_state state;
+		_Alignas(PAGE) unsigned char canary[PAGE];
+	};
+	size_t state = (sizeof(struct service) + PAGE - 1) & ~(PAGE - 1);
+	size_t size = PAGE + SERVICE_STACK + state + PAGE;
+	char *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return next(file, flags & ~RTLD_DEEPBIND);
+	if (base == MAP_FAILED || mprotect(base + PAGE, size - 2 * PAGE, PROT_READ | PROT_WRITE) != 0) {
+		return false;
+	}
+	struct service *service = (struct service *)(base + PAGE + SERVICE_STACK);
+	reprise_service_stack = (unsigned char *)base + PAGE;
+	reprise_worker_state = &service->worker;
+	reprise_forker = &service->forker;
+	reprise_snapshot_state = &service->state;
+	snapshot.own[0] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
+	snapshot.canary = (uintptr_t)service->canary;
+	return true;
 }
-#endif
+
+static bool choose_isolation(const char *word)
+{
+	static const char *const words[] = {"auto", "rewind", "fork"};
+
+	for (int i = 0; i < 3; i++) {
+		if (strcmp(word, words[i]) == 0) {
+			reprise_options.isolation = (enum wire_Isolation)i;
+			return true;
+		}
+	}
+	fprintf(stderr, "reprise-php: --isolation wants auto, rewind or fork: %s\n", word);
+	return false;
+}
 
 int reprise_php_main(int argc, char **argv)
 {
 	int option;
 
+	/* libc's heap grows by the break alone, and never gives back: what it maps and unmaps by itself nobody would see.
+	 */
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
+	mallopt(M_TOP_PAD, 1 << 20);
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (option) {
 		case OPT_NAME: reprise_options.name = optarg; break;
@@ -112,6 +145,13 @@ int reprise_php_main(int argc, char **argv)
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
+		case OPT_ISOLATION:
+			if (!choose_isolation(optarg)) {
+				return REPRISE_EXIT_USAGE;
+			}
+			break;
+		case OPT_AUDIT: reprise_options.audits = true; break;
+		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
 			printf("reprise-php %s\nphp %s\nini %s\n", REPRISE_VERSION, PHP_VERSION,
@@ -127,6 +167,10 @@ int reprise_php_main(int argc, char **argv)
 	if (getuid() == 0 || geteuid() == 0 || getgid() == 0) {
 		fputs("reprise-php: refuses to run PHP as root\n", stderr);
 		return REPRISE_EXIT_PERMISSION;
+	}
+	if (!make_service_memory()) {
+		fputs("reprise-php: there is no memory\n", stderr);
+		return REPRISE_EXIT_INTERNAL;
 	}
 	choose_profile();
 	/* As PHP-FPM; the programs that PHP starts have it so there too. */

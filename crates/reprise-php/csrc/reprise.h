@@ -1,13 +1,16 @@
 /*
  * What the files of reprise-php share.
  *
- * main.c       arguments, then the prototype
- * prototype.c  one process per application: module start once, then forks workers, reaps and reports them
+ * main.c       arguments, service memory, then the prototype
+ * prototype.c  one process per application: module start once, then forks classic workers and templates
+ * forker.c     the loop of what forks workers: obeys the supervisor, reaps and reports
  * worker.c     one process per slot: claims requests from the slab and runs them
  * request.c    one request, from head to end, as PHP-FPM runs it
  * sapi.c       PHP's callbacks: output, headers, body, log
  * variables.c  $_SERVER, getenv() and cookies, from the request head
  * functions.c  functions for PHP code (reprise.stub.php)
+ * log.c, raw.c what needs no libc
+ * snapshot/    templates and their clones: snapshot/snapshot.h has its own list
  *
  * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
  * is raised only after one has returned.
@@ -41,19 +44,23 @@ struct reprise_options {
 	char *ini;            /* name="value" lines that win over files; malloc'd */
 	int control;          /* socket to the supervisor */
 	int lifeline;         /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd;      /* /dev/userfaultfd, opened; -1: not given */
 	uint32_t number;      /* of the application */
+	enum wire_Isolation isolation;
+	bool audits; /* compare all memory after each rewind */
 };
 
 /* Where a request is, for what may be done in a callback. */
 enum reprise_stage { REPRISE_STARTING, REPRISE_RUNNING, REPRISE_ENDING };
 
-/* What a worker is. All zero in the prototype. */
-struct reprise_worker {
+/* What a worker is. All zero in the prototype. In service memory, which no rewind touches. */
+struct worker_state {
 	struct wire_worker_state wire;
 	uint32_t slot;
 	pid_t pid;
 	uint64_t requests;
-	bool is_worker;   /* false in the prototype and in children that PHP code forks */
+	bool is_worker;   /* false in the prototype, in templates and in children that PHP code forks */
+	bool is_template; /* a template that boots */
 	bool answering;   /* the exchange is ours: claimed, answer not completed */
 	bool head_sent;   /* the answer's head is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
@@ -63,10 +70,13 @@ struct reprise_worker {
 };
 
 extern struct reprise_options reprise_options;
-extern struct reprise_worker reprise_worker;
+extern struct worker_state *reprise_worker_state;
+#define reprise_worker (*reprise_worker_state)
+#define reprise_audits (reprise_options.audits)
 
 /* prototype.c */
 int reprise_prototype_run(void);
+bool reprise_has_templates(void);
 
 /* worker.c: never returns. */
 _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
@@ -74,11 +84,17 @@ _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry
 /* request.c */
 void reprise_request_run(void);
 bool reprise_request_finish(void);
+bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
+void reprise_describe_request(const struct wire_RequestHead *head);
+void reprise_run_script(const char *script);
+
+/* log.c */
+void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reprise_service_log(const char *level, const char *what, const char *detail); /* on any stack */
 
 /* sapi.c */
 bool reprise_sapi_start(void);
 uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
-void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* variables.c */
 const struct wire_RequestHead *reprise_head(void);

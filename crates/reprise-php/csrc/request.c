@@ -22,7 +22,7 @@ static char *optional(struct wire_Span span)
 }
 
 /* Before php_request_startup, which reads these. */
-static void describe_request(const struct wire_RequestHead *head)
+void reprise_describe_request(const struct wire_RequestHead *head)
 {
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	SG(request_info).request_method = reprise_head_text(head->method);
@@ -69,7 +69,7 @@ static void enter_directory(const char *script)
 	}
 }
 
-static void run_script(const char *script)
+void reprise_run_script(const char *script)
 {
 	zend_file_handle file;
 
@@ -100,7 +100,7 @@ bool reprise_request_finish(void)
 	return true;
 }
 
-void reprise_request_run(void)
+bool reprise_claim_request(void)
 {
 	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
 
@@ -108,22 +108,30 @@ void reprise_request_run(void)
 	reprise_worker.head_sent = reprise_worker.body_broken = false;
 	reprise_worker.stage = REPRISE_STARTING;
 	if (!wire_enter(&reprise_worker.wire)) {
-		return;
+		return false;
 	}
 	reprise_worker.answering = true;
 	if (size < sizeof(struct wire_RequestHead)) {
-		reprise_log_line("error", "a request head of %zu bytes cannot be run", size);
+		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);
 		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	return true;
+}
+
+void reprise_request_run(void)
+{
+	if (!reprise_claim_request()) {
+		return;
 	}
 	const struct wire_RequestHead *head = reprise_head();
 	const char *script = reprise_head_text(head->script);
 
 	zend_first_try
 	{
-		describe_request(head);
+		reprise_describe_request(head);
 		if (php_request_startup() == SUCCESS) {
 			if (!reprise_worker.body_broken && script_is_readable(script)) {
-				run_script(script);
+				reprise_run_script(script);
 			}
 		} else {
 			SG(sapi_headers).http_response_code = 500;

@@ -18,37 +18,13 @@
 #include <ext/standard/info.h>
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "reprise.h"
 #include "arginfo.h"
-
-/* A line of the server's log, written in one call so that lines of several workers do not mix. */
-void reprise_log_line(const char *level, const char *format, ...)
-{
-	char line[8192];
-	struct tm now;
-	time_t seconds = time(NULL);
-	va_list arguments;
-
-	gmtime_r(&seconds, &now);
-	size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%SZ ", &now);
-	used += (size_t)snprintf(line + used, sizeof line - used, "%s php[%d] %.64s: ", level, (int)getpid(),
-	                         reprise_options.name);
-	va_start(arguments, format);
-	int wanted = vsnprintf(line + used, sizeof line - used - 1, format, arguments);
-	va_end(arguments);
-	used = wanted < 0 ? used : used + (size_t)wanted;
-	used = used > sizeof line - 2 ? sizeof line - 2 : used;
-	line[used++] = '\n';
-	/* A log that cannot be written has nowhere to be reported. */
-	(void)!write(STDERR_FILENO, line, used);
-}
+#include "snapshot/snapshot.h"
 
 static void log_message(const char *message, int syslog_type)
 {
@@ -60,6 +36,10 @@ static void log_message(const char *message, int syslog_type)
 
 static size_t ub_write(const char *bytes, size_t size)
 {
+	if (reprise_worker.is_template) {
+		reprise_boot_output(bytes, size);
+		return size;
+	}
 	if (!reprise_worker.answering) {
 		return size;
 	}
@@ -233,7 +213,7 @@ static PHP_MINFO_FUNCTION(reprise)
 	php_info_print_table_start();
 	php_info_print_table_row(2, "Reprise", REPRISE_VERSION);
 	php_info_print_table_row(2, "Application", reprise_options.name);
-	php_info_print_table_row(2, "Mode", "classic");
+	php_info_print_table_row(2, "Mode", snapshot.is_taken ? "snapshot" : "classic");
 	snprintf(pid, sizeof pid, "%d", (int)getpid());
 	php_info_print_table_row(2, "Worker", pid);
 	php_info_print_table_end();
@@ -249,6 +229,31 @@ static int startup(sapi_module_struct *module)
 	return php_module_startup(module, &reprise_module);
 }
 
+/* A restart would wipe the memory under templates, which hold opcache's lock for ever: it would never come, and until
+ * then nothing would be cached. */
+static zif_handler opcache_reset;
+
+static void guarded_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
+{
+	if (!reprise_has_templates()) {
+		opcache_reset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		return;
+	}
+	ZEND_PARSE_PARAMETERS_NONE();
+	reprise_log_line("warning", "opcache_reset() does nothing beside snapshots: restart reprise to load new code");
+	RETURN_FALSE;
+}
+
+static void guard_opcache(void)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
+
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		opcache_reset = function->internal_function.handler;
+		function->internal_function.handler = guarded_opcache_reset;
+	}
+}
+
 /* FPM's defaults where they differ from the library's. Files and options win over them. */
 static void ini_defaults(HashTable *configuration)
 {
@@ -256,6 +261,9 @@ static void ini_defaults(HashTable *configuration)
 
 	ZVAL_NEW_STR(&value, zend_string_init("1", 1, 1));
 	zend_hash_str_update(configuration, "display_errors", sizeof "display_errors" - 1, &value);
+	/* opcache kills who holds its lock for longer; the front has limits of its own. */
+	ZVAL_NEW_STR(&value, zend_string_init("2147483647", 10, 1));
+	zend_hash_str_update(configuration, ZEND_STRL("opcache.force_restart_timeout"), &value);
 }
 
 static sapi_module_struct module = {
@@ -292,6 +300,7 @@ bool reprise_sapi_start(void)
 	/* PHP has read it; scripts and their children need not see it. */
 	unsetenv("PHP_INI_SCAN_DIR");
 	reprise_variables_start();
+	guard_opcache();
 	if (!zend_get_extension("Zend OPcache")) {
 		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");
 	} else if (!zend_ini_long("opcache.enable", sizeof "opcache.enable" - 1, 0)) {

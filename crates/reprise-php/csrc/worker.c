@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reprise.h"
+#include "snapshot/snapshot.h"
 
 /* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
 static void in_forked_child(void)
@@ -22,7 +22,7 @@ static void in_forked_child(void)
 
 static bool supervisor_is_gone(void)
 {
-	struct pollfd lifeline = {.fd = reprise_options.lifeline, .events = 0};
+	struct pollfd lifeline = {.fd = reprise_forker->lifeline, .events = 0};
 
 	return poll(&lifeline, 1, 0) > 0;
 }

@@ -1,0 +1,72 @@
+/*
+ * A process that forks workers for a lane: the prototype, and each template. It does what the supervisor says on its
+ * control socket (messages of wire's control.rs, one per packet), reaps its children and reports them.
+ *
+ * A template's loop runs on the service stack with its state in service memory, and so does the prototype's for the
+ * sake of one implementation: nothing here calls libc.
+ */
+#ifndef REPRISE_FORKER_H
+#define REPRISE_FORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire.h"
+
+/* Descriptors of ours live above this, out of the way of what PHP code opens. */
+#define SERVICE_FD 1000
+#define MAX_WORKERS 1024
+/* Templates a prototype may have: those of its lanes, and some on their way out. */
+#define MAX_TEMPLATES 32
+
+struct forker;
+
+/* What differs between prototype and template. Both fork and return the child's pid in the parent, a negative errno on
+ * failure; in the child they do not return. */
+struct forker_methods {
+	long (*fork_worker)(struct forker *, uint32_t slot);
+	/* NULL in a template. Owns the two descriptors. */
+	long (*fork_template)(struct forker *, uint32_t lane, int32_t isolation, int control, int head);
+};
+
+struct forker_child {
+	pid_t pid; /* 0: free */
+	uint32_t lane;
+	uint32_t slot; /* wire_TEMPLATE: a template */
+	uint64_t epoch;
+};
+
+struct forker {
+	const struct forker_methods *methods;
+	uint32_t application;
+	uint32_t lane;
+	int control;  /* socket to the supervisor */
+	int lifeline; /* read end of a pipe; hang-up means that the supervisor is gone */
+	int signals;  /* signalfd for SIGCHLD */
+	int slab;     /* -1 until the supervisor has sent one */
+	struct wire_Geometry geometry;
+	uint64_t epoch;
+	int eventfds[wire_MAX_DOORS];
+	bool draining;
+	uint32_t alive;
+	/* In no order: workers of an earlier epoch end while their slots are filled anew. */
+	struct forker_child children[2 * MAX_WORKERS + MAX_TEMPLATES];
+};
+
+/* Moves a descriptor above SERVICE_FD, close-on-exec. Keeps it where it is if the limit does not allow that. */
+int reprise_lift(int descriptor);
+
+/* Blocks SIGCHLD and watches it. 0 or a negative errno. */
+int reprise_forker_start(struct forker *forker);
+
+/* Sends a message to the supervisor. */
+void reprise_forker_tell(struct forker *forker, const struct wire_Message *what);
+
+/* Runs until drained; returns an exit code. */
+int reprise_forker_run(struct forker *forker);
+
+/* In a new child: gives up what is the parent's. */
+void reprise_forker_leave(struct forker *forker);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * A clone: a worker of a template. Forked by the raw system call from the service stack, so that its memory is the
+ * image's, byte for byte, but for what is its identity: its thread id (locks in shared memory tell owners apart by it)
+ * and what the kernel keeps for it in rseq.
+ *
+ * Its loop runs on the service stack: wait for a request, resume PHP, rewind. In fork isolation it ends after one.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "scan.h"
+#include "snapshot.h"
+
+void reprise_recycle(enum wire_Recycle why, const char *detail)
+{
+	struct raw_text text = {0};
+	uint8_t word[16];
+
+	wire_recycle_word(why, &word);
+	raw_add(&text, "recycled: ");
+	raw_add(&text, (const char *)word);
+	text.bytes[text.size] = 0;
+	wire_recycled(&reprise_worker.wire, why);
+	reprise_service_log(why == wire_Recycle_Audit ? "error" : "notice", text.bytes, detail);
+	for (;;) {
+		raw1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+	}
+}
+
+static void unhealthy(const char *what)
+{
+	reprise_service_log("error", "a clone cannot start", what);
+	for (;;) {
+		raw1(SYS_exit_group, REPRISE_EXIT_UNHEALTHY);
+	}
+}
+
+/* The system call, or the device, if that was handed in: container profiles that deny the one may allow the other. */
+int reprise_open_userfaultfd(void)
+{
+	struct uffdio_api api = {
+	    .api = UFFD_API,
+	    .features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED | UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+	};
+	long descriptor = raw1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+	if (descriptor < 0 && reprise_options.userfaultfd >= 0) {
+		descriptor = raw3(SYS_ioctl, reprise_options.userfaultfd, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+	}
+	if (descriptor < 0) {
+		return (int)descriptor;
+	}
+	descriptor = reprise_lift((int)descriptor);
+	long error = raw3(SYS_ioctl, descriptor, UFFDIO_API, &api);
+	if (error < 0) {
+		raw1(SYS_close, descriptor);
+		return (int)error;
+	}
+	return (int)descriptor;
+}
+
+static void watch_memory(void)
+{
+	snapshot.uffd = reprise_open_userfaultfd();
+	if (snapshot.uffd < 0) {
+		reprise_recycle(wire_Recycle_Kernel, "no userfaultfd can be opened");
+	}
+	bool done = reprise_register(snapshot.canary, snapshot.canary + PAGE)
+	            && reprise_protect(snapshot.canary, snapshot.canary + PAGE);
+	for (size_t i = 0; done && i < snapshot.region_count; i++) {
+		const struct region *region = &snapshot.regions[i];
+		done = reprise_register(region->start, region->end) && reprise_protect(region->start, region->end);
+	}
+	if (!done) {
+		reprise_recycle(wire_Recycle_Kernel, "memory cannot be watched");
+	}
+	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
+	}
+}
+
+static bool supervisor_is_gone(void)
+{
+	struct pollfd lifeline = {.fd = reprise_forker->lifeline, .events = 0};
+	struct timespec at_once = {0};
+
+	return raw6(SYS_ppoll, (long)&lifeline, 1, (long)&at_once, 0, RAW_SIGSET_SIZE, 0) > 0;
+}
+
+static void serve_one(void)
+{
+	if (!reprise_claim_request()) {
+		return;
+	}
+	snapshot.dirty = 0;
+	snapshot.in_request = true;
+	swapcontext(&snapshot.service, &snapshot.php);
+	snapshot.in_request = false;
+	if (snapshot.isolation == wire_Isolation_Fork) {
+		for (;;) {
+			raw1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+		}
+	}
+	reprise_rewind();
+}
+
+static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t parent)
+{
+	struct sched_param none_needed = {0};
+	size_t extent[2];
+
+	/* First the way to the supervisor is closed: once this process is open to its user, siblings can look into it. */
+	reprise_forker_leave(forker);
+	if (raw2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || raw2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0
+	    || raw0(SYS_getppid) != parent) {
+		unhealthy("its parent is gone");
+	}
+	raw3(SYS_sched_setscheduler, 0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
+	reprise_worker.pid = (pid_t)raw0(SYS_getpid);
+	reprise_worker.slot = slot;
+	reprise_worker.is_worker = true;
+	reprise_worker.is_template = false;
+	if (wire_attach(&reprise_worker.wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker.pid,
+	                (const int(*)[wire_MAX_DOORS])forker->eventfds)) {
+		unhealthy("it cannot map the slab");
+	}
+	raw1(SYS_close, forker->slab);
+	wire_extent(&reprise_worker.wire, &extent);
+	snapshot.own[3] = (struct range){extent[0], extent[0] + extent[1]};
+	reprise_kernel_start();
+	if (snapshot.isolation == wire_Isolation_Rewind) {
+		watch_memory();
+		snapshot.descriptors += 1; /* the userfaultfd */
+		reprise_prove_start();
+		if (reprise_audits) {
+			reprise_audit(false);
+		}
+		snapshot.faults = reprise_faults();
+	}
+	for (;;) {
+		int next = wire_next(&reprise_worker.wire);
+		if (next < 0 || (next == 0 && supervisor_is_gone())) {
+			raw1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+		}
+		if (next > 0) {
+			serve_one();
+		}
+	}
+}
+
+long reprise_clone_fork(struct forker *forker, uint32_t slot)
+{
+	pid_t parent = (pid_t)raw0(SYS_getpid);
+	unsigned long flags = SIGCHLD;
+	uintptr_t tid = snapshot.identity[0].start;
+
+	if (tid) {
+		flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+	}
+#if defined(__x86_64__)
+	long pid = raw6(SYS_clone, (long)flags, 0, 0, (long)tid, 0, 0);
+#else
+	long pid = raw6(SYS_clone, (long)flags, 0, 0, 0, (long)tid, 0);
+#endif
+	if (pid == 0) {
+		clone_main(forker, slot, parent);
+	}
+	return pid;
+}

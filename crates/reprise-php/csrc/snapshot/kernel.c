@@ -1,0 +1,243 @@
+/*
+ * What the kernel keeps for a process and a request may have changed: put back after each. On the service stack.
+ *
+ * Cheap things always (directory, mask of new files, offsets of files that the boot had opened, the number of
+ * descriptors), the rest when dirty.c saw a call that changes it. Descriptors of the snapshot have copies above
+ * SERVICE_FD, from which they are made again; all others are closed.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "snapshot.h"
+
+void reprise_kernel_take(void)
+{
+	snapshot.brk = (uintptr_t)raw1(SYS_brk, 0);
+	snapshot.umask = (unsigned)raw1(SYS_umask, 0);
+	raw1(SYS_umask, snapshot.umask);
+	raw2(SYS_sigaltstack, NULL, &snapshot.alternate_stack);
+	for (int number = 1; number <= RAW_SIGNALS; number++) {
+		raw4(SYS_rt_sigaction, number, NULL, &snapshot.actions[number - 1], RAW_SIGSET_SIZE);
+	}
+	raw3(SYS_get_robust_list, 0, &snapshot.robust_list, &snapshot.robust_size);
+}
+
+static void restore_timers(void)
+{
+	struct itimerval none = {0};
+
+	/* None was running at the snapshot. */
+	raw3(SYS_setitimer, ITIMER_REAL, &none, NULL);
+	raw3(SYS_setitimer, ITIMER_VIRTUAL, &none, NULL);
+	raw3(SYS_setitimer, ITIMER_PROF, &none, NULL);
+}
+
+/* Handlers, then what is pending: it was meant for the request that is over. */
+static void restore_signals(void)
+{
+	uint64_t all = ~UINT64_C(0), mask;
+	struct timespec at_once = {0};
+
+	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
+	while (raw4(SYS_rt_sigtimedwait, &all, NULL, &at_once, RAW_SIGSET_SIZE) > 0) {
+	}
+	for (int number = 1; number <= RAW_SIGNALS; number++) {
+		if (number != SIGKILL && number != SIGSTOP) {
+			raw4(SYS_rt_sigaction, number, &snapshot.actions[number - 1], NULL, RAW_SIGSET_SIZE);
+		}
+	}
+	raw2(SYS_sigaltstack, &snapshot.alternate_stack, NULL);
+	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+}
+
+/* Since Linux 6.2 the size of /proc/self/fd is their number. */
+static int64_t count_descriptors(void)
+{
+	struct stat about;
+
+	return raw2(SYS_fstat, snapshot.descriptor_directory, &about) < 0 ? -1 : about.st_size;
+}
+
+static bool is_service_descriptor(int number)
+{
+	const struct forker *forker = reprise_forker;
+	const int known[] = {forker->lifeline,          snapshot.uffd,
+	                     snapshot.pagemap,          snapshot.statm,
+	                     snapshot.task_directory,   snapshot.descriptor_directory,
+	                     snapshot.working_directory};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		if (number == known[i]) {
+			return true;
+		}
+	}
+	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+		if (number == forker->eventfds[i]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool reprise_is_known_descriptor(int number)
+{
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		if (number == snapshot.owned[i].number || number == snapshot.owned_copies[i]) {
+			return true;
+		}
+	}
+	return is_service_descriptor(number);
+}
+
+/* An io_uring that nobody has seen being made: what it still does in memory is not to be known. */
+static void look_at_stranger(int number)
+{
+	static const char uring[] = "anon_inode:[io_uring]";
+	char target[sizeof uring] = "";
+	struct raw_text text = {0};
+	size_t i = 0;
+
+	raw_add(&text, "/proc/self/fd/");
+	raw_add_number(&text, (uint64_t)number);
+	text.bytes[text.size] = 0;
+	raw4(SYS_readlinkat, AT_FDCWD, text.bytes, target, sizeof target);
+	while (i < sizeof uring - 1 && target[i] == uring[i]) {
+		i++;
+	}
+	if (i == sizeof uring - 1) {
+		reprise_recycle(wire_Recycle_IoUring, "a request has set up an io_uring");
+	}
+}
+
+struct directory_entry {
+	uint64_t inode;
+	int64_t next;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+/* Closes what is not ours or the snapshot's. */
+static void close_strangers(void)
+{
+	_Alignas(8) char entries[4096];
+	long size;
+
+	raw3(SYS_lseek, snapshot.descriptor_directory, 0, SEEK_SET);
+	while ((size = raw3(SYS_getdents64, snapshot.descriptor_directory, entries, sizeof entries)) > 0) {
+		for (long at = 0; at < size;) {
+			struct directory_entry *entry = (struct directory_entry *)(entries + at);
+			const char *name = entry->name;
+			at += entry->size;
+			if (name[0] < '0' || name[0] > '9') {
+				continue;
+			}
+			int number = (int)raw_number(&name);
+			if (!reprise_is_known_descriptor(number)) {
+				look_at_stranger(number);
+				raw1(SYS_close, number);
+			}
+		}
+	}
+}
+
+static void restore_descriptors(void)
+{
+	if (count_descriptors() == snapshot.descriptors && !(snapshot.dirty & DIRTY_OWNED)) {
+		return;
+	}
+	close_strangers();
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		struct owned *owned = &snapshot.owned[i];
+		if (raw3(SYS_dup3, snapshot.owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC) < 0) {
+			reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the snapshot is gone");
+		}
+	}
+	if (count_descriptors() != snapshot.descriptors) {
+		reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the worker is gone");
+	}
+}
+
+/* Files that the boot had opened are this clone's own from here on, with an offset of its own. */
+static bool reopen(struct owned *owned)
+{
+	struct raw_text path = {0};
+
+	raw_add(&path, "/proc/self/fd/");
+	raw_add_number(&path, (uint64_t)owned->number);
+	path.bytes[path.size] = 0;
+	long file = raw4(SYS_openat, AT_FDCWD, path.bytes, owned->flags | O_CLOEXEC, 0);
+	if (file < 0) {
+		return false;
+	}
+	long moved = raw3(SYS_dup3, file, owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC);
+	raw1(SYS_close, file);
+	return moved >= 0 && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
+}
+
+static int open_service(const char *path, int flags)
+{
+	long file = raw4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+
+	return file < 0 ? -1 : reprise_lift((int)file);
+}
+
+void reprise_kernel_start(void)
+{
+	restore_signals();
+	raw2(SYS_set_robust_list, snapshot.robust_list, snapshot.robust_size);
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		if (snapshot.owned[i].offset >= 0 && !reopen(&snapshot.owned[i])) {
+			reprise_recycle(wire_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
+		}
+	}
+	if (snapshot.isolation != wire_Isolation_Rewind) {
+		return;
+	}
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		snapshot.owned_copies[i] = (int)raw3(SYS_fcntl, snapshot.owned[i].number, F_DUPFD_CLOEXEC, SERVICE_FD);
+	}
+	snapshot.pagemap = open_service("/proc/self/pagemap", O_RDONLY);
+	snapshot.statm = open_service("/proc/self/statm", O_RDONLY);
+	snapshot.task_directory = open_service("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	snapshot.descriptor_directory = open_service("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+	snapshot.working_directory = open_service(".", O_PATH | O_DIRECTORY);
+	snapshot.descriptors = count_descriptors();
+	if (snapshot.pagemap < 0 || snapshot.statm < 0 || snapshot.task_directory < 0 || snapshot.descriptors <= 0
+	    || snapshot.working_directory < 0) {
+		reprise_recycle(wire_Recycle_Kernel, "/proc/self cannot be read");
+	}
+}
+
+void reprise_kernel_restore(void)
+{
+	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
+		reprise_recycle(wire_Recycle_Attributes, "a request changed users, limits or priorities");
+	}
+	if (snapshot.dirty & DIRTY_POSIX_TIMERS) {
+		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
+	}
+	raw1(SYS_umask, snapshot.umask);
+	if (raw1(SYS_fchdir, snapshot.working_directory) < 0) {
+		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
+	}
+	if (snapshot.dirty & DIRTY_TIMERS) {
+		restore_timers();
+	}
+	if (snapshot.dirty & DIRTY_SIGNALS) {
+		restore_signals();
+	}
+	restore_descriptors();
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		struct owned *owned = &snapshot.owned[i];
+		if (owned->offset >= 0 && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) < 0) {
+			reprise_recycle(wire_Recycle_Descriptors, "a file of the snapshot is gone");
+		}
+	}
+}

@@ -1,0 +1,294 @@
+/*
+ * Mappings, as /proc/self/maps and smaps tell them, and putting them back. Runs on the service stack.
+ *
+ * The set at the snapshot is compared with the present one piece by piece, by address and not by line: lines split and
+ * merge with protections and registrations. What is new is unmapped. What is gone or replaced and was anonymous is
+ * mapped anew, registered and copied; anything else (a library's or a file's mapping) cannot be made again.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "snapshot.h"
+
+struct reader {
+	long descriptor;
+	size_t have, at;
+	char bytes[16384];
+};
+
+/* The next line, without its end and with a zero behind it; NULL at the end of the file. Too long lines are cut. */
+static char *next_line(struct reader *reader)
+{
+	for (;;) {
+		char *start = reader->bytes + reader->at;
+		for (char *end = start; end < reader->bytes + reader->have; end++) {
+			if (*end == '\n') {
+				*end = 0;
+				reader->at = (size_t)(end + 1 - reader->bytes);
+				return start;
+			}
+		}
+		size_t rest = reader->have - reader->at;
+		for (size_t i = 0; i < rest; i++) {
+			reader->bytes[i] = start[i];
+		}
+		reader->at = 0;
+		reader->have = rest;
+		if (rest == sizeof reader->bytes) {
+			reader->bytes[rest - 1] = '\n';
+			continue;
+		}
+		long got = raw3(SYS_read, reader->descriptor, reader->bytes + rest, sizeof reader->bytes - rest);
+		if (got <= 0) {
+			return NULL;
+		}
+		reader->have += (size_t)got;
+	}
+}
+
+static bool parse(const char *line, struct mapping *mapping, const char **name)
+{
+	*mapping = (struct mapping){0};
+	mapping->start = raw_hex(&line);
+	if (*line++ != '-') {
+		return false;
+	}
+	mapping->end = raw_hex(&line);
+	if (*line != ' ') {
+		return false;
+	}
+	mapping->protection = (uint8_t)((line[1] == 'r' ? PROT_READ : 0) | (line[2] == 'w' ? PROT_WRITE : 0)
+	                                | (line[3] == 'x' ? PROT_EXEC : 0));
+	mapping->is_private = line[4] == 'p';
+	line += 6;
+	mapping->offset = raw_hex(&line);
+	line++;
+	mapping->device = (uint32_t)raw_hex(&line) << 20;
+	line++;
+	mapping->device |= (uint32_t)raw_hex(&line);
+	line++;
+	mapping->inode = raw_number(&line);
+	while (*line == ' ') {
+		line++;
+	}
+	*name = line;
+	return true;
+}
+
+static bool has_flag(const char *flags, const char *wanted)
+{
+	for (; *flags; flags++) {
+		if (flags[0] == wanted[0] && flags[1] == wanted[1] && (flags[2] == ' ' || !flags[2])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Calls `visit` for each mapping in order of addresses until it returns false. 0 or a negative errno. With smaps, the
+ * flags are known too. */
+long reprise_each_mapping(const char *file, mapping_visitor visit, void *context)
+{
+	struct reader reader = {.descriptor = raw3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC)};
+	struct mapping mapping;
+	char kept[128] = "";
+	const char *name;
+	bool has_mapping = false, goes_on = true;
+
+	if (reader.descriptor < 0) {
+		return reader.descriptor;
+	}
+	for (char *line; goes_on && (line = next_line(&reader));) {
+		if (line[0] >= 'A' && line[0] <= 'Z') {
+			static const char flags[] = "VmFlags:";
+			bool is_flags = true;
+			for (size_t i = 0; i < sizeof flags - 1; i++) {
+				is_flags = is_flags && line[i] == flags[i];
+			}
+			mapping.is_volatile =
+			    mapping.is_volatile || (is_flags && (has_flag(line + 8, "dp") || has_flag(line + 8, "wf")));
+			continue;
+		}
+		struct mapping next;
+		if (!parse(line, &next, &name)) {
+			continue;
+		}
+		goes_on = !has_mapping || visit(&mapping, kept, context);
+		mapping = next;
+		has_mapping = true;
+		size_t size = 0;
+		for (; name[size] && size < sizeof kept - 1; size++) {
+			kept[size] = name[size];
+		}
+		kept[size] = 0;
+	}
+	if (goes_on && has_mapping) {
+		visit(&mapping, kept, context);
+	}
+	raw1(SYS_close, reader.descriptor);
+	return 0;
+}
+
+bool reprise_is_own(uintptr_t start, uintptr_t end)
+{
+	for (size_t i = 0; i < sizeof snapshot.own / sizeof *snapshot.own; i++) {
+		if (start < snapshot.own[i].end && end > snapshot.own[i].start) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The region that holds an address, or else the first one behind it, or NULL. */
+const struct region *reprise_region_of(uintptr_t address)
+{
+	size_t low = 0, high = snapshot.region_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (snapshot.regions[middle].end <= address) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low < snapshot.region_count ? &snapshot.regions[low] : NULL;
+}
+
+/* Where the comparison is. */
+struct comparison {
+	size_t saved; /* number of the mapping of the snapshot that is looked at */
+	uintptr_t at; /* everything before is compared */
+	long result;
+	size_t new_count;
+	struct range new_ranges[64];
+};
+
+/* A piece of the snapshot that is not mapped as it was. */
+static void make_again(struct comparison *comparison, const struct mapping *saved, uintptr_t start, uintptr_t end)
+{
+	const struct region *region = reprise_region_of(start);
+
+	if (saved->inode != 0 || !saved->is_private || saved->is_volatile) {
+		comparison->result = 1;
+		return;
+	}
+	void *made = raw_map((void *)start, end - start, saved->protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+	if (made != (void *)start) {
+		comparison->result = -ENOMEM;
+		return;
+	}
+	if (region && region->start <= start) {
+		if (!reprise_register(start, end)) {
+			comparison->result = -EINVAL;
+			return;
+		}
+		reprise_copy_region(region, start, end);
+		if (!reprise_protect(start, end)) {
+			comparison->result = -EINVAL;
+		}
+	}
+}
+
+static void compare_piece(struct comparison *comparison, const struct mapping *saved, const struct mapping *now,
+                          uintptr_t start, uintptr_t end)
+{
+	bool is_same_thing = saved->inode == now->inode && saved->device == now->device
+	                     && saved->is_private == now->is_private
+	                     && (!saved->inode || saved->offset - saved->start == now->offset - now->start);
+
+	if (!is_same_thing) {
+		make_again(comparison, saved, start, end);
+	} else if (saved->protection != now->protection && raw3(SYS_mprotect, start, end - start, saved->protection) < 0) {
+		comparison->result = -EINVAL;
+	}
+}
+
+static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t end)
+{
+	if (reprise_is_own(start, end)) {
+		return;
+	}
+	/* Unmapped later: now it would change what is being read. Those that find no place are found by the next reading.
+	 */
+	if (comparison->new_count < sizeof comparison->new_ranges / sizeof *comparison->new_ranges) {
+		comparison->new_ranges[comparison->new_count++] = (struct range){start, end};
+	} else {
+		comparison->result = -E2BIG;
+	}
+}
+
+/* Everything of the snapshot before `until` is compared; there is no mapping there now. */
+static void compare_gap(struct comparison *comparison, uintptr_t until)
+{
+	while (comparison->saved < snapshot.mapping_count && comparison->at < until) {
+		const struct mapping *saved = &snapshot.mappings[comparison->saved];
+		uintptr_t start = saved->start > comparison->at ? saved->start : comparison->at;
+		uintptr_t end = saved->end < until ? saved->end : until;
+		if (start < end) {
+			make_again(comparison, saved, start, end);
+		}
+		if (saved->end > until) {
+			break;
+		}
+		comparison->saved++;
+	}
+	comparison->at = until > comparison->at ? until : comparison->at;
+}
+
+static bool compare(const struct mapping *now, const char *name, void *context)
+{
+	struct comparison *comparison = context;
+
+	if (name[0] == '[' && name[1] == 'v' && name[2] == 's') {
+		return true; /* vsyscall: the kernel's own */
+	}
+	compare_gap(comparison, now->start);
+	while (comparison->at < now->end) {
+		while (comparison->saved < snapshot.mapping_count
+		       && snapshot.mappings[comparison->saved].end <= comparison->at) {
+			comparison->saved++;
+		}
+		const struct mapping *saved =
+		    comparison->saved < snapshot.mapping_count ? &snapshot.mappings[comparison->saved] : NULL;
+		uintptr_t end = now->end;
+		if (!saved || saved->start >= now->end) {
+			note_new(comparison, comparison->at, end);
+		} else if (saved->start > comparison->at) {
+			end = saved->start;
+			note_new(comparison, comparison->at, end);
+		} else {
+			end = saved->end < end ? saved->end : end;
+			compare_piece(comparison, saved, now, comparison->at, end);
+		}
+		comparison->at = end;
+	}
+	return comparison->result >= 0;
+}
+
+long reprise_restore_mappings(void)
+{
+	/* More new ranges than one reading remembers need another; a request has at most 65,530 mappings. */
+	for (int reading = 0; reading < 1100; reading++) {
+		struct comparison comparison = {0};
+		long error = reprise_each_mapping("/proc/self/maps", compare, &comparison);
+		if (error < 0) {
+			return error;
+		}
+		for (size_t i = 0; i < comparison.new_count; i++) {
+			struct range *range = &comparison.new_ranges[i];
+			raw2(SYS_munmap, range->start, range->end - range->start);
+		}
+		if (comparison.result == -E2BIG) {
+			continue;
+		}
+		if (comparison.result == 0) {
+			compare_gap(&comparison, UINTPTR_MAX);
+		}
+		return comparison.result;
+	}
+	return -E2BIG;
+}

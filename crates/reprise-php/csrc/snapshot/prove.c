@@ -1,0 +1,195 @@
+/*
+ * Proofs, on the service stack: what a rewind must have put right, checked by other means than those that did it. Any
+ * doubt ends the worker; a fresh clone takes its place.
+ *
+ * Always: the mapped size, one thread, no child, pages still protectable. Audit compares every byte and every mapping
+ * with the image.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "snapshot.h"
+
+/* A thread that was joined may take a moment to be gone. */
+#define THREAD_PATIENCE 2000
+
+static size_t read_sizes(uint64_t sizes[3])
+{
+	char text[128];
+	long size = raw4(SYS_pread64, snapshot.statm, text, sizeof text - 1, 0);
+	const char *at = text;
+
+	if (size <= 0) {
+		return 0;
+	}
+	text[size] = 0;
+	for (size_t field = 0; field < 6; field++) {
+		uint64_t number = raw_number(&at);
+		at++;
+		/* size, resident, shared, text, lib, data: resident and shared are not exact, and change by themselves. */
+		if (field == 0 || field == 3 || field == 5) {
+			sizes[field / 2] = number; /* 0, 1, 2 */
+		}
+	}
+	return (size_t)size;
+}
+
+static bool sizes_are_right(void)
+{
+	uint64_t sizes[3] = {0};
+
+	return read_sizes(sizes) && sizes[0] == snapshot.sizes[0] && sizes[1] == snapshot.sizes[1]
+	       && sizes[2] == snapshot.sizes[2];
+}
+
+static bool has_one_thread(void)
+{
+	struct stat about;
+
+	for (int i = 0; i < THREAD_PATIENCE; i++) {
+		/* A directory for itself, one for its parent, one per thread. */
+		if (raw2(SYS_fstat, snapshot.task_directory, &about) >= 0 && about.st_nlink == 3) {
+			return true;
+		}
+		raw0(SYS_sched_yield);
+	}
+	return false;
+}
+
+static bool has_no_child(void)
+{
+	long pid;
+
+	while ((pid = raw4(SYS_wait4, -1, NULL, WNOHANG | __WALL, NULL)) > 0) {
+	}
+	return pid < 0;
+}
+
+void reprise_prove_start(void)
+{
+	if (!read_sizes(snapshot.sizes)) {
+		reprise_recycle(wire_Recycle_Kernel, "/proc/self/statm cannot be read");
+	}
+}
+
+void reprise_prove(void)
+{
+	if (!has_no_child()) {
+		/* It lives on, as it would under PHP-FPM; this process must not share anything with it. */
+		reprise_recycle(wire_Recycle_Children, "a request left a child process running");
+	}
+	if (!has_one_thread()) {
+		reprise_recycle(wire_Recycle_Threads, "a request left a thread running");
+	}
+	if (!sizes_are_right()) {
+		snapshot.dirty |= DIRTY_MAPPINGS;
+	}
+	if (snapshot.dirty & DIRTY_MAPPINGS) {
+		long result = reprise_restore_mappings();
+		if (result > 0) {
+			reprise_recycle(wire_Recycle_Mappings, "a mapping of the snapshot is gone and cannot be made again");
+		}
+		if (result < 0) {
+			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
+		}
+		if (!sizes_are_right()) {
+			reprise_recycle(wire_Recycle_Size, "the process is not as large as it was");
+		}
+	}
+	/* Never written, so protecting it again changes nothing; it fails if the descriptor is not what it was. */
+	if (!reprise_protect(snapshot.canary, snapshot.canary + PAGE)) {
+		reprise_recycle(wire_Recycle_Protection, "the userfaultfd was closed or replaced");
+	}
+}
+
+static bool is_identity(uintptr_t address)
+{
+	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		if (address >= snapshot.identity[i].start && address < snapshot.identity[i].end) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool page_differs(const uint64_t *page, const uint64_t *image)
+{
+	uint64_t difference = 0;
+
+	for (size_t i = 0; i < PAGE / sizeof *page; i++) {
+		difference |= page[i] ^ image[i];
+	}
+	return difference != 0;
+}
+
+static void audit_page(const struct region *region, uintptr_t page, bool was_fast)
+{
+	const unsigned char *image = snapshot.image + region->image + (page - region->start);
+
+	if (!page_differs((const uint64_t *)page, (const uint64_t *)image)) {
+		return;
+	}
+	for (size_t i = 0; i < PAGE; i++) {
+		if (((const unsigned char *)page)[i] != image[i] && !is_identity(page + i)) {
+			struct raw_text text = {0};
+			raw_add(&text, was_fast ? "after a fast rewind" : "after a scanned rewind");
+			raw_add(&text, ", memory differs from the snapshot at ");
+			raw_add_hex(&text, page + i);
+			raw_add(&text, " (mapping ");
+			raw_add_hex(&text, region->start);
+			raw_add(&text, ")");
+			text.bytes[text.size] = 0;
+			reprise_recycle(wire_Recycle_Audit, text.bytes);
+		}
+	}
+}
+
+struct mapping_audit {
+	size_t at;
+	bool differs;
+};
+
+static bool audit_mapping(const struct mapping *now, const char *name, void *context)
+{
+	struct mapping_audit *audit = context;
+	const struct range *slab = &snapshot.own[3];
+
+	if ((name[0] == '[' && name[1] == 'v' && name[2] == 's') || (now->start >= slab->start && now->end <= slab->end)) {
+		return true;
+	}
+	/* Neighbours may have merged or split since; what counts is that each address is covered as it was. */
+	uintptr_t at = now->start;
+	while (at < now->end) {
+		while (audit->at < snapshot.mapping_count && snapshot.mappings[audit->at].end <= at) {
+			audit->at++;
+		}
+		const struct mapping *saved = &snapshot.mappings[audit->at];
+		if (audit->at == snapshot.mapping_count || saved->start > at || saved->protection != now->protection
+		    || saved->inode != now->inode || saved->is_private != now->is_private) {
+			audit->differs = true;
+			return false;
+		}
+		at = saved->end;
+	}
+	return true;
+}
+
+void reprise_audit(bool was_fast)
+{
+	struct mapping_audit audit = {0};
+
+	if (reprise_each_mapping("/proc/self/maps", audit_mapping, &audit) < 0 || audit.differs) {
+		reprise_recycle(wire_Recycle_Audit, was_fast ? "after a fast rewind, mappings differ from the snapshot"
+		                                             : "after a scanned rewind, mappings differ from the snapshot");
+	}
+	for (size_t i = 0; i < snapshot.region_count; i++) {
+		const struct region *region = &snapshot.regions[i];
+		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
+			audit_page(region, page, was_fast);
+		}
+	}
+}

@@ -1,0 +1,152 @@
+/*
+ * Random numbers, on PHP's stack. State that lies in memory is the same in every clone and after every rewind: so PHP's
+ * own generators are seeded anew for each request, and OpenSSL is given a generator without any state, the kernel's.
+ * What cannot be reached, engine objects that the boot has made, is reported.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <ext/random/php_random.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "snapshot.h"
+
+/* As in OpenSSL's rand.h. */
+struct rand_meth_st {
+	int (*seed)(const void *, int);
+	int (*bytes)(unsigned char *, int);
+	void (*cleanup)(void);
+	int (*add)(const void *, int, double);
+	int (*pseudorand)(unsigned char *, int);
+	int (*status)(void);
+};
+
+static int take_bytes(unsigned char *bytes, int size)
+{
+	int have = 0;
+
+	while (have < size) {
+		ssize_t got = getrandom(bytes + have, (size_t)(size - have), 0);
+		if (got < 0 && errno != EINTR) {
+			return 0;
+		}
+		have += got > 0 ? (int)got : 0;
+	}
+	return 1;
+}
+
+static int ignore_seed(const void *bytes, int size)
+{
+	return 1;
+}
+
+static int ignore_entropy(const void *bytes, int size, double entropy)
+{
+	return 1;
+}
+
+static void no_cleanup(void)
+{
+}
+
+static int is_ready(void)
+{
+	return 1;
+}
+
+static const struct rand_meth_st kernel_method = {
+    .seed = ignore_seed,
+    .bytes = take_bytes,
+    .cleanup = no_cleanup,
+    .add = ignore_entropy,
+    .pseudorand = take_bytes,
+    .status = is_ready,
+};
+
+/* GMP has its generator behind functions only: whether it was used is seen by wrapping them. */
+static bool gmp_was_used;
+static zif_handler gmp_bits, gmp_range, gmp_seed;
+
+static void wrapped_gmp_bits(INTERNAL_FUNCTION_PARAMETERS)
+{
+	gmp_was_used = true;
+	gmp_bits(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void wrapped_gmp_range(INTERNAL_FUNCTION_PARAMETERS)
+{
+	gmp_was_used = true;
+	gmp_range(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void wrapped_gmp_seed(INTERNAL_FUNCTION_PARAMETERS)
+{
+	gmp_was_used = true;
+	gmp_seed(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void wrap(const char *name, zif_handler wrapper, zif_handler *wrapped)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		*wrapped = function->internal_function.handler;
+		function->internal_function.handler = wrapper;
+	}
+}
+
+/* In a new template, before any code of the application. */
+void reprise_random_start(void)
+{
+	int (*set_method)(const struct rand_meth_st *);
+	unsigned char byte;
+
+	*(void **)&set_method = dlsym(RTLD_DEFAULT, "RAND_set_rand_method");
+	if (set_method) {
+		set_method(&kernel_method);
+	}
+	/* So that what libc sets up for it is there before the snapshot. */
+	(void)!getrandom(&byte, 1, 0);
+	wrap("gmp_random_bits", wrapped_gmp_bits, &gmp_bits);
+	wrap("gmp_random_range", wrapped_gmp_range, &gmp_range);
+	wrap("gmp_random_seed", wrapped_gmp_seed, &gmp_seed);
+}
+
+/* At the snapshot. */
+void reprise_random_prepare(void)
+{
+	zend_objects_store *store = &EG(objects_store);
+
+	for (uint32_t i = 1; i < store->top; i++) {
+		zend_object *object = store->object_buckets[i];
+		if (!IS_OBJ_VALID(object)) {
+			continue;
+		}
+		const char *name = ZSTR_VAL(object->ce->name);
+		if (strncmp(name, "Random\\Engine\\", 14) == 0 && strcmp(name, "Random\\Engine\\Secure") != 0) {
+			reprise_log_line(
+			    "warning", "an object of %s is held at the snapshot: each request gets the same numbers from it", name);
+		}
+	}
+}
+
+/* For each request. */
+void reprise_random_renew(void)
+{
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+	if (gmp_was_used) {
+		zval function, seed, unused;
+		zend_long value;
+		take_bytes((unsigned char *)&value, sizeof value);
+		ZVAL_STRING(&function, "gmp_random_seed");
+		ZVAL_LONG(&seed, value & ZEND_LONG_MAX);
+		ZVAL_UNDEF(&unused);
+		call_user_function(NULL, NULL, &function, &unused, 1, &seed);
+		zval_ptr_dtor(&function);
+		zval_ptr_dtor(&unused);
+	}
+}

@@ -1,0 +1,197 @@
+/*
+ * What may not be open when a snapshot is taken: whatever has a part outside of this process' memory that a rewind
+ * cannot put back. A connection's other end would go on from where the last request left it (user variables, MULTI,
+ * unread rows); a file that is written to keeps what was written; a lock is shared by all clones or by none.
+ *
+ * On PHP's stack, in the template, with libc.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "snapshot.h"
+
+/* Calls `each` with every descriptor below SERVICE_FD, and with those above that are not ours. */
+static void each_descriptor(void (*each)(int))
+{
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	if (!directory) {
+		reprise_boot_failed("/proc/self/fd cannot be read", strerror(errno));
+	}
+	while ((entry = readdir(directory))) {
+		char *end;
+		long number = strtol(entry->d_name, &end, 10);
+		if (end == entry->d_name || number == dirfd(directory)) {
+			continue;
+		}
+		each((int)number);
+	}
+	closedir(directory);
+}
+
+static bool is_owned(int number)
+{
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		if (snapshot.owned[i].number == number) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void own(int number, int flags, int64_t offset)
+{
+	if (snapshot.owned_count == MAX_OWNED) {
+		reprise_boot_failed("too many descriptors are open at the snapshot", "at most 256 may be");
+	}
+	snapshot.owned[snapshot.owned_count++] = (struct owned){
+	    .number = number,
+	    .flags = flags,
+	    .offset = offset,
+	    .is_kept_on_exec = !(fcntl(number, F_GETFD) & FD_CLOEXEC),
+	};
+}
+
+static void note(int number)
+{
+	if (number < SERVICE_FD || number == reprise_options.userfaultfd) {
+		own(number, 0, -1);
+	}
+}
+
+/* Before the boot: what is open now came with the process (standard streams, opcache's lock file) and stays as it is.
+ */
+void reprise_note_descriptors(void)
+{
+	snapshot.owned_count = 0;
+	each_descriptor(note);
+}
+
+static void describe_socket(int number, char *text, size_t size)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in4;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un local;
+	} peer = {0};
+	socklen_t length = sizeof peer;
+	char address[INET6_ADDRSTRLEN] = "";
+
+	if (getpeername(number, &peer.any, &length) != 0) {
+		snprintf(text, size, "descriptor %d is a socket without a peer", number);
+	} else if (peer.any.sa_family == AF_INET) {
+		inet_ntop(AF_INET, &peer.in4.sin_addr, address, sizeof address);
+		snprintf(text, size, "descriptor %d is a connection to %s:%u", number, address, ntohs(peer.in4.sin_port));
+	} else if (peer.any.sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &peer.in6.sin6_addr, address, sizeof address);
+		snprintf(text, size, "descriptor %d is a connection to [%s]:%u", number, address, ntohs(peer.in6.sin6_port));
+	} else if (peer.any.sa_family == AF_UNIX) {
+		snprintf(text, size, "descriptor %d is a connection to unix:%s", number,
+		         length > sizeof(sa_family_t) ? peer.local.sun_path : "(unnamed)");
+	} else {
+		snprintf(text, size, "descriptor %d is a socket", number);
+	}
+}
+
+/* A lock on the file, by /proc/locks. */
+static bool is_locked(const struct stat *file)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256];
+	bool found = false;
+
+	while (locks && !found && fgets(line, sizeof line, locks)) {
+		unsigned major, minor;
+		uint64_t inode;
+		int pid;
+		if (sscanf(line, "%*d: %*s %*s %*s %d %x:%x:%" SCNu64, &pid, &major, &minor, &inode) == 4) {
+			found = pid == getpid() && inode == file->st_ino && major == major(file->st_dev)
+			        && minor == minor(file->st_dev);
+		}
+	}
+	if (locks) {
+		fclose(locks);
+	}
+	return found;
+}
+
+static bool is_service(int number)
+{
+	return number == reprise_forker->control || number == reprise_forker->lifeline
+	       || number == reprise_options.userfaultfd;
+}
+
+static void judge(int number)
+{
+	char text[512], path[32], target[256];
+	struct stat about;
+	int flags = fcntl(number, F_GETFL);
+
+	if (is_owned(number) || is_service(number) || flags < 0 || fstat(number, &about) != 0) {
+		return;
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+	ssize_t length = readlink(path, target, sizeof target - 1);
+	target[length > 0 ? length : 0] = 0;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+	if (S_ISSOCK(about.st_mode)) {
+		describe_socket(number, text, sizeof text);
+		reprise_boot_failed(text,
+		                    "close it before reprise_snapshot() and open it after: its other end cannot be rewound");
+	}
+	if (number >= SERVICE_FD) {
+		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, SERVICE_FD);
+		reprise_boot_failed(text, "close it before reprise_snapshot()");
+	}
+	if (S_ISREG(about.st_mode) && writes) {
+		snprintf(text, sizeof text, "descriptor %d is %s, open for writing", number, target);
+		reprise_boot_failed(text, "close it before reprise_snapshot(): what is written to it cannot be rewound");
+	}
+	if (S_ISREG(about.st_mode) && is_locked(&about)) {
+		snprintf(text, sizeof text, "descriptor %d is %s, and locked", number, target);
+		reprise_boot_failed(text, "release the lock before reprise_snapshot(): all requests would share it");
+	}
+	if (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode)) {
+		own(number, flags & ~(O_CREAT | O_EXCL | O_TRUNC), lseek(number, 0, SEEK_CUR));
+		return;
+	}
+	if (S_ISCHR(about.st_mode)) {
+		own(number, flags, -1);
+		return;
+	}
+	snprintf(text, sizeof text, "descriptor %d is %s", number, target);
+	reprise_boot_failed(text, "close it before reprise_snapshot(): it is shared with the kernel or another process");
+}
+
+void reprise_refuse_what_cannot_be_rewound(void)
+{
+	struct stat tasks;
+	siginfo_t child = {0};
+
+	if (stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3) {
+		reprise_boot_failed("a thread is running at the snapshot",
+		                    "only a process of one thread can be forked and rewound");
+	}
+	while (waitpid(-1, NULL, WNOHANG) > 0) {
+	}
+	if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		reprise_boot_failed("a child process is running at the snapshot", "wait for it before reprise_snapshot()");
+	}
+	each_descriptor(judge);
+}

@@ -1,0 +1,315 @@
+/*
+ * The rewind: memory back to the image. On the service stack.
+ *
+ * Pages that many requests write are hot: they are not protected, and always copied back. All others are
+ * write-protected by an asynchronous userfaultfd: the first write to one is a page fault that the kernel settles by
+ * itself and counts. If the counters have not moved and no call was made that changes memory without a fault (dirty.c),
+ * only hot pages can differ: copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists what was written.
+ * ARCHITECTURE.md goes through the cases.
+ *
+ * A page found written twice within AGING rewinds becomes hot: a copy costs some 0.1 µs each time, a fault and the scan
+ * it causes a thousand times that. Every RELEARN rewinds all that was learned is forgotten, so that what one odd
+ * request wrote is not copied for ever.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "scan.h"
+#include "snapshot.h"
+
+#define PINNED 255
+#define HOT 254
+#define HIT 64
+#define HOT_AT 128
+#define AGING 256
+#define RELEARN 8192
+/* Regions with no more than this between them are scanned by one call; the kernel walks over the gap quickly. */
+#define SCAN_GAP (UINT64_C(1) << 36)
+
+struct faults reprise_faults(void)
+{
+	struct rusage self = {0}, children = {0};
+
+	/* SELF has all threads, the ended ones too. */
+	raw2(SYS_getrusage, RUSAGE_SELF, &self);
+	raw2(SYS_getrusage, RUSAGE_CHILDREN, &children);
+	return (struct faults){self.ru_minflt + self.ru_majflt, children.ru_minflt + children.ru_majflt};
+}
+
+static bool write_protect(uintptr_t start, uintptr_t end, uint64_t mode)
+{
+	struct uffdio_writeprotect range = {.range = {start, end - start}, .mode = mode};
+
+	return raw3(SYS_ioctl, snapshot.uffd, UFFDIO_WRITEPROTECT, &range) >= 0;
+}
+
+bool reprise_protect(uintptr_t start, uintptr_t end)
+{
+	return write_protect(start, end, UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+bool reprise_register(uintptr_t start, uintptr_t end)
+{
+	struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+
+	return raw3(SYS_ioctl, snapshot.uffd, UFFDIO_REGISTER, &range) >= 0;
+}
+
+static const unsigned char *image_of(const struct region *region, uintptr_t page)
+{
+	return snapshot.image + region->image + (page - region->start);
+}
+
+static void copy_page(unsigned char *page, const unsigned char *image)
+{
+#if defined(__x86_64__)
+	size_t words = PAGE / 8;
+	__asm__ volatile("rep movsq" : "+D"(page), "+S"(image), "+c"(words) : : "memory");
+#else
+	__builtin_memcpy(page, image, PAGE);
+#endif
+}
+
+/* A page with bytes that are the clone's own: they stay. */
+static void copy_around_identity(unsigned char *page, const unsigned char *image)
+{
+	uintptr_t at = (uintptr_t)page, end = at + PAGE;
+
+	while (at < end) {
+		uintptr_t stop = end, next = end;
+		for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+			const struct range *own = &snapshot.identity[i];
+			if (own->end > at && own->start < stop) {
+				stop = own->start > at ? own->start : at;
+				next = own->end;
+			}
+		}
+		raw_copy((void *)at, image + (at - (uintptr_t)page), stop - at);
+		at = next;
+	}
+}
+
+static bool has_identity(uintptr_t page)
+{
+	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		if (snapshot.identity[i].start < page + PAGE && snapshot.identity[i].end > page) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to)
+{
+	for (uintptr_t page = from; page < to; page += PAGE) {
+		if (has_identity(page)) {
+			copy_around_identity((unsigned char *)page, image_of(region, page));
+		} else {
+			copy_page((unsigned char *)page, image_of(region, page));
+		}
+	}
+}
+
+void reprise_pin(uintptr_t start, uintptr_t end)
+{
+	for (uintptr_t page = start & ~(PAGE - 1); page < end; page += PAGE) {
+		const struct region *region = reprise_region_of(page);
+		if (region && region->start <= page) {
+			snapshot.hits[(region->image + (page - region->start)) / PAGE] = PINNED;
+			write_protect(page, page + PAGE, 0);
+		}
+	}
+}
+
+/* Pinned pages are few (two at most) and carry identity; the others are plain. */
+static size_t copy_hot_pages(void)
+{
+	size_t pages = 0;
+
+	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		uintptr_t last = 0;
+		for (uintptr_t page = snapshot.identity[i].start & ~(PAGE - 1); page < snapshot.identity[i].end; page += PAGE) {
+			const struct region *region = reprise_region_of(page);
+			if (region && region->start <= page && page != last) {
+				copy_around_identity((unsigned char *)page, image_of(region, page));
+				pages++;
+			}
+			last = page;
+		}
+	}
+	for (size_t i = 0; i < snapshot.hot_count; i++) {
+		copy_page(snapshot.hot[i].page, snapshot.hot[i].image);
+	}
+	return pages + snapshot.hot_count;
+}
+
+/* True if the page has become hot and is not to be protected again. */
+static bool count_hit(uintptr_t page, const struct region *region)
+{
+	uint8_t *hits = &snapshot.hits[(region->image + (page - region->start)) / PAGE];
+
+	*hits = (uint8_t)(*hits + HIT > HOT_AT ? HOT_AT : *hits + HIT);
+	if (*hits < HOT_AT || snapshot.hot_count == MAX_HOT) {
+		return false;
+	}
+	*hits = HOT;
+	snapshot.hot[snapshot.hot_count++] = (struct hot_page){(unsigned char *)page, image_of(region, page)};
+	return true;
+}
+
+static void protect_or_recycle(uintptr_t start, uintptr_t end)
+{
+	if (start < end && !reprise_protect(start, end)) {
+		reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more");
+	}
+}
+
+/* Written pages of one region: hot ones are copied already, the others are copied and protected. */
+static size_t restore_range(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	uintptr_t protect_from = start;
+	size_t pages = 0;
+
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		bool stays_open = snapshot.hits[(region->image + (page - region->start)) / PAGE] >= HOT;
+		if (!stays_open) {
+			copy_page((unsigned char *)page, image_of(region, page));
+			pages++;
+			stays_open = count_hit(page, region);
+		}
+		if (stays_open) {
+			protect_or_recycle(protect_from, page);
+			protect_from = page + PAGE;
+		}
+	}
+	protect_or_recycle(protect_from, end);
+	return pages;
+}
+
+static size_t restore_found(const struct page_range *found)
+{
+	size_t pages = 0;
+	uintptr_t at = found->start;
+
+	while (at < found->end) {
+		const struct region *region = reprise_region_of(at);
+		if (!region || region->start >= found->end) {
+			break;
+		}
+		uintptr_t start = region->start > at ? region->start : at;
+		uintptr_t end = region->end < found->end ? region->end : found->end;
+		pages += restore_range(region, start, end);
+		at = end;
+	}
+	return pages;
+}
+
+static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
+{
+	struct page_range found[512];
+	uint64_t from = start;
+	size_t pages = 0;
+
+	while (from < end) {
+		long count = scan_written(snapshot.pagemap, &from, end, found, sizeof found / sizeof *found, strict);
+		if (count < 0) {
+			reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
+		}
+		for (long i = 0; i < count; i++) {
+			pages += restore_found(&found[i]);
+		}
+	}
+	return pages;
+}
+
+/* Everything that was written. Strict, region by region, when mappings may have been replaced. */
+static size_t scan_all(bool strict)
+{
+	size_t pages = 0;
+
+	for (size_t i = 0; i < snapshot.region_count;) {
+		size_t last = i;
+		while (!strict && last + 1 < snapshot.region_count
+		       && snapshot.regions[last + 1].start - snapshot.regions[last].end < SCAN_GAP) {
+			last++;
+		}
+		pages += scan_range(snapshot.regions[i].start, snapshot.regions[last].end, strict);
+		i = last + 1;
+	}
+	return pages;
+}
+
+static void age(void)
+{
+	size_t count = snapshot.image_size / PAGE;
+
+	if (snapshot.rewinds % RELEARN == 0) {
+		for (size_t i = 0; i < snapshot.hot_count; i++) {
+			uintptr_t page = (uintptr_t)snapshot.hot[i].page;
+			protect_or_recycle(page, page + PAGE);
+		}
+		snapshot.hot_count = 0;
+		for (size_t i = 0; i < count; i++) {
+			snapshot.hits[i] = snapshot.hits[i] == PINNED ? PINNED : 0;
+		}
+	} else if (snapshot.rewinds % AGING == 0) {
+		for (size_t i = 0; i < count; i++) {
+			if (snapshot.hits[i] && snapshot.hits[i] < HOT) {
+				snapshot.hits[i] /= 2;
+			}
+		}
+	}
+}
+
+/* The raw call: libc's own view of the break lies in memory that is about to be restored, and calloc believes that what
+ * lies behind it is zero. */
+static void restore_break(void)
+{
+	uintptr_t now = (uintptr_t)raw1(SYS_brk, 0);
+
+	if (now < snapshot.brk) {
+		snapshot.dirty |= DIRTY_MAPPINGS;
+	}
+	if (now != snapshot.brk && (uintptr_t)raw1(SYS_brk, snapshot.brk) != snapshot.brk) {
+		reprise_recycle(wire_Recycle_Mappings, "the break cannot be put back");
+	}
+}
+
+static void undo_new_mappings(void)
+{
+	for (size_t i = 0; i < snapshot.fresh_count; i++) {
+		raw2(SYS_munmap, snapshot.fresh[i].start, snapshot.fresh[i].end - snapshot.fresh[i].start);
+	}
+	snapshot.fresh_count = 0;
+}
+
+void reprise_rewind(void)
+{
+	size_t pages;
+
+	restore_break();
+	undo_new_mappings();
+	/* Sizes, threads and children, which must be right before memory is touched. May find mappings changed. Children
+	 * are reaped there: only then do the counters know of their faults. */
+	reprise_prove();
+	struct faults now = reprise_faults();
+	bool is_fast = now.self == snapshot.faults.self && now.children == snapshot.faults.children
+	               && !(snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
+	pages = copy_hot_pages();
+	if (!is_fast) {
+		pages += scan_all(snapshot.dirty & DIRTY_MAPPINGS);
+	}
+	reprise_kernel_restore();
+	snapshot.rewinds++;
+	age();
+	if (reprise_audits) {
+		reprise_audit(is_fast);
+	}
+	wire_rewound(&reprise_worker.wire, is_fast, pages);
+	snapshot.dirty = 0;
+	/* Last of all: what is written by anybody from here on counts against the next request. */
+	snapshot.faults = reprise_faults();
+}

@@ -1,0 +1,84 @@
+/*
+ * PAGEMAP_SCAN (Linux 6.7), which the headers of Debian 12 do not know yet; values as in the kernel's
+ * include/uapi/linux/fs.h. Through a descriptor of /proc/self/pagemap.
+ */
+#ifndef REPRISE_SCAN_H
+#define REPRISE_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+#include "../raw.h"
+
+struct page_range {
+	uint64_t start, end, categories;
+};
+
+struct scan_arguments {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define SCAN_PAGES _IOWR('f', 16, struct scan_arguments)
+#define SCAN_CHECK_WPASYNC (1 << 1)
+#define SCAN_WPALLOWED (1 << 0)
+#define SCAN_WRITTEN (1 << 1)
+#define SCAN_PRESENT (1 << 3)
+#define SCAN_SWAPPED (1 << 4)
+
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC (1 << 15)
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
+#endif
+
+/* Ranges with written pages, from *from on; *from becomes where the walk ended. The number of ranges, or a negative
+ * errno. `strict`: fails where pages are not watched (any more). */
+static inline long scan_written(int pagemap, uint64_t *from, uint64_t end, struct page_range *ranges, size_t room,
+                                bool strict)
+{
+	struct scan_arguments arguments = {
+	    .size = sizeof arguments,
+	    .flags = strict ? SCAN_CHECK_WPASYNC : 0,
+	    .start = *from,
+	    .end = end,
+	    .vec = (uint64_t)(uintptr_t)ranges,
+	    .vec_len = room,
+	    /* Alone, WRITTEN would be quicker, and would name pages that are not watched. */
+	    .category_mask = strict ? SCAN_WRITTEN : SCAN_WRITTEN | SCAN_WPALLOWED,
+	    .return_mask = SCAN_WRITTEN,
+	};
+	long count = raw3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
+
+	*from = count < 0 ? end : arguments.walk_end;
+	return count;
+}
+
+/* The same for pages that are there, in memory or swapped out. */
+static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struct page_range *ranges, size_t room)
+{
+	struct scan_arguments arguments = {
+	    .size = sizeof arguments,
+	    .start = *from,
+	    .end = end,
+	    .vec = (uint64_t)(uintptr_t)ranges,
+	    .vec_len = room,
+	    .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
+	    .return_mask = SCAN_PRESENT,
+	};
+	long count = raw3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
+
+	*from = count < 0 ? end : arguments.walk_end;
+	return count;
+}
+
+/* Whether the kernel has it. */
+static inline bool scan_works(int pagemap)
+{
+	struct page_range range;
+	uint64_t from = (uint64_t)(uintptr_t)&range & ~UINT64_C(4095);
+
+	return scan_present(pagemap, &from, from + 4096, &range, 1) >= 0;
+}
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * reprise_snapshot(), and how a request gets into PHP's globals behind it. On PHP's stack.
+ *
+ * The script was started by a synthetic request. What that request had brought is replaced by what the real one brings;
+ * what the boot itself has added to $_SERVER and $_ENV (Dotenv does) stays, unless the request brings it too. Headers
+ * and output of the boot are part of every answer, as they are under PHP-FPM.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <php_output.h>
+#include <php_variables.h>
+#include <SAPI.h>
+#include <ext/standard/basic_functions.h>
+#include <ext/standard/php_filestat.h>
+#include <zend_closures.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "snapshot.h"
+
+static struct {
+	char *output;
+	size_t output_size;
+	bool was_sent; /* headers: by output that was not buffered */
+	sapi_headers_struct headers;
+	zval callback;
+	bool has_server, has_env, has_request;
+	zval server, env; /* what the boot has added */
+	time_t *opcache_clock;
+} boot;
+
+/* ---- opcache's idea of the time --------------------------------------------------------------------------------- */
+
+/* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */
+#define STRANGE_TIME 1400000003.0
+
+void reprise_watch_opcache_clock(void)
+{
+	SG(global_request_time) = STRANGE_TIME;
+}
+
+/* opcache keeps a file out that is newer than the request, and looks for changes by the request's time: frozen at the
+ * snapshot it would do neither. Its globals are private, but its ini settings point at them. */
+void reprise_found_opcache_clock(void)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
+	time_t *found = NULL;
+
+	if (!entry || !entry->mh_arg2 || !INI_BOOL("opcache.enable")) {
+		return;
+	}
+	for (size_t at = 0; at < 4096; at += sizeof(time_t)) {
+		time_t *word = (time_t *)((char *)entry->mh_arg2 + at);
+		if (*word == (time_t)STRANGE_TIME) {
+			if (found) {
+				reprise_boot_failed("opcache's clock cannot be told from another of its words", NULL);
+			}
+			found = word;
+		}
+	}
+	if (!found) {
+		reprise_boot_failed("opcache's clock is not where it was expected", "opcache.enable = 0 does without");
+	}
+	*found = (time_t)sapi_get_request_time();
+	boot.opcache_clock = found;
+}
+
+/* ---- taking ----------------------------------------------------------------------------------------------------- */
+
+void reprise_boot_output(const char *bytes, size_t size)
+{
+	char *grown = realloc(boot.output, boot.output_size + size);
+
+	if (!grown) {
+		reprise_boot_failed("the output of the boot does not fit into memory", NULL);
+	}
+	memcpy(grown + boot.output_size, bytes, size);
+	boot.output = grown;
+	boot.output_size += size;
+}
+
+static zval *superglobal(const char *name, size_t size)
+{
+	zval *value = zend_hash_str_find(&EG(symbol_table), name, size);
+
+	if (value && Z_TYPE_P(value) == IS_INDIRECT) {
+		value = Z_INDIRECT_P(value);
+	}
+	ZVAL_DEREF(value);
+	return value && Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
+}
+
+/* Entries that the boot has added to an array, or changed in it: those that the request had not brought. */
+static void find_additions(zval *additions, zval *now, const zval *brought)
+{
+	zend_string *key;
+	zend_ulong number;
+	zval *value;
+
+	array_init(additions);
+	ZEND_HASH_FOREACH_KEY_VAL(Z_ARRVAL_P(now), number, key, value)
+	{
+		zval *before = NULL;
+		if (Z_TYPE_P(brought) == IS_ARRAY) {
+			before = key ? zend_hash_find(Z_ARRVAL_P(brought), key) : zend_hash_index_find(Z_ARRVAL_P(brought), number);
+		}
+		if (before && zend_is_identical(before, value)) {
+			continue;
+		}
+		Z_TRY_ADDREF_P(value);
+		if (key) {
+			zend_hash_update(Z_ARRVAL_P(additions), key, value);
+		} else {
+			zend_hash_index_update(Z_ARRVAL_P(additions), number, value);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
+static void add_missing(const char *name, size_t size, const zval *additions)
+{
+	zval *array = superglobal(name, size);
+
+	if (array && zend_hash_num_elements(Z_ARRVAL_P(additions)) > 0) {
+		SEPARATE_ARRAY(array);
+		zend_hash_merge(Z_ARRVAL_P(array), Z_ARRVAL_P(additions), zval_add_ref, 0);
+	}
+}
+
+/* ZendMM gives a chunk of 2 MiB back to the kernel when it is empty, four times; from then on it keeps it. A request
+ * that needs one more chunk than the snapshot has then needs no mapping. */
+static void keep_spare_chunk(void)
+{
+	for (int i = 0; i < 6; i++) {
+		efree(emalloc(1536 * 1024));
+	}
+}
+
+void reprise_serve_prepare(void)
+{
+	zval *server = superglobal(ZEND_STRL("_SERVER")), *env = superglobal(ZEND_STRL("_ENV"));
+
+	if (server) {
+		boot.has_server = true;
+		find_additions(&boot.server, server, &PG(http_globals)[TRACK_VARS_SERVER]);
+	}
+	if (env) {
+		boot.has_env = true;
+		find_additions(&boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
+	}
+	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
+	php_clear_stat_cache(0, NULL, 0);
+	zend_unset_timeout();
+	keep_spare_chunk();
+	reprise_random_prepare();
+	reprise_end_prepare();
+	boot.was_sent = SG(headers_sent);
+	boot.headers = SG(sapi_headers);
+	ZVAL_COPY_VALUE(&boot.callback, &SG(callback_func));
+}
+
+/* ---- serving ---------------------------------------------------------------------------------------------------- */
+
+static void replay_boot(void)
+{
+	if (!boot.was_sent) {
+		return;
+	}
+	SG(headers_sent) = 0;
+	sapi_send_headers();
+	if (SG(request_info).headers_only) {
+		OG(flags) |= PHP_OUTPUT_DISABLED;
+	} else if (boot.output_size > 0) {
+		sapi_module.ub_write(boot.output, boot.output_size);
+	}
+}
+
+static void serve(void)
+{
+	reprise_worker.stage = REPRISE_STARTING;
+	reprise_describe_request(reprise_head());
+	EG(exit_status) = 0;
+	PG(connection_status) = PHP_CONNECTION_NORMAL;
+	sapi_activate();
+	/* sapi_activate has taken the request for HTTP/1.0, and the boot's headers for gone. */
+	SG(request_info).proto_num = (int)reprise_head()->protocol;
+	if (boot.opcache_clock) {
+		*boot.opcache_clock = (time_t)sapi_get_request_time();
+	}
+	zend_set_timeout(EG(timeout_seconds), 0);
+	SG(sapi_headers) = boot.headers;
+	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
+	php_hash_environment();
+	if (boot.has_server) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
+		add_missing(ZEND_STRL("_SERVER"), &boot.server);
+	}
+	if (boot.has_env) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
+		add_missing(ZEND_STRL("_ENV"), &boot.env);
+	}
+	if (boot.has_request) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
+	}
+	reprise_random_renew();
+	if (reprise_worker.body_broken) {
+		zend_bailout();
+	}
+	reprise_worker.stage = REPRISE_RUNNING;
+	replay_boot();
+}
+
+/* ---- the function ----------------------------------------------------------------------------------------------- */
+
+static bool is_in_destructor(void)
+{
+	for (zend_execute_data *frame = EG(current_execute_data); frame; frame = frame->prev_execute_data) {
+		const zend_function *function = frame->func;
+		if (function && function->common.scope && function->common.scope->destructor == function) {
+			return true;
+		}
+	}
+	return false;
+}
+
+ZEND_FUNCTION(reprise_snapshot)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!reprise_worker.is_template) {
+		if (reprise_worker.is_worker && snapshot.is_taken) {
+			php_error_docref(NULL, E_WARNING, "the snapshot was taken before: this call does nothing");
+		} else if (reprise_worker.is_worker && reprise_worker.answering) {
+			wire_note(&reprise_worker.wire, wire_NOTE_SNAPSHOT);
+		}
+		return;
+	}
+	if (getpid() != reprise_worker.pid) {
+		/* A child that the boot has forked. */
+		return;
+	}
+	if (is_in_destructor()) {
+		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script's own course");
+	}
+	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {
+		reprise_boot_failed("reprise_snapshot() was called in a shutdown function",
+		                    "call it from the script's own course");
+	}
+	reprise_serve_prepare();
+	reprise_refuse_what_cannot_be_rewound();
+	getcontext(&snapshot.service);
+	snapshot.service.uc_stack.ss_sp = reprise_service_stack;
+	snapshot.service.uc_stack.ss_size = SERVICE_STACK;
+	snapshot.service.uc_link = NULL;
+	makecontext(&snapshot.service, reprise_template_loop, 0);
+	swapcontext(&snapshot.php, &snapshot.service);
+	/* In a clone, for a request. */
+	serve();
+}

@@ -1,0 +1,208 @@
+/*
+ * The snapshot: what the files of this directory share.
+ *
+ * A template runs an entry script up to reprise_snapshot(), which leaves PHP's stack for the service stack (take.c).
+ * From there on a template only forks (forker.c). Each clone waits for a request on its service stack, resumes PHP
+ * where the script called (serve.c), ends the request as PHP-FPM would (end.c), comes back to the service stack and
+ * puts all memory and kernel state back (rewind.c, kernel.c), or recycles itself if it cannot prove that it did
+ * (prove.c).
+ *
+ * template.c  boots the script; the loop of a template
+ * refuse.c    what may not be open when a snapshot is taken
+ * maps.c      /proc/self/maps: read, compared, put back
+ * take.c      the image: all private writable memory, in a sealed memory file
+ * clone.c     a worker: its own userfaultfd, its own identity, its loop
+ * serve.c     a request into PHP's globals
+ * end.c       php_request_shutdown without freeing what a rewind frees anyway
+ * rewind.c    memory back to the image: hot pages, and what a scan finds
+ * kernel.c    descriptors, directory, masks, timers, signals back
+ * prove.c     checks after each rewind; audit
+ * dirty.c     calls of PHP and its libraries that change what page faults do not show
+ *
+ * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and never lets
+ * the engine see EG(bailout).
+ */
+#ifndef REPRISE_SNAPSHOT_H
+#define REPRISE_SNAPSHOT_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+
+#include "../forker.h"
+#include "../raw.h"
+#include "../reprise.h"
+
+#define PAGE 4096ul
+#define SERVICE_STACK (128 * 1024)
+/* Mappings and private writable ones at the snapshot; more are refused. */
+#define MAX_MAPPINGS 8192
+#define MAX_REGIONS 4096
+/* Descriptors that may be open at the snapshot. */
+#define MAX_OWNED 256
+/* Pages that are copied back without being protected. */
+#define MAX_HOT 16384
+/* New mappings of one request that are undone without reading /proc/self/maps. */
+#define MAX_FRESH 128
+
+/* What dirty.c and the loop found out about the request. */
+enum dirty {
+	DIRTY_MEMORY = 1 << 0,     /* content may have changed without a fault: scan */
+	DIRTY_MAPPINGS = 1 << 1,   /* mappings of the snapshot may have changed: compare all, then scan */
+	DIRTY_TIMERS = 1 << 2,     /* interval timers */
+	DIRTY_SIGNALS = 1 << 3,    /* handlers, masks, alternate stack */
+	DIRTY_OWNED = 1 << 4,      /* a descriptor of the snapshot */
+	DIRTY_ATTRIBUTES = 1 << 5, /* what cannot be put back */
+	DIRTY_POSIX_TIMERS = 1 << 6,
+	DIRTY_THREADS = 1 << 7,
+	DIRTY_URING = 1 << 8,
+};
+
+/* A line of /proc/self/maps. */
+struct mapping {
+	uintptr_t start, end;
+	uint64_t offset, inode;
+	uint32_t device;
+	uint8_t protection; /* PROT_* */
+	bool is_private;
+	bool is_volatile; /* dp or wf: the kernel empties it by itself (smaps only) */
+};
+
+/* Private writable memory, and where the image has it. */
+struct region {
+	uintptr_t start, end;
+	size_t image;
+	bool is_anonymous;
+	bool is_stack;
+};
+
+struct range {
+	uintptr_t start, end;
+};
+
+/* A descriptor that was open at the snapshot. */
+struct owned {
+	int number;
+	int flags;      /* of open(2) */
+	int64_t offset; /* of a regular file that the boot has opened; otherwise -1 */
+	bool is_kept_on_exec;
+};
+
+struct hot_page {
+	unsigned char *page;
+	const unsigned char *image;
+};
+
+/* Page faults so far, of this process and of its reaped children. */
+struct faults {
+	long self, children;
+};
+
+struct snapshot_state {
+	/* Written by the template; the same in every clone. */
+	enum wire_Isolation isolation;
+	bool is_taken;
+	ucontext_t php; /* where reprise_snapshot() returns */
+	const unsigned char *image;
+	size_t image_size;
+	size_t mapping_count, region_count, owned_count;
+	struct mapping mappings[MAX_MAPPINGS];
+	struct region regions[MAX_REGIONS];
+	struct owned owned[MAX_OWNED];
+	struct range own[4]; /* memory of ours that is no part of the snapshot; the slab comes last */
+	struct range identity[2];
+	uintptr_t brk;
+	struct raw_sigaction actions[RAW_SIGNALS];
+	stack_t alternate_stack;
+	unsigned umask;
+	uintptr_t robust_list;
+	size_t robust_size;
+
+	/* Each clone's own. */
+	ucontext_t service;
+	uint32_t dirty;
+	bool in_request; /* PHP runs: dirty.c takes notes */
+	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
+	uint64_t sizes[3]; /* pages mapped, of code, of data */
+	uintptr_t canary;  /* a page of ours that is protected and never written */
+	int owned_copies[MAX_OWNED];
+	int64_t descriptors;
+	struct faults faults;
+	size_t hot_count;
+	struct hot_page hot[MAX_HOT];
+	uint8_t *hits; /* per page of the image: how often it was found written lately; HOT: it is hot */
+	uint64_t rewinds;
+	size_t fresh_count;
+	struct range fresh[MAX_FRESH];
+};
+
+/* Service memory: private to each process, and no part of the snapshot. */
+extern struct snapshot_state *reprise_snapshot_state;
+extern struct forker *reprise_forker;
+extern unsigned char *reprise_service_stack;
+#define snapshot (*reprise_snapshot_state)
+
+/* template.c */
+long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);
+void reprise_template_loop(void);
+_Noreturn void reprise_boot_failed(const char *why, const char *detail);
+
+/* refuse.c */
+void reprise_note_descriptors(void);
+void reprise_refuse_what_cannot_be_rewound(void);
+
+/* maps.c */
+typedef bool (*mapping_visitor)(const struct mapping *, const char *name, void *context);
+long reprise_each_mapping(const char *file, mapping_visitor visit, void *context);
+long reprise_restore_mappings(void); /* 0, a negative errno, or 1: cannot be made again */
+bool reprise_is_own(uintptr_t start, uintptr_t end);
+const struct region *reprise_region_of(uintptr_t address);
+
+/* take.c: on the service stack. Writes why to `why` if it fails. */
+bool reprise_take(const char **why);
+enum wire_Isolation reprise_choose_isolation(const char **why);
+void reprise_grow_stack(void);
+
+/* clone.c */
+long reprise_clone_fork(struct forker *forker, uint32_t slot);
+int reprise_open_userfaultfd(void);
+_Noreturn void reprise_recycle(enum wire_Recycle why, const char *detail);
+
+/* serve.c: on PHP's stack. */
+void reprise_watch_opcache_clock(void);
+void reprise_found_opcache_clock(void);
+void reprise_serve_prepare(void);
+void reprise_boot_output(const char *bytes, size_t size);
+
+/* random.c */
+void reprise_random_start(void);
+void reprise_random_prepare(void);
+void reprise_random_renew(void);
+
+/* end.c: on PHP's stack. */
+void reprise_end_prepare(void);
+void reprise_end(void);
+
+/* rewind.c */
+struct faults reprise_faults(void);
+bool reprise_protect(uintptr_t start, uintptr_t end);
+bool reprise_register(uintptr_t start, uintptr_t end);
+void reprise_pin(uintptr_t start, uintptr_t end); /* hot for ever */
+void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
+void reprise_rewind(void);
+
+/* kernel.c */
+void reprise_kernel_take(void);
+void reprise_kernel_start(void); /* in a clone */
+void reprise_kernel_restore(void);
+bool reprise_is_known_descriptor(int number);
+
+/* prove.c */
+void reprise_prove_start(void);
+void reprise_prove(void);
+void reprise_audit(bool was_fast);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * Taking the snapshot, in the template, on the service stack.
+ *
+ * The image is a memory file with the contents of every private writable mapping: heap, data of every library, thread
+ * storage, the whole C stack (below the stack pointer too, so that nothing of a request survives there). It is written
+ * by pwrite, sealed, and mapped read-only and private: its pages are shared by all clones, and none of them can change
+ * it for the others.
+ *
+ * Left out are memory of ours (the service stack and state, which each clone has for itself) and what the kernel
+ * empties by itself (VmFlags dp and wf: getrandom's state in the vDSO of newer systems).
+ *
+ * Tried and left: mapping the baseline itself from the memory file. It saves the second copy once per generation (3-4
+ * MB for Symfony) and nothing per clone, and it turns anonymous memory into a file's, which can then not be made again
+ * when a request unmaps it.
+ */
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+
+#include "scan.h"
+#include "snapshot.h"
+
+/* Deeper than most requests go: a stack that grows is a fault and a mapping to undo. */
+#define STACK_DEPTH (256 * 1024)
+
+__attribute__((noinline)) void reprise_grow_stack(void)
+{
+	volatile unsigned char *bytes = alloca(STACK_DEPTH);
+
+	for (size_t i = 0; i < STACK_DEPTH; i += PAGE) {
+		bytes[i] = 0;
+	}
+}
+
+enum wire_Isolation reprise_choose_isolation(const char **why)
+{
+#ifdef __SANITIZE_ADDRESS__
+	*why = "this is a build with AddressSanitizer, whose shadow memory cannot be rewound";
+	return wire_Isolation_Fork;
+#else
+	long scan = raw4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	int uffd = reprise_open_userfaultfd();
+	bool can_scan = scan >= 0 && scan_works((int)scan);
+
+	if (scan >= 0) {
+		raw1(SYS_close, scan);
+	}
+	if (uffd >= 0) {
+		raw1(SYS_close, uffd);
+	}
+	if (uffd < 0) {
+		*why = uffd == -EINVAL || uffd == -ENOSYS ? "this kernel has no asynchronous write protection (Linux 6.7)"
+		                                          : "userfaultfd is denied, by a seccomp profile or a capability";
+		return wire_Isolation_Fork;
+	}
+	if (!can_scan) {
+		*why = "PAGEMAP_SCAN is missing or denied (Linux 6.7)";
+		return wire_Isolation_Fork;
+	}
+	return wire_Isolation_Rewind;
+#endif
+}
+
+struct listing {
+	size_t mappings, regions, image;
+	const char *failed;
+};
+
+static bool list_mapping(const struct mapping *mapping, const char *name, void *context)
+{
+	struct listing *listing = context;
+	bool is_writable = mapping->is_private && (mapping->protection & PROT_WRITE);
+
+	if (name[0] == '[' && name[1] == 'v' && name[2] == 's') {
+		return true; /* vsyscall: the kernel's own */
+	}
+	if (listing->mappings == MAX_MAPPINGS || listing->regions == MAX_REGIONS) {
+		listing->failed = "the process has too many mappings";
+		return false;
+	}
+	snapshot.mappings[listing->mappings++] = *mapping;
+	if (!is_writable || mapping->is_volatile || reprise_is_own(mapping->start, mapping->end)) {
+		return true;
+	}
+	snapshot.regions[listing->regions++] = (struct region){
+	    .start = mapping->start,
+	    .end = mapping->end,
+	    .image = listing->image,
+	    .is_anonymous = mapping->inode == 0,
+	    .is_stack = name[0] == '[' && name[1] == 's' && name[2] == 't',
+	};
+	listing->image += mapping->end - mapping->start;
+	return true;
+}
+
+static const char *list_mappings(struct listing *listing)
+{
+	*listing = (struct listing){0};
+	if (reprise_each_mapping("/proc/self/smaps", list_mapping, listing) < 0) {
+		return "/proc/self/smaps cannot be read";
+	}
+	snapshot.mapping_count = listing->mappings;
+	snapshot.region_count = listing->regions;
+	return listing->failed;
+}
+
+/* Anonymous memory that the kernel can put next to ours must not become one mapping with it: it gets guards. */
+static void *map_own(struct range *own, size_t size)
+{
+	char *base = raw_map(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+
+	if (raw_failed(base) || raw3(SYS_mprotect, base + PAGE, size, PROT_READ | PROT_WRITE) < 0) {
+		return NULL;
+	}
+	*own = (struct range){(uintptr_t)base, (uintptr_t)base + size + 2 * PAGE};
+	return base + PAGE;
+}
+
+static bool write_all(int file, uintptr_t start, uintptr_t end, size_t at)
+{
+	while (start < end) {
+		long done = raw4(SYS_pwrite64, file, start, end - start, at);
+		if (done <= 0) {
+			return false;
+		}
+		start += (size_t)done;
+		at += (size_t)done;
+	}
+	return true;
+}
+
+/* Anonymous memory that was never touched is a hole in the file, and reads as the zeroes that it is. */
+static bool write_region(int pagemap, int file, const struct region *region)
+{
+	struct page_range ranges[256];
+	uint64_t from = region->start;
+
+	if (!region->is_anonymous) {
+		return write_all(file, region->start, region->end, region->image);
+	}
+	while (from < region->end) {
+		long count = scan_present(pagemap, &from, region->end, ranges, 256);
+		if (count < 0) {
+			return false;
+		}
+		for (long i = 0; i < count; i++) {
+			if (!write_all(file, ranges[i].start, ranges[i].end, region->image + (ranges[i].start - region->start))) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+static const char *make_image(void)
+{
+	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	size_t size = snapshot.image_size;
+	int file = (int)raw2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	long pagemap = raw4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	bool done = file >= 0 && pagemap >= 0 && raw2(SYS_ftruncate, file, size) >= 0;
+
+	/* Mapped before it is filled: only so does the last listing show it. Its pages are the file's until they are
+	 * written to, and nobody can. */
+	if (done) {
+		void *image = raw_map((void *)snapshot.own[2].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
+		done = image == (void *)snapshot.own[2].start;
+	}
+	for (size_t i = 0; done && i < snapshot.region_count; i++) {
+		done = write_region((int)pagemap, file, &snapshot.regions[i]);
+	}
+	done = done && raw3(SYS_fcntl, file, F_ADD_SEALS, seals) >= 0;
+	raw1(SYS_close, pagemap);
+	raw1(SYS_close, file);
+	return done ? NULL : "the image cannot be written; is memory or RLIMIT_FSIZE too small?";
+}
+
+static void find_identity(void)
+{
+	int *tid = NULL;
+
+	if (raw2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) >= 0 && tid) {
+		snapshot.identity[0] = (struct range){(uintptr_t)tid, (uintptr_t)tid + sizeof *tid};
+	}
+	if (__rseq_size > 0) {
+		uintptr_t rseq = (uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset;
+		snapshot.identity[1] = (struct range){rseq, rseq + sizeof(struct rseq)};
+	}
+}
+
+bool reprise_take(const char **why)
+{
+	struct listing listing;
+
+	find_identity();
+	reprise_kernel_take();
+	if (snapshot.isolation == wire_Isolation_Rewind) {
+		/* First the sizes, then room for image and counts, then the list for good: with that room in it. */
+		if ((*why = list_mappings(&listing))) {
+			return false;
+		}
+		snapshot.image_size = listing.image;
+		snapshot.hits = map_own(&snapshot.own[1], (listing.image / PAGE + PAGE) & ~(PAGE - 1));
+		void *image = raw_map(NULL, listing.image, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+		if (!snapshot.hits || raw_failed(image)) {
+			*why = "there is no room for the image";
+			return false;
+		}
+		snapshot.image = image;
+		snapshot.own[2] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
+		if ((*why = make_image()) || (*why = list_mappings(&listing))) {
+			return false;
+		}
+		if (listing.image != snapshot.image_size) {
+			*why = "memory changed while the snapshot was taken";
+			return false;
+		}
+	}
+	snapshot.is_taken = true;
+	return true;
+}

@@ -1,0 +1,191 @@
+/*
+ * A template: forked from the prototype, boots one entry script with a synthetic request up to reprise_snapshot(), and
+ * from then on only forks clones. It never serves a request, and stays alive because it holds opcache's usage lock: no
+ * restart of opcache can wipe the shared memory under its clones, or under the classic workers beside.
+ *
+ * A boot that fails ends the process with REPRISE_EXIT_BOOT, its message in the log.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <SAPI.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "snapshot.h"
+
+struct snapshot_state *reprise_snapshot_state;
+
+static const struct forker_methods methods = {.fork_worker = reprise_clone_fork};
+
+void reprise_boot_failed(const char *why, const char *detail)
+{
+	reprise_log_line("error", "%s cannot be booted: %s%s%s", reprise_head_text(reprise_head()->script), why,
+	                 detail ? "; " : "", detail ? detail : "");
+	_exit(REPRISE_EXIT_BOOT);
+}
+
+/* On the service stack, when the script has called reprise_snapshot(): takes it, then forks until told to end. */
+void reprise_template_loop(void)
+{
+	struct forker *forker = reprise_forker;
+	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
+	const char *why = NULL;
+
+	if (!reprise_take(&why)) {
+		reprise_service_log("error", "the snapshot cannot be taken", why);
+		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+	}
+	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
+	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
+	ready.status = snapshot.isolation;
+	ready.limit = reprise_body_limit();
+	int code = REPRISE_EXIT_INTERNAL;
+	if (reprise_forker_start(forker) >= 0) {
+		reprise_forker_tell(forker, &ready);
+		code = reprise_forker_run(forker);
+	}
+	for (;;) {
+		raw1(SYS_exit_group, code);
+	}
+}
+
+static void choose_isolation(int32_t wanted)
+{
+	const char *why = NULL;
+
+	if (reprise_options.isolation != wire_Isolation_Auto) {
+		snapshot.isolation = reprise_options.isolation;
+	} else {
+		snapshot.isolation = wire_Isolation_Auto;
+	}
+	if (wanted == wire_Isolation_Fork) {
+		snapshot.isolation = wire_Isolation_Fork;
+		return;
+	}
+	if (snapshot.isolation == wire_Isolation_Fork) {
+		return;
+	}
+	enum wire_Isolation best = reprise_choose_isolation(&why);
+	if (best == wire_Isolation_Fork && snapshot.isolation == wire_Isolation_Rewind) {
+		reprise_boot_failed("isolation = \"rewind\" is not possible here", why);
+	}
+	if (best == wire_Isolation_Fork) {
+		reprise_log_line("notice", "isolation fork, a process per request: %s", why);
+	}
+	snapshot.isolation = best;
+}
+
+static void read_head(int file)
+{
+	ssize_t size = pread(file, reprise_worker.head, sizeof reprise_worker.head, 0);
+
+	if (size < (ssize_t)sizeof(struct wire_RequestHead)) {
+		reprise_log_line("error", "the head of the boot request cannot be read");
+		_exit(REPRISE_EXIT_INTERNAL);
+	}
+}
+
+/* The last error of PHP tells why a boot ended early, also if PHP was told not to log it. */
+static void report_end_without_snapshot(void)
+{
+	char detail[1024] = "";
+
+	if (PG(last_error_message)) {
+		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", ZSTR_VAL(PG(last_error_message)),
+		         PG(last_error_file) ? ZSTR_VAL(PG(last_error_file)) : "?", PG(last_error_lineno));
+	}
+	reprise_boot_failed("the script ended without calling reprise_snapshot()", *detail ? detail : NULL);
+}
+
+/* Boots in the template; in each clone it goes on behind the call, and ends there. */
+static _Noreturn void boot(void)
+{
+	const struct wire_RequestHead *head = reprise_head();
+	const char *script = reprise_head_text(head->script);
+
+	reprise_grow_stack();
+	zend_first_try
+	{
+		reprise_describe_request(head);
+		reprise_watch_opcache_clock();
+		if (php_request_startup() == SUCCESS) {
+			reprise_found_opcache_clock();
+			reprise_run_script(script);
+		}
+	}
+	zend_end_try();
+	if (reprise_worker.is_template) {
+		report_end_without_snapshot();
+	}
+	reprise_worker.stage = REPRISE_ENDING;
+	if (!reprise_worker.is_worker) {
+		/* A child that PHP code has forked. */
+		php_request_shutdown(NULL);
+		_exit(EG(exit_status));
+	}
+	reprise_end();
+	/* Never comes back: the next request resumes in reprise_snapshot(). */
+	setcontext(&snapshot.service);
+	_exit(REPRISE_EXIT_UNHEALTHY);
+}
+
+static _Noreturn void become_template(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)
+{
+	sigset_t none;
+
+	reprise_forker_leave(forker);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (forker->slab >= 0) {
+		close(forker->slab);
+		for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+			if (forker->eventfds[i] >= 0) {
+				close(forker->eventfds[i]);
+			}
+		}
+	}
+	*forker = (struct forker){
+	    .methods = &methods,
+	    .application = forker->application,
+	    .lane = lane,
+	    .control = control,
+	    .lifeline = forker->lifeline,
+	    .slab = -1,
+	    .signals = -1,
+	};
+	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+		forker->eventfds[i] = -1;
+	}
+	read_head(head);
+	close(head);
+	reprise_worker.is_template = true;
+	reprise_worker.pid = getpid();
+	reprise_note_descriptors();
+	choose_isolation(isolation);
+	reprise_random_start();
+	boot();
+}
+
+long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)
+{
+	pid_t parent = getpid();
+
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (getppid() != parent) {
+			_exit(REPRISE_EXIT_UNHEALTHY);
+		}
+		become_template(forker, lane, isolation, control, head);
+	}
+	return pid < 0 ? -errno : pid;
+}
