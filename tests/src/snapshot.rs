@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Client, Response, Server, Setup};
@@ -64,6 +65,32 @@ fn front_controller(index: &str) -> Setup {
     fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
     setup.env("PLACE", place.to_str().expect("a plain path"))
 }
+
+/// Adds what an extension or a library might do (hazards.c): in PHP `$hazards`, if the boot begins with [`HAZARDS`].
+pub fn with_hazards(setup: Setup) -> Setup {
+    let library = setup.directory().join("hazards.so");
+    let source = crate::server::project().join("tests/src/hazards.c");
+    crate::peer::run_to_end(Command::new("gcc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source));
+    setup.env("HAZARDS", library.to_str().expect("a plain path"))
+}
+
+/// The first lines of a boot that needs [`with_hazards`]. `$block` is 1 MiB of the snapshot's memory outside PHP's heap,
+/// `$page` the address of a page in it. `whole()` tells whether it is as the boot left it.
+pub const HAZARDS: &str = r#"
+$hazards = FFI::cdef('int vfork_write(size_t, int, size_t); int vfork_unreaped(size_t, int, size_t); int start_thread(void);
+    int joined_thread(size_t); int late_child(size_t, const char *); int start_timer(void); int start_itimer(int);
+    int start_io_uring(void); int close_all(void); int replace_all(void); int alternate_stack(void); int has_alternate_stack(void);
+    int write_to_self(size_t, size_t); int daemonise(void); int overflow(int); int crash(void); size_t address(void *); int calloc_is_zero(size_t, int);
+    size_t malloc_finds(size_t, int);', getenv('HAZARDS'));
+$libc = FFI::cdef('int madvise(size_t, size_t, int); size_t mmap(size_t, size_t, int, int, int, long); int munmap(size_t, size_t);
+    size_t mremap(size_t, size_t, size_t, int, size_t); int mprotect(size_t, size_t, int); size_t sbrk(long); size_t malloc(size_t);
+    void free(size_t); size_t memset(size_t, int, size_t); int open(const char *, int);');
+$block = FFI::new('char[1048576]', false, true);
+for ($i = 0; $i < 1048576; $i += 64) FFI::memcpy(FFI::addr($block[$i]), sprintf('%064d', $i), 64);
+$page = ($hazards->address($block) + 4095) & ~4095;
+$digest = md5(FFI::string($block, 1048576));
+function whole(): string { global $block, $digest; return md5(FFI::string($block, 1048576)) === $digest ? 'whole' : 'changed'; }
+"#;
 
 /// Runs a test under rewind and under fork.
 pub fn both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
