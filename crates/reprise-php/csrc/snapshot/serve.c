@@ -38,9 +38,15 @@ static struct {
 /* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */
 #define STRANGE_TIME 1400000003.0
 
+static zend_result tell_strange_time(double *time)
+{
+	*time = STRANGE_TIME;
+	return SUCCESS;
+}
+
 void reprise_watch_opcache_clock(void)
 {
-	SG(global_request_time) = STRANGE_TIME;
+	sapi_module.get_request_time = tell_strange_time;
 }
 
 /* opcache keeps a file out that is newer than the request, and looks for changes by the request's time: frozen at the
@@ -50,6 +56,8 @@ void reprise_found_opcache_clock(void)
 	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
 	time_t *found = NULL;
 
+	sapi_module.get_request_time = NULL;
+	SG(global_request_time) = 0;
 	if (!entry || !entry->mh_arg2 || !INI_BOOL("opcache.enable")) {
 		return;
 	}
@@ -87,11 +95,14 @@ static zval *superglobal(const char *name, size_t size)
 {
 	zval *value = zend_hash_str_find(&EG(symbol_table), name, size);
 
-	if (value && Z_TYPE_P(value) == IS_INDIRECT) {
+	if (!value) {
+		return NULL;
+	}
+	if (Z_TYPE_P(value) == IS_INDIRECT) {
 		value = Z_INDIRECT_P(value);
 	}
 	ZVAL_DEREF(value);
-	return value && Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
+	return Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
 }
 
 /* Entries that the boot has added to an array, or changed in it: those that the request had not brought. */

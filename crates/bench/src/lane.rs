@@ -1,0 +1,294 @@
+//! A lane without a server: this process is supervisor and front in one.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use process::channel::{Channel, Received};
+use process::sys::{self, Program};
+use process::user;
+use rustix::event::{EventfdFlags, eventfd};
+use wire::atomics::Ordering;
+use wire::control::{Kind, Message};
+use wire::front::{self, Posting, Progress};
+use wire::head::Writer;
+use wire::layout::Geometry;
+use wire::slab::{self, Slab};
+
+/// What to measure.
+#[derive(Default)]
+pub struct Plan {
+    /// Absolute path.
+    pub script: String,
+    /// rewind, fork or none.
+    pub isolation: String,
+    /// After the warm-up.
+    pub requests: usize,
+    /// Workers.
+    pub clones: usize,
+    /// In turn.
+    pub uris: Vec<String>,
+    /// NAME=value.
+    pub environment: Vec<String>,
+    /// NAME=value.
+    pub ini: Vec<String>,
+    /// Print the first answers.
+    pub show: bool,
+    /// Compare all memory after each rewind.
+    pub audit: bool,
+}
+
+/// Sums over the clones.
+pub struct Counters {
+    /// Processor time.
+    pub cpu_us: f64,
+    /// Rewinds without a scan.
+    pub fast: u64,
+    /// Rewinds with one.
+    pub scanned: u64,
+    /// Pages copied.
+    pub pages: u64,
+    /// Private dirty memory of the first clone.
+    pub private_kib: u64,
+    /// Page tables of the first clone.
+    pub page_tables_kib: u64,
+}
+
+/// A running lane.
+pub struct Lane {
+    script: String,
+    _lifeline: OwnedFd,
+    _prototype: Channel,
+    forker: Channel,
+    slab: Slab,
+    descriptor: OwnedFd,
+    door: OwnedFd,
+    pids: Vec<i32>,
+    tail: u64,
+    sequence: u32,
+    respawns: bool,
+    /// From the first request for a clone until all wait.
+    pub started_ms: f64,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn wait_for(channel: &mut Channel, kind: Kind) -> Result<Message, String> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match channel.receive().map_err(text)? {
+            Received::Message(message, _) if message.kind() == Some(kind) => return Ok(message),
+            Received::Message(message, _) if message.kind() == Some(Kind::Dead) && kind != Kind::Dead => {
+                return Err(format!("process {} ended with status {:#x}", message.pid, message.status));
+            }
+            Received::Closed => return Err("reprise-php ended; its message is above".to_owned()),
+            _ if Instant::now() > deadline => return Err(format!("waited in vain for {kind:?}")),
+            _ => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+fn head(script: &str, uri: &str, is_boot: bool, buffer: &mut [u8]) -> Result<usize, String> {
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let root = script.rsplit_once('/').map_or("", |(root, _)| root);
+    let name = &script[root.len()..];
+    let mut head = Writer::new(buffer);
+    head.head.protocol = 1001;
+    let add = |head: &mut Writer<'_>, name: &str, value: &str| {
+        head.add(&[name.as_bytes()], &[value.as_bytes()]).map_err(|_| "the head is too large".to_owned())
+    };
+    head.head.query = add(&mut head, "QUERY_STRING", query)?;
+    head.head.method = add(&mut head, "REQUEST_METHOD", "GET")?;
+    head.head.script = add(&mut head, "SCRIPT_FILENAME", script)?;
+    head.head.uri = add(&mut head, "REQUEST_URI", uri)?;
+    for (key, value) in [
+        ("SCRIPT_NAME", name),
+        ("PHP_SELF", name),
+        ("DOCUMENT_URI", path),
+        ("DOCUMENT_ROOT", root),
+        ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ("REQUEST_SCHEME", "http"),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("SERVER_SOFTWARE", "reprise"),
+        ("REMOTE_ADDR", "127.0.0.1"),
+        ("REMOTE_PORT", "40000"),
+        ("SERVER_ADDR", "127.0.0.1"),
+        ("SERVER_PORT", "80"),
+        ("SERVER_NAME", "localhost"),
+        ("HTTP_HOST", "localhost"),
+        ("HTTP_ACCEPT", "*/*"),
+    ] {
+        add(&mut head, key, value)?;
+    }
+    if is_boot {
+        add(&mut head, "REPRISE_BOOT", "1")?;
+    }
+    head.finish().map_err(|_| "the head is too large".to_owned())
+}
+
+fn memory_file(bytes: &[u8]) -> Result<OwnedFd, String> {
+    let file = rustix::fs::memfd_create("head", rustix::fs::MemfdFlags::CLOEXEC).map_err(text)?;
+    let mut file = File::from(file);
+    file.write_all(bytes).map_err(text)?;
+    Ok(file.into())
+}
+
+impl Lane {
+    /// Starts prototype, template and clones.
+    pub fn start(plan: &Plan) -> Result<Lane, String> {
+        let program = std::env::current_exe().map_err(text)?.with_file_name("reprise-php");
+        let program = File::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+        let (mut ours, theirs) = Channel::pair().map_err(text)?;
+        let lifeline = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(text)?;
+        let user = user::is_root().then(|| user::Identity::named("www-data")).transpose()?;
+        let mut arguments: Vec<String> =
+            ["reprise-php", "--control", "3", "--lifeline", "4", "--number", "0", "--name", "bench"]
+                .map(str::to_owned)
+                .to_vec();
+        if plan.isolation != "none" {
+            arguments.extend(["--isolation".to_owned(), plan.isolation.clone()]);
+        }
+        arguments.extend(plan.ini.iter().flat_map(|pair| ["--ini".to_owned(), pair.clone()]));
+        arguments.extend(plan.audit.then(|| "--audit".to_owned()));
+        sys::start(&Program {
+            executable: program.as_fd(),
+            arguments,
+            environment: plan.environment.clone(),
+            descriptors: vec![theirs.as_fd(), lifeline.0.as_fd()],
+            messages: None,
+            user: user.as_ref(),
+        })
+        .map_err(text)?;
+        drop(theirs);
+        wait_for(&mut ours, Kind::Ready)?;
+
+        let geometry = Geometry::new(64, plan.clones, 1);
+        let descriptor = sys::own(slab::create(geometry).map_err(|errno| format!("errno {}", errno.0))?);
+        let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(|errno| format!("errno {}", errno.0))?;
+        let door = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(text)?;
+        let is_classic = plan.isolation == "none";
+        let forker = if is_classic { None } else { Some(boot(&mut ours, &plan.script)?) };
+        let (forker, prototype) = match forker {
+            Some(forker) => (forker, ours),
+            None => (ours, Channel::pair().map_err(text)?.0),
+        };
+        let mut lane = Lane {
+            script: plan.script.clone(),
+            _lifeline: lifeline.1,
+            _prototype: prototype,
+            forker,
+            slab,
+            descriptor,
+            door,
+            pids: Vec::new(),
+            tail: 0,
+            sequence: 0,
+            respawns: plan.isolation == "fork",
+            started_ms: 0.0,
+        };
+        let mut message = Message { lane: u32::from(!is_classic), ..Message::new(Kind::Lane) };
+        message.geometry = geometry;
+        lane.forker.send(&message, &[lane.descriptor.as_fd(), lane.door.as_fd()]).map_err(text)?;
+        let began = Instant::now();
+        for slot in 0..plan.clones {
+            let pid = lane.spawn(slot as u32)?;
+            lane.pids.push(pid);
+        }
+        let idle = |slot: usize| {
+            lane.slab.slot(slot).is_some_and(|line| {
+                line.activity.load(Ordering::Acquire) == wire::layout::Activity::Idle as u32
+            })
+        };
+        while !(0..plan.clones).all(idle) {
+            if began.elapsed() > Duration::from_secs(60) {
+                return Err("the clones do not start".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        lane.started_ms = began.elapsed().as_secs_f64() * 1e3;
+        Ok(lane)
+    }
+
+    fn spawn(&mut self, slot: u32) -> Result<i32, String> {
+        self.forker.send(&Message { slot, ..Message::new(Kind::Spawn) }, &[]).map_err(text)?;
+        let answer = wait_for(&mut self.forker, Kind::Spawned)?;
+        if answer.pid <= 0 { Err(format!("no clone: errno {}", answer.status)) } else { Ok(answer.pid) }
+    }
+
+    /// Sends one request and returns its whole answer, head included.
+    pub fn request(&mut self, uri: &str) -> Result<Vec<u8>, String> {
+        let mut buffer = [0; 8192];
+        let size = head(&self.script, uri, false, &mut buffer)?;
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut posting = Posting::new(&self.slab, 0, self.sequence, &buffer[..size], &[], false);
+        posting.enqueue(&self.slab, &mut self.tail).map_err(|_| "the queue is full")?;
+        front::wake_one(&self.slab);
+        let mut answer = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let progress = posting.progress(&self.slab).map_err(|_| "the slab is broken")?;
+            let count = posting.receivable(&self.slab).map_err(|_| "the slab is broken")?;
+            let at = answer.len();
+            answer.resize(at + count, 0);
+            posting.receive(&self.slab, &mut answer[at..]);
+            if progress == Progress::Done && count == 0 {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err("no answer within 30 s".to_owned());
+            }
+            std::thread::yield_now();
+        }
+        posting.release(&self.slab, true);
+        if self.respawns {
+            let dead = wait_for(&mut self.forker, Kind::Dead)?;
+            front::forget_slot(&self.slab, dead.slot as usize);
+            self.pids[dead.slot as usize] = self.spawn(dead.slot)?;
+        }
+        Ok(answer)
+    }
+
+    /// What the clones have used so far.
+    pub fn counters(&self) -> Result<Counters, String> {
+        let mut sums =
+            Counters { cpu_us: 0.0, fast: 0, scanned: 0, pages: 0, private_kib: 0, page_tables_kib: 0 };
+        for (slot, pid) in self.pids.iter().enumerate() {
+            let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).map_err(text);
+            let nanoseconds = read("schedstat")?.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+            sums.cpu_us += nanoseconds.unwrap_or(0.0) / 1e3;
+            if slot == 0 {
+                sums.private_kib = kib(&read("smaps_rollup")?, "Private_Dirty:");
+                sums.page_tables_kib = kib(&read("status")?, "VmPTE:");
+            }
+            if let Some(line) = self.slab.slot(slot) {
+                sums.fast += line.fast_rewinds.load(Ordering::Relaxed);
+                sums.scanned += line.scanned_rewinds.load(Ordering::Relaxed);
+                sums.pages += line.pages.load(Ordering::Relaxed);
+            }
+        }
+        Ok(sums)
+    }
+}
+
+fn kib(text: &str, field: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Has the prototype boot the script and waits until its snapshot is taken.
+fn boot(prototype: &mut Channel, script: &str) -> Result<Channel, String> {
+    let (mut ours, theirs) = Channel::pair().map_err(text)?;
+    let mut buffer = [0; 8192];
+    let size = head(script, "/", true, &mut buffer)?;
+    let file = memory_file(&buffer[..size])?;
+    prototype
+        .send(&Message { lane: 1, ..Message::new(Kind::Boot) }, &[theirs.as_fd(), file.as_fd()])
+        .map_err(text)?;
+    wait_for(prototype, Kind::Spawned)?;
+    drop(theirs);
+    wait_for(&mut ours, Kind::Ready)?;
+    Ok(ours)
+}
