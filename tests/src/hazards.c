@@ -23,6 +23,11 @@ size_t address(void *memory)
 	return (size_t)memory;
 }
 
+int byte_at(unsigned char *memory)
+{
+	return *memory;
+}
+
 /* A child that shares the memory writes to it. */
 int vfork_write(char *to, int byte, size_t size)
 {

@@ -47,7 +47,7 @@ switch ($_GET['do'] ?? '') {
 "#;
 
 /// A front controller: `boot` runs once, then comes the snapshot, then `cases` (`case 'name': …; break;`) by `?do=name`.
-/// `getenv('PLACE')` is a directory that PHP may write to.
+/// There are two workers. `getenv('PLACE')` is a directory that PHP may write to.
 pub fn snapshot(boot: &str, cases: &str) -> Setup {
     front_controller(&format!("<?php\n{boot}\nreprise_snapshot();\n{PRELUDE}\n{cases}\n}}\n"))
 }
@@ -59,7 +59,7 @@ pub fn snapshot_script(index: &str, cases: &str) -> Setup {
 }
 
 fn front_controller(index: &str) -> Setup {
-    let setup = Setup::empty().file("index.php", index).application("workers = 2").ini("ffi.enable", "1");
+    let setup = Setup::empty().file("index.php", index).ini("ffi.enable", "1");
     let place = setup.directory().join("place");
     fs::create_dir(&place).expect("a directory");
     fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
@@ -80,11 +80,11 @@ pub const HAZARDS: &str = r#"
 $hazards = FFI::cdef('int vfork_write(size_t, int, size_t); int vfork_unreaped(size_t, int, size_t); int start_thread(void);
     int joined_thread(size_t); int late_child(size_t, const char *); int start_timer(void); int start_itimer(int);
     int start_io_uring(void); int close_all(void); int replace_all(void); int alternate_stack(void); int has_alternate_stack(void);
-    int write_to_self(size_t, size_t); int daemonise(void); int overflow(int); int crash(void); size_t address(void *); int calloc_is_zero(size_t, int);
+    int write_to_self(size_t, size_t); int daemonise(void); int overflow(int); int crash(void); size_t address(void *); int byte_at(size_t); int calloc_is_zero(size_t, int);
     size_t malloc_finds(size_t, int);', getenv('HAZARDS'));
 $libc = FFI::cdef('int madvise(size_t, size_t, int); size_t mmap(size_t, size_t, int, int, int, long); int munmap(size_t, size_t);
     size_t mremap(size_t, size_t, size_t, int, size_t); int mprotect(size_t, size_t, int); size_t sbrk(long); size_t malloc(size_t);
-    void free(size_t); size_t memset(size_t, int, size_t); int open(const char *, int);');
+    void free(size_t); size_t memset(size_t, int, size_t); int open(const char *, int); int close(int); long read(int, size_t, size_t);');
 $block = FFI::new('char[1048576]', false, true);
 for ($i = 0; $i < 1048576; $i += 64) FFI::memcpy(FFI::addr($block[$i]), sprintf('%064d', $i), 64);
 $page = ($hazards->address($block) + 4095) & ~4095;
