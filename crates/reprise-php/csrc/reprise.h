@@ -87,6 +87,7 @@ bool reprise_request_finish(void);
 bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
 void reprise_describe_request(const struct wire_RequestHead *head);
 void reprise_run_script(const char *script);
+void reprise_close_script(void);
 
 /* log.c */
 void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -69,6 +69,17 @@ static void enter_directory(const char *script)
 	}
 }
 
+static zend_file_handle *running_script;
+
+/* PHP has read and compiled it, and keeps it open until it ends. A snapshot shall not hold it. */
+void reprise_close_script(void)
+{
+	if (running_script) {
+		zend_destroy_file_handle(running_script);
+		zend_stream_init_filename(running_script, "");
+	}
+}
+
 void reprise_run_script(const char *script)
 {
 	zend_file_handle file;
@@ -78,12 +89,14 @@ void reprise_run_script(const char *script)
 	zend_stream_init_filename(&file, script);
 	file.primary_script = 1;
 	reprise_worker.stage = REPRISE_RUNNING;
+	running_script = &file;
 	php_execute_script(&file);
 	/* As FPM: shutdown functions and destructors do not see the script's directory. */
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /: %s", strerror(errno));
 	}
 	zend_destroy_file_handle(&file);
+	running_script = NULL;
 }
 
 /* Completes the answer for the client; PHP may go on. False if that has been done. */

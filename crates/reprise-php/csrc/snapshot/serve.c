@@ -163,6 +163,7 @@ void reprise_serve_prepare(void)
 		boot.has_env = true;
 		find_additions(&boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
 	}
+	reprise_close_script();
 	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
 	php_clear_stat_cache(0, NULL, 0);
 	zend_unset_timeout();
