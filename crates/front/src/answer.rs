@@ -22,21 +22,25 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Waits for the head of the answer and whatever of the body comes with it.
-pub async fn receive(ticket: Ticket, parts: &Parts) -> Result<Response<AnswerBody>, Refusal> {
+/// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
+pub async fn receive(ticket: Ticket, parts: &Parts) -> Result<(Response<AnswerBody>, u32), Refusal> {
     let mut bytes = Vec::new();
-    let mut done = false;
+    let (mut done, mut notes) = (false, 0);
     loop {
         match reply::complete(&bytes).map_err(|_| Refusal::BadAnswer)? {
             Some(size) => {
                 let response = head(&bytes[..size])?;
                 if !response.status().is_informational() {
-                    return Ok(with_body(response, ticket, Bytes::from(bytes).slice(size..), done, parts));
+                    let rest = Bytes::from(bytes).slice(size..);
+                    return Ok((with_body(response, ticket, rest, done, parts), notes));
                 }
                 bytes.drain(..size);
             }
             None if done => return Err(Refusal::BadAnswer),
-            None => done = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?.done,
+            None => {
+                let received = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?;
+                (done, notes) = (received.done, received.notes);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 
 mod ticket;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -32,7 +32,12 @@ const BATCH: usize = 8;
 /// One lane of one application, for one epoch of the front.
 pub struct Lane {
     application: u32,
+    number: u32,
     epoch: u64,
+    /// The script it belongs to; empty: any.
+    script: String,
+    /// Its template lives, or it needs none.
+    is_up: AtomicBool,
     slab: Slab,
     link: Arc<dyn Link>,
     max_requests: usize,
@@ -106,14 +111,17 @@ impl Call {
 }
 
 impl Lane {
-    /// Takes over a freshly made slab.
-    pub fn new(slab: Slab, message: &Message, application: &Application, link: Arc<dyn Link>) -> Lane {
+    /// Takes over a freshly made slab, for that script alone or (empty) for all.
+    pub fn new(slab: Slab, message: &Message, script: String, application: &Application, link: Arc<dyn Link>) -> Lane {
         let geometry = slab.geometry();
         let per_door = geometry.per_door() as u32;
         let free = (0..geometry.doors).map(|door| (door * per_door..(door + 1) * per_door).rev().collect()).collect();
         Lane {
             application: message.application,
+            number: message.lane,
             epoch: message.epoch,
+            script,
+            is_up: AtomicBool::new(true),
             link,
             max_requests: application.max_requests,
             queue_timeout: Duration::from_millis(application.queue_timeout_ms),
@@ -131,6 +139,21 @@ impl Lane {
     /// Which epoch's slab this is.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Whether it runs whatever has no lane of its own.
+    pub fn is_classic(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Whether requests for that script are its own, and served at the moment.
+    pub fn takes(&self, script: &str) -> bool {
+        self.script == script && self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// Its template lives, or does not: then requests that are posted already wait for the next one.
+    pub fn set_up(&self, is_up: bool) {
+        self.is_up.store(is_up, Ordering::Relaxed);
     }
 
     /// Bytes of body PHP takes; 0: any number.
@@ -334,16 +357,19 @@ impl Lane {
         self.tell(Kind::SlotFree, slot);
     }
 
+    fn message(&self, kind: Kind) -> Message {
+        let (application, lane) = (self.application, self.number);
+        Message { application, lane, epoch: self.epoch, ..Message::new(kind) }
+    }
+
     fn tell(&self, kind: Kind, slot: u32) {
-        let message = Message { application: self.application, slot, epoch: self.epoch, ..Message::new(kind) };
-        self.link.send(&message);
+        self.link.send(&Message { slot, ..self.message(kind) });
     }
 
     /// Has a worker killed, provided that it still runs this very request.
     fn kill(&self, slot: u16, posting: &Posting) {
         let limit = queue::entry(posting.exchange, posting.sequence);
-        let about = Message { application: self.application, slot: slot.into(), ..Message::new(Kind::Kill) };
-        self.link.send(&Message { epoch: self.epoch, limit, ..about });
+        self.link.send(&Message { slot: slot.into(), limit, ..self.message(Kind::Kill) });
     }
 
     /// Looks for requests of this front thread that waited or ran too long. Called a few times a second.

@@ -13,6 +13,7 @@
 //! | [`files`] | static files |
 //! | [`head`] | the request head for PHP, header policy |
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
+//! | [`lanes`] | which lane runs a script |
 //! | [`answer`] | PHP's answer read back |
 //! | [`body`] | bodies, both ways |
 //! | [`refusal`] | the front's own answers |
@@ -31,6 +32,7 @@ pub mod control;
 mod files;
 mod head;
 mod lane;
+mod lanes;
 mod refusal;
 mod route;
 mod server;

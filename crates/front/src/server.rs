@@ -7,9 +7,9 @@
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, watch};
 use wire::control::{Kind, Message};
 use wire::layout::Phase;
-use wire::slab::Slab;
 
 use crate::access;
 use crate::connection::{Peer, RawHead, Timed};
 use crate::control::Link;
 use crate::lane::Lane;
+use crate::lanes::Lanes;
 use crate::service::{Connection, serve};
 use crate::settings::Settings;
 
@@ -55,9 +55,8 @@ pub struct Inherited {
 pub struct Shared {
     /// As given.
     pub settings: Settings,
-    lanes: Vec<RwLock<Option<Arc<Lane>>>>,
-    /// Changes with every new lane.
-    version: AtomicU64,
+    /// Where requests are posted.
+    pub lanes: Lanes,
     connections: AtomicUsize,
     room: Notify,
     idle: Notify,
@@ -66,7 +65,6 @@ pub struct Shared {
 thread_local! {
     static DOOR: Cell<usize> = const { Cell::new(0) };
     static SHARED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-    static LANES: RefCell<(u64, Vec<Arc<Lane>>)> = const { RefCell::new((0, Vec::new())) };
 }
 
 /// The door of this thread.
@@ -80,16 +78,10 @@ pub fn collect() {
 }
 
 fn each_lane(each: impl Fn(&Lane, usize)) {
-    LANES.with_borrow_mut(|(version, lanes)| {
-        SHARED.with_borrow(|shared| {
-            let Some(shared) = shared else { return };
-            let now = shared.version.load(Ordering::Acquire);
-            if *version != now {
-                *version = now;
-                *lanes = (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).collect();
-            }
-        });
-        lanes.iter().for_each(|lane| each(lane, DOOR.get()));
+    SHARED.with_borrow(|shared| {
+        if let Some(shared) = shared {
+            shared.lanes.each(|lane| each(lane, DOOR.get()));
+        }
     });
 }
 
@@ -115,38 +107,10 @@ fn after_unpark() {
     });
 }
 
-impl Shared {
-    /// The lane of an application, once the supervisor has sent its slab.
-    pub fn lane(&self, application: usize) -> Option<Arc<Lane>> {
-        self.lanes.get(application)?.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn take_lane(&self, message: &Message, slab: &OwnedFd, link: &Arc<dyn Link>) -> io::Result<()> {
-        let number = message.application as usize;
-        let application =
-            self.settings.applications.get(number).ok_or_else(|| io::Error::other("no such application"))?;
-        if let Some(lane) = self.lane(number).filter(|lane| lane.epoch() == message.epoch) {
-            lane.set_body_limit(message.limit);
-            return Ok(());
-        }
-        let slab =
-            Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
-        let lane = Arc::new(Lane::new(slab, message, application, link.clone()));
-        *self.lanes[number].write().unwrap_or_else(PoisonError::into_inner) = Some(lane);
-        self.version.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    }
-
-    fn in_flight(&self) -> usize {
-        (0..self.lanes.len()).filter_map(|number| self.lane(number)).map(|lane| lane.in_flight()).sum()
-    }
-}
-
 /// Serves until the supervisor says to stop or is gone, and everything is answered.
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let shared = Arc::new(Shared {
-        lanes: settings.applications.iter().map(|_| RwLock::new(None)).collect(),
-        version: AtomicU64::new(1),
+        lanes: Lanes::new(settings.applications.len(), inherited.link.clone()),
         connections: AtomicUsize::new(0),
         room: Notify::new(),
         idle: Notify::new(),
@@ -167,10 +131,8 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
         match came {
             Came::Message(message, descriptors) => match message.kind() {
                 Some(Kind::Lane) => {
-                    let slab = descriptors.first().ok_or_else(|| io::Error::other("a lane without a slab"))?;
-                    shared.take_lane(&message, slab, &inherited.link)?;
-                    let complete = (0..shared.lanes.len()).all(|number| shared.lane(number).is_some());
-                    if complete && threads.is_empty() {
+                    shared.lanes.take(&message, &descriptors, &shared.settings.applications)?;
+                    if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
                             threads.push(start_thread(number, door, &shared, &inherited, &stopped)?);
                         }
@@ -179,14 +141,8 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                         inherited.link.send(&Message::new(Kind::Ready));
                     }
                 }
-                Some(Kind::Dead) => {
-                    let lane = shared.lane(message.application as usize);
-                    if let Some(lane) = lane.filter(|lane| lane.epoch() == message.epoch) {
-                        lane.worker_died(message.slot);
-                    }
-                }
                 Some(Kind::Drain) => break None,
-                _ => {}
+                _ => note_death(&shared, &message),
             },
             Came::Nothing => {}
             Came::Orphaned => break Some(LAST_DRAIN),
@@ -196,9 +152,19 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let _ = stop.send(true);
     let ended = finish(&shared, threads, &inherited, last);
     // Workers whose clients were cut off must not wait for them.
-    let phase = if shared.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
-    (0..shared.lanes.len()).filter_map(|number| shared.lane(number)).for_each(|lane| lane.end(phase));
+    let phase = if shared.lanes.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
+    shared.lanes.all().for_each(|lane| lane.end(phase));
     ended
+}
+
+/// What the supervisor says of workers and templates, as long as there are requests.
+fn note_death(shared: &Shared, message: &Message) {
+    let Some(lane) = shared.lanes.of(message) else { return };
+    match message.kind() {
+        Some(Kind::Dead) => lane.worker_died(message.slot),
+        Some(Kind::LaneDown) => lane.set_up(false),
+        _ => {}
+    }
 }
 
 enum Came {
@@ -245,11 +211,7 @@ fn finish(
         let watched = if patience.is_some() { &mut watched[..0] } else { &mut watched[..] };
         let _ = poll(watched, Some(&tick));
         while let Some((message, _)) = inherited.link.receive()? {
-            if message.kind() == Some(Kind::Dead) {
-                if let Some(lane) = shared.lane(message.application as usize) {
-                    lane.worker_died(message.slot);
-                }
-            }
+            note_death(shared, &message);
         }
     }
     for thread in threads {
@@ -319,7 +281,7 @@ async fn run_thread(
             collect();
             each_lane(|lane, door| lane.sweep(door));
             access::flush();
-            if ticking.connections.load(Ordering::Acquire) == 0 && ticking.in_flight() == 0 {
+            if ticking.connections.load(Ordering::Acquire) == 0 && ticking.lanes.in_flight() == 0 {
                 ticking.idle.notify_waiters();
             }
         }
@@ -332,7 +294,7 @@ async fn run_thread(
     let idle = async {
         loop {
             let notified = shared.idle.notified();
-            if shared.connections.load(Ordering::Acquire) == 0 && shared.in_flight() == 0 {
+            if shared.connections.load(Ordering::Acquire) == 0 && shared.lanes.in_flight() == 0 {
                 return;
             }
             notified.await;

@@ -8,7 +8,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use wire::layout::{BODY_RING, HEAD_SIZE};
+use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_SNAPSHOT};
 
 use crate::access::{self, Entry};
 use crate::answer;
@@ -182,7 +182,7 @@ struct Site<'a> {
     host: &'a str,
 }
 
-/// Posts the request to the application's lane and waits for PHP.
+/// Posts the request to the script's lane and waits for PHP.
 async fn run(
     connection: &Connection,
     site: &Site<'_>,
@@ -190,7 +190,8 @@ async fn run(
     body: Incoming,
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
-    let lane = connection.shared.lane(site.number).ok_or(Refusal::QueueFull)?;
+    let lane_now = || connection.shared.lanes.find(site.number, &site.script.name).ok_or(Refusal::QueueFull);
+    let mut lane = lane_now()?;
     let limit = site.application.max_body.unwrap_or_else(|| lane.body_limit());
     let has_body = !body.is_end_stream();
     let content_length =
@@ -203,6 +204,10 @@ async fn run(
         true => body::read_prefix(body, limit, patience).await?,
         false => Prefix { bytes: Vec::new(), rest: None },
     };
+    if has_body {
+        // Meanwhile another may have come, or this one may be down.
+        lane = lane_now()?;
+    }
     let read = bytes.len() as u64;
     // A whole body has a length, also if the client did not say it.
     let content_length = content_length.or_else(|| (has_body && rest.is_none()).then_some(read));
@@ -221,7 +226,11 @@ async fn run(
         let remainder = Remainder { surplus, rest, read, limit };
         tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
-    answer::receive(ticket, parts).await
+    let (response, notes) = answer::receive(ticket, parts).await?;
+    if notes & NOTE_SNAPSHOT != 0 && lane.is_classic() {
+        connection.shared.lanes.report_entry(site.number, &site.script.name);
+    }
+    Ok(response)
 }
 
 #[cfg(test)]

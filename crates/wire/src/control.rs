@@ -47,6 +47,9 @@ pub enum Isolation {
     Fork = 2,
 }
 
+/// Lanes of an application at most: `classic` and eight with a template.
+pub const MAX_LANES: usize = 9;
+
 /// The slot by which `Spawned` and `Dead` mean a lane's template.
 pub const TEMPLATE: u32 = u32::MAX;
 

@@ -32,6 +32,8 @@ struct Ticketless {
 pub struct Received {
     /// Nothing will follow.
     pub done: bool,
+    /// What the worker has noted so far; its word.
+    pub notes: u32,
 }
 
 impl Ticket {
@@ -68,7 +70,8 @@ impl Ticket {
         }
         let done = progress == Progress::Done && count == available;
         if count > 0 || done {
-            return Poll::Ready(Ok(Received { done }));
+            let notes = call.posting.notes(&lane.slab);
+            return Poll::Ready(Ok(Received { done, notes }));
         }
         let waker = context.waker();
         if !call.answer_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
