@@ -10,12 +10,14 @@
 //! | [`supervisor`] | the loop: front, prototypes, workers, signals, drain |
 //! | [`plan`] | pure decisions: slots to fill, back-off, what an exit means |
 //! | [`channel`] | one message per packet, descriptors attached |
+//! | [`boot`] | the request that a template boots with |
 //! | [`user`] | who runs what |
 //! | [`state`] | the state directory and its lock |
 //! | [`sys`] | fork, exec, signals: the only unsafe code |
 
 #![deny(unsafe_code)]
 
+pub mod boot;
 pub mod channel;
 pub mod log;
 pub mod plan;

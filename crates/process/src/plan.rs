@@ -51,6 +51,11 @@ impl Ending {
             Ending::Killed(status & 0x7f, status & 0x80 != 0)
         }
     }
+
+    /// Whether a worker that ends so has done what it should: drained, or left its place to a fresh clone, having said why.
+    pub fn is_regular(self) -> bool {
+        matches!(self, Ending::Exited(0 | 88))
+    }
 }
 
 impl std::fmt::Display for Ending {
@@ -97,6 +102,38 @@ pub fn slots_to_fill(slots: &[Slot], wanted: usize) -> Vec<usize> {
     empty.take(wanted.saturating_sub(alive)).collect()
 }
 
+/// Bytes of a script's name at most.
+pub const MAX_NAME: usize = 1024;
+
+/// A script's name below the root, as the front reports it. Judged by itself; whether there is such a file is another
+/// question.
+pub fn script_name(bytes: &[u8]) -> Result<&str, &'static str> {
+    let name = std::str::from_utf8(bytes).map_err(|_| "its name is not UTF-8")?;
+    if name.len() > MAX_NAME {
+        Err("its name is too long")
+    } else if !name.starts_with('/') || name.contains("..") || name.contains(['\0', '\n']) {
+        Err("its name is no path below the root")
+    } else if !name.ends_with(".php") {
+        Err("its name does not end in .php")
+    } else {
+        Ok(name)
+    }
+}
+
+/// Workers of a classic lane. Beside a snapshot lane, which has most of the work, it needs no more than the CPUs can run.
+pub fn classic_workers(configured: usize, is_beside: bool, cpus: usize) -> usize {
+    if is_beside { configured.min(4 * cpus) } else { configured }
+}
+
+/// Requests before a lane is judged by what became of them.
+const MIN_REQUESTS: u64 = 200;
+
+/// Whether threads that requests leave running have ended so many workers (more than one request in twenty) that a
+/// process for each request is the better way.
+pub fn is_fork_better(ended_by_threads: u64, requests: u64) -> bool {
+    requests >= MIN_REQUESTS && ended_by_threads > requests / 20
+}
+
 /// How a server that was asked to stop is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopping {
@@ -141,7 +178,35 @@ mod tests {
     }
 
     #[test]
+    fn names_of_scripts_are_checked() {
+        for good in ["/index.php", "/a b/ü.php"] {
+            assert_eq!(script_name(good.as_bytes()), Ok(good));
+        }
+        let long = format!("/{}.php", "x".repeat(MAX_NAME));
+        for bad in ["", "index.php", "/../a.php", "/a\0.php", "/a\n.php", "/a.phtml", "/", &long] {
+            assert!(script_name(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        assert!(script_name(b"/\xff.php").is_err());
+    }
+
+    #[test]
+    fn a_classic_lane_beside_another_is_small() {
+        assert_eq!(classic_workers(300, false, 2), 300);
+        assert_eq!(classic_workers(300, true, 2), 8);
+        assert_eq!(classic_workers(3, true, 2), 3);
+    }
+
+    #[test]
+    fn threads_in_one_of_twenty_requests_are_too_many() {
+        assert!(!is_fork_better(199, 199));
+        assert!(!is_fork_better(10, 200));
+        assert!(is_fork_better(11, 200));
+        assert!(!is_fork_better(11, 1_000_000));
+    }
+
+    #[test]
     fn endings_read_well() {
+        assert!(Ending::from_status(88 << 8).is_regular() && !Ending::from_status(89 << 8).is_regular());
         assert_eq!(Ending::from_status(9).to_string(), "was killed by SIGKILL");
         assert_eq!(Ending::from_status(11 | 0x80).to_string(), "was killed by SIGSEGV (core dumped)");
         assert_eq!(Ending::from_status(70 << 8).to_string(), "exited with code 70 (did not boot)");

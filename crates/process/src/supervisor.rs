@@ -6,29 +6,37 @@
 //! 2. `Dead` goes to the front, which re-queues or fails the request of that slot;
 //! 3. the front answers `SlotFree`; only then is the slot filled again.
 //!
+//! Each lane has a forker: the prototype for lane 0, its template (see [`lanes`]) for any other. Both are told and say
+//! the same. What a template says is checked, for it has run the application's code.
+//!
 //! When the front dies its slab is closed (workers of it end after their request) and a new front gets a new slab: an
 //! epoch. Messages about older epochs are ignored.
 
 mod deaths;
+mod lanes;
 mod messages;
+mod starting;
+mod stopping;
 
+use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::control::{Kind, Message};
-use wire::layout::{Geometry, Phase};
-use wire::slab::{self, Slab};
+use wire::control::{Isolation, Kind, Message};
+use wire::slab::Slab;
 
 use crate::channel::Channel;
-use crate::plan::{BackOff, Slot, Stopping, slots_to_fill};
-use crate::sys::{self, Program, Signals};
+use crate::plan::{BackOff, Slot, Stopping};
+use crate::sys::{self, Signals};
 use crate::user::Identity;
+use lanes::Template;
 
-/// The only lane so far.
-const CLASSIC: u32 = 0;
+/// The lane of whatever has no lane of its own.
+const CLASSIC: usize = 0;
 
 /// What the supervisor is to run.
 pub struct Service {
@@ -44,10 +52,14 @@ pub struct Service {
     pub front_threads: usize,
     /// `reprise-php`, opened.
     pub php: OwnedFd,
+    /// /dev/userfaultfd, if this user may open it: what it gives works where the system call does not.
+    pub userfaultfd: Option<OwnedFd>,
     /// In the order of the front's settings.
     pub applications: Vec<Application>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// CPUs this server may use.
+    pub cpus: usize,
 }
 
 /// One application.
@@ -60,10 +72,22 @@ pub struct Application {
     pub environment: Vec<String>,
     /// Whom PHP runs as.
     pub user: Option<Identity>,
-    /// Workers.
+    /// Workers of each lane.
     pub workers: usize,
-    /// Requests in flight, waiting ones included.
+    /// Requests in flight in each lane, waiting ones included.
     pub exchanges: usize,
+    /// Document root, resolved.
+    pub root: PathBuf,
+    /// The host that boot requests name.
+    pub host: String,
+    /// Scripts that are booted before the server is ready, and whether it may not start without.
+    pub entries: Vec<(String, bool)>,
+    /// Scripts that are never booted.
+    pub classic: BTreeSet<String>,
+    /// How requests of snapshot lanes are kept apart.
+    pub isolation: Isolation,
+    /// How long a boot may take.
+    pub boot_timeout: Duration,
 }
 
 /// Why the supervisor ended.
@@ -73,37 +97,94 @@ pub enum Outcome {
     Drained,
     /// The deadline or a second signal cut requests off.
     CutOff,
-    /// An application never booted.
-    NotBooted(String),
+    /// An application never booted; what of it.
+    NotBooted(String, String),
     /// The front never started.
     NoFront,
 }
 
 struct Child {
+    /// 0: a template whose process is not known yet.
     pid: i32,
     channel: Channel,
     since: Instant,
     ready: bool,
 }
 
-struct Lane {
+/// What belongs to one epoch of a lane.
+struct Mailbox {
     descriptor: OwnedFd,
     slab: Slab,
     slots: Vec<Slot>,
     started: Vec<Instant>,
 }
 
-struct Running {
-    prototype: Option<Child>,
-    lane: Option<Lane>,
-    /// What PHP writes to its standard error: read end, write end.
-    messages: (OwnedFd, OwnedFd),
+struct Lane {
+    /// The script it belongs to; none: classic.
+    entry: Option<String>,
+    template: Option<Template>,
+    isolation: Isolation,
+    /// The server is not ready before this lane is, unless it has failed.
+    is_awaited: bool,
+    /// The server does not start without it.
+    is_required: bool,
+    /// The last boot failed.
+    has_failed: bool,
+    mailbox: Option<Mailbox>,
     /// Workers of earlier fronts that have not ended yet, and since when.
     retired: Vec<(i32, Instant)>,
     back_off: BackOff,
     not_before: Instant,
     served: bool,
+}
+
+struct Running {
+    prototype: Option<Child>,
+    /// Classic first.
+    lanes: Vec<Lane>,
+    /// What PHP writes to its standard error: read end, write end.
+    messages: (OwnedFd, OwnedFd),
     body_limit: u64,
+}
+
+impl Lane {
+    fn classic(now: Instant) -> Lane {
+        Lane {
+            entry: None,
+            template: None,
+            isolation: Isolation::Auto,
+            is_awaited: true,
+            is_required: false,
+            has_failed: false,
+            mailbox: None,
+            retired: Vec::new(),
+            back_off: BackOff::default(),
+            not_before: now,
+            served: false,
+        }
+    }
+
+    fn has_live_workers(&self) -> bool {
+        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_)))
+    }
+
+    /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
+    fn has_workers(&self) -> bool {
+        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked))
+    }
+}
+
+impl Running {
+    /// The process that forks a lane's workers.
+    fn forker(&self, lane: usize) -> Option<&Child> {
+        if lane == CLASSIC { self.prototype.as_ref() } else { Some(&self.lanes.get(lane)?.template.as_ref()?.child) }
+    }
+
+    /// The same, if it does so now.
+    fn working_forker(&self, lane: usize) -> Option<&Child> {
+        let is_leaving = self.lanes.get(lane)?.template.as_ref().is_some_and(|template| template.leaving.is_some());
+        self.forker(lane).filter(|child| child.ready && child.pid > 0 && !is_leaving)
+    }
 }
 
 /// The loop's state.
@@ -134,17 +215,18 @@ impl Supervisor {
         let now = Instant::now();
         sys::become_subreaper()?;
         let mut applications = Vec::new();
-        for _ in &service.applications {
+        for application in &service.applications {
             let messages = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::fs::fcntl_setfl(&messages.0, rustix::fs::OFlags::NONBLOCK)?;
+            let entries = application.entries.iter().map(|(script, is_required)| Lane {
+                entry: Some(script.clone()),
+                is_required: *is_required,
+                ..Lane::classic(now)
+            });
             applications.push(Running {
                 prototype: None,
-                lane: None,
+                lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
                 messages,
-                retired: Vec::new(),
-                back_off: BackOff::default(),
-                not_before: now,
-                served: false,
                 body_limit: 0,
             });
         }
@@ -170,7 +252,7 @@ impl Supervisor {
     pub fn run(mut self, ready: &dyn Fn(Duration)) -> io::Result<Outcome> {
         loop {
             self.start_what_is_missing();
-            if !self.announced && self.is_ready() {
+            if !self.announced && self.outcome.is_none() && self.is_ready() {
                 self.announced = true;
                 ready(self.began.elapsed());
             }
@@ -189,11 +271,11 @@ impl Supervisor {
             self.pass_on_messages();
             // Messages before deaths: what a process said before it died counts.
             self.listen_to_front();
-            for number in 0..self.applications.len() {
-                self.listen_to_prototype(number);
+            for (number, lane) in self.all_lanes() {
+                self.listen_to_forker(number, lane);
             }
             self.reap();
-            self.end_retired();
+            self.end_overdue();
             if self.stopping == Stopping::Draining && Instant::now() >= self.deadline {
                 log("warning", format_args!("drain took longer than {:?}; ending now", self.service.drain_timeout));
                 self.stop("deadline");
@@ -202,7 +284,15 @@ impl Supervisor {
     }
 
     fn children(&self) -> impl Iterator<Item = &Child> {
-        self.applications.iter().filter_map(|running| running.prototype.as_ref()).chain(&self.front)
+        let forkers =
+            self.applications.iter().flat_map(|running| (0..running.lanes.len()).map(|lane| running.forker(lane)));
+        forkers.flatten().chain(&self.front)
+    }
+
+    /// Each lane as the numbers of its application and itself.
+    fn all_lanes(&self) -> Vec<(usize, usize)> {
+        let each = |(number, running): (usize, &Running)| (0..running.lanes.len()).map(move |lane| (number, lane));
+        self.applications.iter().enumerate().flat_map(each).collect()
     }
 
     /// PHP's messages go through a pipe: a script that reopens its standard error must not get hold of this server's log.
@@ -233,8 +323,11 @@ impl Supervisor {
         if self.front.is_none() && self.front_not_before > now {
             next = next.min(self.front_not_before);
         }
-        for application in self.applications.iter().filter(|application| application.not_before > now) {
-            next = next.min(application.not_before);
+        for lane in self.applications.iter().flat_map(|running| &running.lanes) {
+            next = next.min(if lane.not_before > now { lane.not_before } else { next });
+        }
+        for (number, lane) in self.all_lanes() {
+            next = self.template_deadline(number, lane).map_or(next, |deadline| next.min(deadline));
         }
         if self.stopping == Stopping::Draining {
             next = next.min(self.deadline);
@@ -245,216 +338,17 @@ impl Supervisor {
         let _ = poll(&mut watched, Some(&timeout));
     }
 
-    // ---- starting ----------------------------------------------------------------------------------------------
-
-    fn start_what_is_missing(&mut self) {
-        if self.stopping != Stopping::No {
-            return;
-        }
-        let now = Instant::now();
-        if self.front.is_none() && now >= self.front_not_before {
-            if let Err(error) = self.start_front() {
-                log("error", format_args!("the front cannot be started: {error}"));
-                self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
-            }
-        }
-        for number in 0..self.applications.len() {
-            if self.applications[number].not_before > now {
-                continue;
-            }
-            if self.applications[number].prototype.is_none() && self.no_orphans(number) {
-                if let Err(error) = self.start_prototype(number) {
-                    let name = &self.service.applications[number].name;
-                    log("error", format_args!("PHP of {name} cannot be started: {error}"));
-                    self.delay(number, Duration::ZERO, false);
-                    continue;
-                }
-            }
-            self.fill_slots(number);
-        }
+    fn message(&self, kind: Kind, application: usize, lane: usize, slot: u32) -> Message {
+        let (application, lane) = (application as u32, lane as u32);
+        Message { application, lane, slot, epoch: self.epoch, ..Message::new(kind) }
     }
 
-    fn start_front(&mut self) -> io::Result<()> {
-        self.epoch += 1;
-        self.doors.clear();
-        for (running, application) in self.applications.iter_mut().zip(&self.service.applications) {
-            let geometry = Geometry::new(application.exchanges, application.workers, self.service.front_threads);
-            let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);
-            let descriptor = sys::own(slab::create(geometry).map_err(error)?);
-            let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
-            let slots = vec![Slot::Empty; geometry.slots as usize];
-            running.lane = Some(Lane { descriptor, slab, started: vec![self.began; slots.len()], slots });
-        }
-        let (ours, theirs) = Channel::pair()?;
-        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
-        descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
-        let pid = sys::start(&Program {
-            executable: self.service.front.as_fd(),
-            arguments: self.service.front_arguments.clone(),
-            environment: Vec::new(),
-            descriptors,
-            messages: None,
-            user: self.service.front_user.as_ref(),
-        })?;
-        self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
-        Ok(())
-    }
-
-    fn start_prototype(&mut self, number: usize) -> io::Result<()> {
-        let application = &self.service.applications[number];
-        let (ours, theirs) = Channel::pair()?;
-        let mut arguments: Vec<String> =
-            ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
-        arguments.extend(["--number".to_owned(), number.to_string()]);
-        arguments.extend(application.arguments.iter().cloned());
-        let pid = sys::start(&Program {
-            executable: self.service.php.as_fd(),
-            arguments,
-            environment: application.environment.clone(),
-            descriptors: vec![theirs.as_fd(), self.lifeline.0.as_fd()],
-            messages: Some(self.applications[number].messages.1.as_fd()),
-            user: application.user.as_ref(),
-        })?;
-        self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
-        Ok(())
-    }
-
-    /// Sends the slab of the current epoch to a prototype and to the front.
-    fn introduce(&mut self, number: usize) {
-        let running = &self.applications[number];
-        let (Some(lane), false) = (&running.lane, self.doors.is_empty()) else { return };
-        let mut message = self.message(Kind::Lane, number, 0);
-        message.geometry = lane.slab.geometry();
-        if let Some(prototype) = running.prototype.as_ref().filter(|prototype| prototype.ready) {
-            let mut attached = vec![lane.descriptor.as_fd()];
-            attached.extend(self.doors.iter().map(AsFd::as_fd));
-            send(&prototype.channel, &message, &attached);
-        }
-        if let Some(front) = &self.front {
-            message.limit = running.body_limit;
-            send(&front.channel, &message, &[lane.descriptor.as_fd()]);
-        }
-    }
-
-    fn fill_slots(&mut self, number: usize) {
-        let wanted = self.service.applications[number].workers;
-        let message = self.message(Kind::Spawn, number, 0);
-        let ready = !self.doors.is_empty() && self.front.as_ref().is_some_and(|front| front.ready);
-        let running = &mut self.applications[number];
-        let (Some(lane), Some(prototype)) = (&mut running.lane, &running.prototype) else { return };
-        if !prototype.ready || !ready {
-            return;
-        }
-        for slot in slots_to_fill(&lane.slots, wanted) {
-            lane.slots[slot] = Slot::Asked;
-            lane.started[slot] = Instant::now();
-            send(&prototype.channel, &Message { slot: slot as u32, ..message }, &[]);
-        }
-    }
-
-    fn message(&self, kind: Kind, application: usize, slot: u32) -> Message {
-        Message { application: application as u32, lane: CLASSIC, slot, epoch: self.epoch, ..Message::new(kind) }
-    }
-
+    /// Whether everything that is known to be needed serves, or has shown that it will not.
     fn is_ready(&self) -> bool {
+        let lane_is_ready = |lane: &Lane| !lane.is_awaited || lane.has_failed || lane.has_live_workers();
         self.front.as_ref().is_some_and(|front| front.ready)
-            && self.applications.iter().all(|application| {
-                application
-                    .lane
-                    .as_ref()
-                    .is_some_and(|lane| lane.slots.iter().any(|slot| matches!(slot, Slot::Live(_))))
-            })
+            && self.applications.iter().flat_map(|running| &running.lanes).all(lane_is_ready)
     }
-
-    // ---- stopping ----------------------------------------------------------------------------------------------
-
-    fn stop(&mut self, why: &str) {
-        self.stopping = self.stopping.further();
-        match self.stopping {
-            Stopping::Draining => {
-                log("notice", format_args!("{why}: draining, at most {:?}", self.service.drain_timeout));
-                self.deadline = Instant::now() + self.service.drain_timeout;
-                // The listeners among them: with the front's copies closed too, new connections are refused.
-                self.service.front_descriptors.clear();
-                match &self.front {
-                    Some(front) => send(&front.channel, &self.message(Kind::Drain, 0, 0), &[]),
-                    None => self.end_prototypes(),
-                }
-            }
-            Stopping::Now => {
-                if self.front.is_some() || self.applications.iter().any(|application| application.prototype.is_some()) {
-                    log("warning", format_args!("{why}: ending now"));
-                    self.outcome = Some(Outcome::CutOff);
-                }
-            }
-            Stopping::No => {}
-        }
-    }
-
-    /// The front has finished, or is gone: workers end when their lane is drained, prototypes with their last worker.
-    fn end_prototypes(&mut self) {
-        for number in 0..self.applications.len() {
-            let message = self.message(Kind::Drain, number, 0);
-            let running = &self.applications[number];
-            if let Some(lane) = &running.lane {
-                lane.slab.set_phase(Phase::Draining);
-            }
-            if let Some(prototype) = &running.prototype {
-                send(&prototype.channel, &message, &[]);
-            }
-        }
-    }
-
-    fn finished(&mut self) -> Option<Outcome> {
-        let outcome = self.outcome_now();
-        if outcome.is_some() {
-            // The last words of those that have just ended.
-            self.pass_on_messages();
-        }
-        outcome
-    }
-
-    fn outcome_now(&mut self) -> Option<Outcome> {
-        if self.outcome.is_some() && self.stopping != Stopping::Draining {
-            self.kill_everything();
-            return self.outcome.take();
-        }
-        let alive = self.front.is_some() || self.applications.iter().any(|application| application.prototype.is_some());
-        if self.stopping != Stopping::No && !alive {
-            return Some(self.outcome.take().unwrap_or(Outcome::Drained));
-        }
-        None
-    }
-
-    /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their workers become ours.
-    /// What PHP code has started in the background and left to us is not waited for.
-    fn kill_everything(&mut self) {
-        for (number, running) in self.applications.iter().enumerate() {
-            let mut workers = Vec::new();
-            for slot in running.lane.iter().flat_map(|lane| &lane.slots) {
-                if let Slot::Live(pid) = *slot {
-                    workers.push(pid);
-                }
-            }
-            workers.extend(running.retired.iter().map(|(pid, _)| *pid));
-            workers.iter().for_each(|&pid| self.kill_worker(number, pid));
-            for pid in running.prototype.iter().map(|prototype| prototype.pid).chain(workers) {
-                end(pid, running.prototype.as_ref().is_some_and(|prototype| prototype.pid == pid));
-            }
-        }
-        if let Some(front) = &self.front {
-            end(front.pid, true);
-        }
-    }
-}
-
-/// Waits for a child's end, after killing it if it is `ours` from the start. A worker that its prototype had reaped is no
-/// child of ours.
-fn end(pid: i32, ours: bool) {
-    if ours {
-        sys::kill(pid, Signal::SIGKILL);
-    }
-    let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
 }
 
 fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {

@@ -2,6 +2,7 @@
 
 use crate::What;
 use crate::config::{self, Config};
+use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::options;
 use crate::serve;
@@ -35,7 +36,11 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
             Some((user, why)) => format!("{} ({why})", user.name),
             None => process::user::current().map_or("the current user".to_owned(), |user| user.name),
         };
-        line("PHP", format!("{} workers as user {user}, classic mode", application.workers));
+        line("PHP", format!("{} workers as user {user}", application.workers));
+        for entry in discover::entries(application) {
+            let why = if entry.is_required { "the configuration says so" } else { "it names reprise_snapshot" };
+            line("booted", format!("{} ({why}), isolation {}", entry.script, serve::word(application.isolation)));
+        }
         for (name, value) in &application.ini {
             line("ini", format!("{name} = {value}"));
         }

@@ -1,7 +1,10 @@
-//! What `reprise serve DIR` finds by itself.
+//! What `reprise serve` finds by itself.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::config::{Application, Mode};
 use crate::exit::{Code, Failure};
 
 /// Directories tried below DIR, then DIR itself.
@@ -29,4 +32,37 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
 /// The front controller of a document root.
 pub fn front_controller(root: &Path) -> Option<String> {
     root.join("index.php").is_file().then(|| "index.php".to_owned())
+}
+
+/// Bytes of a script that are looked at.
+const LOOKED_AT: u64 = 1 << 20;
+const SNAPSHOT: &[u8] = b"reprise_snapshot";
+
+/// A script that is booted before the server is ready.
+pub struct Entry {
+    /// `/index.php`.
+    pub script: String,
+    /// The configuration wants it, so the server may not start without.
+    pub is_required: bool,
+}
+
+/// The entries of an application: what its configuration says, and its front controller if that asks for it.
+pub fn entries(application: &Application) -> Vec<Entry> {
+    let is_snapshot = |(_, mode): &(&String, &Mode)| **mode == Mode::Snapshot;
+    let wanted = application.modes.iter().filter(is_snapshot);
+    let wanted = wanted.map(|(script, _)| Entry { script: script.clone(), is_required: true });
+    let controller = application.front_controller.as_ref().map(|script| format!("/{script}"));
+    let controller = controller.filter(|script| {
+        matches!(application.modes.get(script), None | Some(Mode::Auto))
+            && names_snapshot(&application.root.join(&script[1..]))
+    });
+    // The front controller first: it is the one that nearly all requests are for.
+    controller.map(|script| Entry { script, is_required: false }).into_iter().chain(wanted).collect()
+}
+
+/// Whether a script's own text names the function. If it cannot be read here, it will say so itself when it runs.
+fn names_snapshot(path: &Path) -> bool {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text));
+    read.is_ok() && text.windows(SNAPSHOT.len()).any(|window| window == SNAPSHOT)
 }

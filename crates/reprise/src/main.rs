@@ -44,7 +44,13 @@ enum Verb {
         --ini memory_limit=256M\n  reprise serve --config /etc/reprise/reprise.toml\n\nWithout --config the document root \
         is the first of DIR/public, DIR/web, DIR/htdocs and DIR that has an index.php or index.html. SIGTERM and SIGINT \
         finish what is running; a second one ends at once.")]
-    Serve(What),
+    Serve {
+        #[command(flatten)]
+        what: What,
+        /// Compare all memory with the snapshot after each rewind; slow, for finding faults
+        #[arg(long)]
+        audit: bool,
+    },
     /// Check a configuration or directory and print what would be served
     Check {
         #[command(flatten)]
@@ -71,7 +77,7 @@ struct What {
     /// Address to listen on: HOST:PORT or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR")]
     listen: Vec<String>,
-    /// PHP workers of each application
+    /// PHP workers of each lane
     #[arg(long, value_name = "N")]
     workers: Option<u64>,
     /// A php.ini setting; may be repeated
@@ -99,7 +105,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match command.verb {
-        Verb::Serve(what) => serve::run(&what),
+        Verb::Serve { what, audit } => serve::run(&what, audit),
         Verb::Check { options: true, .. } => check::print_options(),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Version => version::run(),

@@ -54,7 +54,7 @@ use Scope::{Application, Server};
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 25] = [
+pub const ROWS: [Row; 28] = [
     row(
         Server,
         "listen",
@@ -145,7 +145,13 @@ pub const ROWS: [Row; 25] = [
         "owner of the root; www-data if that is root",
         "User PHP runs as when started as root; never root.",
     ),
-    row(Application, "workers", Number(1, 1024), "four per CPU", "PHP workers. Each runs one request at a time."),
+    row(
+        Application,
+        "workers",
+        Number(1, 1024),
+        "four per CPU",
+        "PHP workers of each lane. Each runs one request at a time. Beside a snapshot lane classic mode has four per CPU at most.",
+    ),
     row(
         Application,
         "queue",
@@ -169,6 +175,29 @@ pub const ROWS: [Row; 25] = [
         "Bytes of a request's body; more is answered 413. 0: any number.",
     ),
     row(Application, "follow", Texts, "[]", "Directories outside the root that symbolic links may lead to."),
+    row(
+        Application,
+        "mode",
+        Table,
+        "{}",
+        "How a script runs: mode.\"index.php\" = \"auto\" (from a snapshot if it calls reprise_snapshot()), \
+         \"classic\" (never) or \"snapshot\" (booted before the server is ready, which does not start without).",
+    ),
+    row(
+        Application,
+        "isolation",
+        Text,
+        "\"auto\"",
+        "How requests are kept apart after a snapshot: \"rewind\" (memory is put back), \"fork\" (a process each) or \
+         \"auto\" (rewind where the kernel can and requests leave no threads).",
+    ),
+    row(
+        Application,
+        "boot_timeout",
+        Time(1, DAY),
+        "\"60s\"",
+        "How long a script may take to its snapshot; then its requests run in classic mode and another try follows.",
+    ),
     row(Application, "ini", Table, "{}", "php.ini settings; they win over files."),
     row(Application, "env", Table, "{}", "Environment of PHP. Beside USER and HOME it has nothing else."),
 ];
@@ -263,7 +292,8 @@ pub fn reference() -> String {
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| answer's head | 256 KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
-         | requests in flight per application | 4096 | 503 |\n| workers per application | 1024 | |\n",
+         | requests in flight per lane | 4096 | 503 |\n| workers per lane | 1024 | |\n\
+         | lanes per application | classic and 8 with a snapshot | the others run in classic mode |\n",
     );
     text
 }

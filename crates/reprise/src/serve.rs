@@ -10,9 +10,11 @@ use process::state::{self, StateDirectory};
 use process::supervisor::{self, Outcome, Service, Supervisor};
 use process::sys::FIRST_DESCRIPTOR;
 use process::user::{self, Identity};
+use wire::control::Isolation;
 
 use crate::What;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Mode};
+use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::listen::{self, Bound};
 use crate::version::{self, Php};
@@ -57,7 +59,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
 }
 
 /// Serves until told to stop.
-pub fn run(what: &What) -> Result<Code, Failure> {
+pub fn run(what: &What, audit: bool) -> Result<Code, Failure> {
     let config = config::load(what)?;
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
     let php = version::find_php()?;
@@ -81,18 +83,20 @@ pub fn run(what: &What) -> Result<Code, Failure> {
         eprintln!("  {:<13} {}", "listening", listener.shown);
     }
     process::sys::protect_memory().map_err(internal("memory"))?;
-    let service = service(&config, &people, &php, &listeners, sockets, connections as usize)?;
+    let mut service = service(&config, &people, &php, &listeners, sockets, connections as usize)?;
+    if audit {
+        service.applications.iter_mut().for_each(|application| application.arguments.push("--audit".to_owned()));
+    }
     let supervisor = Supervisor::new(service).map_err(internal("supervisor"))?;
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
     let ready = move |took: Duration| eprintln!("ready after {} ms: {}", took.as_millis(), addresses.join(" "));
     match supervisor.run(&ready).map_err(internal("supervisor"))? {
         Outcome::Drained => Ok(Code::Success),
         Outcome::CutOff => Ok(Code::Internal),
-        Outcome::NotBooted(name) => Err(Failure::new(
-            Code::NotBooted,
-            format!("application '{name}'"),
-            "PHP did not start; its message is above",
-        )),
+        Outcome::NotBooted(name, what) => {
+            let why = format!("{what} did not start; its message is above");
+            Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
+        }
         Outcome::NoFront => Err(Failure::new(Code::Internal, "front", "did not start; its message is above")),
     }
 }
@@ -136,6 +140,9 @@ fn service(
         front_descriptors: descriptors,
         front_threads: config.front_threads,
         php: OwnedFd::from(php.open()?),
+        // Where it is not there or not for us, PHP does what it can without.
+        userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
+        cpus: config::cpus(),
         applications: config
             .applications
             .iter()
@@ -169,7 +176,8 @@ fn php_application(
     application: &config::Application,
     user: Option<&Identity>,
 ) -> supervisor::Application {
-    let mut arguments = vec!["--name".to_owned(), application.name.clone()];
+    let mut arguments =
+        ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
     for (name, value) in &application.ini {
         arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
     }
@@ -180,6 +188,7 @@ fn php_application(
         .filter(|pair| !application.env.contains_key(pair.split('=').next().unwrap_or("")))
         .collect();
     environment.extend(application.env.iter().map(|(name, value)| format!("{name}={value}")));
+    let is_classic = application.modes.iter().filter(|(_, mode)| **mode == Mode::Classic);
     supervisor::Application {
         name: application.name.clone(),
         arguments,
@@ -188,6 +197,25 @@ fn php_application(
         workers: application.workers,
         // Whichever of the front's threads they come to.
         exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
+        root: application.root.clone(),
+        host: application
+            .hosts
+            .iter()
+            .find(|host| !host.starts_with('*'))
+            .map_or("localhost".to_owned(), String::clone),
+        entries: discover::entries(application).into_iter().map(|entry| (entry.script, entry.is_required)).collect(),
+        classic: is_classic.map(|(script, _)| script.clone()).collect(),
+        isolation: application.isolation,
+        boot_timeout: application.boot_timeout,
+    }
+}
+
+/// An isolation's word in configuration, arguments and messages.
+pub fn word(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Auto => "auto",
+        Isolation::Rewind => "rewind",
+        Isolation::Fork => "fork",
     }
 }
 

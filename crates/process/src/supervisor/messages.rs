@@ -1,4 +1,4 @@
-//! What front and prototypes say, and what follows from it.
+//! What front, prototypes and templates say, and what follows from it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
-use wire::layout::Activity;
 use wire::owner::{Owner, State};
 
-use super::{Supervisor, log, send};
+use super::lanes::is_about_template;
+use super::{CLASSIC, Supervisor, log, send};
 use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
+
+/// Messages taken from one process before others have their turn; more than its socket holds.
+const TURN: usize = 1024;
 
 impl Supervisor {
     pub(super) fn listen_to_front(&mut self) {
@@ -22,12 +25,12 @@ impl Supervisor {
                 Ok(Received::Nothing | Received::Closed) => return,
                 Err(error) => return log("error", format_args!("a message of the front cannot be read: {error}")),
             };
-            let number = message.application as usize;
+            let (number, lane) = (message.application as usize, message.lane as usize);
             match message.kind() {
                 Some(Kind::Doors) => {
                     self.doors = attached;
-                    for number in 0..self.applications.len() {
-                        self.introduce(number);
+                    for (number, lane) in self.all_lanes() {
+                        self.introduce(number, lane);
                     }
                 }
                 Some(Kind::Ready) => {
@@ -35,130 +38,167 @@ impl Supervisor {
                     self.front_back_off.works();
                 }
                 Some(Kind::SlotFree) if message.epoch == self.epoch => {
-                    if let Some(slot) = self.slot(number, message.slot) {
+                    if let Some(slot) = self.slot(number, lane, message.slot) {
                         if *slot == Slot::Leaving {
                             *slot = Slot::Empty;
                         }
                     }
                 }
                 Some(Kind::Kill) if message.epoch == self.epoch => {
-                    if let Some(&mut Slot::Live(pid)) = self.slot(number, message.slot) {
-                        if self.still_runs(number, &message) {
-                            self.kill_worker(number, pid);
+                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
+                        if self.still_runs(number, lane, &message) {
+                            self.kill_worker(number, lane, pid);
                         }
                     }
                 }
+                Some(Kind::Entry) => attached.first().into_iter().for_each(|name| self.discovered(number, name)),
                 _ => {}
             }
         }
     }
 
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
-    fn still_runs(&self, number: usize, message: &Message) -> bool {
+    fn still_runs(&self, number: usize, lane: usize, message: &Message) -> bool {
         let (exchange, sequence) = wire::queue::unpack(message.limit);
-        let owner = self.applications[number].lane.as_ref().and_then(|lane| lane.slab.owner(exchange));
+        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(exchange));
         owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
             owner.sequence == sequence && u32::from(owner.slot) == message.slot && owner.state != State::Done
         })
     }
 
-    /// Kills a worker: a child of its prototype, or ours since that is dead. Anything else of that number is a stranger.
-    pub(super) fn kill_worker(&self, number: usize, pid: i32) {
-        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
+    /// Kills a worker of a lane.
+    pub(super) fn kill_worker(&self, number: usize, lane: usize, pid: i32) {
+        Supervisor::kill_child_of(self.applications[number].forker(lane).map(|forker| forker.pid), pid);
+    }
+
+    /// Kills a child of that process, or ours since that is dead. Anything else of its number is a stranger.
+    pub(super) fn kill_child_of(forker: Option<i32>, pid: i32) {
         let parent = sys::parent_of(pid);
-        if parent.is_some() && (parent == prototype || parent == Some(std::process::id() as i32)) {
+        if parent.is_some() && (parent == forker || parent == Some(std::process::id() as i32)) {
             sys::kill(pid, Signal::SIGKILL);
         }
     }
 
-    pub(super) fn slot(&mut self, application: usize, slot: u32) -> Option<&mut Slot> {
-        self.applications.get_mut(application)?.lane.as_mut()?.slots.get_mut(slot as usize)
+    fn slot(&mut self, application: usize, lane: usize, slot: u32) -> Option<&mut Slot> {
+        self.applications.get_mut(application)?.lanes.get_mut(lane)?.mailbox.as_mut()?.slots.get_mut(slot as usize)
     }
 
-    pub(super) fn listen_to_prototype(&mut self, number: usize) {
-        while let Some(prototype) = &mut self.applications[number].prototype {
-            let message = match prototype.channel.receive() {
+    /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
+    pub(super) fn listen_to_forker(&mut self, number: usize, lane: usize) {
+        for _ in 0..TURN {
+            let Some(forker) = self.applications[number].forker(lane) else { return };
+            let message = match forker.channel.receive() {
                 Ok(Received::Message(message, _)) => message,
-                Ok(Received::Nothing | Received::Closed) => return,
+                Ok(Received::Nothing) => return,
+                // A prototype that closes its end is about to die. A template may be made to by the application's code.
+                Ok(Received::Closed) if lane == CLASSIC => return,
+                Ok(Received::Closed) => return self.kill_template(number, lane),
                 Err(error) => {
+                    self.kill_template(number, lane);
                     let name = &self.service.applications[number].name;
                     return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
                 }
             };
-            match message.kind() {
-                Some(Kind::Ready) => {
-                    prototype.ready = true;
-                    self.applications[number].body_limit = message.limit;
-                    self.introduce(number);
-                    self.fill_slots(number);
+            let is_of_epoch = message.epoch == self.epoch;
+            if lane == CLASSIC && is_about_template(&message) {
+                match message.kind() {
+                    Some(Kind::Spawned) => self.template_started(number, &message),
+                    Some(Kind::Dead) => self.template_reaped(number, &message),
+                    _ => {}
                 }
-                Some(Kind::Spawned) if message.epoch == self.epoch => self.worker_started(number, &message),
-                Some(Kind::Dead) => self.worker_died(number, &message),
+                continue;
+            }
+            match message.kind() {
+                _ if message.lane as usize != lane => {}
+                Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, message.limit),
+                Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
+                Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
+                Some(Kind::Dead) => self.worker_died(number, lane, &message),
                 _ => {}
             }
         }
     }
 
-    pub(super) fn worker_started(&mut self, number: usize, message: &Message) {
-        let name = self.service.applications[number].name.clone();
-        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
-        let Some(slot) = self.slot(number, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
-        // A prototype whose workers have broken into it must not have us kill what is not its own.
-        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == prototype) {
+    fn prototype_ready(&mut self, number: usize, body_limit: u64) {
+        let now = Instant::now();
+        let running = &mut self.applications[number];
+        running.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
+        running.body_limit = body_limit;
+        self.introduce(number, CLASSIC);
+        for lane in 0..self.applications[number].lanes.len() {
+            self.boot_if_missing(number, lane, now);
+        }
+        self.fill_slots(number, CLASSIC, now);
+    }
+
+    fn template_reaped(&mut self, number: usize, message: &Message) {
+        let lane = message.lane as usize;
+        let template = self.applications[number].forker(lane).map(|template| template.pid);
+        if message.pid > 0 && template == Some(message.pid) {
+            self.template_died(number, lane, &Ending::from_status(message.status));
+        }
+    }
+
+    fn worker_started(&mut self, number: usize, lane: usize, message: &Message) {
+        let forker = self.applications[number].forker(lane).map(|forker| forker.pid);
+        let Some(slot) = self.slot(number, lane, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
+        // A forker whose workers have broken into it must not have us kill what is not its own.
+        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == forker) {
             *slot = Slot::Live(message.pid);
         } else {
             *slot = Slot::Empty;
             let why = io::Error::from_raw_os_error(message.status);
-            log("error", format_args!("a worker of {name} could not be forked: {why}"));
+            log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(number, lane)));
             // Perhaps it never got the slab.
-            self.introduce(number);
-            self.delay(number, Duration::ZERO, false);
+            self.introduce(number, lane);
+            self.delay(number, lane, Duration::ZERO, false);
         }
     }
 
-    /// A worker was reaped, by its prototype or by us.
-    pub(super) fn worker_died(&mut self, number: usize, message: &Message) {
-        let name = self.service.applications[number].name.clone();
+    /// A worker was reaped, by its forker or by us.
+    pub(super) fn worker_died(&mut self, number: usize, lane: usize, message: &Message) {
         let ending = Ending::from_status(message.status);
         if message.epoch != self.epoch {
-            self.applications[number].retired.retain(|(pid, _)| *pid != message.pid);
+            self.applications[number].lanes[lane].retired.retain(|(pid, _)| *pid != message.pid);
             return;
         }
-        let Some(slot) = self.slot(number, message.slot) else { return };
+        let Some(slot) = self.slot(number, lane, message.slot) else { return };
         if !matches!(*slot, Slot::Live(pid) if pid == message.pid) && *slot != Slot::Asked {
             return;
         }
         *slot = Slot::Leaving;
-        if ending != Ending::Exited(0) {
-            log("warning", format_args!("worker {} of {name} {ending}", message.pid));
-        }
-        let running = &self.applications[number];
-        if let Some(lane) = &running.lane {
-            // A worker that came to wait for requests has started well, whatever killed it then.
-            let worked = lane
-                .slab
-                .slot(message.slot as usize)
-                .is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32);
-            let lived = lane.started[message.slot as usize].elapsed();
-            self.delay(number, lived, worked || ending == Ending::Exited(0));
-        }
+        // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
+        let worked = ending.is_regular() || self.has_worked(number, lane, message.slot);
         if let Some(front) = &self.front {
-            send(&front.channel, message, &[]);
+            send(&front.channel, &Message { application: number as u32, lane: lane as u32, ..*message }, &[]);
         }
-    }
-
-    pub(super) fn delay(&mut self, number: usize, lived: Duration, worked: bool) {
-        let running = &mut self.applications[number];
-        running.served |= worked;
-        // Those that fail together fail once.
-        if !worked && running.not_before > Instant::now() {
+        if message.pid == 0 {
+            // It was asked for and never came to be; whoever should have forked it is blamed, not the lane.
             return;
         }
-        let delay = running.back_off.died(lived, worked);
-        if !delay.is_zero() {
-            running.not_before = Instant::now() + delay;
+        if !ending.is_regular() {
             let name = &self.service.applications[number].name;
-            log("warning", format_args!("PHP of {name} failed early; next start in {delay:?}"));
+            log("warning", format_args!("worker {} of {name} {ending}", message.pid));
+        }
+        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[message.slot as usize].elapsed());
+        self.judge_isolation(number, lane, message.slot, ending);
+        self.delay(number, lane, lived, worked);
+    }
+
+    pub(super) fn delay(&mut self, number: usize, lane: usize, lived: Duration, worked: bool) {
+        let of_lane = &mut self.applications[number].lanes[lane];
+        of_lane.served |= worked;
+        // Those that fail together fail once.
+        if !worked && of_lane.not_before > Instant::now() {
+            return;
+        }
+        let delay = of_lane.back_off.died(lived, worked);
+        if !delay.is_zero() {
+            of_lane.not_before = Instant::now() + delay;
+            let what = self.describe(number, lane);
+            log("warning", format_args!("{what} failed early; next start in {delay:?}"));
         }
     }
 }

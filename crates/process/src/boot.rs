@@ -1,0 +1,83 @@
+//! What a template gets to boot an entry with: the head of a `GET /` that nobody sent.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use wire::head::{TooLarge, Writer};
+use wire::layout::HEAD_SIZE;
+
+/// The head, with the variables the front gives to a real request and one more that tells it apart.
+pub fn head(root: &Path, script: &str, host: &str) -> Result<Vec<u8>, TooLarge> {
+    let mut buffer = vec![0; HEAD_SIZE];
+    let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
+    let mut head = Writer::new(&mut buffer);
+    head.head.protocol = 1001;
+    head.head.query = head.add(&[b"QUERY_STRING"], &[])?;
+    head.head.method = head.add(&[b"REQUEST_METHOD"], &[b"GET"])?;
+    head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;
+    head.add(&[b"SCRIPT_NAME"], &[name])?;
+    head.head.uri = head.add(&[b"REQUEST_URI"], &[b"/"])?;
+    for (variable, value) in [
+        ("DOCUMENT_URI", name),
+        ("DOCUMENT_ROOT", root),
+        ("SERVER_PROTOCOL", b"HTTP/1.1"),
+        ("REQUEST_SCHEME", b"http"),
+        ("GATEWAY_INTERFACE", b"CGI/1.1"),
+        ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION")).as_bytes()),
+        ("REDIRECT_STATUS", b"200"),
+        ("REMOTE_ADDR", b"127.0.0.1"),
+        ("REMOTE_PORT", b"0"),
+        ("SERVER_ADDR", b"127.0.0.1"),
+        ("SERVER_PORT", b"80"),
+        ("SERVER_NAME", host.as_bytes()),
+        ("HTTP_HOST", host.as_bytes()),
+        ("PHP_SELF", name),
+        ("REPRISE_BOOT", b"1"),
+    ] {
+        head.add(&[variable.as_bytes()], &[value])?;
+    }
+    let size = head.finish()?;
+    buffer.truncate(size);
+    Ok(buffer)
+}
+
+/// A memory file with these bytes, to be attached to a message. Its position stays at the beginning.
+pub fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create("reprise", MemfdFlags::CLOEXEC)?;
+    match rustix::io::pwrite(&file, bytes, 0)? {
+        written if written == bytes.len() => Ok(file),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Reads up to `limit` bytes of a memory file that another process has made, without ever waiting for it.
+pub fn read(file: &OwnedFd, limit: usize) -> io::Result<Vec<u8>> {
+    // Only files in memory have seals: no pipe, and no file of a system that answers when it likes.
+    rustix::fs::fcntl_get_seals(file)?;
+    let mut bytes = vec![0; limit];
+    let count = rustix::io::pread(file, &mut bytes, 0)?;
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_request_is_complete() {
+        let head = head(Path::new("/srv/www"), "/index.php", "a.example").unwrap();
+        let has = |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes());
+        for text in ["SCRIPT_FILENAME\0/srv/www/index.php\0", "HTTP_HOST\0a.example\0", "REPRISE_BOOT\0"] {
+            assert!(has(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_memory_files_are_read() {
+        assert_eq!(read(&file(b"/index.php").unwrap(), 6).unwrap(), b"/index");
+        assert!(read(&rustix::pipe::pipe().unwrap().0, 6).is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! Lanes with a template: a process, forked by the prototype, that has booted an entry up to its snapshot and forks the
+//! lane's workers from that.
+//!
+//! | a template | then |
+//! |---|---|
+//! | is missing | `Boot` to the prototype, with its control socket and a request to boot with |
+//! | is forked (`Spawned`), ready (`Ready`) | slab to it and to the front, workers are asked for |
+//! | dies booting, or takes too long | classic serves; another try, after a delay |
+//! | dies later | `LaneDown` and `Dead` to the front, orphans are reaped, it is booted anew |
+//! | is to be replaced | `LaneDown`, `Drain`; it ends with its last worker |
+
+use std::fmt::Display;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use wire::atomics::Ordering;
+use wire::control::{Isolation, Kind, MAX_LANES, Message, TEMPLATE};
+use wire::layout::{Activity, Phase, Recycle};
+
+use super::{CLASSIC, Child, Lane, Outcome, Supervisor, log, send};
+use crate::boot;
+use crate::channel::Channel;
+use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
+use crate::sys;
+
+/// A template and what is known of it.
+pub(super) struct Template {
+    pub(super) child: Child,
+    /// Since when it is to end so that another can take its place.
+    pub(super) leaving: Option<Instant>,
+    /// It was killed because it took too long to boot.
+    is_late: bool,
+    /// Requests of its dead workers.
+    requests: u64,
+    /// What the slab said of workers ended by threads when it began.
+    threads_before: u64,
+}
+
+impl Template {
+    /// Its lane has a new slab.
+    pub(super) fn count_anew(&mut self) {
+        (self.requests, self.threads_before) = (0, 0);
+    }
+}
+
+impl Supervisor {
+    /// What messages about a lane begin with.
+    pub(super) fn describe(&self, number: usize, lane: usize) -> String {
+        let entry = self.applications[number].lanes[lane].entry.as_deref().unwrap_or("classic mode");
+        format!("application '{}': {entry}", self.service.applications[number].name)
+    }
+
+    pub(super) fn boot_if_missing(&mut self, number: usize, lane: usize, now: Instant) {
+        let running = &self.applications[number];
+        let of_lane = &running.lanes[lane];
+        let Some(entry) = &of_lane.entry else { return };
+        let Some(prototype) = running.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
+        if of_lane.template.is_some() || of_lane.has_workers() || of_lane.not_before > now {
+            return;
+        }
+        let application = &self.service.applications[number];
+        let booted = boot::head(&application.root, entry, &application.host)
+            .map_err(|_| std::io::Error::other("its request is too large"))
+            .and_then(|head| boot::file(&head))
+            .and_then(|head| Ok((head, Channel::pair()?)));
+        let (head, (ours, theirs)) = match booted {
+            Ok(made) => made,
+            Err(error) => return self.boot_failed(number, lane, &error),
+        };
+        let status = of_lane.isolation as i32;
+        let message = Message { status, ..self.message(Kind::Boot, number, lane, 0) };
+        send(&prototype.channel, &message, &[theirs.as_fd(), head.as_fd()]);
+        let ended = of_lane.mailbox.as_ref().map(|mailbox| &mailbox.slab.recycles()[Recycle::Threads as usize]);
+        let template = Template {
+            child: Child { pid: 0, channel: ours, since: now, ready: false },
+            leaving: None,
+            is_late: false,
+            requests: 0,
+            threads_before: ended.map_or(0, |count| count.load(Ordering::Relaxed)),
+        };
+        self.applications[number].lanes[lane].template = Some(template);
+    }
+
+    /// What the prototype says of a template: forked, or not.
+    pub(super) fn template_started(&mut self, number: usize, message: &Message) {
+        let running = &mut self.applications[number];
+        let lane = message.lane as usize;
+        let prototype = running.prototype.as_ref().map(|prototype| prototype.pid);
+        let Some(template) = running.lanes.get_mut(lane).and_then(|lane| lane.template.as_mut()) else { return };
+        if template.child.pid != 0 {
+            return;
+        }
+        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == prototype) {
+            template.child.pid = message.pid;
+            if template.child.ready {
+                self.template_ready(number, lane);
+            } else if self.stopping != Stopping::No {
+                self.kill_template(number, lane);
+            }
+        } else {
+            let why = std::io::Error::from_raw_os_error(message.status);
+            self.template_died(number, lane, &format_args!("could not be forked: {why}"));
+        }
+    }
+
+    /// Its snapshot is taken. Told by the template, on another way than its pid.
+    pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, message: &Message) {
+        let of_lane = &mut self.applications[number].lanes[lane];
+        let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
+        template.child.ready = true;
+        let is_known = template.child.pid > 0;
+        let got = if message.status == Isolation::Fork as i32 { "fork" } else { "rewind" };
+        log("notice", format_args!("{} is booted, isolation {got}", self.describe(number, lane)));
+        if is_known {
+            self.template_ready(number, lane);
+        }
+    }
+
+    fn template_ready(&mut self, number: usize, lane: usize) {
+        self.applications[number].lanes[lane].has_failed = false;
+        if self.stopping == Stopping::No {
+            self.introduce(number, lane);
+            self.fill_slots(number, lane, Instant::now());
+        }
+    }
+
+    /// A template was reaped, by its prototype or by us, or never came to be.
+    pub(super) fn template_died(&mut self, number: usize, lane: usize, how: &dyn Display) {
+        if lane != CLASSIC {
+            // What it said before it died counts.
+            self.listen_to_forker(number, lane);
+        }
+        let down = self.message(Kind::LaneDown, number, lane, 0);
+        let has_prototype = self.applications[number].prototype.is_some();
+        let slots = self.applications[number].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
+        let has_served = (0..slots as u32).any(|slot| self.has_worked(number, lane, slot));
+        let of_lane = &mut self.applications[number].lanes[lane];
+        let has_served = of_lane.served || has_served;
+        let Some(template) = of_lane.template.take() else { return };
+        if let Some(front) = &self.front {
+            send(&front.channel, &down, &[]);
+        }
+        let is_expected = template.leaving.is_some() || self.stopping != Stopping::No || !has_prototype;
+        if template.leaving.is_some() && self.stopping == Stopping::No {
+            if let Some(mailbox) = &of_lane.mailbox {
+                mailbox.slab.set_phase(Phase::Open);
+            }
+        }
+        of_lane.served = false;
+        if !is_expected && !template.child.ready {
+            let limit = self.service.applications[number].boot_timeout;
+            match template.is_late {
+                true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}")),
+                false => self.boot_failed(number, lane, how),
+            }
+        } else if !is_expected {
+            let what = self.describe(number, lane);
+            let pid = template.child.pid;
+            log(
+                "error",
+                format_args!("{what}: its template (process {pid}) {how}; its requests run in classic mode meanwhile"),
+            );
+            self.delay(number, lane, template.child.since.elapsed(), has_served);
+        }
+        self.adopt_orphans(number, lane);
+    }
+
+    fn boot_failed(&mut self, number: usize, lane: usize, why: &dyn Display) {
+        let what = self.describe(number, lane);
+        let of_lane = &mut self.applications[number].lanes[lane];
+        of_lane.has_failed = true;
+        let delay = of_lane.back_off.died(Duration::ZERO, false);
+        of_lane.not_before = Instant::now() + delay;
+        if of_lane.is_required && !self.announced {
+            let name = self.service.applications[number].name.clone();
+            let entry = of_lane.entry.clone().unwrap_or_default();
+            log("error", format_args!("{what} did not boot: {why}"));
+            self.outcome = Some(Outcome::NotBooted(name, entry));
+            return;
+        }
+        let consequence = format_args!("its requests run in classic mode; next try in {delay:?}");
+        log("error", format_args!("{what} did not boot: {why}; {consequence}"));
+    }
+
+    /// The templates of a dead prototype have been killed by the kernel and are ours to reap now, unless it had reaped
+    /// them itself.
+    pub(super) fn adopt_templates(&mut self, number: usize) {
+        for lane in 1..self.applications[number].lanes.len() {
+            let Some(template) = &self.applications[number].lanes[lane].template else { continue };
+            if let Some(front) = &self.front {
+                send(&front.channel, &self.message(Kind::LaneDown, number, lane, 0), &[]);
+            }
+            // One whose pid we were not told is not waited for: it has no worker and dies all the same.
+            let pid = template.child.pid;
+            let reaped = if pid > 0 { sys::reap(Some(pid)) } else { sys::Reaped::NoChild };
+            match reaped {
+                sys::Reaped::Dead(_, status) => self.template_died(number, lane, &Ending::from_status(status)),
+                sys::Reaped::Nobody => self.kill_template(number, lane),
+                sys::Reaped::NoChild => self.template_died(number, lane, &"died with its prototype"),
+            }
+        }
+    }
+
+    pub(super) fn kill_template(&self, number: usize, lane: usize) {
+        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
+        if let Some(template) = self.applications[number].forker(lane) {
+            Supervisor::kill_child_of(prototype, template.pid);
+        }
+    }
+
+    /// When a template has to be ready, or gone.
+    pub(super) fn template_deadline(&self, number: usize, lane: usize) -> Option<Instant> {
+        let template = self.applications[number].lanes[lane].template.as_ref()?;
+        match template.leaving {
+            Some(since) => Some(since + self.service.drain_timeout),
+            None if template.child.ready => None,
+            None => Some(template.child.since + self.service.applications[number].boot_timeout),
+        }
+    }
+
+    /// Ends what takes too long: boots, templates that are to leave, workers of earlier fronts.
+    pub(super) fn end_overdue(&mut self) {
+        let now = Instant::now();
+        for (number, lane) in self.all_lanes() {
+            if self.template_deadline(number, lane).is_some_and(|deadline| now >= deadline) {
+                self.kill_template(number, lane);
+                self.applications[number].lanes[lane].template.iter_mut().for_each(|template| template.is_late = true);
+            }
+            for (pid, since) in &self.applications[number].lanes[lane].retired {
+                if since.elapsed() > self.service.drain_timeout {
+                    self.kill_worker(number, lane, *pid);
+                }
+            }
+        }
+    }
+
+    /// Whether a worker has come to wait for requests. Its own word: it delays a new start or does not.
+    pub(super) fn has_worked(&self, number: usize, lane: usize, slot: u32) -> bool {
+        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        mailbox
+            .and_then(|mailbox| mailbox.slab.slot(slot as usize))
+            .is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
+    }
+
+    /// Counts the requests of a dead worker. If threads end too many of them, a process for each request is the way: once,
+    /// and only where the choice is ours.
+    pub(super) fn judge_isolation(&mut self, number: usize, lane: usize, slot: u32, ending: Ending) {
+        let is_ours = self.service.applications[number].isolation == Isolation::Auto;
+        let (drain, down) = (self.message(Kind::Drain, number, lane, 0), self.message(Kind::LaneDown, number, lane, 0));
+        let of_lane = &mut self.applications[number].lanes[lane];
+        let (Some(template), Some(mailbox)) = (&mut of_lane.template, &of_lane.mailbox) else { return };
+        let requests_of = |slot| mailbox.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
+        template.requests = template.requests.saturating_add(requests_of(slot as usize));
+        let may_change = is_ours && of_lane.isolation == Isolation::Auto && template.leaving.is_none();
+        if !may_change || !template.child.ready || ending != Ending::Exited(88) {
+            return;
+        }
+        let ended = mailbox.slab.recycles()[Recycle::Threads as usize].load(Ordering::Relaxed);
+        let threads = ended.saturating_sub(template.threads_before);
+        let live = mailbox.slots.iter().enumerate().filter(|(_, slot)| matches!(slot, Slot::Live(_)));
+        let requests = live.fold(template.requests, |sum, (slot, _)| sum.saturating_add(requests_of(slot)));
+        if is_fork_better(threads, requests) {
+            of_lane.isolation = Isolation::Fork;
+            template.leaving = Some(Instant::now());
+            mailbox.slab.set_phase(Phase::Draining);
+            send(&template.child.channel, &drain, &[]);
+            if let Some(front) = &self.front {
+                send(&front.channel, &down, &[]);
+            }
+            let why = format_args!("{threads} of {requests} requests left threads running");
+            log(
+                "warning",
+                format_args!("{}: {why}; it is booted again with isolation fork", self.describe(number, lane)),
+            );
+        }
+    }
+
+    /// A script in classic mode asked for a snapshot: it gets a lane, if it is what the front says and may have one.
+    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd) {
+        let Some(application) = self.service.applications.get(number) else { return };
+        let bytes = match boot::read(name, MAX_NAME + 1) {
+            Ok(bytes) => bytes,
+            Err(error) => return log("error", format_args!("the name of an entry cannot be read: {error}")),
+        };
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let lanes = &self.applications[number].lanes;
+        if application.classic.contains(&shown) || lanes.iter().any(|lane| lane.entry.as_ref() == Some(&shown)) {
+            return;
+        }
+        let is_in_root = |script: &str| {
+            let path = application.root.join(&script[1..]).canonicalize();
+            path.is_ok_and(|path| path.is_file() && path.starts_with(&application.root))
+        };
+        let checked = script_name(&bytes).and_then(|script| match () {
+            () if !is_in_root(script) => Err("it is no file in the root"),
+            () if lanes.len() >= MAX_LANES => Err("the application has as many lanes as it may"),
+            () => Ok(Lane { entry: Some(script.to_owned()), is_awaited: false, ..Lane::classic(Instant::now()) }),
+        });
+        let name = &application.name;
+        let mut lane = match checked {
+            Ok(lane) => lane,
+            Err(why) => {
+                return log("warning", format_args!("application '{name}': {shown:?} stays in classic mode: {why}"));
+            }
+        };
+        lane.mailbox = match self.front.as_ref().map(|_| self.new_mailbox(number, lanes.len())).transpose() {
+            Ok(mailbox) => mailbox,
+            Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
+        };
+        log(
+            "notice",
+            format_args!("application '{name}': {shown} asks for a snapshot; it is booted beside classic mode"),
+        );
+        self.applications[number].lanes.push(lane);
+    }
+}
+
+/// Whether a message of a prototype is about a template and not about a worker.
+pub(super) fn is_about_template(message: &Message) -> bool {
+    message.slot == TEMPLATE && message.lane as usize != CLASSIC
+}

@@ -1,0 +1,159 @@
+//! Whatever should run and does not: the front, prototypes, templates (see [`super::lanes`]), workers.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use wire::control::{Kind, Message};
+use wire::layout::{Geometry, MAX_SLOTS};
+use wire::slab::{self, Slab};
+
+use super::lanes::Template;
+use super::{CLASSIC, Child, Mailbox, Supervisor, log, send};
+use crate::boot;
+use crate::channel::Channel;
+use crate::plan::{Slot, Stopping, classic_workers, slots_to_fill};
+use crate::sys::{self, Program};
+
+impl Supervisor {
+    pub(super) fn start_what_is_missing(&mut self) {
+        let now = Instant::now();
+        if self.stopping != Stopping::No {
+            // What is queued is still to be answered, and in fork isolation each request takes a worker with it.
+            if self.stopping == Stopping::Draining {
+                self.all_lanes().into_iter().for_each(|(number, lane)| self.fill_slots(number, lane, now));
+            }
+            return;
+        }
+        if self.front.is_none() && now >= self.front_not_before {
+            if let Err(error) = self.start_front() {
+                log("error", format_args!("the front cannot be started: {error}"));
+                self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
+            }
+        }
+        for number in 0..self.applications.len() {
+            let running = &self.applications[number];
+            let is_due = running.lanes[CLASSIC].not_before <= now;
+            if running.prototype.is_none() && is_due && self.no_orphans(number) {
+                if let Err(error) = self.start_prototype(number) {
+                    let name = &self.service.applications[number].name;
+                    log("error", format_args!("PHP of {name} cannot be started: {error}"));
+                    self.delay(number, CLASSIC, Duration::ZERO, false);
+                    continue;
+                }
+            }
+            for lane in 0..self.applications[number].lanes.len() {
+                self.boot_if_missing(number, lane, now);
+                self.fill_slots(number, lane, now);
+            }
+        }
+    }
+
+    fn start_front(&mut self) -> io::Result<()> {
+        self.epoch += 1;
+        self.doors.clear();
+        for (number, lane) in self.all_lanes() {
+            let mailbox = self.new_mailbox(number, lane)?;
+            let lane = &mut self.applications[number].lanes[lane];
+            lane.mailbox = Some(mailbox);
+            lane.template.iter_mut().for_each(Template::count_anew);
+        }
+        let (ours, theirs) = Channel::pair()?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
+        let pid = sys::start(&Program {
+            executable: self.service.front.as_fd(),
+            arguments: self.service.front_arguments.clone(),
+            environment: Vec::new(),
+            descriptors,
+            messages: None,
+            user: self.service.front_user.as_ref(),
+        })?;
+        self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        Ok(())
+    }
+
+    pub(super) fn new_mailbox(&self, number: usize, lane: usize) -> io::Result<Mailbox> {
+        let application = &self.service.applications[number];
+        // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
+        let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
+        let geometry = Geometry::new(application.exchanges, slots, self.service.front_threads);
+        let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);
+        let descriptor = sys::own(slab::create(geometry).map_err(error)?);
+        let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
+        let slots = vec![Slot::Empty; geometry.slots as usize];
+        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots })
+    }
+
+    fn start_prototype(&mut self, number: usize) -> io::Result<()> {
+        let application = &self.service.applications[number];
+        let (ours, theirs) = Channel::pair()?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        let mut arguments: Vec<String> =
+            ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
+        if let Some(userfaultfd) = &self.service.userfaultfd {
+            descriptors.push(userfaultfd.as_fd());
+            arguments.extend(["--userfaultfd", "5"].map(str::to_owned));
+        }
+        arguments.extend(["--number".to_owned(), number.to_string()]);
+        arguments.extend(application.arguments.iter().cloned());
+        let pid = sys::start(&Program {
+            executable: self.service.php.as_fd(),
+            arguments,
+            environment: application.environment.clone(),
+            descriptors,
+            messages: Some(self.applications[number].messages.1.as_fd()),
+            user: application.user.as_ref(),
+        })?;
+        self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        Ok(())
+    }
+
+    /// Sends a lane's slab of the current epoch to its forker and to the front, which learns of a snapshot lane only when
+    /// that has a template to serve it.
+    pub(super) fn introduce(&mut self, number: usize, lane: usize) {
+        let running = &self.applications[number];
+        let (Some(mailbox), false) = (&running.lanes[lane].mailbox, self.doors.is_empty()) else { return };
+        let forker = running.working_forker(lane);
+        if lane != CLASSIC && forker.is_none() {
+            return;
+        }
+        let mut message = self.message(Kind::Lane, number, lane, 0);
+        message.geometry = mailbox.slab.geometry();
+        if let Some(forker) = forker {
+            let mut attached = vec![mailbox.descriptor.as_fd()];
+            attached.extend(self.doors.iter().map(AsFd::as_fd));
+            send(&forker.channel, &message, &attached);
+        }
+        let Some(front) = &self.front else { return };
+        message.limit = running.body_limit;
+        match running.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
+            Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
+            Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
+            Err(error) => log("error", format_args!("the front cannot be told of a lane: {error}")),
+        }
+    }
+
+    pub(super) fn fill_slots(&mut self, number: usize, lane: usize, now: Instant) {
+        let running = &mut self.applications[number];
+        let is_served = !self.doors.is_empty() && self.front.as_ref().is_some_and(|front| front.ready);
+        if !is_served || running.lanes[lane].not_before > now || running.working_forker(lane).is_none() {
+            return;
+        }
+        let configured = self.service.applications[number].workers;
+        let is_beside = running.lanes[1..].iter().any(|lane| !lane.has_failed);
+        let wanted =
+            if lane == CLASSIC { classic_workers(configured, is_beside, self.service.cpus) } else { configured };
+        let Some(mailbox) = &mut running.lanes[lane].mailbox else { return };
+        let slots = slots_to_fill(&mailbox.slots, wanted);
+        for &slot in &slots {
+            mailbox.slots[slot] = Slot::Asked;
+            mailbox.started[slot] = now;
+        }
+        let message = self.message(Kind::Spawn, number, lane, 0);
+        let Some(forker) = self.applications[number].working_forker(lane) else { return };
+        for slot in slots {
+            send(&forker.channel, &Message { slot: slot as u32, ..message }, &[]);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The configuration file read: every value by its row, every mistake with its line.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use wire::control::Isolation;
+
+use super::{Application, Config, Mode, application, defaults, resolve};
+use crate::exit::{Code, Failure};
+use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
+
+/// A file while it is read.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+type Item<'a> = Spanned<DeValue<'a>>;
+
+impl File<'_> {
+    fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
+        let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
+        Failure::new(Code::Configuration, format!("{}:{line}", self.path.display()), why)
+    }
+
+    /// Checks that every name in a table is an option, and calls `take` with each.
+    fn each<'i>(
+        &self,
+        scope: Scope,
+        table: &'i DeTable<'i>,
+        mut take: impl FnMut(&str, &'i Item<'i>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for (name, item) in table.iter() {
+            let text = name.get_ref().as_ref();
+            if text == "application" && scope == Scope::Server {
+                continue;
+            }
+            if find(scope, text).is_none() {
+                let other = if scope == Scope::Server { Scope::Application } else { Scope::Server };
+                let failure = self.fail(name.span().start, format!("there is no option '{text}' here"));
+                return Err(match (find(other, text), nearest(scope, text)) {
+                    (Some(_), _) if other == Scope::Application => {
+                        failure.hint(format!("'{text}' belongs below [[application]]"))
+                    }
+                    (Some(_), _) => {
+                        failure.hint(format!("'{text}' belongs to the top of the file, above [[application]]"))
+                    }
+                    (None, Some(near)) => failure.hint(format!("did you mean '{near}'?")),
+                    (None, None) => failure.hint("reprise check --options lists them all"),
+                });
+            }
+            take(text, item)?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, item: &Item<'_>, name: &str, kind: Kind) -> Failure {
+        self.fail(item.span().start, format!("'{name}' takes a {}", describe(kind)))
+    }
+
+    fn text(&self, name: &str, item: &Item<'_>) -> Result<String, Failure> {
+        match item.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            _ => Err(self.wrong(item, name, Kind::Text)),
+        }
+    }
+
+    fn texts(&self, name: &str, item: &Item<'_>) -> Result<Vec<String>, Failure> {
+        let DeValue::Array(items) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Texts)) };
+        items.iter().map(|item| self.text(name, item)).collect()
+    }
+
+    fn number(&self, scope: Scope, name: &str, item: &Item<'_>) -> Result<u64, Failure> {
+        let Some(kind @ Kind::Number(low, high)) = find(scope, name).map(|row| row.kind) else {
+            return Err(self.fail(item.span().start, format!("'{name}' is no number")));
+        };
+        let number = match item.get_ref() {
+            DeValue::Integer(digits) => u64::from_str_radix(digits.as_str(), digits.radix()).ok(),
+            _ => None,
+        };
+        number.filter(|number| (low..=high).contains(number)).ok_or_else(|| self.wrong(item, name, kind))
+    }
+
+    fn time(&self, scope: Scope, name: &str, item: &Item<'_>) -> Result<Duration, Failure> {
+        let Some(kind @ Kind::Time(low, high)) = find(scope, name).map(|row| row.kind) else {
+            return Err(self.fail(item.span().start, format!("'{name}' is no time")));
+        };
+        let time = match item.get_ref() {
+            DeValue::String(text) => parse_time(text),
+            DeValue::Integer(digits) => parse_time(digits.as_str()),
+            _ => None,
+        };
+        // A part of a second is a time too where zero is not meant to be one.
+        let within = |time: &Duration| *time <= Duration::from_secs(high) && (low == 0 || !time.is_zero());
+        time.filter(within).ok_or_else(|| self.wrong(item, name, kind))
+    }
+
+    fn size(&self, name: &str, item: &Item<'_>) -> Result<u64, Failure> {
+        let size = match item.get_ref() {
+            DeValue::String(text) => parse_size(text),
+            DeValue::Integer(digits) => parse_size(digits.as_str()),
+            _ => None,
+        };
+        size.ok_or_else(|| self.wrong(item, name, Kind::Size))
+    }
+
+    /// Values as PHP and the environment spell them: true is 1, false is 0.
+    fn table(&self, name: &str, item: &Item<'_>) -> Result<BTreeMap<String, String>, Failure> {
+        let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
+        let mut pairs = BTreeMap::new();
+        for (key, value) in table.iter() {
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(digits) => digits.as_str().to_owned(),
+                DeValue::Float(digits) => digits.as_str().to_owned(),
+                DeValue::Boolean(value) => if *value { "1" } else { "0" }.to_owned(),
+                DeValue::Table(_) => {
+                    let why = format!("'{}' holds a table; quote names with dots: \"{0}.…\" = …", key.get_ref());
+                    return Err(self.fail(value.span().start, why));
+                }
+                _ => return Err(self.fail(value.span().start, format!("'{}' takes one value", key.get_ref()))),
+            };
+            pairs.insert(key.get_ref().to_string(), text);
+        }
+        Ok(pairs)
+    }
+
+    /// One of a few words.
+    fn word<T: Copy>(&self, name: &str, item: &Item<'_>, words: &[(&str, T)]) -> Result<T, Failure> {
+        let text = self.text(name, item)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let choices: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+            self.fail(item.span().start, format!("'{name}' takes {}, not \"{text}\"", choices.join(" or ")))
+        })
+    }
+
+    /// Modes by script, which may be written with or without its first slash.
+    fn modes(&self, name: &str, item: &Item<'_>, root: &Path) -> Result<BTreeMap<String, Mode>, Failure> {
+        const WORDS: [(&str, Mode); 3] =
+            [("auto", Mode::Auto), ("classic", Mode::Classic), ("snapshot", Mode::Snapshot)];
+        let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
+        let mut modes = BTreeMap::new();
+        for (key, value) in table.iter() {
+            let script = format!("/{}", key.get_ref().trim_start_matches('/'));
+            if let DeValue::Table(_) = value.get_ref() {
+                let failure = self.fail(key.span().start, format!("'{}' holds a table", key.get_ref()));
+                return Err(failure.hint("quote names with dots: mode.\"index.php\" = \"snapshot\""));
+            }
+            process::plan::script_name(script.as_bytes())
+                .map_err(|why| self.fail(key.span().start, format!("script {script:?}: {why}")))?;
+            let path = root.join(&script[1..]);
+            if !path.canonicalize().is_ok_and(|path| path.is_file() && path.starts_with(root)) {
+                let why = format!("script {} is not a file in {}", &script[1..], root.display());
+                return Err(self.fail(key.span().start, why));
+            }
+            modes.insert(script, self.word(&format!("{name}.{}", key.get_ref()), value, &WORDS)?);
+        }
+        Ok(modes)
+    }
+}
+
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<Config, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Code::Configuration, path.display().to_string(), error))?;
+    let file = File { path, text: &text };
+    let document =
+        DeTable::parse(&text).map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let mut config = defaults();
+    file.each(Scope::Server, document.get_ref(), |name, item| {
+        match name {
+            "listen" => config.listen = file.texts(name, item)?,
+            "name" => config.name = file.text(name, item)?,
+            "state_dir" => config.state_dir = Some(base.join(file.text(name, item)?)),
+            "access_log" => {
+                let target = file.text(name, item)?;
+                let is_word = ["stdout", "off"].contains(&target.as_str());
+                config.access_log = if is_word { target } else { base.join(target).to_string_lossy().into_owned() };
+            }
+            "proxies" => {
+                let parse = |text: &String| {
+                    text.parse().map_err(|()| {
+                        let failure = file.fail(item.span().start, format!("'{text}' is no address or network"));
+                        failure.hint("127.0.0.1, 10.0.0.0/8, fd00::/8 or unix:")
+                    })
+                };
+                config.proxies = file.texts(name, item)?.iter().map(parse).collect::<Result<_, _>>()?;
+            }
+            "front_user" => config.front_user = Some(file.text(name, item)?),
+            "front_threads" => config.front_threads = file.number(Scope::Server, name, item)? as usize,
+            "max_connections" => config.max_connections = Some(file.number(Scope::Server, name, item)?),
+            "header_timeout" => config.header_timeout = file.time(Scope::Server, name, item)?,
+            "body_timeout" => config.body_timeout = file.time(Scope::Server, name, item)?,
+            "send_timeout" => config.send_timeout = file.time(Scope::Server, name, item)?,
+            "drain_timeout" => config.drain_timeout = file.time(Scope::Server, name, item)?,
+            other => unreachable!("option {other} has a row but is not read"),
+        }
+        Ok(())
+    })?;
+    let Some(applications) = document.get_ref().get("application") else {
+        return Err(file.fail(text.len(), "describes no [[application]]").hint("[[application]]\nroot = \"…\""));
+    };
+    let DeValue::Array(list) = applications.get_ref() else {
+        return Err(file.fail(applications.span().start, "write [[application]], with two brackets"));
+    };
+    if list.is_empty() {
+        let failure = file.fail(applications.span().start, "describes no [[application]]");
+        return Err(failure.hint("[[application]]\nroot = \"…\""));
+    }
+    for item in list.iter() {
+        let DeValue::Table(table) = item.get_ref() else {
+            return Err(file.fail(item.span().start, "write [[application]], with two brackets"));
+        };
+        config.applications.push(read_application(&file, base, table, item.span().start)?);
+    }
+    Ok(config)
+}
+
+/// A name, an address, or `*.` and a name.
+fn is_host_pattern(host: &str) -> bool {
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    let is_v6 = name.starts_with('[') && name.ends_with(']');
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte) || (is_v6 && b"[]:".contains(&byte));
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(fine)
+}
+
+fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {
+    let Some(root) = table.get("root") else {
+        return Err(file.fail(at, "this [[application]] has no root").hint("root = \"/srv/site/public\""));
+    };
+    let named = file.text("root", root)?;
+    if named.is_empty() {
+        return Err(file.fail(root.span().start, "root is empty"));
+    }
+    let path = resolve(&base.join(named)).map_err(|why| file.fail(root.span().start, why))?;
+    if !path.is_dir() {
+        return Err(file.fail(root.span().start, format!("root {} is not a directory", path.display())));
+    }
+    let mut application = application(path);
+    file.each(Scope::Application, table, |name, item| {
+        match name {
+            "root" => {}
+            "name" => application.name = file.text(name, item)?,
+            "front_controller" => {
+                let script = file.text(name, item)?;
+                let script = script.trim_start_matches('/');
+                let path = application.root.join(script);
+                if path.canonicalize().is_ok_and(|path| !path.starts_with(&application.root)) || script.contains("..") {
+                    return Err(file.fail(item.span().start, format!("front controller {script} is outside the root")));
+                }
+                if !script.is_empty() && !path.is_file() {
+                    let why = format!("front controller {script} is not a file in {}", application.root.display());
+                    return Err(file.fail(item.span().start, why));
+                }
+                application.front_controller = (!script.is_empty()).then(|| script.to_owned());
+            }
+            "hosts" => {
+                application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect();
+                if let Some(host) = application.hosts.iter().find(|host| !is_host_pattern(host)) {
+                    let failure = file.fail(item.span().start, format!("'{host}' is no host name"));
+                    return Err(failure.hint("a name without scheme, port or path; \"*.example.org\" for all below"));
+                }
+            }
+            "user" => application.user = Some(file.text(name, item)?),
+            "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,
+            "queue" => application.queue = file.number(Scope::Application, name, item)? as usize,
+            "queue_timeout" => application.queue_timeout = file.time(Scope::Application, name, item)?,
+            "request_timeout" => application.request_timeout = file.time(Scope::Application, name, item)?,
+            "max_body" => application.max_body = Some(file.size(name, item)?),
+            "follow" => {
+                let paths = file.texts(name, item)?;
+                let resolved: Result<_, _> = paths.iter().map(|path| resolve(&base.join(path))).collect();
+                application.follow = resolved.map_err(|why| file.fail(item.span().start, why))?;
+            }
+            "ini" => application.ini = file.table(name, item)?,
+            "env" => application.env = file.table(name, item)?,
+            "isolation" => {
+                let words = [("auto", Isolation::Auto), ("rewind", Isolation::Rewind), ("fork", Isolation::Fork)];
+                application.isolation = file.word(name, item, &words)?;
+            }
+            "mode" => application.modes = file.modes(name, item, &application.root)?,
+            "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
+            other => unreachable!("option {other} has a row but is not read"),
+        }
+        Ok(())
+    })?;
+    Ok(application)
+}
