@@ -1,0 +1,222 @@
+//! What cannot be rewound is refused when the snapshot is taken, with a message that names it; the script then runs in
+//! classic mode, unless the configuration insists.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use tests::peer::Database;
+use tests::snapshot::{HAZARDS, snapshot, snapshot_script, with_hazards};
+use tests::{Server, Setup, process};
+
+const ANSWER: &str = "case 'mode': echo reprise_info()['mode']; break;\n";
+
+/// The boot is refused in words, and requests are answered in classic mode.
+fn refused(setup: Setup, words: &[&str]) -> Server {
+    let server = setup.start();
+    let log = server.log();
+    let line = log.lines().find(|line| words.iter().all(|word| line.to_lowercase().contains(&word.to_lowercase())));
+    assert!(line.is_some(), "no line with {words:?} in\n{log}");
+    for _ in 0..3 {
+        let answer = server.get("/?do=mode");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "classic"), "{words:?}\n{}", server.log());
+    }
+    assert!(process::is_alive(server.pid()));
+    server
+}
+
+/// Under both isolations: a forked clone shares the other end just as a rewound one does.
+fn each(boot: &str, words: &[&str]) {
+    for isolation in ["rewind", "fork"] {
+        refused(snapshot(boot, ANSWER).application(&format!("isolation = \"{isolation}\"")), words);
+    }
+}
+
+#[test]
+fn sockets() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let peer = format!("127.0.0.1:{port}");
+    each(&format!("$held = stream_socket_client('tcp://{peer}');"), &["descriptor", &peer]);
+    each(&format!("$held = pfsockopen('127.0.0.1', {port});"), &["descriptor", &peer]);
+    each(&format!("$redis = new Redis; $redis->connect('127.0.0.1', {port});"), &["descriptor", &peer]);
+    each("$held = stream_socket_server('tcp://127.0.0.1:0');", &["descriptor", "socket"]);
+    each("$held = socket_create(AF_INET, SOCK_DGRAM, 0);", &["descriptor", "socket"]);
+    each("$held = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", &["descriptor", "unix"]);
+}
+
+#[test]
+fn local_sockets_are_named_by_their_path() {
+    let directory = tests::server::Directory::new();
+    let path = directory.0.join("peer.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let path = path.to_str().unwrap();
+    each(&format!("$held = stream_socket_client('unix://{path}');"), &["descriptor", path]);
+    each(&format!("$held = new Redis; $held->connect('{path}');"), &["descriptor", path]);
+}
+
+#[test]
+fn database_connections() {
+    let database = Database::start();
+    let environment = database.environment();
+    let value = |name: &str| environment.iter().find(|(known, _)| *known == name).unwrap().1.clone();
+    let socket = value("WP_DB_HOST").split_once(':').unwrap().1.to_owned();
+    let password = value("WP_DB_PASSWORD");
+    for boot in [
+        format!("$held = new mysqli('localhost', 'app', '{password}', null, 0, '{socket}');"),
+        format!("$held = new mysqli('p:localhost', 'app', '{password}', null, 0, '{socket}'); unset($held);"),
+        format!("$held = new PDO('mysql:unix_socket={socket}', 'app', '{password}');"),
+    ] {
+        refused(snapshot(&boot, ANSWER), &["descriptor", &socket]);
+    }
+}
+
+#[test]
+fn files_that_are_written_to() {
+    for (boot, name) in [
+        ("$held = fopen(getenv('PLACE') . '/written', 'w');", "/place/written"),
+        ("touch(getenv('PLACE') . '/appended'); $held = fopen(getenv('PLACE') . '/appended', 'a');", "/place/appended"),
+        ("touch(getenv('PLACE') . '/both'); $held = fopen(getenv('PLACE') . '/both', 'r+');", "/place/both"),
+        ("$held = new SplFileObject(getenv('PLACE') . '/object', 'w');", "/place/object"),
+        ("$held = tmpfile();", "/tmp/"),
+        ("$held = fopen('php://temp/maxmemory:0', 'w+'); fwrite($held, 'x');", "/tmp/"),
+        ("$held = gzopen(getenv('PLACE') . '/gz', 'w');", "/place/gz"),
+        ("$held = new SQLite3(getenv('PLACE') . '/base');", "/place/base"),
+        (
+            "$held = new PDO('sqlite:' . getenv('PLACE') . '/pdo'); $held->exec('create table t (n)'); $held->beginTransaction();",
+            "/place/pdo",
+        ),
+        ("session_save_path(getenv('PLACE')); session_id('held'); session_start();", "/place/sess_held"),
+    ] {
+        refused(snapshot(boot, ANSWER), &["descriptor", name, "writ"]);
+    }
+}
+
+#[test]
+fn locks() {
+    let boot = "touch($name = getenv('PLACE') . '/locked'); $held = fopen($name, 'r'); flock($held, LOCK_SH);";
+    each(boot, &["descriptor", "/place/locked", "lock"]);
+}
+
+#[test]
+fn pipes_and_children() {
+    each("$held = popen('sleep 20', 'r');", &["child", "snapshot"]);
+    each("$held = proc_open(['sleep', '20'], [], $pipes);", &["child", "snapshot"]);
+    each("if (pcntl_fork() === 0) { sleep(20); posix_kill(getmypid(), SIGKILL); }", &["child", "snapshot"]);
+    each(
+        "posix_mkfifo($name = getenv('PLACE') . '/fifo' . getmypid(), 0600); $held = fopen($name, 'r+');",
+        &["descriptor", "/place/fifo"],
+    );
+}
+
+#[test]
+fn threads() {
+    for isolation in ["rewind", "fork"] {
+        let setup = with_hazards(snapshot(&format!("{HAZARDS} $hazards->start_thread();"), ANSWER));
+        refused(setup.application(&format!("isolation = \"{isolation}\"")), &["thread", "snapshot"]);
+    }
+}
+
+/// Called where the script has ended already.
+#[test]
+fn the_call_at_the_wrong_place() {
+    for (index, word) in [
+        (
+            "class Late { function __destruct() { reprise_snapshot(); } } $late = new Late; unset($late); require 'after.php';",
+            "destructor",
+        ),
+        (
+            "class Late { function __destruct() { reprise_snapshot(); } } $late = new Late; require 'after.php';",
+            "destructor",
+        ),
+        ("register_shutdown_function(function () { reprise_snapshot(); }); require 'after.php';", "shutdown"),
+        (
+            "register_shutdown_function(fn () => (function () { reprise_snapshot(); })()); require 'after.php'; exit;",
+            "shutdown",
+        ),
+        ("if (isset($_GET['never'])) reprise_snapshot(); require 'after.php';", "without"),
+    ] {
+        refused(snapshot_script(&format!("<?php {index}"), ANSWER), &["index.php", word]);
+    }
+}
+
+/// Boots that fail by themselves, each with its cause in the log.
+#[test]
+fn a_boot_that_fails_is_reported() {
+    for (boot, word) in [
+        ("if (isset($_SERVER['REPRISE_BOOT'])) throw new Exception('no boot today');", "no boot today"),
+        ("if (isset($_SERVER['REPRISE_BOOT'])) exit;", "reprise_snapshot"),
+        ("if (isset($_SERVER['REPRISE_BOOT'])) posix_kill(getmypid(), SIGKILL);", "SIGKILL"),
+    ] {
+        refused(snapshot(boot, ANSWER), &["index.php", word]);
+    }
+}
+
+#[test]
+fn a_second_call_does_nothing_and_says_so() {
+    for isolation in ["rewind", "fork"] {
+        let index =
+            "<?php $count = 0; reprise_snapshot(); $count++; reprise_snapshot(); $count++; require 'after.php';";
+        let server = snapshot_script(index, "case 'count': echo reprise_info()['mode'], $count; break;\n")
+            .application(&format!("isolation = \"{isolation}\""))
+            .flag("--audit")
+            .start();
+        for _ in 0..20 {
+            let answer = server.get("/?do=count");
+            assert_eq!((answer.status, answer.text().as_str()), (200, "snapshot2"), "{isolation}");
+        }
+        assert!(server.log().contains("snapshot was taken before"), "{}", server.log());
+        assert!(!server.log().contains("recycled"), "{}", server.log());
+    }
+}
+
+#[test]
+fn who_insists_on_a_snapshot_gets_no_other() {
+    let boot = "$held = fopen(getenv('PLACE') . '/written', 'w');";
+    let mut server = snapshot(boot, ANSWER).application("mode.\"index.php\" = \"snapshot\"").launch();
+    assert_eq!(server.wait(20), 70, "{}", server.log());
+    assert!(server.log().contains("/place/written"), "{}", server.log());
+    assert!(!server.log().contains("ready after"), "{}", server.log());
+
+    let mut server = Setup::empty()
+        .file("index.php", "<?php echo 'no such call';")
+        .application("mode.\"index.php\" = \"snapshot\"")
+        .launch();
+    assert_eq!(server.wait(20), 70, "{}", server.log());
+}
+
+#[test]
+fn who_wants_classic_gets_classic() {
+    let server = snapshot("$count = 0;", ANSWER).application("mode.\"index.php\" = \"classic\"").start();
+    assert_eq!(server.get("/?do=mode").text(), "classic");
+    assert!(!server.log().contains("cannot be booted"), "{}", server.log());
+}
+
+#[test]
+fn an_unknown_isolation_or_mode_is_refused() {
+    for line in ["isolation = \"jail\"", "mode.\"index.php\" = \"jail\"", "mode.\"../index.php\" = \"snapshot\""] {
+        let mut server = snapshot("", ANSWER).application(line).launch();
+        assert_eq!(server.wait(20), 78, "{line}: {}", server.log());
+    }
+}
+
+/// Opened and closed again, it is no hindrance.
+#[test]
+fn what_is_closed_before_is_not_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let boot = format!(
+        "$held = stream_socket_client('tcp://127.0.0.1:{port}'); fclose($held); $file = fopen(getenv('PLACE') . '/a', 'w'); fclose($file);
+        exec('true'); $memory = new PDO('sqlite::memory:'); $memory->exec('create table t (n)'); $buffer = fopen('php://memory', 'w+'); fwrite($buffer, 'x');
+        session_save_path(getenv('PLACE')); session_id('held'); session_start(); session_write_close(); $directory = opendir('/');"
+    );
+    tests::snapshot::both(
+        || {
+            snapshot(
+                &boot,
+                "case 'row': $memory->exec('insert into t values (1)'); echo $memory->query('select count(*) from t')->fetchColumn(), strlen(readdir($directory)) > 0; break;\n",
+            )
+        },
+        |lane| assert_eq!(lane.same("row", 15), "11"),
+    );
+}
