@@ -325,9 +325,18 @@ FORWARD_INT(DIRTY_SIGNALS, sigaltstack, (const stack_t *stack, stack_t *old), (s
 FORWARD_INT(DIRTY_POSIX_TIMERS, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
             (clock, event, timer))
 
+/* Which timers run: zend arms one for each request, and disarms it. */
+static void note_timer(int which, const struct itimerval *value)
+{
+	if (is_watching() && value && which >= 0 && which < 3) {
+		bool runs = value->it_value.tv_sec || value->it_value.tv_usec;
+		snapshot.timers = runs ? snapshot.timers | 1u << which : snapshot.timers & ~(1u << which);
+	}
+}
+
 PUBLIC int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
 {
-	note(DIRTY_TIMERS);
+	note_timer((int)which, value);
 	return (int)result(raw3(SYS_setitimer, which, value, old));
 }
 
@@ -335,7 +344,7 @@ PUBLIC unsigned alarm(unsigned seconds)
 {
 	struct itimerval value = {.it_value = {.tv_sec = seconds}}, old = {0};
 
-	note(DIRTY_TIMERS);
+	note_timer(ITIMER_REAL, &value);
 	raw3(SYS_setitimer, ITIMER_REAL, &value, &old);
 	return (unsigned)old.it_value.tv_sec + (old.it_value.tv_usec ? 1 : 0);
 }
@@ -474,7 +483,12 @@ PUBLIC long syscall(long number, ...)
 	case SYS_rt_sigaction:
 	case SYS_rt_sigprocmask:
 	case SYS_sigaltstack:
-	case SYS_setitimer: note(DIRTY_SIGNALS | DIRTY_TIMERS); break;
+	case SYS_setitimer:
+		note(DIRTY_SIGNALS);
+		if (is_watching()) {
+			snapshot.timers = 7;
+		}
+		break;
 	case SYS_close:
 	case SYS_dup3:
 		if (is_out_of_reach((int)a[number == SYS_close ? 0 : 1])) {

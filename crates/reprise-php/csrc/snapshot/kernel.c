@@ -28,14 +28,17 @@ void reprise_kernel_take(void)
 	raw3(SYS_get_robust_list, 0, &snapshot.robust_list, &snapshot.robust_size);
 }
 
+/* None was running at the snapshot. */
 static void restore_timers(void)
 {
 	struct itimerval none = {0};
 
-	/* None was running at the snapshot. */
-	raw3(SYS_setitimer, ITIMER_REAL, &none, NULL);
-	raw3(SYS_setitimer, ITIMER_VIRTUAL, &none, NULL);
-	raw3(SYS_setitimer, ITIMER_PROF, &none, NULL);
+	for (int which = 0; which < 3; which++) {
+		if (snapshot.timers & (1u << which)) {
+			raw3(SYS_setitimer, which, &none, NULL);
+		}
+	}
+	snapshot.timers = 0;
 }
 
 /* Handlers, then what is pending: it was meant for the request that is over. */
@@ -227,9 +230,7 @@ void reprise_kernel_restore(void)
 	if (raw1(SYS_fchdir, snapshot.working_directory) < 0) {
 		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
 	}
-	if (snapshot.dirty & DIRTY_TIMERS) {
-		restore_timers();
-	}
+	restore_timers();
 	if (snapshot.dirty & DIRTY_SIGNALS) {
 		restore_signals();
 	}

@@ -52,7 +52,6 @@
 enum dirty {
 	DIRTY_MEMORY = 1 << 0,     /* content may have changed without a fault: scan */
 	DIRTY_MAPPINGS = 1 << 1,   /* mappings of the snapshot may have changed: compare all, then scan */
-	DIRTY_TIMERS = 1 << 2,     /* interval timers */
 	DIRTY_SIGNALS = 1 << 3,    /* handlers, masks, alternate stack */
 	DIRTY_OWNED = 1 << 4,      /* a descriptor of the snapshot */
 	DIRTY_ATTRIBUTES = 1 << 5, /* what cannot be put back */
@@ -124,6 +123,7 @@ struct snapshot_state {
 	/* Each clone's own. */
 	ucontext_t service;
 	uint32_t dirty;
+	uint32_t timers; /* interval timers that run: bit per number */
 	bool in_request; /* PHP runs: dirty.c takes notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
 	uint64_t sizes[3]; /* pages mapped, of code, of data */
