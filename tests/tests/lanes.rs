@@ -1,0 +1,248 @@
+//! Lanes with a template: how an entry gets one, what serves it meanwhile, and what a death there costs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nix::sys::signal::Signal;
+use tests::{Client, Server, Setup, process, wait_for, wait_until};
+
+/// Says in which mode it runs; `$boot` is code of the boot alone.
+fn entry(boot: &str) -> String {
+    format!(
+        "<?php\nif (isset($_SERVER['REPRISE_BOOT'])) {{ {boot} }}\n$times = 0;\nreprise_snapshot();\n\
+         if (isset($_GET['ms'])) usleep(1000 * $_GET['ms']);\n\
+         echo reprise_info()['mode'], ' ', ++$times, ' ', getmypid();\n"
+    )
+}
+
+fn mode(server: &Server, path: &str) -> String {
+    let answer = server.get(path);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.text().split(' ').next().expect("a mode").to_owned()
+}
+
+fn wait_for_mode(server: &Server, path: &str, wanted: &str) {
+    wait_until(&format!("{path} runs in {wanted} mode"), 20, || mode(server, path) == wanted);
+}
+
+/// The children of the prototype that have children.
+fn templates(server: &Server) -> Vec<i32> {
+    let children = server.prototype().map_or(vec![], process::children);
+    children.into_iter().filter(|&pid| !process::children(pid).is_empty()).collect()
+}
+
+fn wait_for_template(server: &Server) -> i32 {
+    wait_for("a template with workers", 20, || templates(server).first().copied())
+}
+
+// ---- how an entry gets a lane --------------------------------------------------------------------------------------
+
+#[test]
+fn an_entry_that_names_the_function_is_booted_before_the_server_is_ready() {
+    let server = Setup::empty().file("index.php", entry("")).start();
+    for _ in 0..20 {
+        let answer = server.get("/any/path").text();
+        assert!(answer.starts_with("snapshot 1 "), "{answer}");
+    }
+    let log = server.log();
+    let booted = log.find("application 'app': /index.php is booted, isolation ").expect("a line");
+    assert!(booted < log.find("ready after").unwrap(), "{log}");
+    assert!(log.contains("booted        /index.php (it names reprise_snapshot)"), "{log}");
+}
+
+#[test]
+fn an_entry_that_is_found_gets_a_lane_while_classic_serves() {
+    let indirect = "<?php\n$call = 'reprise_' . 'snapshot';\n$call();\necho reprise_info()['mode'], ' ';\n";
+    let server = Setup::empty().file("index.php", indirect).file("sub/other.php", entry("")).start();
+    for path in ["/", "/sub/other.php"] {
+        assert_eq!(mode(&server, path), "classic");
+        wait_for_mode(&server, path, "snapshot");
+    }
+    let said = server.log().matches("asks for a snapshot; it is booted beside classic mode").count();
+    assert_eq!(said, 2, "{}", server.log());
+}
+
+#[test]
+fn modes_win_over_what_scripts_ask_for() {
+    let server = Setup::empty()
+        .file("index.php", entry(""))
+        .file("a.php", entry(""))
+        .file("b.php", "<?php include 'a.php';")
+        .application("mode = { \"index.php\" = \"classic\", \"a.php\" = \"classic\", \"/b.php\" = \"snapshot\" }")
+        .start();
+    for _ in 0..5 {
+        assert_eq!((mode(&server, "/"), mode(&server, "/a.php")), ("classic".into(), "classic".into()));
+        assert_eq!(mode(&server, "/b.php"), "snapshot");
+    }
+    assert_eq!(templates(&server).len(), 1);
+}
+
+#[test]
+fn there_are_eight_lanes_and_classic_for_the_rest() {
+    let mut setup = Setup::empty().file("index.php", entry("")).application("workers = 1");
+    for number in 0..9 {
+        setup = setup.file(&format!("{number}.php"), entry(""));
+    }
+    let server = setup.start();
+    for number in 0..7 {
+        wait_for_mode(&server, &format!("/{number}.php"), "snapshot");
+    }
+    for number in 7..9 {
+        assert_eq!(mode(&server, &format!("/{number}.php")), "classic");
+    }
+    wait_until("the log says why", 10, || server.log().contains("as many lanes as it may"));
+    assert_eq!((mode(&server, "/7.php"), mode(&server, "/6.php")), ("classic".into(), "snapshot".into()));
+}
+
+// ---- boots that fail -----------------------------------------------------------------------------------------------
+
+#[test]
+fn what_does_not_boot_is_served_in_classic_mode_and_tried_again() {
+    let setup = Setup::empty();
+    let broken = setup.directory().join("broken");
+    std::fs::write(&broken, "").unwrap();
+    let fails = format!("if (file_exists('{}')) posix_kill(getmypid(), SIGKILL);", broken.display());
+    let server = setup.file("index.php", entry(&fails)).start();
+    assert_eq!(mode(&server, "/"), "classic");
+    let log = server.log();
+    assert!(log.contains("/index.php did not boot: was killed by SIGKILL; its requests run in classic mode;"), "{log}");
+    std::fs::remove_file(&broken).unwrap();
+    wait_for_mode(&server, "/", "snapshot");
+}
+
+#[test]
+fn a_boot_that_takes_too_long_is_ended() {
+    let sleeps = "for (;;) usleep(1000);";
+    let server = Setup::empty().file("index.php", entry(sleeps)).application("boot_timeout = \"1s\"").start();
+    assert_eq!(mode(&server, "/"), "classic");
+    assert!(server.log().contains("/index.php did not boot: it took longer than 1s;"), "{}", server.log());
+}
+
+#[test]
+fn a_server_whose_configuration_wants_a_snapshot_does_not_start_without() {
+    let setup = Setup::empty().file("index.php", entry("exit(1);"));
+    let mut server = setup.application("mode.\"index.php\" = \"snapshot\"").launch();
+    assert_eq!(server.wait(20), 70, "{}", server.log());
+    let log = server.log();
+    assert!(
+        log.contains("reprise: application 'app': /index.php did not start") && !log.contains("ready after"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_boot() {
+    let setup = Setup::empty().file("index.php", "<?php echo 'x ';").file("slow.php", entry("for (;;) usleep(1000);"));
+    let mut server = setup.start();
+    assert_eq!(mode(&server, "/slow.php"), "classic");
+    wait_until("it boots", 10, || server.log().contains("/slow.php asks for a snapshot"));
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(10), 0, "{}", server.log());
+}
+
+// ---- deaths --------------------------------------------------------------------------------------------------------
+
+/// Requests of six clients during `during`: answered, lost to a death (502). Anything else fails the test.
+fn load(server: &Server, path: &str, during: impl FnOnce(&AtomicU64)) -> (u64, u64) {
+    let (stop, answered, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut client: Client = server.client();
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = client.get(path);
+                    match answer.status {
+                        200 => answered.fetch_add(1, Ordering::Relaxed),
+                        502 => lost.fetch_add(1, Ordering::Relaxed),
+                        other => panic!("{other}: {}", answer.text()),
+                    };
+                }
+            });
+        }
+        // A panic here must not leave the clients running.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| during(&answered)));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    (answered.into_inner(), lost.into_inner())
+}
+
+fn wait_for_more(answered: &AtomicU64, more: u64) {
+    let from = answered.load(Ordering::Relaxed);
+    wait_until("requests are answered", 20, || answered.load(Ordering::Relaxed) >= from + more);
+}
+
+fn a_template_dies(isolation: &str) {
+    let setup = Setup::empty().file("index.php", entry("")).application("workers = 3");
+    let mut server = setup.application(&format!("isolation = \"{isolation}\"")).start();
+    let (_, lost) = load(&server, "/", |answered| {
+        for _ in 0..3 {
+            let template = wait_for_template(&server);
+            wait_for_more(answered, 50);
+            process::kill(template, Signal::SIGKILL);
+            wait_until("it is gone", 10, || !process::is_alive(template));
+            let next = wait_for_template(&server);
+            assert_ne!(next, template);
+        }
+        wait_for_more(answered, 50);
+    });
+    assert!(lost <= 9, "{lost} requests were lost to three deaths with three workers each");
+    wait_for_mode(&server, "/", "snapshot");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0, "{}", server.log());
+}
+
+#[test]
+fn the_death_of_a_template_costs_what_its_workers_ran() {
+    a_template_dies("auto");
+}
+
+#[test]
+fn the_death_of_a_template_costs_what_its_workers_ran_under_fork() {
+    a_template_dies("fork");
+}
+
+#[test]
+fn a_prototype_takes_its_templates_with_it_and_both_come_again() {
+    let server = Setup::empty().file("index.php", entry("")).start();
+    let (prototype, template) = (server.prototype().unwrap(), wait_for_template(&server));
+    let clones = process::children(template);
+    let (_, lost) = load(&server, "/", |answered| {
+        wait_for_more(answered, 50);
+        process::kill(prototype, Signal::SIGKILL);
+        wait_until("another prototype", 20, || server.prototype().is_some_and(|pid| pid != prototype));
+        wait_for_more(answered, 50);
+    });
+    assert!(lost <= 4, "{lost} requests were lost to the death of two workers of each lane");
+    wait_for_mode(&server, "/", "snapshot");
+    for pid in clones.into_iter().chain([template]) {
+        assert!(!process::is_alive(pid), "{pid} outlived its prototype");
+    }
+}
+
+#[test]
+fn templates_serve_the_next_front() {
+    let server = Setup::empty().file("index.php", entry("")).start();
+    let template = wait_for_template(&server);
+    let front = server.front().unwrap();
+    process::kill(front, Signal::SIGKILL);
+    wait_until("another front", 20, || server.front().is_some_and(|pid| pid != front));
+    wait_for_mode(&server, "/", "snapshot");
+    assert!(process::is_alive(template), "{}", server.log());
+}
+
+#[test]
+fn a_stop_answers_what_is_queued_also_by_a_process_each() {
+    let setup =
+        Setup::empty().file("index.php", entry("")).application("isolation = \"fork\"").application("workers = 2");
+    let mut server = setup.start();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..12).map(|_| scope.spawn(|| server.get("/?ms=150").status)).collect();
+        wait_until("they wait", 10, || templates(&server).iter().any(|&pid| process::children(pid).len() >= 2));
+        std::thread::park_timeout(std::time::Duration::from_millis(60));
+        server.signal(Signal::SIGTERM);
+        for client in clients {
+            assert_eq!(client.join().expect("a client"), 200);
+        }
+    });
+    assert_eq!(server.wait(20), 0, "{}", server.log());
+}
