@@ -74,6 +74,7 @@ pub struct Setup {
     application: Vec<String>,
     tables: Vec<String>,
     flags: Vec<String>,
+    command: Vec<PathBuf>,
     port: u16,
 }
 
@@ -130,6 +131,12 @@ impl Setup {
         self
     }
 
+    /// The command in the place of the executable: another user's copy of it, or a program that executes it.
+    pub fn command<P: Into<PathBuf>>(mut self, command: impl IntoIterator<Item = P>) -> Setup {
+        self.command = command.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// An environment variable for PHP.
     pub fn env(mut self, name: &str, value: &str) -> Setup {
         self.tables.push(format!("env.\"{name}\" = \"{value}\""));
@@ -180,7 +187,8 @@ impl Setup {
         let config = directory.join("reprise.toml");
         fs::write(&config, text).expect("a configuration");
         let log = fs::File::create(directory.join("server.log")).expect("a log");
-        let child = Command::new(program())
+        let child = Command::new(&self.command[0])
+            .args(&self.command[1..])
             .args(["serve", "--config"])
             .arg(&config)
             .args(&self.flags)

@@ -95,7 +95,7 @@ fn at(index: &str, files: &[(&str, &str)], check: impl Fn(&Lane)) {
 fn the_call_may_stand_anywhere() {
     let nested = "<?php function deep(int $n) { if ($n > 0) { $local = str_repeat('x', $n); $result = deep($n - 1); return $result . strlen($local); } reprise_snapshot(); return 'd'; }";
     at(
-        "<?php require 'a.php'; $text = first(); $count = 0; require 'after.php'; echo \" $text\";",
+        "<?php /* reprise_snapshot(), far below */ require 'a.php'; $text = first(); $count = 0; require 'after.php'; echo \" $text\";",
         &[
             (
                 "a.php",
@@ -126,7 +126,6 @@ fn the_call_may_stand_anywhere() {
         ("generator", "foreach ((function () { yield 1; reprise_snapshot(); yield 2; })() as $n) {}"),
         ("output buffer", "ob_start(fn ($text) => $text . ' buffered'); reprise_snapshot();"),
         ("eval", "eval('reprise_snapshot();');"),
-        ("include from a string", "include 'data://text/plain,' . urlencode('<?php reprise_snapshot();');"),
         ("constructor", "new class { function __construct() { reprise_snapshot(); } };"),
         ("error handler", "set_error_handler(function () { reprise_snapshot(); return true; }); echo $undefined;"),
         ("catch", "try { throw new Exception; } catch (Exception) { reprise_snapshot(); } finally { $x = 1; }"),
