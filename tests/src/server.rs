@@ -91,7 +91,16 @@ impl Setup {
         let directory = Directory::new();
         let root = directory.0.join("app/public");
         fs::create_dir_all(&root).expect("document root");
-        Setup { root, directory, server: vec![], application: vec![], tables: vec![], flags: vec![], port: free_port() }
+        Setup {
+            root,
+            directory,
+            server: vec![],
+            application: vec![],
+            tables: vec![],
+            flags: vec![],
+            command: vec![program()],
+            port: free_port(),
+        }
     }
 
     /// A document root that is there already.
