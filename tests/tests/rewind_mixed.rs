@@ -145,6 +145,7 @@ fn two_visitors_never_see_each_other() {
         || snapshot_script(&index, &cases).ini("display_errors", "0").ini("log_errors", "0"),
         |lane| {
             let total = if lane.rewinds() { requests(1200) } else { requests(400) };
+            let lane: &Lane = lane;
             let visitors = ["alice", "bob", "carol", "dave"];
             std::thread::scope(|scope| {
                 for (number, own) in visitors.iter().enumerate() {
