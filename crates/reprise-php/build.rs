@@ -78,6 +78,7 @@ fn export_interposed(source: &Path) {
     let name = |line: &str| -> Option<String> {
         let rest = match line.strip_prefix("FORWARD_INT(") {
             Some(rest) => rest.split(',').nth(1)?,
+            None if line.starts_with("ATTRIBUTE(") => line.strip_prefix("ATTRIBUTE(")?.split(',').next()?,
             None => line.strip_prefix("PUBLIC ")?.split('(').next()?.rsplit([' ', '*']).next()?,
         };
         Some(rest.trim().to_owned()).filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))

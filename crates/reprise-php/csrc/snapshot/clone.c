@@ -19,6 +19,20 @@
 #include "scan.h"
 #include "snapshot.h"
 
+void reprise_blame(const char *what, uintptr_t address)
+{
+	struct raw_text text = {0};
+
+	raw_add(&text, what);
+	if (address) {
+		raw_add(&text, " at ");
+		raw_add_hex(&text, address);
+	}
+	text.size = text.size < sizeof snapshot.culprit ? text.size : sizeof snapshot.culprit - 1;
+	raw_copy(snapshot.culprit, text.bytes, text.size);
+	snapshot.culprit[text.size] = 0;
+}
+
 void reprise_recycle(enum wire_Recycle why, const char *detail)
 {
 	struct raw_text text = {0};

@@ -46,6 +46,14 @@ static void note(uint32_t what)
 	}
 }
 
+static void note_attribute(const char *call)
+{
+	if (is_watching()) {
+		snapshot.dirty |= DIRTY_ATTRIBUTES;
+		reprise_blame(call, 0);
+	}
+}
+
 static long result(long value)
 {
 	if (value < 0) {
@@ -203,6 +211,7 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 		snapshot.dirty |= DIRTY_MAPPINGS;
 		if ((protection & PROT_WRITE) && opens_what_is_not_rewound(start, end)) {
 			snapshot.dirty |= DIRTY_ATTRIBUTES;
+			reprise_blame("a request made read-only memory of the snapshot writable, by mprotect", start);
 		}
 	}
 	return (int)result(raw3(SYS_mprotect, at, size, protection));
@@ -231,7 +240,6 @@ PUBLIC int posix_madvise(void *at, size_t size, int advice)
 
 FORWARD_INT(DIRTY_MAPPINGS, brk, (void *to), (to))
 FORWARD_INT(DIRTY_MAPPINGS, malloc_trim, (size_t pad), (pad))
-FORWARD_INT(DIRTY_MAPPINGS, dlclose, (void *handle), (handle))
 FORWARD_INT(DIRTY_MAPPINGS, iconv_close, (iconv_t handle), (handle))
 FORWARD_INT(DIRTY_MAPPINGS, pkey_mprotect, (void *at, size_t size, int protection, int key),
             (at, size, protection, key))
@@ -248,6 +256,14 @@ PUBLIC void *dlopen(const char *file, int flags)
 	NEXT(dlopen)
 	note(DIRTY_MAPPINGS);
 	return known(file, flags & ~RTLD_DEEPBIND);
+}
+
+/* A library of the snapshot could not be mapped again where it was; one that the request has loaded is unmapped with
+ * whatever else it has mapped. */
+PUBLIC int dlclose(void *handle)
+{
+	NEXT(dlclose)
+	return is_watching() ? 0 : known(handle);
 }
 
 PUBLIC char *setlocale(int category, const char *locale)
@@ -358,25 +374,33 @@ PUBLIC sighandler_t signal(int number, sighandler_t handler)
 
 /* ---- what cannot be put back ----------------------------------------------------------------------------------- */
 
-FORWARD_INT(DIRTY_ATTRIBUTES, setuid, (uid_t user), (user))
-FORWARD_INT(DIRTY_ATTRIBUTES, seteuid, (uid_t user), (user))
-FORWARD_INT(DIRTY_ATTRIBUTES, setgid, (gid_t group), (group))
-FORWARD_INT(DIRTY_ATTRIBUTES, setegid, (gid_t group), (group))
-FORWARD_INT(DIRTY_ATTRIBUTES, setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
-FORWARD_INT(DIRTY_ATTRIBUTES, setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
-FORWARD_INT(DIRTY_ATTRIBUTES, setgroups, (size_t count, const gid_t *groups), (count, groups))
-FORWARD_INT(DIRTY_ATTRIBUTES, setpgid, (pid_t pid, pid_t group), (pid, group))
-FORWARD_INT(DIRTY_ATTRIBUTES, setsid, (void), ())
-FORWARD_INT(DIRTY_ATTRIBUTES, nice, (int by), (by))
-FORWARD_INT(DIRTY_ATTRIBUTES, unshare, (int flags), (flags))
-FORWARD_INT(DIRTY_ATTRIBUTES, setns, (int descriptor, int kind), (descriptor, kind))
-FORWARD_INT(DIRTY_ATTRIBUTES, chroot, (const char *path), (path))
-FORWARD_INT(DIRTY_ATTRIBUTES, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set))
-FORWARD_INT(DIRTY_ATTRIBUTES, sched_setscheduler, (pid_t pid, int policy, const struct sched_param *parameter),
+#define ATTRIBUTE(name, parameters, arguments)      \
+	PUBLIC int name parameters                      \
+	{                                               \
+		NEXT(name)                                  \
+		note_attribute("a request called " #name); \
+		return known arguments;                     \
+	}
+
+ATTRIBUTE(setuid, (uid_t user), (user))
+ATTRIBUTE(seteuid, (uid_t user), (user))
+ATTRIBUTE(setgid, (gid_t group), (group))
+ATTRIBUTE(setegid, (gid_t group), (group))
+ATTRIBUTE(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
+ATTRIBUTE(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
+ATTRIBUTE(setgroups, (size_t count, const gid_t *groups), (count, groups))
+ATTRIBUTE(setpgid, (pid_t pid, pid_t group), (pid, group))
+ATTRIBUTE(setsid, (void), ())
+ATTRIBUTE(nice, (int by), (by))
+ATTRIBUTE(unshare, (int flags), (flags))
+ATTRIBUTE(setns, (int descriptor, int kind), (descriptor, kind))
+ATTRIBUTE(chroot, (const char *path), (path))
+ATTRIBUTE(sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set))
+ATTRIBUTE(sched_setscheduler, (pid_t pid, int policy, const struct sched_param *parameter),
             (pid, policy, parameter))
-FORWARD_INT(DIRTY_ATTRIBUTES, setrlimit, (__rlimit_resource_t what, const struct rlimit *limit), (what, limit))
-FORWARD_INT(DIRTY_ATTRIBUTES, setrlimit64, (__rlimit_resource_t what, const struct rlimit64 *limit), (what, limit))
-FORWARD_INT(DIRTY_ATTRIBUTES, setpriority, (__priority_which_t which, id_t who, int priority), (which, who, priority))
+ATTRIBUTE(setrlimit, (__rlimit_resource_t what, const struct rlimit *limit), (what, limit))
+ATTRIBUTE(setrlimit64, (__rlimit_resource_t what, const struct rlimit64 *limit), (what, limit))
+ATTRIBUTE(setpriority, (__priority_which_t which, id_t who, int priority), (which, who, priority))
 
 PUBLIC int prctl(int option, ...)
 {
@@ -388,8 +412,10 @@ PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(arguments, unsigned long);
 	}
 	va_end(arguments);
-	/* A name is all that harmless libraries set. */
-	note(option == PR_SET_NAME || option == PR_GET_NAME || option == PR_GET_DUMPABLE ? 0 : DIRTY_ATTRIBUTES);
+	/* Names of the process and of its memory are all that harmless libraries set. */
+	if (option != PR_SET_NAME && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
+		note_attribute("a request called prctl");
+	}
 	return (int)result(raw6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2], (long)a[3], 0));
 }
 
@@ -503,7 +529,7 @@ PUBLIC long syscall(long number, ...)
 	case SYS_setresgid:
 	case SYS_prctl:
 	case SYS_prlimit64:
-	case SYS_unshare: note(DIRTY_ATTRIBUTES); break;
+	case SYS_unshare: note_attribute("a request changed users, limits or namespaces by a raw system call"); break;
 	default: break;
 	}
 	return result(raw6(number, a[0], a[1], a[2], a[3], a[4], a[5]));

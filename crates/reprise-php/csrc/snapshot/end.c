@@ -92,6 +92,27 @@ static const struct kept_object *find_kept(uint32_t handle)
 	return low < ending.kept_count && ending.kept[low].handle == handle ? &ending.kept[low] : NULL;
 }
 
+/*
+ * Destructors of globals destroy what they hold alone. What the snapshot owns has its destructor called like everything
+ * else, but stays.
+ */
+static void hold_kept(bool hold)
+{
+	zend_objects_store *store = &EG(objects_store);
+
+	for (uint32_t i = 0; i < ending.kept_count; i++) {
+		zend_object *object = ending.kept[i].object;
+		if (store->object_buckets[ending.kept[i].handle] != object) {
+			continue;
+		}
+		if (hold) {
+			GC_ADDREF(object);
+		} else {
+			GC_DELREF(object);
+		}
+	}
+}
+
 /* The request's own: made by it, or the snapshot's and used by it, which FPM would free now too. */
 static bool is_of_this_request(zend_object *object, uint32_t handle)
 {
@@ -178,7 +199,9 @@ void reprise_end(void)
 		zend_observer_fcall_end_all();
 	}
 	php_call_shutdown_functions();
+	hold_kept(true);
 	STEP(zend_call_destructors());
+	hold_kept(false);
 	STEP(php_output_end_all());
 	STEP(zend_unset_timeout());
 	zend_deactivate_modules();

@@ -221,7 +221,7 @@ void reprise_kernel_start(void)
 void reprise_kernel_restore(void)
 {
 	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
-		reprise_recycle(wire_Recycle_Attributes, "a request changed users, limits or priorities");
+		reprise_recycle(wire_Recycle_Attributes, snapshot.culprit);
 	}
 	if (snapshot.dirty & DIRTY_POSIX_TIMERS) {
 		reprise_recycle(wire_Recycle_Timers, "a request made a timer");

@@ -173,6 +173,7 @@ static void make_again(struct comparison *comparison, const struct mapping *save
 	const struct region *region = reprise_region_of(start);
 
 	if (saved->inode != 0 || !saved->is_private || saved->is_volatile) {
+		reprise_blame("a mapping of the snapshot is gone and cannot be made again", start);
 		comparison->result = 1;
 		return;
 	}

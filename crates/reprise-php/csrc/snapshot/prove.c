@@ -76,7 +76,8 @@ void reprise_prove_start(void)
 	}
 }
 
-void reprise_prove(void)
+/* Before anything is taken away: a thread that still runs would crash. */
+void reprise_prove_alone(void)
 {
 	if (!has_no_child()) {
 		/* It lives on, as it would under PHP-FPM; this process must not share anything with it. */
@@ -85,13 +86,17 @@ void reprise_prove(void)
 	if (!has_one_thread()) {
 		reprise_recycle(wire_Recycle_Threads, "a request left a thread running");
 	}
+}
+
+void reprise_prove_mappings(void)
+{
 	if (!sizes_are_right()) {
 		snapshot.dirty |= DIRTY_MAPPINGS;
 	}
 	if (snapshot.dirty & DIRTY_MAPPINGS) {
 		long result = reprise_restore_mappings();
 		if (result > 0) {
-			reprise_recycle(wire_Recycle_Mappings, "a mapping of the snapshot is gone and cannot be made again");
+			reprise_recycle(wire_Recycle_Mappings, snapshot.culprit);
 		}
 		if (result < 0) {
 			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");

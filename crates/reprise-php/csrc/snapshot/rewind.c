@@ -290,11 +290,11 @@ void reprise_rewind(void)
 {
 	size_t pages;
 
+	/* Children are reaped there: only then do the counters know of their faults. */
+	reprise_prove_alone();
 	restore_break();
 	undo_new_mappings();
-	/* Sizes, threads and children, which must be right before memory is touched. May find mappings changed. Children
-	 * are reaped there: only then do the counters know of their faults. */
-	reprise_prove();
+	reprise_prove_mappings();
 	struct faults now = reprise_faults();
 	bool is_fast = now.self == snapshot.faults.self && now.children == snapshot.faults.children
 	               && !(snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));

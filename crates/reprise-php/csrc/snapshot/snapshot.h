@@ -124,6 +124,7 @@ struct snapshot_state {
 	ucontext_t service;
 	uint32_t dirty;
 	uint32_t timers; /* interval timers that run: bit per number */
+	char culprit[128]; /* what cannot be put back, in words */
 	bool in_request; /* PHP runs: dirty.c takes notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
 	uint64_t sizes[3]; /* pages mapped, of code, of data */
@@ -169,6 +170,7 @@ void reprise_grow_stack(void);
 /* clone.c */
 long reprise_clone_fork(struct forker *forker, uint32_t slot);
 int reprise_open_userfaultfd(void);
+void reprise_blame(const char *what, uintptr_t address); /* fills culprit */
 _Noreturn void reprise_recycle(enum wire_Recycle why, const char *detail);
 
 /* serve.c: on PHP's stack. */
@@ -202,7 +204,8 @@ bool reprise_is_known_descriptor(int number);
 
 /* prove.c */
 void reprise_prove_start(void);
-void reprise_prove(void);
+void reprise_prove_alone(void);
+void reprise_prove_mappings(void);
 void reprise_audit(bool was_fast);
 
 #endif
