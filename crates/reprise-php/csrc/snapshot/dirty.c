@@ -32,6 +32,9 @@
 
 #include "snapshot.h"
 
+/* MADV_GUARD_INSTALL, of Linux 6.13. */
+#define GUARD_INSTALL 102
+
 #define PUBLIC __attribute__((visibility("default")))
 
 static bool is_watching(void)
@@ -210,7 +213,7 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 	if (is_watching() && touches_snapshot(start, end)) {
 		snapshot.dirty |= DIRTY_MAPPINGS;
 		if ((protection & PROT_WRITE) && opens_what_is_not_rewound(start, end)) {
-			snapshot.dirty |= DIRTY_ATTRIBUTES;
+			snapshot.dirty |= DIRTY_OPENED;
 			reprise_blame("a request made read-only memory of the snapshot writable, by mprotect", start);
 		}
 	}
@@ -220,7 +223,7 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 PUBLIC int madvise(void *at, size_t size, int advice)
 {
 	if (is_watching() && touches_snapshot((uintptr_t)at, end_of(at, size))) {
-		snapshot.dirty |= DIRTY_MEMORY;
+		snapshot.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
 	}
 	return (int)result(raw3(SYS_madvise, at, size, advice));
 }

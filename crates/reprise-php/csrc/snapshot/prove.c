@@ -93,6 +93,12 @@ void reprise_prove_mappings(void)
 	if (!sizes_are_right()) {
 		snapshot.dirty |= DIRTY_MAPPINGS;
 	}
+	if (snapshot.dirty & DIRTY_OPENED) {
+		reprise_recycle(wire_Recycle_Mappings, snapshot.culprit);
+	}
+	if (snapshot.dirty & DIRTY_GUARDS) {
+		reprise_remove_guards();
+	}
 	if (snapshot.dirty & DIRTY_MAPPINGS) {
 		long result = reprise_restore_mappings();
 		if (result > 0) {

@@ -207,6 +207,22 @@ static size_t restore_found(const struct page_range *found)
 	return pages;
 }
 
+/* Something was mapped over a region, so that it is not watched any more: all of it is registered and copied anew. */
+static size_t watch_again(uintptr_t start, uintptr_t end)
+{
+	const struct region *region = reprise_region_of(start);
+
+	if (!region || region->start != start || region->end != end || !reprise_register(start, end)) {
+		reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
+	}
+	reprise_copy_region(region, start, end);
+	protect_or_recycle(start, end);
+	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
+	}
+	return (end - start) / PAGE;
+}
+
 static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
 {
 	struct page_range found[512];
@@ -216,7 +232,7 @@ static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
 	while (from < end) {
 		long count = scan_written(snapshot.pagemap, &from, end, found, sizeof found / sizeof *found, strict);
 		if (count < 0) {
-			reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
+			return watch_again(start, end);
 		}
 		for (long i = 0; i < count; i++) {
 			pages += restore_found(&found[i]);
@@ -261,6 +277,15 @@ static void age(void)
 				snapshot.hits[i] /= 2;
 			}
 		}
+	}
+}
+
+/* MADV_GUARD_REMOVE, of Linux 6.13: pages that are no guards stay as they are. */
+void reprise_remove_guards(void)
+{
+	for (size_t i = 0; i < snapshot.region_count; i++) {
+		const struct region *region = &snapshot.regions[i];
+		raw3(SYS_madvise, region->start, region->end - region->start, 103);
 	}
 }
 

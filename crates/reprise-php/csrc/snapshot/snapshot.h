@@ -56,8 +56,8 @@ enum dirty {
 	DIRTY_OWNED = 1 << 4,      /* a descriptor of the snapshot */
 	DIRTY_ATTRIBUTES = 1 << 5, /* what cannot be put back */
 	DIRTY_POSIX_TIMERS = 1 << 6,
-	DIRTY_THREADS = 1 << 7,
-	DIRTY_URING = 1 << 8,
+	DIRTY_OPENED = 1 << 7, /* memory that is not rewound was made writable */
+	DIRTY_GUARDS = 1 << 8, /* pages of the snapshot were made inaccessible by madvise */
 };
 
 /* A line of /proc/self/maps. */
@@ -192,6 +192,7 @@ void reprise_end(void);
 struct faults reprise_faults(void);
 bool reprise_protect(uintptr_t start, uintptr_t end);
 bool reprise_register(uintptr_t start, uintptr_t end);
+void reprise_remove_guards(void);
 void reprise_pin(uintptr_t start, uintptr_t end); /* hot for ever */
 void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
 void reprise_rewind(void);
