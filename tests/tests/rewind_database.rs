@@ -96,7 +96,7 @@ fn redis_forgets_what_a_request_left() {
         stream.write_all(b"CLIENT LIST\r\nQUIT\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        text.matches("addr=").count()
+        text.matches(" addr=").count()
     };
     const CASES: &str = r#"
 case 'left': $redis = redis(); if ($_GET['n'] === '1') $redis->flushAll(); echo json_encode([$redis->getDBNum(), $redis->incr('count')]); $redis->select(3); $redis->set('left', 'in 3'); $redis->multi(); $redis->set('never', 1); break;

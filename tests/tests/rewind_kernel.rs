@@ -108,7 +108,7 @@ fn a_read_only_mapping_written_to_is_not_seen_again() {
     both(
         || hazards(boot, cases),
         |lane| {
-            lane.expect(&["mappings", "size"]);
+            lane.expect(&["mappings", "size", "attributes"]);
             for kind in ["file", "back", "anonymous", "file"] {
                 assert_eq!(lane.same(kind, 8), "RRR", "{kind}");
             }

@@ -58,15 +58,15 @@ fn place(setup: &Setup) -> Place {
     let (source, deny) = (home.join("deny.c"), home.join("deny"));
     std::fs::write(&source, DENY).unwrap();
     tests::peer::run_to_end(Command::new("gcc").arg("-o").arg(&deny).arg(&source));
+    Place { deny, reprise: home.join("reprise") }
+}
+
+/// As root, becomes an ordinary user, whose directory this is then.
+fn as_user(setup: &Setup) -> Vec<PathBuf> {
     if is_root() {
         let owner = Some(nix::unistd::Uid::from_raw(33));
         nix::unistd::chown(setup.directory(), owner, Some(nix::unistd::Gid::from_raw(33))).unwrap();
     }
-    Place { deny, reprise: home.join("reprise") }
-}
-
-/// As root, becomes an ordinary user.
-fn as_user() -> Vec<PathBuf> {
     let words = ["setpriv", "--reuid=33", "--regid=33", "--clear-groups", "--"];
     if is_root() { words.iter().map(PathBuf::from).collect() } else { vec![] }
 }
@@ -99,7 +99,8 @@ fn root_serves_as_another_user() {
 fn an_ordinary_user_rewinds_too() {
     let setup = snapshot(BOOT, CASES).flag("--audit");
     let place = place(&setup);
-    let server = setup.command(as_user().into_iter().chain([place.reprise])).start();
+    let command = as_user(&setup).into_iter().chain([place.reprise]);
+    let server = setup.command(command).start();
     assert_eq!(process::status(server.pid(), "Uid").unwrap().split_whitespace().next().unwrap(), user().to_string());
     serves(&server, "rewind", user());
 }
@@ -108,7 +109,8 @@ fn an_ordinary_user_rewinds_too() {
 fn without_userfaultfd_it_forks_and_says_so() {
     let setup = snapshot(BOOT, CASES).flag("--audit");
     let place = place(&setup);
-    let server = setup.command(as_user().into_iter().chain([place.deny, place.reprise])).start();
+    let command = as_user(&setup).into_iter().chain([place.deny, place.reprise]);
+    let server = setup.command(command).start();
     serves(&server, "fork", user());
     let log = server.log();
     assert!(log.lines().any(|line| line.contains("fork") && line.contains("userfaultfd")), "{log}");
@@ -132,7 +134,8 @@ fn who_insists_on_rewinding_is_told() {
     let setup =
         snapshot(BOOT, CASES).application("isolation = \"rewind\"").application("mode.\"index.php\" = \"snapshot\"");
     let place = place(&setup);
-    let mut server = setup.command(as_user().into_iter().chain([place.deny, place.reprise])).launch();
+    let command = as_user(&setup).into_iter().chain([place.deny, place.reprise]);
+    let mut server = setup.command(command).launch();
     assert_eq!(server.wait(20), 70, "{}", server.log());
     assert!(server.log().contains("userfaultfd"), "{}", server.log());
 }
