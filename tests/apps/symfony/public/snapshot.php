@@ -1,0 +1,17 @@
+<?php
+// The front controller, booted and warmed by hand: what stands before reprise_snapshot() runs once.
+use App\{Kernel, Service\ConnectionFactory};
+use Symfony\Component\{Dotenv\Dotenv, HttpFoundation\Request};
+
+require dirname(__DIR__).'/vendor/autoload.php';
+(new Dotenv)->bootEnv(dirname(__DIR__).'/.env');
+$kernel = new Kernel($_SERVER['APP_ENV'], (bool) $_SERVER['APP_DEBUG']);
+foreach (explode(' ', $_SERVER['WARM'] ?? '/hello / /post/5 /api/posts /about /hello/you') as $path) {
+    $kernel->handle(Request::create($path));
+}
+$kernel->getContainer()->get('services_resetter')->reset();
+ConnectionFactory::$last?->close();
+reprise_snapshot();
+$response = $kernel->handle($request = Request::createFromGlobals());
+$response->send();
+$kernel->terminate($request, $response);
