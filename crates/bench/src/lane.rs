@@ -198,9 +198,9 @@ impl Lane {
             lane.pids.push(pid);
         }
         let idle = |slot: usize| {
-            lane.slab.slot(slot).is_some_and(|line| {
-                line.activity.load(Ordering::Acquire) == wire::layout::Activity::Idle as u32
-            })
+            lane.slab
+                .slot(slot)
+                .is_some_and(|line| line.activity.load(Ordering::Acquire) == wire::layout::Activity::Idle as u32)
         };
         while !(0..plan.clones).all(idle) {
             if began.elapsed() > Duration::from_secs(60) {
@@ -253,8 +253,7 @@ impl Lane {
 
     /// What the clones have used so far.
     pub fn counters(&self) -> Result<Counters, String> {
-        let mut sums =
-            Counters { cpu_us: 0.0, fast: 0, scanned: 0, pages: 0, private_kib: 0, page_tables_kib: 0 };
+        let mut sums = Counters { cpu_us: 0.0, fast: 0, scanned: 0, pages: 0, private_kib: 0, page_tables_kib: 0 };
         for (slot, pid) in self.pids.iter().enumerate() {
             let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).map_err(text);
             let nanoseconds = read("schedstat")?.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
@@ -284,9 +283,7 @@ fn boot(prototype: &mut Channel, script: &str) -> Result<Channel, String> {
     let mut buffer = [0; 8192];
     let size = head(script, "/", true, &mut buffer)?;
     let file = memory_file(&buffer[..size])?;
-    prototype
-        .send(&Message { lane: 1, ..Message::new(Kind::Boot) }, &[theirs.as_fd(), file.as_fd()])
-        .map_err(text)?;
+    prototype.send(&Message { lane: 1, ..Message::new(Kind::Boot) }, &[theirs.as_fd(), file.as_fd()]).map_err(text)?;
     wait_for(prototype, Kind::Spawned)?;
     drop(theirs);
     wait_for(&mut ours, Kind::Ready)?;

@@ -132,6 +132,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
             Came::Message(message, descriptors) => match message.kind() {
                 Some(Kind::Lane) => {
                     shared.lanes.take(&message, &descriptors, &shared.settings.applications)?;
+                    inherited.link.send(&Message { geometry: Message::new(Kind::Lane).geometry, ..message });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
                             threads.push(start_thread(number, door, &shared, &inherited, &stopped)?);

@@ -117,6 +117,8 @@ struct Mailbox {
     slab: Slab,
     slots: Vec<Slot>,
     started: Vec<Instant>,
+    /// The front has said that it uses it.
+    is_known: bool,
 }
 
 struct Lane {
@@ -164,8 +166,10 @@ impl Lane {
         }
     }
 
-    fn has_live_workers(&self) -> bool {
-        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_)))
+    /// Whether the front sends it requests and somebody takes them.
+    fn is_served(&self) -> bool {
+        let is_live = |slot: &Slot| matches!(slot, Slot::Live(_));
+        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_known && mailbox.slots.iter().any(is_live))
     }
 
     /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
@@ -345,7 +349,7 @@ impl Supervisor {
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     fn is_ready(&self) -> bool {
-        let lane_is_ready = |lane: &Lane| !lane.is_awaited || lane.has_failed || lane.has_live_workers();
+        let lane_is_ready = |lane: &Lane| !lane.is_awaited || lane.has_failed || lane.is_served();
         self.front.as_ref().is_some_and(|front| front.ready)
             && self.applications.iter().flat_map(|running| &running.lanes).all(lane_is_ready)
     }

@@ -15,7 +15,8 @@ pub enum Kind {
     /// Front → supervisor: nothing refers to `slot` any more.
     SlotFree = 5,
     /// Supervisor → front: use the slab (descriptor and geometry attached) for `lane` of `application`. Supervisor →
-    /// prototype: fork workers on this slab from now on (eventfds attached too).
+    /// prototype or template: fork workers on this slab from now on (eventfds attached too). Front → supervisor, without
+    /// descriptors: requests for this lane go there from now on.
     Lane = 6,
     /// Front → supervisor: the eventfds of its threads (attached).
     Doors = 7,

@@ -37,6 +37,12 @@ impl Supervisor {
                     front.ready = true;
                     self.front_back_off.works();
                 }
+                Some(Kind::Lane) if message.epoch == self.epoch => {
+                    let lane = self.applications.get_mut(number).and_then(|running| running.lanes.get_mut(lane));
+                    if let Some(mailbox) = lane.and_then(|lane| lane.mailbox.as_mut()) {
+                        mailbox.is_known = true;
+                    }
+                }
                 Some(Kind::SlotFree) if message.epoch == self.epoch => {
                     if let Some(slot) = self.slot(number, lane, message.slot) {
                         if *slot == Slot::Leaving {

@@ -82,7 +82,7 @@ impl Supervisor {
         let descriptor = sys::own(slab::create(geometry).map_err(error)?);
         let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
         let slots = vec![Slot::Empty; geometry.slots as usize];
-        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots })
+        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots, is_known: false })
     }
 
     fn start_prototype(&mut self, number: usize) -> io::Result<()> {
