@@ -168,7 +168,7 @@ fn descendants(pid: i32) -> Vec<i32> {
 /// Clones, killed at random points of a load: while they wait, serve, end a request or rewind.
 #[test]
 fn killed_clones_lose_their_own_requests() {
-    let kills = if std::env::var_os("REPRISE_REQUESTS").is_some() { 2000 } else { 250 };
+    let kills = if std::env::var_os("REPRISE_REQUESTS").is_some() { 2000 } else { 100 };
     let cases = "case 'id': static $seen = []; $seen[] = $_GET['id']; $work = range(0, 3000); shuffle($work); echo 'id=', implode(',', $seen), ' '; break;\n";
     both(
         || snapshot("$held = range(1, 20000);", cases).application("workers = 4"),

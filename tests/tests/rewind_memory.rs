@@ -43,7 +43,7 @@ fn sizes(lane: &Lane) -> Vec<(i32, u64, u64, usize)> {
 
 const PID: &str = "case 'pid': echo getmypid(); break;\n";
 
-/// After sixty more requests of each kind a worker is no larger than after twenty. Under fork there is nothing to grow.
+/// After forty more requests of each kind a worker is no larger than after twenty. Under fork there is nothing to grow.
 fn stays_as_large(lane: &Lane, kinds: &[&str]) {
     for kind in kinds {
         let first = lane.same(kind, if lane.rewinds() { 20 } else { 6 });
@@ -51,7 +51,7 @@ fn stays_as_large(lane: &Lane, kinds: &[&str]) {
             continue;
         }
         let before = sizes(lane);
-        lane.repeat(kind, 60).iter().for_each(|answer| assert_eq!(answer, &first, "{kind}"));
+        lane.repeat(kind, 40).iter().for_each(|answer| assert_eq!(answer, &first, "{kind}"));
         let after = sizes(lane);
         assert_eq!(before.len(), 2, "two workers: {before:?}");
         for (old, new) in before.iter().zip(&after) {
