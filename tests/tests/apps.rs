@@ -120,8 +120,12 @@ struct Pair {
 
 impl Pair {
     fn start(root: &Path) -> Pair {
+        Pair::of(root, Setup::root(root))
+    }
+
+    fn of(root: &Path, setup: Setup) -> Pair {
         let fpm = Fpm::start(root);
-        let reprise = Setup::root(root).start();
+        let reprise = setup.start();
         let (ours, theirs) = (Visitor::new(reprise.port), Visitor::new(fpm.port));
         Pair { ours, theirs, used: BTreeMap::new(), compared: 0, reprise, fpm }
     }
@@ -193,6 +197,8 @@ fn headers(answer: &Response) -> Vec<String> {
         .filter(|(name, _)| !OTHERWISE.contains(&name.as_str()))
         .map(|(name, value)| match name.as_str() {
             "set-cookie" => format!("set-cookie: {}", cookie_but_for_value_and_time(value)),
+            // Requests that a process has handled. A snapshot keeps its six of the warm-up, for each request anew.
+            "x-served-by-process" => format!("{name}: {}", value.parse::<u32>().map_or(0, |count| (count - 1) % 6 + 1)),
             "expires" if !value.contains(" 19") => "expires: a time".to_owned(),
             _ => format!("{name}: {value}"),
         })
@@ -221,7 +227,28 @@ fn between<'a>(page: &'a str, before: &str, after: &str) -> &'a str {
 #[test]
 fn symfony_answers_as_under_fpm() {
     let place = build("symfony", None);
-    let mut pair = Pair::start(&place.0.join("symfony/public"));
+    symfony(Pair::start(&place.0.join("symfony/public")));
+}
+
+/// The kernel booted and warmed by hand before the snapshot; audited.
+#[test]
+fn symfony_from_a_snapshot_answers_as_under_fpm() {
+    let place = build("symfony", None);
+    let root = place.0.join("symfony/public");
+    for isolation in ["rewind", "fork"] {
+        let setup = Setup::root(&root)
+            .application("front_controller = \"snapshot.php\"")
+            .application(&format!("isolation = \"{isolation}\""))
+            .application("mode.\"snapshot.php\" = \"snapshot\"")
+            .flag("--audit");
+        let log = symfony(Pair::of(&root, setup));
+        assert!(log.contains(&format!("/snapshot.php is booted, isolation {isolation}")), "{log}");
+        assert!(!log.contains("recycled"), "{log}");
+    }
+}
+
+/// All pages of the application, logged in and out. Returns Reprise's log.
+fn symfony(mut pair: Pair) -> String {
     for path in ["/", "/post/5", "/api/posts", "/hello", "/stream", "/search?q=12", "/cookie"] {
         pair.page(path, 200, &[]);
     }
@@ -268,6 +295,7 @@ fn symfony_answers_as_under_fpm() {
     pair.same("/logout", &[], |visitor| visitor.get("/logout"));
     assert_eq!(pair.same("/admin after it", &[], |visitor| visitor.get("/admin")).status, 302);
     pair.report("symfony");
+    pair.reprise.log()
 }
 
 #[test]
