@@ -1,5 +1,6 @@
 //! A lane without a server: this process is supervisor and front in one.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,8 +14,17 @@ use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
 use wire::head::Writer;
-use wire::layout::Geometry;
+use wire::layout::{Activity, Geometry};
 use wire::slab::{self, Slab};
+
+use crate::memory::Memory;
+
+/// Requests in flight at most: exchanges of the slab.
+pub const MAX_DEPTH: usize = 64;
+/// How long to look without letting others run. Whoever yields sees the moment late.
+const SPIN: Duration = Duration::from_millis(1);
+/// A moment that may have been seen later than this is not used.
+const BLUR: Duration = Duration::from_micros(1);
 
 /// What to measure.
 #[derive(Default)]
@@ -23,11 +33,16 @@ pub struct Plan {
     pub script: String,
     /// rewind, fork or none.
     pub isolation: String,
+    /// Before anything is counted.
+    pub warm: usize,
     /// After the warm-up.
     pub requests: usize,
+    /// Requests in flight. With one, the clone sleeps between them and the time of each rewind is taken; with more it
+    /// always finds the next, as under load.
+    pub depth: usize,
     /// Workers.
     pub clones: usize,
-    /// In turn.
+    /// In turn; `{n}` becomes the request's number.
     pub uris: Vec<String>,
     /// NAME=value.
     pub environment: Vec<String>,
@@ -49,10 +64,14 @@ pub struct Counters {
     pub scanned: u64,
     /// Pages copied.
     pub pages: u64,
-    /// Private dirty memory of the first clone.
-    pub private_kib: u64,
-    /// Page tables of the first clone.
-    pub page_tables_kib: u64,
+}
+
+/// A request on its way.
+struct Flight {
+    number: usize,
+    posting: Posting,
+    answer: Vec<u8>,
+    since: Instant,
 }
 
 /// A running lane.
@@ -67,7 +86,10 @@ pub struct Lane {
     pids: Vec<i32>,
     tail: u64,
     sequence: u32,
+    /// Fork isolation: a clone for each request.
     respawns: bool,
+    /// Microseconds from each complete answer until its clone was ready for the next request: see [`Lane::follow`].
+    pub rewinds_us: Vec<f64>,
     /// From the first request for a clone until all wait.
     pub started_ms: f64,
 }
@@ -165,7 +187,7 @@ impl Lane {
         drop(theirs);
         wait_for(&mut ours, Kind::Ready)?;
 
-        let geometry = Geometry::new(64, plan.clones, 1);
+        let geometry = Geometry::new(MAX_DEPTH, plan.clones, 1);
         let descriptor = sys::own(slab::create(geometry).map_err(|errno| format!("errno {}", errno.0))?);
         let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(|errno| format!("errno {}", errno.0))?;
         let door = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(text)?;
@@ -187,6 +209,7 @@ impl Lane {
             tail: 0,
             sequence: 0,
             respawns: plan.isolation == "fork",
+            rewinds_us: Vec::new(),
             started_ms: 0.0,
         };
         let mut message = Message { lane: u32::from(!is_classic), ..Message::new(Kind::Lane) };
@@ -197,12 +220,7 @@ impl Lane {
             let pid = lane.spawn(slot as u32)?;
             lane.pids.push(pid);
         }
-        let idle = |slot: usize| {
-            lane.slab
-                .slot(slot)
-                .is_some_and(|line| line.activity.load(Ordering::Acquire) == wire::layout::Activity::Idle as u32)
-        };
-        while !(0..plan.clones).all(idle) {
+        while !lane.is_idle() {
             if began.elapsed() > Duration::from_secs(60) {
                 return Err("the clones do not start".to_owned());
             }
@@ -218,50 +236,131 @@ impl Lane {
         if answer.pid <= 0 { Err(format!("no clone: errno {}", answer.status)) } else { Ok(answer.pid) }
     }
 
-    /// Sends one request and returns its whole answer, head included.
-    pub fn request(&mut self, uri: &str) -> Result<Vec<u8>, String> {
+    fn is_idle(&self) -> bool {
+        (0..self.pids.len()).all(|slot| self.activity(slot) == Some(Activity::Idle as u32))
+    }
+
+    fn activity(&self, slot: usize) -> Option<u32> {
+        self.slab.slot(slot).map(|line| line.activity.load(Ordering::Acquire))
+    }
+
+    /// Sends `count` requests, `depth` at a time, numbered from `first`; each answer, head included, goes to `each`.
+    pub fn run(
+        &mut self,
+        plan: &Plan,
+        first: usize,
+        count: usize,
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<(), String> {
+        let mut flights = VecDeque::new();
+        for number in first..first + count {
+            if flights.len() == plan.depth {
+                self.land(&mut flights, plan, &mut each)?;
+            }
+            let uri = plan.uris[number % plan.uris.len()].replace("{n}", &number.to_string());
+            flights.push_back(self.post(&uri, number, (number % plan.depth) as u32)?);
+        }
+        while !flights.is_empty() {
+            self.land(&mut flights, plan, &mut each)?;
+        }
+        Ok(())
+    }
+
+    fn land(
+        &mut self,
+        flights: &mut VecDeque<Flight>,
+        plan: &Plan,
+        each: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<(), String> {
+        let Some(flight) = flights.pop_front() else { return Ok(()) };
+        let number = flight.number;
+        each(number, &self.follow(flight, plan.depth == 1)?);
+        Ok(())
+    }
+
+    fn post(&mut self, uri: &str, number: usize, exchange: u32) -> Result<Flight, String> {
         let mut buffer = [0; 8192];
         let size = head(&self.script, uri, false, &mut buffer)?;
         self.sequence = self.sequence.wrapping_add(1);
-        let mut posting = Posting::new(&self.slab, 0, self.sequence, &buffer[..size], &[], false);
+        let mut posting = Posting::new(&self.slab, exchange, self.sequence, &buffer[..size], &[], false);
         posting.enqueue(&self.slab, &mut self.tail).map_err(|_| "the queue is full")?;
         front::wake_one(&self.slab);
-        let mut answer = Vec::new();
-        let deadline = Instant::now() + Duration::from_secs(30);
+        Ok(Flight { number, posting, answer: Vec::new(), since: Instant::now() })
+    }
+
+    /// Waits for an answer. Alone in flight with one clone, the rewind behind it is timed from outside, by this
+    /// process on another processor: from the moment the answer is complete, which is the clone's last step before the
+    /// rewind (unless the script finished its answer early), until it says that it waits for a request, its first
+    /// step after it. Both moments count only if this process was looking right before. What it cannot see is that the
+    /// clone was interrupted in between, hence the median.
+    fn follow(&mut self, mut flight: Flight, is_alone: bool) -> Result<Vec<u8>, String> {
+        let posting = &mut flight.posting;
+        let mut is_done = false;
+        let mut looked = Instant::now();
         loop {
             let progress = posting.progress(&self.slab).map_err(|_| "the slab is broken")?;
+            let now = Instant::now();
+            if progress == Progress::Done && !is_done {
+                is_done = true;
+                if is_alone && self.pids.len() == 1 && !self.respawns && now - looked < BLUR {
+                    self.time_rewind(now);
+                }
+            }
+            looked = now;
             let count = posting.receivable(&self.slab).map_err(|_| "the slab is broken")?;
-            let at = answer.len();
-            answer.resize(at + count, 0);
-            posting.receive(&self.slab, &mut answer[at..]);
-            if progress == Progress::Done && count == 0 {
+            let at = flight.answer.len();
+            flight.answer.resize(at + count, 0);
+            if count > 0 {
+                posting.receive(&self.slab, &mut flight.answer[at..]);
+            } else if is_done {
                 break;
             }
-            if Instant::now() > deadline {
-                return Err("no answer within 30 s".to_owned());
+            if flight.since.elapsed() > SPIN {
+                std::thread::yield_now();
             }
-            std::thread::yield_now();
+            if flight.since.elapsed() > Duration::from_secs(60) {
+                return Err("no answer within 60 s".to_owned());
+            }
         }
-        posting.release(&self.slab, true);
+        flight.posting.release(&self.slab, true);
         if self.respawns {
             let dead = wait_for(&mut self.forker, Kind::Dead)?;
             front::forget_slot(&self.slab, dead.slot as usize);
             self.pids[dead.slot as usize] = self.spawn(dead.slot)?;
         }
-        Ok(answer)
+        Ok(flight.answer)
     }
 
-    /// What the clones have used so far.
-    pub fn counters(&self) -> Result<Counters, String> {
-        let mut sums = Counters { cpu_us: 0.0, fast: 0, scanned: 0, pages: 0, private_kib: 0, page_tables_kib: 0 };
-        for (slot, pid) in self.pids.iter().enumerate() {
-            let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).map_err(text);
-            let nanoseconds = read("schedstat")?.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-            sums.cpu_us += nanoseconds.unwrap_or(0.0) / 1e3;
-            if slot == 0 {
-                sums.private_kib = kib(&read("smaps_rollup")?, "Private_Dirty:");
-                sums.page_tables_kib = kib(&read("status")?, "VmPTE:");
+    fn time_rewind(&mut self, done: Instant) {
+        let mut looked = done;
+        loop {
+            let activity = self.activity(0);
+            let now = Instant::now();
+            if activity != Some(Activity::Finishing as u32) {
+                if now - looked < BLUR {
+                    self.rewinds_us.push((now - done).as_secs_f64() * 1e6);
+                }
+                return;
             }
+            if now - done > Duration::from_millis(100) {
+                return;
+            }
+            looked = now;
+        }
+    }
+
+    /// What the clones have used so far. Waits until they sleep: the time of who runs is known to the last tick only.
+    pub fn counters(&self) -> Result<Counters, String> {
+        let began = Instant::now();
+        while !self.is_idle() && began.elapsed() < Duration::from_secs(1) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        let mut sums = Counters { cpu_us: 0.0, fast: 0, scanned: 0, pages: 0 };
+        for (slot, pid) in self.pids.iter().enumerate() {
+            let schedstat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).map_err(text)?;
+            let nanoseconds = schedstat.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+            sums.cpu_us += nanoseconds.unwrap_or(0.0) / 1e3;
             if let Some(line) = self.slab.slot(slot) {
                 sums.fast += line.fast_rewinds.load(Ordering::Relaxed);
                 sums.scanned += line.scanned_rewinds.load(Ordering::Relaxed);
@@ -270,11 +369,17 @@ impl Lane {
         }
         Ok(sums)
     }
-}
 
-fn kib(text: &str, field: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    /// The memory of each clone.
+    pub fn memory(&self) -> Result<Vec<Memory>, String> {
+        self.pids.iter().map(|pid| Memory::of(*pid)).collect()
+    }
+
+    /// The clone that has served most.
+    pub fn busiest(&self) -> usize {
+        let requests = |slot: &usize| self.slab.slot(*slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
+        (0..self.pids.len()).max_by_key(requests).unwrap_or(0)
+    }
 }
 
 /// Has the prototype boot the script and waits until its snapshot is taken.
