@@ -92,25 +92,44 @@ static const struct kept_object *find_kept(uint32_t handle)
 	return low < ending.kept_count && ending.kept[low].handle == handle ? &ending.kept[low] : NULL;
 }
 
+static bool is_of_snapshot(const zend_object *object)
+{
+	return object->handle < ending.top && ending.objects[object->handle] == object;
+}
+
+static void hold(zend_object *object, bool hold)
+{
+	if (hold) {
+		GC_ADDREF(object);
+	} else {
+		GC_DELREF(object);
+	}
+}
+
 /*
- * Destructors of globals destroy what they hold alone. What the snapshot owns has its destructor called like everything
- * else, but stays.
+ * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. What the snapshot
+ * owns is held meanwhile: its destructor is called like every other, but nothing of it is freed, which would be
+ * undone at once. (Destructors of such objects run in the order of their making, after those of the request's own
+ * globals.)
  */
-static void hold_kept(bool hold)
+static void hold_snapshot(bool begins)
 {
 	zend_objects_store *store = &EG(objects_store);
+	zval *value;
 
 	for (uint32_t i = 0; i < ending.kept_count; i++) {
 		zend_object *object = ending.kept[i].object;
-		if (store->object_buckets[ending.kept[i].handle] != object) {
-			continue;
-		}
-		if (hold) {
-			GC_ADDREF(object);
-		} else {
-			GC_DELREF(object);
+		if (store->object_buckets[ending.kept[i].handle] == object) {
+			hold(object, begins);
 		}
 	}
+	ZEND_HASH_FOREACH_VAL_IND(&EG(symbol_table), value)
+	{
+		if (Z_TYPE_P(value) == IS_OBJECT && is_of_snapshot(Z_OBJ_P(value))) {
+			hold(Z_OBJ_P(value), begins);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
 }
 
 /* The request's own: made by it, or the snapshot's and used by it, which FPM would free now too. */
@@ -203,9 +222,9 @@ void reprise_end(void)
 		zend_observer_fcall_end_all();
 	}
 	php_call_shutdown_functions();
-	hold_kept(true);
+	hold_snapshot(true);
 	STEP(zend_call_destructors());
-	hold_kept(false);
+	hold_snapshot(false);
 	STEP(php_output_end_all());
 	STEP(zend_unset_timeout());
 	zend_deactivate_modules();
