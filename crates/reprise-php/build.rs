@@ -33,7 +33,9 @@ fn main() {
         "snapshot/rewind",
         "snapshot/kernel",
         "snapshot/prove",
-        "snapshot/dirty",
+        "snapshot/dirty_memory",
+        "snapshot/dirty_process",
+        "snapshot/dirty_files",
     ];
     for watched in ["csrc", "reprise.stub.php", "../wire/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
@@ -69,12 +71,14 @@ fn main() {
     build.compile("reprise_php_c");
     println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
     println!("cargo:rustc-link-arg=-Wl,-z,now");
-    export_interposed(&here.join("csrc/snapshot/dirty.c"));
+    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c"] {
+        export_interposed(&here.join("csrc/snapshot").join(source));
+    }
 }
 
 /// Calls that come before libc's must be in the executable's dynamic table, whether or not libphp names them.
 fn export_interposed(source: &Path) {
-    let text = std::fs::read_to_string(source).expect("dirty.c is readable");
+    let text = std::fs::read_to_string(source).expect("the sources are readable");
     let name = |line: &str| -> Option<String> {
         let rest = match line.strip_prefix("FORWARD_INT(") {
             Some(rest) => rest.split(',').nth(1)?,

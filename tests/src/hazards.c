@@ -3,6 +3,7 @@
  * loaded by them through FFI, so every call below goes through the dynamic linker, as a library's would.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -67,11 +68,15 @@ static void *writer(void *to)
 	return NULL;
 }
 
-/* A thread that stays. */
+/* A thread that stays, and with it this library: in classic mode PHP unloads it at the end of the request. */
 int start_thread(void)
 {
 	pthread_t thread;
+	Dl_info own;
 
+	if (!dladdr((void *)start_thread, &own) || !dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
+		return -1;
+	}
 	return pthread_create(&thread, NULL, sleeper, NULL);
 }
 

@@ -107,9 +107,9 @@ static void hold(zend_object *object, bool hold)
 }
 
 /*
- * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. What the snapshot
- * owns is held meanwhile: its destructor is called like every other, but nothing of it is freed, which would be
- * undone at once. (Destructors of such objects run in the order of their making, after those of the request's own
+ * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. What the
+ * snapshot owns is held meanwhile: its destructor is called like every other, but nothing of it is freed, which would
+ * be undone at once. (Destructors of such objects run in the order of their making, after those of the request's own
  * globals.)
  */
 static void hold_snapshot(bool begins)

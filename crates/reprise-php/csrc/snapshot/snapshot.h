@@ -48,7 +48,7 @@
 /* New mappings of one request that are undone without reading /proc/self/maps. */
 #define MAX_FRESH 128
 
-/* What dirty.c and the loop found out about the request. */
+/* What dirty*.c and the loop found out about the request. */
 enum dirty {
 	DIRTY_MEMORY = 1 << 0,     /* content may have changed without a fault: scan */
 	DIRTY_MAPPINGS = 1 << 1,   /* mappings of the snapshot may have changed: compare all, then scan */
@@ -123,9 +123,9 @@ struct snapshot_state {
 	/* Each clone's own. */
 	ucontext_t service;
 	uint32_t dirty;
-	uint32_t timers; /* interval timers that run: bit per number */
+	uint32_t timers;   /* interval timers that run: bit per number */
 	char culprit[128]; /* what cannot be put back, in words */
-	bool in_request; /* PHP runs: dirty.c takes notes */
+	bool in_request;   /* PHP runs: dirty*.c take notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
 	uint64_t sizes[3]; /* pages mapped, of code, of data */
 	uintptr_t canary;  /* a page of ours that is protected and never written */

@@ -1,0 +1,126 @@
+/* Calls that close or replace descriptors, and raw system calls: see dirty.h. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "dirty.h"
+
+#ifndef __SANITIZE_ADDRESS__
+
+/* Descriptors of the worker are out of reach; those of the snapshot are put back. True if it is the worker's. */
+static bool is_out_of_reach(int number)
+{
+	if (!is_watching()) {
+		return false;
+	}
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		if (number == snapshot.owned[i].number) {
+			snapshot.dirty |= DIRTY_OWNED;
+			return false;
+		}
+	}
+	return number >= SERVICE_FD && reprise_is_known_descriptor(number);
+}
+
+PUBLIC int close(int number)
+{
+	return is_out_of_reach(number) ? (int)result(-EBADF) : (int)result(raw1(SYS_close, number));
+}
+
+PUBLIC int dup2(int from, int to)
+{
+	if (is_out_of_reach(to)) {
+		return (int)result(-EBADF);
+	}
+	/* Where there is no dup2, dup3 does the same but for equal numbers. */
+	return from == to ? (fcntl(from, F_GETFD) < 0 ? -1 : to) : (int)result(raw3(SYS_dup3, from, to, 0));
+}
+
+PUBLIC int dup3(int from, int to, int flags)
+{
+	return is_out_of_reach(to) ? (int)result(-EBADF) : (int)result(raw3(SYS_dup3, from, to, flags));
+}
+
+PUBLIC int fclose(FILE *file)
+{
+	NEXT(fclose)
+	(void)is_out_of_reach(fileno(file));
+	return known(file);
+}
+
+PUBLIC int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!is_watching()) {
+		return (int)result(raw3(SYS_close_range, first, last, flags));
+	}
+	snapshot.dirty |= DIRTY_OWNED;
+	if (last >= SERVICE_FD) {
+		last = SERVICE_FD - 1;
+	}
+	return first > last ? 0 : (int)result(raw3(SYS_close_range, first, last, flags));
+}
+
+PUBLIC void closefrom(int first)
+{
+	(void)close_range((unsigned)first, ~0u, 0);
+}
+
+/* ---- raw system calls ------------------------------------------------------------------------------------------ */
+
+PUBLIC long syscall(long number, ...)
+{
+	long a[6];
+	va_list arguments;
+
+	va_start(arguments, number);
+	for (size_t i = 0; i < 6; i++) {
+		a[i] = va_arg(arguments, long);
+	}
+	va_end(arguments);
+	switch (number) {
+	case SYS_io_uring_setup:
+		/* It writes past all protection, from the kernel. */
+		if (reprise_snapshot_state && snapshot.is_taken) {
+			return result(-ENOSYS);
+		}
+		break;
+	case SYS_mmap:
+	case SYS_munmap:
+	case SYS_mremap:
+	case SYS_mprotect:
+	case SYS_madvise:
+	case SYS_brk:
+	case SYS_clone:
+	case SYS_clone3: note(DIRTY_MAPPINGS | DIRTY_MEMORY); break;
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_sigaltstack:
+	case SYS_setitimer:
+		note(DIRTY_SIGNALS);
+		if (is_watching()) {
+			snapshot.timers = 7;
+		}
+		break;
+	case SYS_close:
+	case SYS_dup3:
+		if (is_out_of_reach((int)a[number == SYS_close ? 0 : 1])) {
+			return result(-EBADF);
+		}
+		break;
+	case SYS_close_range: return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+	case SYS_timer_create: note(DIRTY_POSIX_TIMERS); break;
+	case SYS_setuid:
+	case SYS_setgid:
+	case SYS_setresuid:
+	case SYS_setresgid:
+	case SYS_prctl:
+	case SYS_prlimit64:
+	case SYS_unshare: note_attribute("a request changed users, limits or namespaces by a raw system call"); break;
+	default: break;
+	}
+	return result(raw6(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* Calls that change memory: see dirty.h. */
+#define _GNU_SOURCE
+#include <iconv.h>
+#include <locale.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dirty.h"
+
+/* MADV_GUARD_INSTALL, of Linux 6.13. */
+#define GUARD_INSTALL 102
+
+PUBLIC void *dlopen(const char *file, int flags)
+{
+	NEXT(dlopen)
+	note(DIRTY_MAPPINGS);
+	return known(file, flags & ~RTLD_DEEPBIND);
+}
+
+#ifndef __SANITIZE_ADDRESS__
+
+/* Number of the first mapping of the snapshot that ends behind the address. */
+static size_t mapping_behind(uintptr_t address)
+{
+	size_t low = 0, high = snapshot.mapping_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (snapshot.mappings[middle].end <= address) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+static bool touches_snapshot(uintptr_t start, uintptr_t end)
+{
+	size_t at = mapping_behind(start);
+
+	return at < snapshot.mapping_count && snapshot.mappings[at].start < end;
+}
+
+static uintptr_t end_of(const void *start, size_t size)
+{
+	return ((uintptr_t)start + size + PAGE - 1) & ~(PAGE - 1);
+}
+
+/* A mapping that the request has made: undone after it without reading /proc/self/maps. */
+static void add_fresh(uintptr_t start, uintptr_t end)
+{
+	if (snapshot.fresh_count == MAX_FRESH) {
+		snapshot.dirty |= DIRTY_MAPPINGS;
+		return;
+	}
+	snapshot.fresh[snapshot.fresh_count++] = (struct range){start, end};
+}
+
+static void remove_fresh(uintptr_t start, uintptr_t end)
+{
+	for (size_t i = 0; i < snapshot.fresh_count; i++) {
+		struct range had = snapshot.fresh[i];
+		if (had.start >= end || had.end <= start) {
+			continue;
+		}
+		snapshot.fresh[i--] = snapshot.fresh[--snapshot.fresh_count];
+		if (had.start < start) {
+			add_fresh(had.start, start);
+		}
+		if (had.end > end) {
+			add_fresh(end, had.end);
+		}
+	}
+}
+
+static void note_unmapped(uintptr_t start, uintptr_t end)
+{
+	if (touches_snapshot(start, end)) {
+		snapshot.dirty |= DIRTY_MAPPINGS;
+	}
+	remove_fresh(start, end);
+}
+
+PUBLIC void *mmap(void *at, size_t size, int protection, int flags, int descriptor, off_t offset)
+{
+	long made = result(raw6(SYS_mmap, (long)at, (long)size, protection, flags, descriptor, offset));
+
+	if (made != -1 && is_watching()) {
+		uintptr_t start = (uintptr_t)made, end = end_of((void *)made, size);
+		if (flags & MAP_FIXED) {
+			note_unmapped(start, end);
+		}
+		add_fresh(start, end);
+	}
+	return (void *)made;
+}
+
+PUBLIC void *mmap64(void *at, size_t size, int protection, int flags, int descriptor, off64_t offset)
+{
+	return mmap(at, size, protection, flags, descriptor, offset);
+}
+
+PUBLIC int munmap(void *at, size_t size)
+{
+	if (is_watching()) {
+		note_unmapped((uintptr_t)at, end_of(at, size));
+	}
+	return (int)result(raw2(SYS_munmap, at, size));
+}
+
+PUBLIC void *mremap(void *at, size_t size, size_t new_size, int flags, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, flags);
+	void *wanted = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
+	va_end(arguments);
+	long made = result(raw6(SYS_mremap, (long)at, (long)size, (long)new_size, flags, (long)wanted, 0));
+	if (made != -1 && is_watching()) {
+		uintptr_t start = (uintptr_t)made, end = end_of((void *)made, new_size);
+		note_unmapped((uintptr_t)at, end_of(at, size));
+		if (flags & MREMAP_FIXED) {
+			note_unmapped(start, end);
+		}
+		add_fresh(start, end);
+	}
+	return (void *)made;
+}
+
+/* Making a mapping of the snapshot writable that is not rewound: it could be written and made read-only again, and
+ * nothing would show it. */
+static bool opens_what_is_not_rewound(uintptr_t start, uintptr_t end)
+{
+	for (size_t i = mapping_behind(start); i < snapshot.mapping_count && snapshot.mappings[i].start < end; i++) {
+		if (snapshot.mappings[i].is_private && !(snapshot.mappings[i].protection & PROT_WRITE)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+PUBLIC int mprotect(void *at, size_t size, int protection)
+{
+	uintptr_t start = (uintptr_t)at, end = end_of(at, size);
+
+	if (is_watching() && touches_snapshot(start, end)) {
+		snapshot.dirty |= DIRTY_MAPPINGS;
+		if ((protection & PROT_WRITE) && opens_what_is_not_rewound(start, end)) {
+			snapshot.dirty |= DIRTY_OPENED;
+			reprise_blame("a request made read-only memory of the snapshot writable, by mprotect", start);
+		}
+	}
+	return (int)result(raw3(SYS_mprotect, at, size, protection));
+}
+
+PUBLIC int madvise(void *at, size_t size, int advice)
+{
+	if (is_watching() && touches_snapshot((uintptr_t)at, end_of(at, size))) {
+		snapshot.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
+	}
+	return (int)result(raw3(SYS_madvise, at, size, advice));
+}
+
+PUBLIC int posix_madvise(void *at, size_t size, int advice)
+{
+	return madvise(at, size, advice) == 0 ? 0 : errno;
+}
+
+FORWARD_INT(DIRTY_MAPPINGS, brk, (void *to), (to))
+FORWARD_INT(DIRTY_MAPPINGS, malloc_trim, (size_t pad), (pad))
+FORWARD_INT(DIRTY_MAPPINGS, iconv_close, (iconv_t handle), (handle))
+FORWARD_INT(DIRTY_MAPPINGS, pkey_mprotect, (void *at, size_t size, int protection, int key),
+            (at, size, protection, key))
+
+PUBLIC void *sbrk(intptr_t by)
+{
+	NEXT(sbrk)
+	note(by ? DIRTY_MAPPINGS : 0);
+	return known(by);
+}
+
+/* A library of the snapshot could not be mapped again where it was; one that the request has loaded is unmapped with
+ * whatever else it has mapped. */
+PUBLIC int dlclose(void *handle)
+{
+	NEXT(dlclose)
+	return is_watching() ? 0 : known(handle);
+}
+
+PUBLIC char *setlocale(int category, const char *locale)
+{
+	NEXT(setlocale)
+	note(locale ? DIRTY_MAPPINGS : 0);
+	return known(category, locale);
+}
+
+PUBLIC locale_t newlocale(int mask, const char *locale, locale_t base)
+{
+	NEXT(newlocale)
+	note(DIRTY_MAPPINGS);
+	return known(mask, locale, base);
+}
+
+PUBLIC void freelocale(locale_t locale)
+{
+	NEXT(freelocale)
+	note(DIRTY_MAPPINGS);
+	known(locale);
+}
+
+#endif

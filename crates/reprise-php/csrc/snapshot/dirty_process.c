@@ -1,0 +1,141 @@
+/* Calls that change the process, or make others: see dirty.h. */
+#define _GNU_SOURCE
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dirty.h"
+
+#ifndef __SANITIZE_ADDRESS__
+
+PUBLIC pid_t fork(void)
+{
+	NEXT(fork)
+	note(DIRTY_MEMORY);
+	return known();
+}
+
+/* The child of vfork runs in its parent's memory, and its faults are counted for nobody while it lives. fork does what
+ * POSIX asks of vfork. */
+PUBLIC pid_t vfork(void)
+{
+	return fork();
+}
+
+PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	NEXT(posix_spawn)
+	note(DIRTY_MEMORY);
+	return known(pid, path, actions, attributes, argv, envp);
+}
+
+PUBLIC int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	NEXT(posix_spawnp)
+	note(DIRTY_MEMORY);
+	return known(pid, path, actions, attributes, argv, envp);
+}
+
+PUBLIC FILE *popen(const char *command, const char *mode)
+{
+	NEXT(popen)
+	note(DIRTY_MEMORY);
+	return known(command, mode);
+}
+
+FORWARD_INT(DIRTY_MEMORY | DIRTY_SIGNALS, system, (const char *command), (command))
+FORWARD_INT(DIRTY_MEMORY | DIRTY_MAPPINGS, pthread_create,
+            (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
+            (thread, attributes, start, argument))
+
+/* ---- signals and timers ---------------------------------------------------------------------------------------- */
+
+FORWARD_INT(DIRTY_SIGNALS, sigaction, (int number, const struct sigaction *action, struct sigaction *old),
+            (number, action, old))
+FORWARD_INT(DIRTY_SIGNALS, sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+FORWARD_INT(DIRTY_SIGNALS, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+FORWARD_INT(DIRTY_SIGNALS, sigaltstack, (const stack_t *stack, stack_t *old), (stack, old))
+FORWARD_INT(DIRTY_POSIX_TIMERS, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
+            (clock, event, timer))
+
+/* Which timers run: zend arms one for each request, and disarms it. */
+static void note_timer(int which, const struct itimerval *value)
+{
+	if (is_watching() && value && which >= 0 && which < 3) {
+		bool runs = value->it_value.tv_sec || value->it_value.tv_usec;
+		snapshot.timers = runs ? snapshot.timers | 1u << which : snapshot.timers & ~(1u << which);
+	}
+}
+
+PUBLIC int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
+{
+	note_timer((int)which, value);
+	return (int)result(raw3(SYS_setitimer, which, value, old));
+}
+
+PUBLIC unsigned alarm(unsigned seconds)
+{
+	struct itimerval value = {.it_value = {.tv_sec = seconds}}, old = {0};
+
+	note_timer(ITIMER_REAL, &value);
+	raw3(SYS_setitimer, ITIMER_REAL, &value, &old);
+	return (unsigned)old.it_value.tv_sec + (old.it_value.tv_usec ? 1 : 0);
+}
+
+PUBLIC sighandler_t signal(int number, sighandler_t handler)
+{
+	NEXT(signal)
+	note(DIRTY_SIGNALS);
+	return known(number, handler);
+}
+
+/* ---- what cannot be put back ----------------------------------------------------------------------------------- */
+
+ATTRIBUTE(setuid, (uid_t user), (user))
+ATTRIBUTE(seteuid, (uid_t user), (user))
+ATTRIBUTE(setgid, (gid_t group), (group))
+ATTRIBUTE(setegid, (gid_t group), (group))
+ATTRIBUTE(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
+ATTRIBUTE(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
+ATTRIBUTE(setgroups, (size_t count, const gid_t *groups), (count, groups))
+ATTRIBUTE(setpgid, (pid_t pid, pid_t group), (pid, group))
+ATTRIBUTE(setsid, (void), ())
+ATTRIBUTE(nice, (int by), (by))
+ATTRIBUTE(unshare, (int flags), (flags))
+ATTRIBUTE(setns, (int descriptor, int kind), (descriptor, kind))
+ATTRIBUTE(chroot, (const char *path), (path))
+ATTRIBUTE(sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set))
+ATTRIBUTE(sched_setscheduler, (pid_t pid, int policy, const struct sched_param *parameter), (pid, policy, parameter))
+ATTRIBUTE(setrlimit, (__rlimit_resource_t what, const struct rlimit *limit), (what, limit))
+ATTRIBUTE(setrlimit64, (__rlimit_resource_t what, const struct rlimit64 *limit), (what, limit))
+ATTRIBUTE(setpriority, (__priority_which_t which, id_t who, int priority), (which, who, priority))
+
+PUBLIC int prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list arguments;
+
+	va_start(arguments, option);
+	for (size_t i = 0; i < 4; i++) {
+		a[i] = va_arg(arguments, unsigned long);
+	}
+	va_end(arguments);
+	/* Names of the process and of its memory are all that harmless libraries set. */
+	if (option != PR_SET_NAME && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
+		note_attribute("a request called prctl");
+	}
+	return (int)result(raw6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2], (long)a[3], 0));
+}
+
+#endif
