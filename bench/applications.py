@@ -31,6 +31,7 @@ class Application:
 
 APPLICATIONS: dict[str, Application] = {
     "plain": Application("public", built=False),
+    "snapshot": Application("public", built=False),
     "symfony": Application("public", emptied=("var/sessions/*",)),
     "laravel": Application("public", emptied=("storage/framework/sessions/*",)),
     "slim": Application("public"),
@@ -113,6 +114,16 @@ class Builder:
             tail = "\n".join(result.stdout.splitlines()[-25:])
             raise Failure(f"{name} could not be built (status {result.returncode})",
                           "setup.sh --packages prints the Debian packages it needs", f"$ {' '.join(command)}\n{tail}")
+
+    def root(self, name: str, front_controller: str = "index.php") -> Path:
+        """The document root. One with another front controller has no index.php, which would answer for / before it."""
+        public = self.dest / name / APPLICATIONS[name].public
+        if front_controller == "index.php":
+            return public
+        other = self.dest / name / f"public-{Path(front_controller).stem}"
+        other.mkdir(exist_ok=True)
+        shutil.copy(public / front_controller, other)
+        return other
 
     def empty(self, name: str) -> None:
         for pattern in APPLICATIONS[name].emptied:

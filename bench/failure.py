@@ -1,10 +1,12 @@
-"""The one error this program reports: what failed, why, and what to do about it."""
+"""The one error these programs report: what failed, why, and what to do about it."""
 
 from __future__ import annotations
 
 import difflib
 import shutil
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class Failure(Exception):
@@ -16,7 +18,7 @@ class Failure(Exception):
         self.detail = detail
 
     def __str__(self) -> str:
-        text = f"compare: {self.args[0]}"
+        text = f"{Path(sys.argv[0]).name}: {self.args[0]}"
         if self.detail:
             text += "\n" + "\n".join(f"    {line}" for line in self.detail.rstrip().splitlines())
         return text + (f"\nhint: {self.hint}" if self.hint else "")

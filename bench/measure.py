@@ -194,8 +194,11 @@ def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, judged: bool, 
         await_ready(side, scenario.path)
     check = bodies.require_alike(scenario, addresses, "before the load")
     for side in sides:
+        side.running.verify()
+    for side in sides:
         between()
         turn(side, scenario, plan, plan.warmup, shared)
+        side.running.verify()
     for number, order in enumerate(intervals.abba(plan.rounds), 1):
         bodies.require_alike(scenario, addresses, f"before round {number}")
         for index in order:
@@ -205,6 +208,7 @@ def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, judged: bool, 
         plan.say(f"  round {number}/{plan.rounds}: {first:,.0f} and {second:,.0f} requests/s, ratio {first / second:.3f}")
     bodies.require_alike(scenario, addresses, "after the load")
     for side in sides:
+        side.running.verify()
         for name, pids in {**side.running.groups(), **shared()}.items():
             sizes = [processes.pss_kib(pid) for pid in pids]
             side.pss_kib[name] = None if None in sizes else sum(size for size in sizes if size is not None)

@@ -28,6 +28,7 @@ EXPECTED_DIFFERENCES: dict[str, str] = {
     "fastcgi.": "settings of the FastCGI interface",
     "fpm.": "settings of the FastCGI interface",
     "reprise.": "Reprise's own",
+    "opcache.force_restart_timeout": "Reprise's templates hold opcache's lock and must not be killed for it",
     "opcache.lockfile_path": "a directory",
     "opcache.preload_user": "preloading is off on both sides",
 }

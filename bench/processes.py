@@ -165,6 +165,13 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def parent(pid: int) -> int:
+    try:
+        return int(_stat(pid)[1])
+    except OSError:
+        return 0
+
+
 def comm(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()

@@ -4,6 +4,7 @@
     def check(options) -> None              raise Failure if something it needs is missing
     def versions(options) -> dict[str, str]
     def start(site, options) -> Running     start it on 127.0.0.1:site.port; it need not be ready on return
+    SNAPSHOTS = True                        only if it can serve from a snapshot: then site.snapshot may be set
 
 A peer gets the same number of workers, the same ini settings over Debian's fpm profile, the same user and the same
 environment as the other side, and keeps an access log with one line per request.
@@ -31,13 +32,14 @@ class Site:
     """What a peer is asked to serve."""
 
     name: str
-    root: Path  # document root; index.php there answers what is no file
+    root: Path  # document root; its front controller answers what is no file
     env: dict[str, str]
     workdir: Path  # the peer's own: configuration, sockets, logs
     port: int
     workers: int
     ini: dict[str, str]
     cpus: str  # taskset's list, or empty
+    snapshot: str = ""  # front controller that is to serve from a snapshot (peers with SNAPSHOTS only); else index.php
 
     @property
     def user(self) -> str:
@@ -56,6 +58,7 @@ class Running:
     access_log: Path
     logs: list[Path] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
+    verify: Callable[[], None] = lambda: None  # called before and after load: Failure if that was not answered as was asked for
 
     def stop(self) -> None:
         for process in self.processes:

@@ -12,6 +12,9 @@ from failure import Failure
 from peers import Running, Site
 
 BUILT = Path(__file__).resolve().parents[2] / "target" / "release" / "reprise"
+SNAPSHOTS = True
+# Of the CPU time of all workers; classic ones wake up once a second.
+SNAPSHOT_SHARE = 0.98
 OPTIONS: dict[str, tuple[str, str]] = {"program": ("", "the executable; target/release/reprise if empty")}
 
 
@@ -53,6 +56,8 @@ def configuration(site: Site) -> str:
         f"root = {quoted(str(site.root))}",
         *([f"user = {quoted(site.user)}"] if os.geteuid() == 0 else []),
         f"workers = {site.workers}",
+        *([f"front_controller = {quoted(site.snapshot)}", f'mode = {{ {quoted(site.snapshot)} = "snapshot" }}']
+          if site.snapshot else []),
         *_table("[application.ini]", site.ini),
         *_table("[application.env]", site.env),
     ]
@@ -73,6 +78,41 @@ def groups(supervisor: int) -> processes.Groups:
     return found
 
 
+def split(parents: dict[int, int], supervisor: int, php: list[int]) -> tuple[list[int], list[int]]:
+    """(clones, classic workers): a prototype forks classic workers and templates, a template forks clones."""
+    prototypes = {pid for pid in php if parents.get(pid) == supervisor}
+    of_prototypes = {pid for pid in php if parents.get(pid) in prototypes}
+    clones = [pid for pid in php if parents.get(pid) in of_prototypes]
+    templates = {parents[pid] for pid in clones}
+    return clones, sorted(of_prototypes - templates)
+
+
+def clones(supervisor: int) -> tuple[list[int], list[int]]:
+    php = groups(supervisor)["workers"]
+    return split({pid: processes.parent(pid) for pid in php}, supervisor, php)
+
+
+class SnapshotCheck:
+    """The script is booted, and since the first call it is clones that answer: nearly all CPU time of workers is theirs.
+    The pages do not tell who answers them, and a path may lead to another script than the one that is booted."""
+
+    def __init__(self, server: processes.Started, script: str) -> None:
+        self.server, self.script = server, script
+        self.before: tuple[int, int] | None = None
+
+    def __call__(self) -> None:
+        if f"/{self.script} is booted" not in self.server.log.read_text(errors="replace"):
+            raise self.server.failed(f"{self.script} is not booted")
+        of_clones, of_others = (sum(map(processes.cpu_ns, pids)) for pids in clones(self.server.pid))
+        if self.before is None:
+            self.before = of_clones, of_others
+            return
+        of_clones, of_others = of_clones - self.before[0], of_others - self.before[1]
+        if of_clones < SNAPSHOT_SHARE * (of_clones + of_others) or of_clones <= 0:
+            raise self.server.failed(f"not every request is answered from the snapshot of {self.script}: clones used "
+                                     f"{of_clones / 1e6:.0f} ms of CPU time, workers without a snapshot {of_others / 1e6:.0f} ms")
+
+
 def start(site: Site, options: dict[str, str]) -> Running:
     text = configuration(site)
     config = site.workdir / "reprise.toml"
@@ -80,4 +120,5 @@ def start(site: Site, options: dict[str, str]) -> Running:
     server = processes.start("reprise", [str(_program(options)), "serve", "--config", str(config)],
                              site.workdir / "reprise.log", cpus=site.cpus)
     return Running("reprise", site.port, [server], lambda: groups(server.pid), site.workdir / "access.log", [],
-                   {"reprise.toml": text})
+                   {"reprise.toml": text},
+                   SnapshotCheck(server, site.snapshot) if site.snapshot else lambda: None)

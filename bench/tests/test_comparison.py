@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import applications
 import bodies
 import peers
 import phpini
@@ -88,6 +90,79 @@ class Peers(unittest.TestCase):
         self.assertEqual(application["root"], "/srv/a \"b\"")
         self.assertEqual(application["ini"], {"opcache.enable": "1"})
         self.assertEqual(application["env"], {"KEY": "a\\b\n\"c\""})
+
+
+    def test_snapshot_is_configured_and_required(self) -> None:
+        site = peers.Site("app", Path("/srv/a"), {}, Path("/tmp/w"), 8080, 2, {"opcache.enable": "1"}, "", "boot.php")
+        application = tomllib.loads(reprise.configuration(site))["application"][0]
+        self.assertEqual((application["front_controller"], application["mode"]), ("boot.php", {"boot.php": "snapshot"}))
+        plain = tomllib.loads(reprise.configuration(dataclasses.replace(site, snapshot="")))["application"][0]
+        self.assertFalse({"front_controller", "mode"} & plain.keys())
+
+    def test_clones_are_told_from_classic_workers(self) -> None:
+        """Supervisor 1, prototype 2, classic workers 3 and 4, template 5 with clones 6 and 7."""
+        parents = {2: 1, 3: 2, 4: 2, 5: 2, 6: 5, 7: 5}
+        self.assertEqual(reprise.split(parents, 1, sorted(parents)), ([6, 7], [3, 4]))
+        self.assertEqual(reprise.split({2: 1, 3: 2}, 1, [2, 3]), ([], [3]))
+
+
+class Snapshots(unittest.TestCase):
+    """Requests that are not answered by clones end the run."""
+
+    def setUp(self) -> None:
+        self.used = {"clones": 0, "classic": 0}
+        self.kept = reprise.clones, processes.cpu_ns
+        reprise.clones = lambda _: (["clones"], ["classic"])  # type: ignore[assignment,return-value]
+        processes.cpu_ns = lambda pid: self.used[pid]  # type: ignore[assignment,index]
+        self.place = tempfile.TemporaryDirectory()
+        self.server = processes.start("server", ["true"], Path(self.place.name, "log"))
+        self.server.popen.wait()
+        self.check = reprise.SnapshotCheck(self.server, "boot.php")
+
+    def tearDown(self) -> None:
+        reprise.clones, processes.cpu_ns = self.kept
+        self.server.stop()
+        self.place.cleanup()
+
+    def test_not_booted(self) -> None:
+        with self.assertRaises(Failure) as caught:
+            self.check()
+        self.assertIn("boot.php is not booted", str(caught.exception))
+
+    def test_who_has_worked(self) -> None:
+        self.server.log.write_text("notice supervisor: application 'a': /boot.php is booted, isolation rewind\n")
+        self.used["classic"] = 5000  # before the first check: not counted
+        self.check()
+        self.used["clones"] += 1000
+        self.check()
+        self.used["classic"] += 1000
+        with self.assertRaises(Failure) as caught:
+            self.check()
+        self.assertIn("not every request is answered from the snapshot", str(caught.exception))
+
+
+class Applications(unittest.TestCase):
+    def test_another_front_controller_has_a_root_without_index(self) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            source, dest = Path(place, "source"), Path(place, "dest")
+            public = source / "snapshot" / "public"
+            public.mkdir(parents=True)
+            for name in ("index.php", "boot.php"):
+                (public / name).write_text(name)
+            dest.mkdir()
+            builder = applications.Builder(source, dest, "nobody", False, lambda _: None)
+            builder.prepare("snapshot", None)
+            self.assertEqual(builder.root("snapshot"), dest / "snapshot" / "public")
+            other = builder.root("snapshot", "boot.php")
+            self.assertEqual([path.name for path in other.iterdir()], ["boot.php"])
+            self.assertEqual(other.parent, dest / "snapshot")
+
+    def test_scenarios_name_what_is_there(self) -> None:
+        for scenario in SCENARIOS.values():
+            self.assertIn(scenario.application, applications.APPLICATIONS)
+            if scenario.snapshot:
+                public = applications.APPLICATIONS[scenario.application].public
+                self.assertTrue((applications.SOURCE / scenario.application / public / scenario.snapshot).is_file())
 
 
 class Processes(unittest.TestCase):
