@@ -125,6 +125,7 @@ fn the_call_may_stand_anywhere() {
         ("magic method", "(new class { function __call($name, $arguments) { reprise_snapshot(); } })->anything(1);"),
         ("generator", "foreach ((function () { yield 1; reprise_snapshot(); yield 2; })() as $n) {}"),
         ("output buffer", "ob_start(fn ($text) => $text . ' buffered'); reprise_snapshot();"),
+        ("output callback", "ob_start(function () { reprise_snapshot(); return ''; }); echo 'x'; ob_end_flush();"),
         ("eval", "eval('reprise_snapshot();');"),
         ("constructor", "new class { function __construct() { reprise_snapshot(); } };"),
         ("error handler", "set_error_handler(function () { reprise_snapshot(); return true; }); echo $undefined;"),

@@ -289,6 +289,13 @@ fn objects_of_libraries() {
             "b6",
         ),
         row(
+            "ffi",
+            "$ffi = FFI::cdef('int gai_cancel(void *);', 'libanl.so.1'); $data = FFI::new('int[100]', true, true); $data[7] = 7;",
+            "echo $data[7], $ffi->gai_cancel(null) !== 0;",
+            "$data[7] = 8; $own = FFI::new('int[50000]', false, true); unset($ffi, $data);",
+            "71",
+        ),
+        row(
             "date",
             "$date = new DateTime('2020-02-02'); $calendar = IntlCalendar::createInstance('UTC', 'en'); $calendar->set(2020, 1, 2);",
             "echo $date->format('Y-m-d'), $calendar->get(IntlCalendar::FIELD_YEAR);",
