@@ -129,6 +129,9 @@ int reprise_php_main(int argc, char **argv)
 {
 	int option;
 
+	reprise_interpose_memory();
+	reprise_interpose_process();
+	reprise_interpose_files();
 	/* libc's heap grows by the break alone, and never gives back: what it maps and unmaps by itself nobody would see.
 	 */
 	mallopt(M_MMAP_MAX, 0);

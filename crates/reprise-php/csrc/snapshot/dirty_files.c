@@ -7,6 +7,10 @@
 
 #include "dirty.h"
 
+void reprise_interpose_files(void)
+{
+}
+
 #ifndef __SANITIZE_ADDRESS__
 
 /* Descriptors of the worker are out of reach; those of the snapshot are put back. True if it is the worker's. */

@@ -9,6 +9,10 @@
 
 #include "dirty.h"
 
+void reprise_interpose_memory(void)
+{
+}
+
 /* MADV_GUARD_INSTALL, of Linux 6.13. */
 #define GUARD_INSTALL 102
 

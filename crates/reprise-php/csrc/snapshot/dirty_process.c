@@ -15,6 +15,10 @@
 
 #include "dirty.h"
 
+void reprise_interpose_process(void)
+{
+}
+
 #ifndef __SANITIZE_ADDRESS__
 
 PUBLIC pid_t fork(void)

@@ -146,6 +146,11 @@ extern struct forker *reprise_forker;
 extern unsigned char *reprise_service_stack;
 #define snapshot (*reprise_snapshot_state)
 
+/* dirty*.c: do nothing; a linker takes files from a library only if somebody calls them. */
+void reprise_interpose_memory(void);
+void reprise_interpose_process(void);
+void reprise_interpose_files(void);
+
 /* template.c */
 long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);
 void reprise_template_loop(void);
