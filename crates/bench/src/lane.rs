@@ -22,7 +22,7 @@ use crate::memory::Memory;
 /// Requests in flight at most: exchanges of the slab.
 pub const MAX_DEPTH: usize = 64;
 /// How long to look without letting others run. Whoever yields sees the moment late.
-const SPIN: Duration = Duration::from_millis(1);
+const SPIN: Duration = Duration::from_millis(10);
 /// A moment that may have been seen later than this is not used.
 const BLUR: Duration = Duration::from_micros(1);
 

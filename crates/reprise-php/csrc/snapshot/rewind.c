@@ -26,6 +26,8 @@
 #define HOT_AT 128
 #define AGING 256
 #define RELEARN 8192
+/* Bytes of a region that is scanned by itself. */
+#define LARGE (1024 * 1024)
 /* Regions with no more than this between them are scanned by one call; the kernel walks over the gap quickly. */
 #define SCAN_GAP (UINT64_C(1) << 36)
 
@@ -241,21 +243,70 @@ static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
 	return pages;
 }
 
-/* Everything that was written. Strict, region by region, when mappings may have been replaced. */
-static size_t scan_all(bool strict)
+static bool is_large(const struct region *region)
+{
+	return region->end - region->start >= LARGE;
+}
+
+/* Everything, region by region: mappings may have been replaced, or memory dropped. */
+static size_t scan_each(void)
+{
+	size_t pages = 0;
+
+	for (size_t i = 0; i < snapshot.region_count; i++) {
+		pages += scan_range(snapshot.regions[i].start, snapshot.regions[i].end, true);
+	}
+	return pages;
+}
+
+/* The heaps, one by one: few, and where nearly all is written. */
+static size_t scan_large(void)
+{
+	size_t pages = 0;
+
+	for (size_t i = 0; i < snapshot.region_count; i++) {
+		if (is_large(&snapshot.regions[i])) {
+			pages += scan_range(snapshot.regions[i].start, snapshot.regions[i].end, true);
+		}
+	}
+	return pages;
+}
+
+/* The others, most of them libraries' few writable pages: all between two large ones by one call. */
+static size_t scan_small(void)
 {
 	size_t pages = 0;
 
 	for (size_t i = 0; i < snapshot.region_count;) {
 		size_t last = i;
-		while (!strict && last + 1 < snapshot.region_count
+		if (is_large(&snapshot.regions[i])) {
+			i++;
+			continue;
+		}
+		while (last + 1 < snapshot.region_count && !is_large(&snapshot.regions[last + 1])
 		       && snapshot.regions[last + 1].start - snapshot.regions[last].end < SCAN_GAP) {
 			last++;
 		}
-		pages += scan_range(snapshot.regions[i].start, snapshot.regions[last].end, strict);
+		pages += scan_range(snapshot.regions[i].start, snapshot.regions[last].end, false);
 		i = last + 1;
 	}
 	return pages;
+}
+
+/*
+ * Pages that were written, after faults were counted or a call was noted. Each first write to a page that is not hot is
+ * a fault. So if nothing but faults can have changed memory, and as many such pages are found in the heaps as there
+ * were faults, all faults are explained, and the rest is clean without being looked at.
+ */
+static size_t scan(uint64_t faults)
+{
+	size_t pages;
+
+	if (snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
+		return scan_each();
+	}
+	pages = scan_large();
+	return pages == faults ? pages : pages + scan_small();
 }
 
 static void age(void)
@@ -325,7 +376,7 @@ void reprise_rewind(void)
 	               && !(snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
 	pages = copy_hot_pages();
 	if (!is_fast) {
-		pages += scan_all(snapshot.dirty & DIRTY_MAPPINGS);
+		pages += scan((uint64_t)(now.self - snapshot.faults.self + now.children - snapshot.faults.children));
 	}
 	reprise_kernel_restore();
 	snapshot.rewinds++;
