@@ -1,10 +1,11 @@
 //! Thousands of requests of all kinds, every rewind of them audited. REPRISE_REQUESTS makes them more.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tests::snapshot::{Lane, both, requests, snapshot_script};
-use tests::{Client, Setup};
+use tests::{Client, Setup, process};
 
 /// Answers that depend on the request alone. `$n` is a number of it.
 const CASES: &str = r#"
@@ -99,7 +100,7 @@ fn compare(lane: &Lane, total: usize) {
 #[test]
 fn thousands_of_audited_requests() {
     assert_eq!(kinds().len(), 24);
-    both(setup, |lane| compare(lane, if lane.rewinds() { requests(2600) } else { requests(700) }));
+    both(setup, |lane| compare(lane, if lane.rewinds() { requests(2600) } else { 700 }));
 }
 
 /// Leaves a visitor's mark wherever a request can, and says which marks it finds.
@@ -134,6 +135,13 @@ default:
     ob_start(); echo '';
 "#;
 
+/// Private memory of the lane's workers together, in KiB.
+fn anonymous(lane: &Lane) -> u64 {
+    let workers = lane.workers();
+    let clones = workers.iter().flat_map(|&template| process::children(template));
+    clones.map(process::anonymous_kib).sum()
+}
+
 #[test]
 fn two_visitors_never_see_each_other() {
     let cases = MARKS.replacen("\ndefault:", "\ndefault: $n = (int) ($_GET['n'] ?? 0);", 1);
@@ -144,14 +152,20 @@ fn two_visitors_never_see_each_other() {
     both(
         || snapshot_script(&index, &cases).ini("display_errors", "0").ini("log_errors", "0"),
         |lane| {
-            let total = if lane.rewinds() { requests(1200) } else { requests(400) };
+            let total = if lane.rewinds() { requests(1200) } else { 400 };
+            let memory = Mutex::new(Vec::new());
+            let weigh = |lane: &Lane| memory.lock().unwrap().push(anonymous(lane));
             let lane: &Lane = lane;
             let visitors = ["alice", "bob", "carol", "dave"];
             std::thread::scope(|scope| {
                 for (number, own) in visitors.iter().enumerate() {
+                    let weigh = &weigh;
                     scope.spawn(move || {
                         let mut client = lane.client();
                         for n in (number..total).step_by(visitors.len()) {
+                            if n == total / 4 || n == total / 4 * 3 {
+                                weigh(lane);
+                            }
                             let cookie = format!("visitor={own}");
                             let headers = [
                                 ("Cookie", cookie.as_str()),
@@ -182,6 +196,11 @@ fn two_visitors_never_see_each_other() {
                     });
                 }
             });
+            let memory = memory.into_inner().unwrap();
+            if lane.rewinds() {
+                println!("{total} requests, private memory of the workers: {memory:?} KiB");
+                assert!(memory[1] <= memory[0] + 4096, "private memory of the workers grows: {memory:?} KiB");
+            }
         },
     );
 }
