@@ -282,10 +282,11 @@ impl Lane {
         let mut buffer = [0; 8192];
         let size = head(&self.script, uri, false, &mut buffer)?;
         self.sequence = self.sequence.wrapping_add(1);
+        let since = Instant::now();
         let mut posting = Posting::new(&self.slab, exchange, self.sequence, &buffer[..size], &[], false);
         posting.enqueue(&self.slab, &mut self.tail).map_err(|_| "the queue is full")?;
         front::wake_one(&self.slab);
-        Ok(Flight { number, posting, answer: Vec::new(), since: Instant::now() })
+        Ok(Flight { number, posting, answer: Vec::new(), since })
     }
 
     /// Waits for an answer. Alone in flight with one clone, the rewind behind it is timed from outside, by this
@@ -296,17 +297,19 @@ impl Lane {
     fn follow(&mut self, mut flight: Flight, is_alone: bool) -> Result<Vec<u8>, String> {
         let posting = &mut flight.posting;
         let mut is_done = false;
-        let mut looked = Instant::now();
+        // When it was not yet done for sure: taken before the look that found it so.
+        let mut before = flight.since;
         loop {
+            let looks = Instant::now();
             let progress = posting.progress(&self.slab).map_err(|_| "the slab is broken")?;
-            let now = Instant::now();
             if progress == Progress::Done && !is_done {
                 is_done = true;
-                if is_alone && self.pids.len() == 1 && !self.respawns && now - looked < BLUR {
+                let now = Instant::now();
+                if is_alone && self.pids.len() == 1 && !self.respawns && now - before < BLUR {
                     self.time_rewind(now);
                 }
             }
-            looked = now;
+            before = looks;
             let count = posting.receivable(&self.slab).map_err(|_| "the slab is broken")?;
             let at = flight.answer.len();
             flight.answer.resize(at + count, 0);
@@ -332,20 +335,21 @@ impl Lane {
     }
 
     fn time_rewind(&mut self, done: Instant) {
-        let mut looked = done;
+        let mut before = done;
         loop {
+            let looks = Instant::now();
             let activity = self.activity(0);
-            let now = Instant::now();
             if activity != Some(Activity::Finishing as u32) {
-                if now - looked < BLUR {
+                let now = Instant::now();
+                if now - before < BLUR {
                     self.rewinds_us.push((now - done).as_secs_f64() * 1e6);
                 }
                 return;
             }
-            if now - done > Duration::from_millis(100) {
+            if looks - done > Duration::from_millis(100) {
                 return;
             }
-            looked = now;
+            before = looks;
         }
     }
 
