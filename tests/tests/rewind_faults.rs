@@ -159,10 +159,16 @@ fn clients_that_leave_leave_nothing() {
     );
 }
 
+/// Children by the kernel's own list: killing is quick, so finding has to be.
+fn children(pid: i32) -> Vec<i32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// All processes below one.
 fn descendants(pid: i32) -> Vec<i32> {
-    let children = process::children(pid);
-    children.iter().flat_map(|&child| descendants(child)).chain(children.iter().copied()).collect()
+    let own = children(pid);
+    own.iter().flat_map(|&child| descendants(child)).chain(own.iter().copied()).collect()
 }
 
 /// Clones, killed at random points of a load: while they wait, serve, end a request or rewind.
@@ -176,16 +182,16 @@ fn killed_clones_lose_their_own_requests() {
             lane.expect(&["crash"]);
             // Clones are the children of the template, the classic workers' brother: nobody else's name begins so deep.
             let clones = || -> Vec<i32> {
-                let prototypes = process::children(lane.pid()).into_iter();
-                let templates = prototypes.flat_map(process::children);
-                templates.flat_map(process::children).collect()
+                let prototypes = children(lane.pid()).into_iter();
+                let templates = prototypes.flat_map(children);
+                templates.flat_map(children).collect()
             };
             wait_until("there are clones", 10, || !clones().is_empty());
             let (stop, next, answered, lost) =
                 (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
             let wrong = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
-                for _ in 0..8 {
+                for _ in 0..5 {
                     scope.spawn(|| {
                         let mut client = lane.client();
                         while !stop.load(Ordering::Relaxed) {
@@ -231,7 +237,8 @@ fn killed_clones_lose_their_own_requests() {
             let wrong = wrong.into_inner().unwrap();
             assert!(wrong.is_empty(), "{} wrong answers: {:?}", wrong.len(), &wrong[..wrong.len().min(5)]);
             let lost = lost.load(Ordering::Relaxed);
-            assert!(lost <= kills, "{lost} requests were lost to {kills} kills");
+            assert!((1..=kills).contains(&lost), "{lost} requests were lost to {kills} kills");
+            println!("{kills} kills: {} answered, {lost} lost", answered.into_inner());
             wait_until("all clones are back", 20, || clones().len() >= 4);
             assert!(descendants(lane.pid()).len() < 40, "processes are left over");
         },
