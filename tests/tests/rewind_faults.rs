@@ -175,7 +175,7 @@ fn descendants(pid: i32) -> Vec<i32> {
 #[test]
 fn killed_clones_lose_their_own_requests() {
     let kills = if std::env::var_os("REPRISE_REQUESTS").is_some() { 2000 } else { 100 };
-    let cases = "case 'id': static $seen = []; $seen[] = $_GET['id']; $work = range(0, 3000); shuffle($work); echo 'id=', implode(',', $seen), ' '; break;\n";
+    let cases = "case 'id': static $seen = []; $seen[] = $_GET['id']; $work = range(0, 3000); shuffle($work); usleep($_GET['id'] % 4 * 900); echo 'id=', implode(',', $seen), ' '; break;\n";
     both(
         || snapshot("$held = range(1, 20000);", cases).application("workers = 4"),
         |lane| {
@@ -220,6 +220,9 @@ fn killed_clones_lose_their_own_requests() {
                     seed
                 };
                 for _ in 0..kills {
+                    // Under a load: a few requests between two deaths.
+                    let from = answered.load(Ordering::Relaxed);
+                    wait_until("requests are answered", 20, || answered.load(Ordering::Relaxed) >= from + 4);
                     let clone = wait_for("a clone", 20, || {
                         let clones = clones();
                         (!clones.is_empty()).then(|| clones[random() as usize % clones.len()])
