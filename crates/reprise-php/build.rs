@@ -23,7 +23,7 @@ fn main() {
         "log",
         "raw",
         "snapshot/template",
-        "snapshot/refuse",
+        "snapshot/refuse", "snapshot/held",
         "snapshot/maps",
         "snapshot/take",
         "snapshot/clone",

@@ -81,6 +81,8 @@ bool reprise_has_templates(void);
 /* worker.c: never returns. */
 _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 
+void reprise_in_forked_child(void);
+
 /* request.c */
 void reprise_request_run(void);
 bool reprise_request_finish(void);

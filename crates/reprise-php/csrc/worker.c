@@ -14,8 +14,10 @@
 #include "snapshot/snapshot.h"
 
 /* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
-static void in_forked_child(void)
+void reprise_in_forked_child(void)
 {
+	reprise_worker.is_template = false;
+	snapshot.in_request = false;
 	reprise_worker.is_worker = false;
 	reprise_worker.answering = false;
 }
@@ -37,7 +39,7 @@ void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	close(slab);
-	if (pthread_atfork(NULL, NULL, in_forked_child) != 0) {
+	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	reprise_worker.slot = slot;

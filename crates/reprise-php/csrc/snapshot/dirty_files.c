@@ -90,6 +90,9 @@ PUBLIC long syscall(long number, ...)
 			return result(-ENOSYS);
 		}
 		break;
+	case SYS_process_madvise:
+	case SYS_pkey_mprotect:
+	case SYS_shmdt:
 	case SYS_mmap:
 	case SYS_munmap:
 	case SYS_mremap:
@@ -115,6 +118,10 @@ PUBLIC long syscall(long number, ...)
 		break;
 	case SYS_close_range: return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
 	case SYS_timer_create: note(DIRTY_POSIX_TIMERS); break;
+	case SYS_setsid:
+	case SYS_setpgid:
+	case SYS_sched_setaffinity:
+	case SYS_sched_setscheduler:
 	case SYS_setuid:
 	case SYS_setgid:
 	case SYS_setresuid:

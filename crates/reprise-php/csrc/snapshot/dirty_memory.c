@@ -4,6 +4,8 @@
 #include <locale.h>
 #include <malloc.h>
 #include <stdarg.h>
+#include <string.h>
+#include <sys/shm.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -174,8 +176,8 @@ PUBLIC int posix_madvise(void *at, size_t size, int advice)
 }
 
 FORWARD_INT(DIRTY_MAPPINGS, brk, (void *to), (to))
+FORWARD_INT(DIRTY_MAPPINGS, shmdt, (const void *at), (at))
 FORWARD_INT(DIRTY_MAPPINGS, malloc_trim, (size_t pad), (pad))
-FORWARD_INT(DIRTY_MAPPINGS, iconv_close, (iconv_t handle), (handle))
 FORWARD_INT(DIRTY_MAPPINGS, pkey_mprotect, (void *at, size_t size, int protection, int key),
             (at, size, protection, key))
 
@@ -194,11 +196,45 @@ PUBLIC int dlclose(void *handle)
 	return is_watching() ? 0 : known(handle);
 }
 
+/* A locale that changes may unmap a file and map another of the same size. */
 PUBLIC char *setlocale(int category, const char *locale)
 {
 	NEXT(setlocale)
-	note(locale ? DIRTY_MAPPINGS : 0);
-	return known(category, locale);
+	char before[512] = "";
+
+	if (!is_watching() || !locale) {
+		return known(category, locale);
+	}
+	const char *name = known(category, NULL);
+	for (size_t i = 0; name && name[i] && i < sizeof before - 1; i++) {
+		before[i] = name[i];
+		before[i + 1] = 0;
+	}
+	char *set = known(category, locale);
+	if (set && strcmp(set, before) != 0) {
+		note(DIRTY_MAPPINGS);
+	}
+	return set;
+}
+
+/* Pages mapped. What only unmaps is noted by what has gone; what only maps is found by the size in the end. */
+static uint64_t mapped_pages(void)
+{
+	char text[64] = "";
+	const char *at = text;
+
+	raw4(SYS_pread64, snapshot.statm, text, sizeof text - 1, 0);
+	return raw_number(&at);
+}
+
+PUBLIC int iconv_close(iconv_t handle)
+{
+	NEXT(iconv_close)
+	uint64_t before = is_watching() ? mapped_pages() : 0;
+	int result = known(handle);
+
+	note(before && mapped_pages() != before ? DIRTY_MAPPINGS : 0);
+	return result;
 }
 
 PUBLIC locale_t newlocale(int mask, const char *locale, locale_t base)
@@ -211,8 +247,10 @@ PUBLIC locale_t newlocale(int mask, const char *locale, locale_t base)
 PUBLIC void freelocale(locale_t locale)
 {
 	NEXT(freelocale)
-	note(DIRTY_MAPPINGS);
+	uint64_t before = is_watching() ? mapped_pages() : 0;
+
 	known(locale);
+	note(before && mapped_pages() != before ? DIRTY_MAPPINGS : 0);
 }
 
 #endif

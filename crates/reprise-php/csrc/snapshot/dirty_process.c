@@ -97,6 +97,15 @@ PUBLIC unsigned alarm(unsigned seconds)
 	return (unsigned)old.it_value.tv_sec + (old.it_value.tv_usec ? 1 : 0);
 }
 
+PUBLIC useconds_t ualarm(useconds_t first, useconds_t interval)
+{
+	NEXT(ualarm)
+	if (is_watching()) {
+		snapshot.timers |= 1u << ITIMER_REAL;
+	}
+	return known(first, interval);
+}
+
 PUBLIC sighandler_t signal(int number, sighandler_t handler)
 {
 	NEXT(signal)
@@ -114,7 +123,9 @@ ATTRIBUTE(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effectiv
 ATTRIBUTE(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
 ATTRIBUTE(setgroups, (size_t count, const gid_t *groups), (count, groups))
 ATTRIBUTE(setpgid, (pid_t pid, pid_t group), (pid, group))
+ATTRIBUTE(setpgrp, (void), ())
 ATTRIBUTE(setsid, (void), ())
+ATTRIBUTE(initgroups, (const char *user, gid_t group), (user, group))
 ATTRIBUTE(nice, (int by), (by))
 ATTRIBUTE(unshare, (int flags), (flags))
 ATTRIBUTE(setns, (int descriptor, int kind), (descriptor, kind))

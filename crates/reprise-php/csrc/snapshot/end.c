@@ -218,6 +218,10 @@ void reprise_end(void)
 	/* Since 8.2.33 no function is called after memory was exhausted, until this is forgotten. */
 	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 #endif
+	/* php_deactivate_ticks, which libphp keeps for itself. */
+	if (PG(tick_functions).head) {
+		zend_llist_clean(&PG(tick_functions));
+	}
 	if (ZEND_OBSERVER_ENABLED) {
 		zend_observer_fcall_end_all();
 	}

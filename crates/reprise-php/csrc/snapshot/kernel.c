@@ -10,25 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
 
 #include "snapshot.h"
 
-void reprise_kernel_take(void)
-{
-	snapshot.brk = (uintptr_t)raw1(SYS_brk, 0);
-	snapshot.umask = (unsigned)raw1(SYS_umask, 0);
-	raw1(SYS_umask, snapshot.umask);
-	raw2(SYS_sigaltstack, NULL, &snapshot.alternate_stack);
-	for (int number = 1; number <= RAW_SIGNALS; number++) {
-		raw4(SYS_rt_sigaction, number, NULL, &snapshot.actions[number - 1], RAW_SIGSET_SIZE);
-	}
-	raw3(SYS_get_robust_list, 0, &snapshot.robust_list, &snapshot.robust_size);
-}
-
-/* None was running at the snapshot. */
+/* None runs at the snapshot: one of the boot is stopped. */
 static void restore_timers(void)
 {
 	struct itimerval none = {0};
@@ -39,6 +28,35 @@ static void restore_timers(void)
 		}
 	}
 	snapshot.timers = 0;
+}
+
+/*
+ * Handlers are PHP's: on the service stack they would write to memory that is being put back. So there all signals
+ * wait, but for those that tell of a fault or end the process.
+ */
+void reprise_block_signals(void)
+{
+	static const int open[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,  SIGABRT, SIGTRAP,
+	                           SIGSYS,  SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+	uint64_t mask = ~UINT64_C(0);
+
+	for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+		struct raw_sigaction action = {0};
+		raw4(SYS_rt_sigaction, open[i], NULL, &action, RAW_SIGSET_SIZE);
+		if (action.handler) {
+			continue;
+		}
+		mask &= ~(UINT64_C(1) << (open[i] - 1));
+	}
+	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+}
+
+static bool has_pending_signals(void)
+{
+	uint64_t pending = 0;
+
+	raw2(SYS_rt_sigpending, &pending, RAW_SIGSET_SIZE);
+	return pending != 0;
 }
 
 /* Handlers, then what is pending: it was meant for the request that is over. */
@@ -57,6 +75,20 @@ static void restore_signals(void)
 	}
 	raw2(SYS_sigaltstack, &snapshot.alternate_stack, NULL);
 	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+}
+
+void reprise_kernel_take(void)
+{
+	snapshot.brk = (uintptr_t)raw1(SYS_brk, 0);
+	snapshot.umask = (unsigned)raw1(SYS_umask, 0);
+	raw1(SYS_umask, snapshot.umask);
+	raw2(SYS_sigaltstack, NULL, &snapshot.alternate_stack);
+	for (int number = 1; number <= RAW_SIGNALS; number++) {
+		raw4(SYS_rt_sigaction, number, NULL, &snapshot.actions[number - 1], RAW_SIGSET_SIZE);
+	}
+	snapshot.timers = 7;
+	restore_timers();
+	raw3(SYS_get_robust_list, 0, &snapshot.robust_list, &snapshot.robust_size);
 }
 
 /* Since Linux 6.2 the size of /proc/self/fd is their number. */
@@ -218,6 +250,17 @@ void reprise_kernel_start(void)
 	}
 }
 
+/* The offset, the flags, and no lock. */
+static bool restore_file(const struct owned *owned)
+{
+	struct flock none = {.l_type = F_UNLCK};
+
+	raw3(SYS_fcntl, owned->number, F_SETLK, &none);
+	raw2(SYS_flock, owned->number, LOCK_UN);
+	return raw3(SYS_fcntl, owned->number, F_SETFL, owned->flags) >= 0
+	       && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
+}
+
 void reprise_kernel_restore(void)
 {
 	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
@@ -231,13 +274,13 @@ void reprise_kernel_restore(void)
 		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
 	}
 	restore_timers();
-	if (snapshot.dirty & DIRTY_SIGNALS) {
+	if ((snapshot.dirty & DIRTY_SIGNALS) || has_pending_signals()) {
 		restore_signals();
 	}
 	restore_descriptors();
 	for (size_t i = 0; i < snapshot.owned_count; i++) {
 		struct owned *owned = &snapshot.owned[i];
-		if (owned->offset >= 0 && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) < 0) {
+		if (owned->offset >= 0 && !restore_file(owned)) {
 			reprise_recycle(wire_Recycle_Descriptors, "a file of the snapshot is gone");
 		}
 	}

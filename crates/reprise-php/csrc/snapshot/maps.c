@@ -172,7 +172,9 @@ static void make_again(struct comparison *comparison, const struct mapping *save
 {
 	const struct region *region = reprise_region_of(start);
 
-	if (saved->inode != 0 || !saved->is_private || saved->is_volatile) {
+	bool is_lost = !(region && region->start <= start) && saved->protection != PROT_NONE;
+
+	if (saved->inode != 0 || !saved->is_private || saved->is_volatile || is_lost) {
 		reprise_blame("a mapping of the snapshot is gone and cannot be made again", start);
 		comparison->result = 1;
 		return;
@@ -203,6 +205,9 @@ static void compare_piece(struct comparison *comparison, const struct mapping *s
 
 	if (!is_same_thing) {
 		make_again(comparison, saved, start, end);
+	} else if (saved->is_private && (now->protection & PROT_WRITE) && !(saved->protection & PROT_WRITE)) {
+		reprise_blame("memory that is not rewound has become writable", start);
+		comparison->result = 1;
 	} else if (saved->protection != now->protection && raw3(SYS_mprotect, start, end - start, saved->protection) < 0) {
 		comparison->result = -EINVAL;
 	}

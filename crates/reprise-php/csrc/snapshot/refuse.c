@@ -179,6 +179,19 @@ static void judge(int number)
 	reprise_boot_failed(text, "close it before reprise_snapshot(): it is shared with the kernel or another process");
 }
 
+/* Timers of timer_create do not pass a fork, and cannot be made again as they were. */
+static void refuse_timers(void)
+{
+	FILE *timers = fopen("/proc/self/timers", "re");
+
+	if (timers && fgetc(timers) != EOF) {
+		reprise_boot_failed("a timer (timer_create) exists at the snapshot", "delete it before reprise_snapshot()");
+	}
+	if (timers) {
+		fclose(timers);
+	}
+}
+
 void reprise_refuse_what_cannot_be_rewound(void)
 {
 	struct stat tasks;
@@ -193,5 +206,6 @@ void reprise_refuse_what_cannot_be_rewound(void)
 	if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0) {
 		reprise_boot_failed("a child process is running at the snapshot", "wait for it before reprise_snapshot()");
 	}
+	refuse_timers();
 	each_descriptor(judge);
 }

@@ -106,7 +106,7 @@ static zval *superglobal(const char *name, size_t size)
 }
 
 /* Entries that the boot has added to an array, or changed in it: those that the request had not brought. */
-static void find_additions(zval *additions, zval *now, const zval *brought)
+static void find_additions(const char *name, zval *additions, zval *now, const zval *brought)
 {
 	zend_string *key;
 	zend_ulong number;
@@ -121,6 +121,10 @@ static void find_additions(zval *additions, zval *now, const zval *brought)
 		}
 		if (before && zend_is_identical(before, value)) {
 			continue;
+		}
+		if (before && key) {
+			reprise_log_line("notice", "the boot has changed %s['%s']: what a request brings goes before it", name,
+			                 ZSTR_VAL(key));
 		}
 		Z_TRY_ADDREF_P(value);
 		if (key) {
@@ -157,15 +161,18 @@ void reprise_serve_prepare(void)
 
 	if (server) {
 		boot.has_server = true;
-		find_additions(&boot.server, server, &PG(http_globals)[TRACK_VARS_SERVER]);
+		find_additions("$_SERVER", &boot.server, server, &PG(http_globals)[TRACK_VARS_SERVER]);
 	}
 	if (env) {
 		boot.has_env = true;
-		find_additions(&boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
+		find_additions("$_ENV", &boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
 	}
 	reprise_close_script();
+	reprise_settle_what_php_holds();
 	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
 	php_clear_stat_cache(0, NULL, 0);
+	/* Otherwise the end of each request would set it to C again, which takes a look at all mappings. */
+	BG(locale_changed) = 0;
 	zend_unset_timeout();
 	keep_spare_chunk();
 	reprise_random_prepare();
@@ -191,22 +198,36 @@ static void replay_boot(void)
 	}
 }
 
+/* PHP reads the request before it knows any of the application's handlers, and so it is here: what it warns about in a
+ * request is no exception of the application. */
+static void parse_request(void)
+{
+	zval handler;
+
+	ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
+	ZVAL_UNDEF(&EG(user_error_handler));
+	PG(during_request_startup) = true;
+	sapi_activate();
+	/* sapi_activate has taken the request for HTTP/1.0, and the boot's headers for gone. */
+	SG(request_info).proto_num = (int)reprise_head()->protocol;
+	SG(sapi_headers) = boot.headers;
+	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
+	php_hash_environment();
+	PG(during_request_startup) = false;
+	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+}
+
 static void serve(void)
 {
 	reprise_worker.stage = REPRISE_STARTING;
 	reprise_describe_request(reprise_head());
 	EG(exit_status) = 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
-	sapi_activate();
-	/* sapi_activate has taken the request for HTTP/1.0, and the boot's headers for gone. */
-	SG(request_info).proto_num = (int)reprise_head()->protocol;
+	zend_set_timeout(EG(timeout_seconds), 0);
+	parse_request();
 	if (boot.opcache_clock) {
 		*boot.opcache_clock = (time_t)sapi_get_request_time();
 	}
-	zend_set_timeout(EG(timeout_seconds), 0);
-	SG(sapi_headers) = boot.headers;
-	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
-	php_hash_environment();
 	if (boot.has_server) {
 		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
 		add_missing(ZEND_STRL("_SERVER"), &boot.server);

@@ -9,6 +9,7 @@
  *
  * template.c  boots the script; the loop of a template
  * refuse.c    what may not be open when a snapshot is taken
+ * held.c       what PHP holds then
  * maps.c      /proc/self/maps: read, compared, put back
  * take.c      the image: all private writable memory, in a sealed memory file
  * clone.c     a worker: its own userfaultfd, its own identity, its loop
@@ -156,7 +157,10 @@ long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolati
 void reprise_template_loop(void);
 _Noreturn void reprise_boot_failed(const char *why, const char *detail);
 
-/* refuse.c */
+/* held.c */
+void reprise_settle_what_php_holds(void);
+
+/* refuse.c: descriptors and processes */
 void reprise_note_descriptors(void);
 void reprise_refuse_what_cannot_be_rewound(void);
 
@@ -204,6 +208,7 @@ void reprise_rewind(void);
 
 /* kernel.c */
 void reprise_kernel_take(void);
+void reprise_block_signals(void);
 void reprise_kernel_start(void); /* in a clone */
 void reprise_kernel_restore(void);
 bool reprise_is_known_descriptor(int number);

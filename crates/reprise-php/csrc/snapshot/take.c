@@ -54,6 +54,11 @@ enum wire_Isolation reprise_choose_isolation(const char **why)
 	if (uffd >= 0) {
 		raw1(SYS_close, uffd);
 	}
+	int *tid = NULL;
+	if (raw2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) < 0 || !tid) {
+		*why = "this kernel does not say where thread ids are (CONFIG_CHECKPOINT_RESTORE)";
+		return wire_Isolation_Fork;
+	}
 	if (uffd < 0) {
 		*why = uffd == -EINVAL || uffd == -ENOSYS ? "this kernel has no asynchronous write protection (Linux 6.7)"
 		                                          : "userfaultfd is denied, by a seccomp profile or a capability";

@@ -10,6 +10,8 @@
 #include <php_main.h>
 #include <SAPI.h>
 
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +39,7 @@ void reprise_template_loop(void)
 	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
 	const char *why = NULL;
 
+	reprise_block_signals();
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
 		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
@@ -167,6 +170,9 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 	}
 	read_head(head);
 	close(head);
+	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
 	reprise_worker.is_template = true;
 	reprise_worker.pid = getpid();
 	reprise_note_descriptors();
