@@ -37,8 +37,7 @@ pub struct Plan {
     pub warm: usize,
     /// After the warm-up.
     pub requests: usize,
-    /// Requests in flight. With one, the clone sleeps between them and the time of each rewind is taken; with more it
-    /// always finds the next, as under load.
+    /// Requests in flight. With one, the clone sleeps between them; with more it always finds the next, as under load.
     pub depth: usize,
     /// Workers.
     pub clones: usize,
@@ -255,26 +254,21 @@ impl Lane {
         let mut flights = VecDeque::new();
         for number in first..first + count {
             if flights.len() == plan.depth {
-                self.land(&mut flights, plan, &mut each)?;
+                self.land(&mut flights, &mut each)?;
             }
             let uri = plan.uris[number % plan.uris.len()].replace("{n}", &number.to_string());
             flights.push_back(self.post(&uri, number, (number % plan.depth) as u32)?);
         }
         while !flights.is_empty() {
-            self.land(&mut flights, plan, &mut each)?;
+            self.land(&mut flights, &mut each)?;
         }
         Ok(())
     }
 
-    fn land(
-        &mut self,
-        flights: &mut VecDeque<Flight>,
-        plan: &Plan,
-        each: &mut impl FnMut(usize, &[u8]),
-    ) -> Result<(), String> {
+    fn land(&mut self, flights: &mut VecDeque<Flight>, each: &mut impl FnMut(usize, &[u8])) -> Result<(), String> {
         let Some(flight) = flights.pop_front() else { return Ok(()) };
         let number = flight.number;
-        each(number, &self.follow(flight, plan.depth == 1)?);
+        each(number, &self.follow(flight)?);
         Ok(())
     }
 
@@ -289,12 +283,11 @@ impl Lane {
         Ok(Flight { number, posting, answer: Vec::new(), since })
     }
 
-    /// Waits for an answer. Alone in flight with one clone, the rewind behind it is timed from outside, by this
-    /// process on another processor: from the moment the answer is complete, which is the clone's last step before the
-    /// rewind (unless the script finished its answer early), until it says that it waits for a request, its first
-    /// step after it. Both moments count only if this process was looking right before. What it cannot see is that the
+    /// Waits for an answer. Of a single clone, the rewind behind it is timed from outside, by this process on another
+    /// processor: from the moment the answer is complete, which is the clone's last step before the rewind (unless the
+    /// script finished its answer early), until it says that it looks for the next request, its first step after it. Both moments count only if this process was looking right before. What it cannot see is that the
     /// clone was interrupted in between, hence the median.
-    fn follow(&mut self, mut flight: Flight, is_alone: bool) -> Result<Vec<u8>, String> {
+    fn follow(&mut self, mut flight: Flight) -> Result<Vec<u8>, String> {
         let posting = &mut flight.posting;
         let mut is_done = false;
         // When it was not yet done for sure: taken before the look that found it so.
@@ -305,7 +298,7 @@ impl Lane {
             if progress == Progress::Done && !is_done {
                 is_done = true;
                 let now = Instant::now();
-                if is_alone && self.pids.len() == 1 && !self.respawns && now - before < BLUR {
+                if self.pids.len() == 1 && !self.respawns && now - before < BLUR {
                     self.time_rewind(now);
                 }
             }

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `cpu_us` | processor time of the clones: claim, script, end, rewind; with `--depth 1` sleeping and waking too |
 //! | `wall_us` | time between answers |
-//! | `rewind_us`, `rewind_p90_us` | `--depth 1`, one clone: from a complete answer until the clone waits again; median, 90 % |
+//! | `rewind_us`, `rewind_p90_us` | one clone: from a complete answer until it looks for the next request; median, 90 % |
 //! | `timed` | of how many requests that was seen without disturbance |
 //! | `fast`, `scanned`, `pages` | rewinds by kind; pages copied per request |
 //! | `idle` | all clones before their first request: median and largest private memory and page tables |
