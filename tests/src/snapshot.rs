@@ -122,6 +122,30 @@ fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
     lane.end();
 }
 
+/// The boot is refused in words, and requests are answered in classic mode: `?do=mode` has to say so.
+pub fn refused(setup: Setup, words: &[&str]) -> Server {
+    let server = setup.start();
+    let log = server.log();
+    let line = log.lines().find(|line| words.iter().all(|word| line.to_lowercase().contains(&word.to_lowercase())));
+    assert!(line.is_some(), "no line with {words:?} in\n{log}");
+    for _ in 0..3 {
+        let answer = server.get("/?do=mode");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "classic"), "{words:?}\n{}", server.log());
+    }
+    assert!(crate::process::is_alive(server.pid()));
+    server
+}
+
+/// Under both isolations: a forked clone shares the other end just as a rewound one does.
+pub fn refused_by_both(boot: &str, words: &[&str]) {
+    for isolation in ["rewind", "fork"] {
+        refused(snapshot(boot, ANSWER).application(&format!("isolation = \"{isolation}\"")), words);
+    }
+}
+
+/// The case that [`refused`] asks for.
+pub const ANSWER: &str = "case 'mode': echo reprise_info()['mode']; break;\n";
+
 /// How many requests a long test sends; REPRISE_REQUESTS wins.
 pub fn requests(default: usize) -> usize {
     std::env::var("REPRISE_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)

@@ -4,44 +4,21 @@
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
+use tests::Setup;
 use tests::peer::Database;
-use tests::snapshot::{HAZARDS, snapshot, snapshot_script, with_hazards};
-use tests::{Server, Setup, process};
-
-const ANSWER: &str = "case 'mode': echo reprise_info()['mode']; break;\n";
-
-/// The boot is refused in words, and requests are answered in classic mode.
-fn refused(setup: Setup, words: &[&str]) -> Server {
-    let server = setup.start();
-    let log = server.log();
-    let line = log.lines().find(|line| words.iter().all(|word| line.to_lowercase().contains(&word.to_lowercase())));
-    assert!(line.is_some(), "no line with {words:?} in\n{log}");
-    for _ in 0..3 {
-        let answer = server.get("/?do=mode");
-        assert_eq!((answer.status, answer.text().as_str()), (200, "classic"), "{words:?}\n{}", server.log());
-    }
-    assert!(process::is_alive(server.pid()));
-    server
-}
-
-/// Under both isolations: a forked clone shares the other end just as a rewound one does.
-fn each(boot: &str, words: &[&str]) {
-    for isolation in ["rewind", "fork"] {
-        refused(snapshot(boot, ANSWER).application(&format!("isolation = \"{isolation}\"")), words);
-    }
-}
+use tests::snapshot::{ANSWER, HAZARDS, refused, refused_by_both, snapshot, snapshot_script, with_hazards};
 
 #[test]
 fn sockets() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let peer = format!("127.0.0.1:{port}");
-    each(&format!("$held = stream_socket_client('tcp://{peer}');"), &["descriptor", &peer]);
-    each(&format!("$held = pfsockopen('127.0.0.1', {port});"), &["descriptor", &peer]);
-    each(&format!("$redis = new Redis; $redis->connect('127.0.0.1', {port});"), &["descriptor", &peer]);
-    each("$held = stream_socket_server('tcp://127.0.0.1:0');", &["descriptor", "socket"]);
-    each("$held = socket_create(AF_INET, SOCK_DGRAM, 0);", &["descriptor", "socket"]);
-    each("$held = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", &["descriptor", "unix"]);
+    refused_by_both(&format!("$held = stream_socket_client('tcp://{peer}');"), &["descriptor", &peer]);
+    refused_by_both(&format!("$held = pfsockopen('127.0.0.1', {port});"), &["descriptor", &peer]);
+    refused_by_both(&format!("$redis = new Redis; $redis->connect('127.0.0.1', {port});"), &["descriptor", &peer]);
+    refused_by_both("$held = stream_socket_server('tcp://127.0.0.1:0');", &["descriptor", "socket"]);
+    refused_by_both("$held = socket_create(AF_INET, SOCK_DGRAM, 0);", &["descriptor", "socket"]);
+    refused_by_both("$held = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", &["descriptor", "unix"]);
 }
 
 #[test]
@@ -51,8 +28,8 @@ fn local_sockets_are_named_by_their_path() {
     let _listener = UnixListener::bind(&path).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let path = path.to_str().unwrap();
-    each(&format!("$held = stream_socket_client('unix://{path}');"), &["descriptor", path]);
-    each(&format!("$held = new Redis; $held->connect('{path}');"), &["descriptor", path]);
+    refused_by_both(&format!("$held = stream_socket_client('unix://{path}');"), &["descriptor", path]);
+    refused_by_both(&format!("$held = new Redis; $held->connect('{path}');"), &["descriptor", path]);
 }
 
 #[test]
@@ -94,27 +71,30 @@ fn files_that_are_written_to() {
 /// Whose session would it be?
 #[test]
 fn an_open_session() {
-    each("session_save_path(getenv('PLACE')); session_id('held'); session_start();", &["session is open", "snapshot"]);
+    refused_by_both(
+        "session_save_path(getenv('PLACE')); session_id('held'); session_start();",
+        &["session is open", "snapshot"],
+    );
 }
 
 #[test]
 fn locks() {
     let boot = "touch($name = getenv('PLACE') . '/locked'); $held = fopen($name, 'r'); flock($held, LOCK_SH);";
-    each(boot, &["descriptor", "/place/locked", "lock"]);
+    refused_by_both(boot, &["descriptor", "/place/locked", "lock"]);
 }
 
 #[test]
 fn pipes_and_children() {
-    each("if (isset($_SERVER['REPRISE_BOOT'])) $held = popen('sleep 20', 'r');", &["child", "snapshot"]);
-    each(
+    refused_by_both("if (isset($_SERVER['REPRISE_BOOT'])) $held = popen('sleep 20', 'r');", &["child", "snapshot"]);
+    refused_by_both(
         "if (isset($_SERVER['REPRISE_BOOT'])) $held = proc_open(['sleep', '20'], [], $pipes);",
         &["child", "snapshot"],
     );
-    each(
+    refused_by_both(
         "if (isset($_SERVER['REPRISE_BOOT']) && pcntl_fork() === 0) { sleep(20); posix_kill(getmypid(), SIGKILL); }",
         &["child", "snapshot"],
     );
-    each(
+    refused_by_both(
         "posix_mkfifo($name = getenv('PLACE') . '/fifo' . getmypid(), 0600); $held = fopen($name, 'r+');",
         &["descriptor", "/place/fifo"],
     );
