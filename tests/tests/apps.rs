@@ -241,7 +241,10 @@ fn symfony_from_a_snapshot_answers_as_under_fpm() {
             .application(&format!("isolation = \"{isolation}\""))
             .application("mode.\"snapshot.php\" = \"snapshot\"")
             .flag("--audit");
-        let log = symfony(Pair::of(&root, setup));
+        let pair = Pair::of(&root, setup);
+        let served = |path: &str| pair.reprise.get(path).header("x-served-by-process").map(str::to_owned);
+        assert_eq!((served("/"), served("/hello")), (Some("7".to_owned()), Some("7".to_owned())), "from the snapshot");
+        let log = symfony(pair);
         assert!(log.contains(&format!("/snapshot.php is booted, isolation {isolation}")), "{log}");
         assert!(!log.contains("recycled"), "{log}");
     }

@@ -153,8 +153,11 @@ fn fallback(application: &Application) -> Route {
     }
 }
 
-/// index.php, then index.html, then the front controller.
+/// index.php, then index.html, then the front controller; of the root, the front controller if there is one.
 fn index(application: &Application, directory: &str) -> Route {
+    if directory == "/" && application.front_controller.is_some() {
+        return fallback(application);
+    }
     let script = format!("{directory}index.php");
     if let Kind::Script = look(application, &script) {
         return Route::script(script, "");

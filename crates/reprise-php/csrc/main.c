@@ -92,7 +92,6 @@ static bool make_service_memory(void)
 		struct worker_state worker;
 		struct forker forker;
 		struct snapshot_state state;
-		_Alignas(PAGE) unsigned char canary[PAGE];
 	};
 	size_t state = (sizeof(struct service) + PAGE - 1) & ~(PAGE - 1);
 	size_t size = PAGE + SERVICE_STACK + state + PAGE;
@@ -107,7 +106,6 @@ static bool make_service_memory(void)
 	reprise_forker = &service->forker;
 	reprise_snapshot_state = &service->state;
 	snapshot.own[0] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
-	snapshot.canary = (uintptr_t)service->canary;
 	return true;
 }
 

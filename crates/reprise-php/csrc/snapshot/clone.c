@@ -81,14 +81,21 @@ int reprise_open_userfaultfd(void)
 	return (int)descriptor;
 }
 
+/* One that is set up refuses to be set up again; anything else refuses the question. */
+bool reprise_is_userfaultfd(int descriptor)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC};
+
+	return raw3(SYS_ioctl, descriptor, UFFDIO_API, &api) == -EINVAL;
+}
+
 static void watch_memory(void)
 {
 	snapshot.uffd = reprise_open_userfaultfd();
 	if (snapshot.uffd < 0) {
 		reprise_recycle(wire_Recycle_Kernel, "no userfaultfd can be opened");
 	}
-	bool done = reprise_register(snapshot.canary, snapshot.canary + PAGE)
-	            && reprise_protect(snapshot.canary, snapshot.canary + PAGE);
+	bool done = reprise_is_userfaultfd(snapshot.uffd);
 	for (size_t i = 0; done && i < snapshot.region_count; i++) {
 		const struct region *region = &snapshot.regions[i];
 		done = reprise_register(region->start, region->end) && reprise_protect(region->start, region->end);

@@ -162,9 +162,26 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 	return (int)result(raw3(SYS_mprotect, at, size, protection));
 }
 
+/* Read-only memory without a file behind it has no image: what madvise may drop of it is lost. */
+static bool drops_what_is_not_rewound(uintptr_t start, uintptr_t end)
+{
+	for (size_t i = mapping_behind(start); i < snapshot.mapping_count && snapshot.mappings[i].start < end; i++) {
+		const struct mapping *mapping = &snapshot.mappings[i];
+		if (mapping->is_private && !mapping->inode && !(mapping->protection & PROT_WRITE)
+		    && mapping->protection != PROT_NONE) {
+			return true;
+		}
+	}
+	return false;
+}
+
 PUBLIC int madvise(void *at, size_t size, int advice)
 {
 	if (is_watching() && touches_snapshot((uintptr_t)at, end_of(at, size))) {
+		if (drops_what_is_not_rewound((uintptr_t)at, end_of(at, size))) {
+			snapshot.dirty |= DIRTY_OPENED;
+			reprise_blame("a request called madvise on read-only memory of the snapshot", (uintptr_t)at);
+		}
 		snapshot.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
 	}
 	return (int)result(raw3(SYS_madvise, at, size, advice));

@@ -111,8 +111,7 @@ void reprise_prove_mappings(void)
 			reprise_recycle(wire_Recycle_Size, "the process is not as large as it was");
 		}
 	}
-	/* Never written, so protecting it again changes nothing; it fails if the descriptor is not what it was. */
-	if (!reprise_protect(snapshot.canary, snapshot.canary + PAGE)) {
+	if (!reprise_is_userfaultfd(snapshot.uffd)) {
 		reprise_recycle(wire_Recycle_Protection, "the userfaultfd was closed or replaced");
 	}
 }

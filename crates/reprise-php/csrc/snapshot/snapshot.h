@@ -129,7 +129,6 @@ struct snapshot_state {
 	bool in_request;   /* PHP runs: dirty*.c take notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
 	uint64_t sizes[3]; /* pages mapped, of code, of data */
-	uintptr_t canary;  /* a page of ours that is protected and never written */
 	int owned_copies[MAX_OWNED];
 	int64_t descriptors;
 	struct faults faults;
@@ -179,6 +178,7 @@ void reprise_grow_stack(void);
 /* clone.c */
 long reprise_clone_fork(struct forker *forker, uint32_t slot);
 int reprise_open_userfaultfd(void);
+bool reprise_is_userfaultfd(int descriptor);
 void reprise_blame(const char *what, uintptr_t address); /* fills culprit */
 _Noreturn void reprise_recycle(enum wire_Recycle why, const char *detail);
 
