@@ -24,8 +24,18 @@ static bool looks_drawn(const char *value)
 	return size >= 22 && (!value[size] || value[size] == ';');
 }
 
-/* A cookie that the boot has set with a drawn value: every visitor would get the same. Whatever the name: it may have
- * been another when the session was started. */
+static const char *session_name;
+
+static bool is_sessions(const char *cookie)
+{
+	size_t size = session_name ? strlen(session_name) : 0;
+
+	cookie += strspn(cookie, " ");
+	return size > 0 && strncmp(cookie, session_name, size) == 0 && cookie[size] == '=';
+}
+
+/* The session's cookie, or one that the boot has set with a drawn value (the session may have had another name): every
+ * visitor would get the same. */
 static int is_drawn_cookie(void *element)
 {
 	const sapi_header_struct *header = element;
