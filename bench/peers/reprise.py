@@ -119,6 +119,10 @@ def start(site: Site, options: dict[str, str]) -> Running:
     config.write_text(text)
     server = processes.start("reprise", [str(_program(options)), "serve", "--config", str(config)],
                              site.workdir / "reprise.log", cpus=site.cpus)
+    if site.snapshot:
+        # Until its entries are booted the server answers in classic mode.
+        processes.wait_until(lambda: "ready after" in server.log.read_text(errors="replace"), 30, server,
+                             "it says that it is ready")
     return Running("reprise", site.port, [server], lambda: groups(server.pid), site.workdir / "access.log", [],
                    {"reprise.toml": text},
                    SnapshotCheck(server, site.snapshot) if site.snapshot else lambda: None)
