@@ -68,6 +68,13 @@ fn files_that_are_written_to() {
     }
 }
 
+/// What the process had open at its start stays as it is, and is judged by what it is, not by its number.
+#[test]
+fn a_socket_in_the_place_of_standard_input() {
+    let boot = "FFI::cdef('int close(int);')->close(0); $held = stream_socket_server('tcp://127.0.0.1:0');";
+    refused_by_both(boot, &["descriptor 0", "socket"]);
+}
+
 /// Whose session would it be?
 #[test]
 fn an_open_session() {

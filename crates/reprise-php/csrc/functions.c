@@ -58,6 +58,18 @@ ZEND_FUNCTION(reprise_log)
 	smart_str_free(&json);
 }
 
+/* Puts a handler in front of a function of PHP's. `wrapped` gets the one before, or stays NULL if there is no such
+ * function. */
+void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_handler *wrapped)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		*wrapped = function->internal_function.handler;
+		function->internal_function.handler = wrapper;
+	}
+}
+
 ZEND_FUNCTION(reprise_info)
 {
 	static const char *const isolations[] = {"none", "rewind", "fork"};

@@ -95,6 +95,12 @@ void reprise_close_script(void);
 void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void reprise_service_log(const char *level, const char *what, const char *detail); /* on any stack */
 
+/* functions.c; the type is PHP's zif_handler */
+struct _zend_execute_data;
+struct _zval_struct;
+typedef void (*reprise_handler)(struct _zend_execute_data *, struct _zval_struct *);
+void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_handler *wrapped);
+
 /* sapi.c */
 bool reprise_sapi_start(void);
 uint64_t reprise_body_limit(void); /* post_max_size, 0: none */

@@ -231,7 +231,7 @@ static int startup(sapi_module_struct *module)
 
 /* A restart would wipe the memory under templates, which hold opcache's lock for ever: it would never come, and until
  * then nothing would be cached. */
-static zif_handler opcache_reset;
+static reprise_handler opcache_reset;
 
 static void guarded_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 {
@@ -242,16 +242,6 @@ static void guarded_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 	ZEND_PARSE_PARAMETERS_NONE();
 	reprise_log_line("warning", "opcache_reset() does nothing beside snapshots: restart reprise to load new code");
 	RETURN_FALSE;
-}
-
-static void guard_opcache(void)
-{
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
-
-	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-		opcache_reset = function->internal_function.handler;
-		function->internal_function.handler = guarded_opcache_reset;
-	}
 }
 
 /* FPM's defaults where they differ from the library's. Files and options win over them. */
@@ -300,7 +290,7 @@ bool reprise_sapi_start(void)
 	/* PHP has read it; scripts and their children need not see it. */
 	unsetenv("PHP_INI_SCAN_DIR");
 	reprise_variables_start();
-	guard_opcache();
+	reprise_wrap_function("opcache_reset", guarded_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {
 		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");
 	} else if (!zend_ini_long("opcache.enable", sizeof "opcache.enable" - 1, 0)) {

@@ -2,7 +2,7 @@
  * What the kernel keeps for a process and a request may have changed: put back after each. On the service stack.
  *
  * Cheap things always (directory, mask of new files, offsets of files that the boot had opened, the number of
- * descriptors), the rest when dirty.c saw a call that changes it. Descriptors of the snapshot have copies above
+ * descriptors), the rest when dirty*.c saw a call that changes it. Descriptors of the snapshot have copies above
  * SERVICE_FD, from which they are made again; all others are closed.
  */
 #define _GNU_SOURCE

@@ -2,13 +2,11 @@
  * Proofs, on the service stack: what a rewind must have put right, checked by other means than those that did it. Any
  * doubt ends the worker; a fresh clone takes its place.
  *
- * Always: the mapped size, one thread, no child, pages still protectable. Audit compares every byte and every mapping
+ * Always: the mapped size, one thread, no child, the userfaultfd. Audit compares every byte and every mapping
  * with the image.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 

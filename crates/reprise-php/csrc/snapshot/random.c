@@ -68,7 +68,7 @@ static const struct rand_meth_st kernel_method = {
 
 /* GMP has its generator behind functions only: whether it was used is seen by wrapping them. */
 static bool gmp_was_used;
-static zif_handler gmp_bits, gmp_range, gmp_seed;
+static reprise_handler gmp_bits, gmp_range, gmp_seed;
 
 static void wrapped_gmp_bits(INTERNAL_FUNCTION_PARAMETERS)
 {
@@ -88,16 +88,6 @@ static void wrapped_gmp_seed(INTERNAL_FUNCTION_PARAMETERS)
 	gmp_seed(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-static void wrap(const char *name, zif_handler wrapper, zif_handler *wrapped)
-{
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-
-	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-		*wrapped = function->internal_function.handler;
-		function->internal_function.handler = wrapper;
-	}
-}
-
 /* In a new template, before any code of the application. */
 void reprise_random_start(void)
 {
@@ -110,9 +100,9 @@ void reprise_random_start(void)
 	}
 	/* So that what libc sets up for it is there before the snapshot. */
 	(void)!getrandom(&byte, 1, 0);
-	wrap("gmp_random_bits", wrapped_gmp_bits, &gmp_bits);
-	wrap("gmp_random_range", wrapped_gmp_range, &gmp_range);
-	wrap("gmp_random_seed", wrapped_gmp_seed, &gmp_seed);
+	reprise_wrap_function("gmp_random_bits", wrapped_gmp_bits, &gmp_bits);
+	reprise_wrap_function("gmp_random_range", wrapped_gmp_range, &gmp_range);
+	reprise_wrap_function("gmp_random_seed", wrapped_gmp_seed, &gmp_seed);
 }
 
 /* At the snapshot. */

@@ -56,6 +56,9 @@ static bool is_owned(int number)
 
 static void own(int number, int flags, int64_t offset)
 {
+	struct stat about = {0};
+
+	(void)fstat(number, &about);
 	if (snapshot.owned_count == MAX_OWNED) {
 		reprise_boot_failed("too many descriptors are open at the snapshot", "at most 256 may be");
 	}
@@ -64,6 +67,8 @@ static void own(int number, int flags, int64_t offset)
 	    .flags = flags,
 	    .offset = offset,
 	    .is_kept_on_exec = !(fcntl(number, F_GETFD) & FD_CLOEXEC),
+	    .device = about.st_dev,
+	    .inode = about.st_ino,
 	};
 }
 
@@ -192,6 +197,21 @@ static void refuse_timers(void)
 	}
 }
 
+/* Numbers that the boot has closed, or given to something else: that is judged like all it has opened. */
+static void disown_what_was_replaced(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < snapshot.owned_count; i++) {
+		struct stat about;
+		const struct owned *owned = &snapshot.owned[i];
+		if (fstat(owned->number, &about) == 0 && about.st_dev == owned->device && about.st_ino == owned->inode) {
+			snapshot.owned[kept++] = *owned;
+		}
+	}
+	snapshot.owned_count = kept;
+}
+
 void reprise_refuse_what_cannot_be_rewound(void)
 {
 	struct stat tasks;
@@ -207,5 +227,6 @@ void reprise_refuse_what_cannot_be_rewound(void)
 		reprise_boot_failed("a child process is running at the snapshot", "wait for it before reprise_snapshot()");
 	}
 	refuse_timers();
+	disown_what_was_replaced();
 	each_descriptor(judge);
 }

@@ -3,9 +3,9 @@
  *
  * Pages that many requests write are hot: they are not protected, and always copied back. All others are
  * write-protected by an asynchronous userfaultfd: the first write to one is a page fault that the kernel settles by
- * itself and counts. If the counters have not moved and no call was made that changes memory without a fault (dirty.c),
- * only hot pages can differ: copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists what was written.
- * ARCHITECTURE.md goes through the cases.
+ * itself and counts. If the counters have not moved and no call was made that changes memory without a fault
+ * (dirty*.c), only hot pages can differ: copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists what was
+ * written. ARCHITECTURE.md goes through the cases.
  *
  * A page found written twice within AGING rewinds becomes hot: a copy costs some 0.1 µs each time, a fault and the scan
  * it causes a thousand times that. Every RELEARN rewinds all that was learned is forgotten, so that what one odd

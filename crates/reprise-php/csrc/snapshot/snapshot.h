@@ -18,7 +18,7 @@
  * rewind.c    memory back to the image: hot pages, and what a scan finds
  * kernel.c    descriptors, directory, masks, timers, signals back
  * prove.c     checks after each rewind; audit
- * dirty.c     calls of PHP and its libraries that change what page faults do not show
+ * dirty*.c    calls of PHP and its libraries that change what page faults do not show
  *
  * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and never lets
  * the engine see EG(bailout).
@@ -89,6 +89,7 @@ struct owned {
 	int flags;      /* of open(2) */
 	int64_t offset; /* of a regular file that the boot has opened; otherwise -1 */
 	bool is_kept_on_exec;
+	uint64_t device, inode; /* what it is: the number may be another's by the time of the snapshot */
 };
 
 struct hot_page {

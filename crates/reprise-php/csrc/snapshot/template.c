@@ -62,15 +62,7 @@ static void choose_isolation(int32_t wanted)
 {
 	const char *why = NULL;
 
-	if (reprise_options.isolation != wire_Isolation_Auto) {
-		snapshot.isolation = reprise_options.isolation;
-	} else {
-		snapshot.isolation = wire_Isolation_Auto;
-	}
-	if (wanted == wire_Isolation_Fork) {
-		snapshot.isolation = wire_Isolation_Fork;
-		return;
-	}
+	snapshot.isolation = wanted == wire_Isolation_Fork ? wire_Isolation_Fork : reprise_options.isolation;
 	if (snapshot.isolation == wire_Isolation_Fork) {
 		return;
 	}
