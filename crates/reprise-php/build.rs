@@ -29,6 +29,7 @@ fn main() {
         "snapshot/take",
         "snapshot/clone",
         "snapshot/serve",
+        "snapshot/compact",
         "snapshot/random",
         "snapshot/end",
         "snapshot/rewind",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tests::snapshot::{Lane, both, snapshot};
+use tests::snapshot::{Lane, both, refused_by_both, snapshot, snapshot_script};
 use tests::{Setup, process, wait_until};
 
 /// `note('name')` tells that this process came by.
@@ -280,4 +280,57 @@ fn signals_to_a_template_are_in_no_clone() {
             assert_eq!(lane.text("parent"), template.to_string(), "another template");
         },
     );
+}
+
+/// Cycles are collected before the snapshot, and free slots sorted: destructors run once in all, others of the boot run at
+/// the end of each request, and nothing that lives is touched.
+#[test]
+fn the_boots_garbage_is_nobodys() {
+    const BOOT: &str = r#"
+class Node { public $self; public function __construct(public string $name) { $this->self = $this; } function __destruct() { note($this->name); } }
+for ($i = 0; $i < 20; $i++) { new Node('garbage'); }
+// Free slots between ones in use, of every size.
+$kept = [];
+for ($size = 1; $size < 3000; $size += 7) { $strewn = []; for ($i = 0; $i < 20; $i++) $strewn[] = str_repeat(chr(65 + $i), $size); $kept[] = $strewn[$size % 20]; }
+unset($strewn);
+$sum = md5(implode($kept));
+$plain = []; for ($i = 0; $i < 500; $i++) $plain[] = (object) ['i' => $i];
+$held = new Node('held');
+"#;
+    const CASES: &str = r#"
+case 'sum': $own = []; for ($i = 1; $i < 3000; $i += 3) $own[] = str_repeat('x', $i); echo $sum === md5(implode($kept)) && array_sum(array_map(fn ($o) => $o->i, $plain)) === 124750 ? 'same' : 'CHANGED'; $plain = $kept = null; break;
+"#;
+    both(
+        || snapshot(&format!("{NOTES}{BOOT}"), CASES),
+        |lane| {
+            let noted = |name: &str| {
+                fs::read_to_string(lane.directory().join("place").join(name)).unwrap_or_default().lines().count()
+            };
+            assert_eq!(noted("garbage"), 20, "the boot's");
+            let before = noted("held");
+            for round in 1..=50 {
+                assert_eq!(lane.text("sum"), "same", "{round}");
+                wait_until("the destructor has run", 5, || noted("held") == before + round);
+            }
+            assert_eq!(noted("garbage"), 20, "no request's");
+        },
+    );
+}
+
+/// An exception of a destructor that the collection calls is the boot's, as one of any other collection would be.
+#[test]
+fn a_destructor_that_throws_before_the_snapshot_is_the_boots() {
+    const BOOT: &str = "class Bad { public $self; function __construct() { $this->self = $this; } function __destruct() { if (isset($_SERVER['REPRISE_BOOT'])) throw new Exception('thrown by garbage'); } }
+new Bad;";
+    for caught in [false, true] {
+        if caught {
+            let script = format!(
+                "<?php {BOOT} try {{ reprise_snapshot(); }} catch (Exception $e) {{ $was = $e->getMessage(); reprise_snapshot(); }} echo $was ?? 'not thrown';"
+            );
+            let server = snapshot_script(&script, "").start();
+            assert_eq!(server.get("/").text(), "thrown by garbage");
+        } else {
+            refused_by_both(BOOT, &["thrown by garbage"]);
+        }
+    }
 }

@@ -2,9 +2,11 @@
  * The end of a request in snapshot mode, on PHP's stack: every step of php_request_shutdown (main/main.c) that anybody
  * can see, in its order. What only frees memory is left out: the rewind does that.
  *
- * What frees memory and does more is told apart by what was there at the snapshot: resources made since are closed, and
- * objects made or changed since whose class has a free_obj of its own are freed (it closes files, ends transactions,
- * writes archives). What the snapshot owns is never closed.
+ * What frees memory and does more is told apart: resources made since the snapshot are closed, and objects whose class
+ * has a free_obj of its own are freed (it closes files, ends transactions, writes archives), but for those of PHP's
+ * core, whose free_obj is known to free memory alone. That goes for objects of the snapshot too: what a request has
+ * done with a PDO or a ZipArchive made by the boot is not to be seen from outside of it. Files of the snapshot that are
+ * closed so are opened again by the rewind (kernel.c).
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -12,8 +14,8 @@
 #include <php_output.h>
 #include <ext/standard/basic_functions.h>
 #include <rfc1867.h>
+#include <ext/spl/spl_directory.h>
 #include <SAPI.h>
-#include <zend_closures.h>
 #include <zend_observer.h>
 
 #include <stdlib.h>
@@ -21,26 +23,33 @@
 
 #include "snapshot.h"
 
-/* A copy of an object of the snapshot that has a free_obj of its own: as long as it is like that, it is untouched. */
-struct kept_object {
-	zend_object *object;
-	uint32_t handle;
-	size_t offset, size; /* of the whole structure, before and around the zend_object */
-	unsigned char *bytes;
-};
-
 static struct {
 	zend_long first_resource;
 	uint32_t persistent;
 	uint32_t top;
 	zend_object **objects;
-	struct kept_object *kept; /* in order of handles */
-	uint32_t kept_count;
+	const zend_module_entry *core[4]; /* of the classes whose objects are memory alone */
 } ending;
+
+/* Classes of these modules free memory alone; but for files, of SPL. */
+static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
+
+static bool is_memory_alone(const zend_class_entry *class)
+{
+	while (class && class->type == ZEND_USER_CLASS) {
+		class = class->parent;
+	}
+	for (size_t i = 0; class && i < sizeof ending.core / sizeof *ending.core; i++) {
+		if (class->info.internal.module == ending.core[i]) {
+			return !instanceof_function(class, spl_ce_SplFileInfo);
+		}
+	}
+	return false;
+}
 
 static bool frees_more_than_memory(const zend_object *object)
 {
-	return object->handlers->free_obj != zend_object_std_dtor && object->ce != zend_ce_closure;
+	return object->handlers->free_obj != zend_object_std_dtor && !is_memory_alone(object->ce);
 }
 
 static void *must_have(void *memory)
@@ -60,36 +69,10 @@ void reprise_end_prepare(void)
 	ending.persistent = EG(persistent_list).nNumUsed;
 	ending.top = store->top;
 	ending.objects = must_have(malloc(store->top * sizeof *ending.objects));
-	ending.kept = must_have(calloc(store->top, sizeof *ending.kept));
 	memcpy(ending.objects, store->object_buckets, store->top * sizeof *ending.objects);
-	for (uint32_t i = 1; i < store->top; i++) {
-		zend_object *object = store->object_buckets[i];
-		if (!IS_OBJ_VALID(object) || !frees_more_than_memory(object)) {
-			continue;
-		}
-		struct kept_object *kept = &ending.kept[ending.kept_count++];
-		kept->object = object;
-		kept->handle = i;
-		kept->offset = (size_t)object->handlers->offset;
-		kept->size = kept->offset + sizeof(zend_object);
-		kept->bytes = must_have(malloc(kept->size));
-		memcpy(kept->bytes, (char *)object - kept->offset, kept->size);
+	for (size_t i = 0; i < sizeof ending.core / sizeof *ending.core; i++) {
+		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
 	}
-}
-
-static const struct kept_object *find_kept(uint32_t handle)
-{
-	uint32_t low = 0, high = ending.kept_count;
-
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (ending.kept[middle].handle < handle) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low < ending.kept_count && ending.kept[low].handle == handle ? &ending.kept[low] : NULL;
 }
 
 static bool is_of_snapshot(const zend_object *object)
@@ -97,60 +80,37 @@ static bool is_of_snapshot(const zend_object *object)
 	return object->handle < ending.top && ending.objects[object->handle] == object;
 }
 
-static void hold(zend_object *object, bool hold)
-{
-	if (hold) {
-		GC_ADDREF(object);
-	} else {
-		GC_DELREF(object);
-	}
-}
-
 /*
- * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. What the
- * snapshot owns is held meanwhile: its destructor is called like every other, but nothing of it is freed, which would
- * be undone at once. (Destructors of such objects run in the order of their making, after those of the request's own
- * globals.)
+ * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. Those of the
+ * snapshot are held meanwhile: their destructors are called like all others, but freeing them would be undone at once.
+ * (Destructors of such objects run in the order of their making, after those of the request's own globals.)
  */
-static void hold_snapshot(bool begins)
+static void hold_globals_of_snapshot(bool begins)
 {
-	zend_objects_store *store = &EG(objects_store);
 	zval *value;
 
-	for (uint32_t i = 0; i < ending.kept_count; i++) {
-		zend_object *object = ending.kept[i].object;
-		if (store->object_buckets[ending.kept[i].handle] == object) {
-			hold(object, begins);
-		}
-	}
 	ZEND_HASH_FOREACH_VAL_IND(&EG(symbol_table), value)
 	{
-		if (Z_TYPE_P(value) == IS_OBJECT && is_of_snapshot(Z_OBJ_P(value))) {
-			hold(Z_OBJ_P(value), begins);
+		if (Z_TYPE_P(value) != IS_OBJECT || !is_of_snapshot(Z_OBJ_P(value))) {
+			continue;
+		}
+		if (begins) {
+			Z_ADDREF_P(value);
+		} else {
+			Z_DELREF_P(value);
 		}
 	}
 	ZEND_HASH_FOREACH_END();
 }
 
-/* The request's own: made by it, or the snapshot's and used by it, which FPM would free now too. */
-static bool is_of_this_request(zend_object *object, uint32_t handle)
-{
-	if (handle >= ending.top || ending.objects[handle] != object) {
-		return true;
-	}
-	const struct kept_object *kept = find_kept(handle);
-	return !kept || memcmp(kept->bytes, (char *)object - kept->offset, kept->size) != 0;
-}
-
-/* As zend_objects_store_free_object_storage, for the request's objects. */
+/* As zend_objects_store_free_object_storage. */
 static void free_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
 
 	for (uint32_t handle = store->top; handle-- > 1;) {
 		zend_object *object = store->object_buckets[handle];
-		if (!IS_OBJ_VALID(object) || !frees_more_than_memory(object) || (OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED)
-		    || !is_of_this_request(object, handle)) {
+		if (!IS_OBJ_VALID(object) || !frees_more_than_memory(object) || (OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED)) {
 			continue;
 		}
 		GC_ADD_FLAGS(object, IS_OBJ_FREE_CALLED);
@@ -226,9 +186,9 @@ void reprise_end(void)
 		zend_observer_fcall_end_all();
 	}
 	php_call_shutdown_functions();
-	hold_snapshot(true);
+	hold_globals_of_snapshot(true);
 	STEP(zend_call_destructors());
-	hold_snapshot(false);
+	hold_globals_of_snapshot(false);
 	STEP(php_output_end_all());
 	STEP(zend_unset_timeout());
 	zend_deactivate_modules();

@@ -13,7 +13,6 @@
 #include <SAPI.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
-#include <zend_closures.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +175,7 @@ void reprise_serve_prepare(void)
 	zend_unset_timeout();
 	keep_spare_chunk();
 	reprise_random_prepare();
+	reprise_compact();
 	reprise_end_prepare();
 	boot.was_sent = SG(headers_sent);
 	boot.headers = SG(sapi_headers);
@@ -281,6 +281,9 @@ ZEND_FUNCTION(reprise_snapshot)
 	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {
 		reprise_boot_failed("reprise_snapshot() was called in a shutdown function",
 		                    "call it from the script's own course");
+	}
+	if (!reprise_collect_cycles()) {
+		return; /* a destructor has thrown */
 	}
 	reprise_serve_prepare();
 	reprise_refuse_what_cannot_be_rewound();

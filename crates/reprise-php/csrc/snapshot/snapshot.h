@@ -13,6 +13,7 @@
  * maps.c      /proc/self/maps: read, compared, put back
  * take.c      the image: all private writable memory, in a sealed memory file
  * clone.c     a worker: its own userfaultfd, its own identity, its loop
+ * compact.c   PHP's heap, so that requests write to few pages
  * serve.c     a request into PHP's globals
  * end.c       php_request_shutdown without freeing what a rewind frees anyway
  * rewind.c    memory back to the image: hot pages, and what a scan finds
@@ -193,6 +194,10 @@ void reprise_boot_output(const char *bytes, size_t size);
 void reprise_random_start(void);
 void reprise_random_prepare(void);
 void reprise_random_renew(void);
+
+/* compact.c: on PHP's stack. */
+bool reprise_collect_cycles(void); /* false: an exception is pending */
+void reprise_compact(void);
 
 /* end.c: on PHP's stack. */
 void reprise_end_prepare(void);

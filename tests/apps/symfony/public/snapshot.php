@@ -7,7 +7,7 @@ require dirname(__DIR__).'/vendor/autoload.php';
 (new Dotenv)->bootEnv(dirname(__DIR__).'/.env');
 $kernel = new Kernel($_SERVER['APP_ENV'], (bool) $_SERVER['APP_DEBUG']);
 foreach (explode(' ', $_SERVER['WARM'] ?? '/hello / /post/5 /api/posts /about /hello/you') as $path) {
-    $kernel->handle(Request::create($path));
+    $kernel->handle(Request::create($path, 'GET', [], [], [], $_SERVER));
 }
 $kernel->getContainer()->get('services_resetter')->reset();
 ConnectionFactory::$last?->close();
