@@ -18,6 +18,7 @@ fn main() {
         "worker",
         "request",
         "sapi",
+        "settings",
         "variables",
         "functions",
         "log",

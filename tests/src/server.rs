@@ -175,7 +175,9 @@ impl Setup {
     /// Starts the server and does not wait.
     pub fn launch(self) -> Server {
         let directory = &self.directory.0;
-        let has = |lines: &[String], name: &str| lines.iter().any(|line| line.trim_start().starts_with(name));
+        let has = |lines: &[String], name: &str| {
+            lines.iter().any(|line| line.split('=').next().is_some_and(|known| known.trim() == name))
+        };
         let mut text = String::new();
         if !has(&self.server, "listen") {
             text.push_str(&format!("listen = [\"127.0.0.1:{}\"]\n", self.port));

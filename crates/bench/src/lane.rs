@@ -181,6 +181,7 @@ impl Lane {
             descriptors: vec![theirs.as_fd(), lifeline.0.as_fd()],
             messages: None,
             user: user.as_ref(),
+            limits: sys::ProcessLimits::default(),
         })
         .map_err(text)?;
         drop(theirs);

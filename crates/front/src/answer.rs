@@ -6,10 +6,11 @@ use bytes::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use wire::layout::Usage;
 use wire::reply::{self, Record};
 
 use crate::body::AnswerBody;
-use crate::lane::Ticket;
+use crate::lane::{Received, Ticket};
 use crate::refusal::Refusal;
 
 /// Headers that are the connection's, not the answer's.
@@ -25,21 +26,20 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 /// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
 pub async fn receive(ticket: Ticket, parts: &Parts) -> Result<(Response<AnswerBody>, u32), Refusal> {
     let mut bytes = Vec::new();
-    let (mut done, mut notes) = (false, 0);
+    let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
         match reply::complete(&bytes).map_err(|_| Refusal::BadAnswer)? {
             Some(size) => {
                 let response = head(&bytes[..size])?;
                 if !response.status().is_informational() {
                     let rest = Bytes::from(bytes).slice(size..);
-                    return Ok((with_body(response, ticket, rest, done, parts), notes));
+                    return Ok((with_body(response, ticket, rest, &last, parts), last.notes));
                 }
                 bytes.drain(..size);
             }
-            None if done => return Err(Refusal::BadAnswer),
+            None if last.done => return Err(Refusal::BadAnswer),
             None => {
-                let received = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?;
-                (done, notes) = (received.done, received.notes);
+                last = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?;
             }
         }
     }
@@ -73,15 +73,22 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
     Ok(response)
 }
 
-fn with_body(response: Response<()>, ticket: Ticket, rest: Bytes, done: bool, parts: &Parts) -> Response<AnswerBody> {
+fn with_body(
+    response: Response<()>,
+    ticket: Ticket,
+    rest: Bytes,
+    last: &Received,
+    parts: &Parts,
+) -> Response<AnswerBody> {
+    let done = last.done;
     let bodiless = parts.method == Method::HEAD
         || response.status() == StatusCode::NO_CONTENT
         || response.status() == StatusCode::NOT_MODIFIED;
     let body = match (bodiless, done) {
-        (true, true) => AnswerBody::none(),
+        (true, true) => AnswerBody::none().after(last.usage),
         // PHP goes on and its output is thrown away, as for any answer without a body.
         (true, false) => AnswerBody::discard(ticket),
-        (false, true) => AnswerBody::full(rest),
+        (false, true) => AnswerBody::full(rest).after(last.usage),
         (false, false) => AnswerBody::stream(ticket, rest),
     };
     let (mut head, ()) = response.into_parts();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use wire::layout::Usage;
 
 use crate::access::Entry;
 use crate::lane::{BodySlip, Ticket};
@@ -23,6 +24,7 @@ const FILE_CHUNK: u64 = 128 * 1024;
 pub struct AnswerBody {
     source: Source,
     sent: u64,
+    usage: Usage,
     entry: Option<Box<Entry>>,
 }
 
@@ -57,7 +59,7 @@ impl Drop for Draining {
 
 impl AnswerBody {
     fn new(source: Source) -> AnswerBody {
-        AnswerBody { source, sent: 0, entry: None }
+        AnswerBody { source, sent: 0, usage: Usage::default(), entry: None }
     }
 
     /// No body.
@@ -90,6 +92,12 @@ impl AnswerBody {
         self.size_hint().exact()
     }
 
+    /// The same, with what its request has used.
+    pub fn after(mut self, usage: Usage) -> AnswerBody {
+        self.usage = usage;
+        self
+    }
+
     /// To be logged when it is over.
     pub fn log(&mut self, entry: Box<Entry>) {
         self.entry = Some(entry);
@@ -99,7 +107,7 @@ impl AnswerBody {
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
-            crate::access::write(&entry, self.sent);
+            crate::access::write(&entry, self.sent, self.usage);
         }
     }
 }
@@ -124,6 +132,7 @@ impl Body for AnswerBody {
                     Poll::Ready(Err(why)) => Some(Err(io::Error::other(why.describe().1))),
                     Poll::Ready(Ok(received)) => {
                         if received.done {
+                            body.usage = received.usage;
                             body.source = Source::None;
                         }
                         (!bytes.is_empty()).then(|| Ok(Bytes::from(bytes)))

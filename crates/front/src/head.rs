@@ -1,8 +1,9 @@
 //! The request head for PHP: the same variables nginx and PHP-FPM give, spelled as `$_SERVER` has them.
 //!
 //! Header policy: names of letters, digits and `-` only, others are dropped (an underscore could pass for a dash);
-//! `Proxy` is dropped (HTTP_PROXY), and so are `Forwarded` and `X-Forwarded-*` unless a declared proxy sent them; repeated headers are folded, Cookie with `; `, lists with `, `, and of those that
-//! can have one value the first counts.
+//! `Proxy` is dropped (HTTP_PROXY), and so are `Forwarded` and `X-Forwarded-*` unless a declared proxy sent them (then they
+//! also decide address, scheme and port, see [`crate::forwarded`]); repeated headers are folded, Cookie with `; `, lists
+//! with `, `, and of those that can have one value the first counts.
 
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -10,6 +11,7 @@ use hyper::{Method, Version};
 use wire::head::{TooLarge, Writer};
 
 use crate::connection::Peer;
+use crate::forwarded::Client;
 use crate::route::Script;
 use crate::settings::Application;
 
@@ -22,6 +24,8 @@ pub struct Facts<'a> {
     pub parts: &'a Parts,
     /// Whose connection.
     pub peer: &'a Peer,
+    /// Who is behind it, if that is a proxy.
+    pub client: Option<&'a Client>,
     /// Whose script.
     pub application: &'a Application,
     /// Which.
@@ -70,7 +74,10 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"DOCUMENT_ROOT"], &[root])?;
     let protocol: &[u8] = if parts.version == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
     head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
-    head.append(&peer.variables.0, peer.variables.1)?;
+    match facts.client {
+        None => head.append(&peer.variables.0, peer.variables.1)?,
+        Some(client) => add_ends(&mut head, peer, client)?,
+    }
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
     let host = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
     add_headers(&mut head, headers, host, peer.is_proxy)?;
@@ -80,23 +87,37 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
 
 /// The variables that are the same for all requests of a connection. They always fit: addresses are short.
 pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
+    let nobody = Client { address: String::new(), port: String::new(), is_https: None, server_port: None };
     let mut buffer = vec![0; 4096];
     let mut head = Writer::new(&mut buffer);
+    let added = add_ends(&mut head, peer, &nobody);
+    debug_assert!(added.is_ok());
+    let (variables, count) = head.variables();
+    (variables.to_vec(), count)
+}
+
+/// Both ends of the connection; of what is known of a client behind it, that.
+fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &Client) -> Result<(), TooLarge> {
+    let is_known = !client.address.is_empty();
+    let scheme = if client.is_https == Some(true) { "https" } else { "http" };
+    let asked = client.server_port.or(client.is_https.map(|is_https| if is_https { 443 } else { 80 }));
+    let server_port = asked.map(|port| port.to_string());
     for (name, value) in [
-        ("REQUEST_SCHEME", "http"),
+        ("REQUEST_SCHEME", scheme),
         ("GATEWAY_INTERFACE", "CGI/1.1"),
         ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
         ("REDIRECT_STATUS", "200"),
-        ("REMOTE_ADDR", &peer.address),
-        ("REMOTE_PORT", &peer.port),
+        ("REMOTE_ADDR", if is_known { &client.address } else { &peer.address }),
+        ("REMOTE_PORT", if is_known { &client.port } else { &peer.port }),
         ("SERVER_ADDR", &peer.server_address),
-        ("SERVER_PORT", &peer.server_port),
+        ("SERVER_PORT", server_port.as_deref().unwrap_or(&peer.server_port)),
     ] {
-        let added = head.add(&[name.as_bytes()], &[value.as_bytes()]);
-        debug_assert!(added.is_ok());
+        head.add(&[name.as_bytes()], &[value.as_bytes()])?;
     }
-    let (variables, count) = head.variables();
-    (variables.to_vec(), count)
+    if client.is_https == Some(true) {
+        head.add(&[b"HTTPS"], &[b"on"])?;
+    }
+    Ok(())
 }
 
 /// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
-use wire::layout::Phase;
+use wire::layout::{Phase, Slot};
 use wire::queue;
 use wire::slab::Slab;
 
@@ -24,7 +24,7 @@ use crate::control::Link;
 use crate::refusal::Refusal;
 use crate::settings::Application;
 
-pub use ticket::{BodySlip, Ticket};
+pub use ticket::{BodySlip, Received, Ticket};
 
 /// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
 const BATCH: usize = 8;
@@ -41,6 +41,7 @@ pub struct Lane {
     slab: Slab,
     link: Arc<dyn Link>,
     max_requests: usize,
+    max_workers: usize,
     queue_timeout: Duration,
     request_timeout: Option<Duration>,
     body_limit: AtomicU64,
@@ -57,7 +58,37 @@ struct Desk {
     /// Free exchanges of each front thread, the last used on top: its memory is warm.
     free: Vec<Vec<u32>>,
     sequences: Vec<u32>,
+    /// Number of the last request posted.
     next_id: u64,
+    most: Most,
+}
+
+/// The most there was of something.
+#[derive(Clone, Copy, Default)]
+struct Most {
+    waiting: usize,
+    in_flight: usize,
+    /// How often there came to be more requests than workers.
+    saturated: u64,
+    is_saturated: bool,
+}
+
+/// A lane at one moment, for the status page.
+pub struct Count {
+    /// Its script; empty: classic.
+    pub script: String,
+    /// Requests posted since the front began.
+    pub accepted: u64,
+    /// Requests that wait for a worker.
+    pub waiting: usize,
+    /// The most that waited at once.
+    pub most_waiting: usize,
+    /// The most requests at once that had a worker.
+    pub most_active: usize,
+    /// How often there came to be more requests than workers.
+    pub saturated: u64,
+    /// Process, [`wire::layout::Activity`] and requests of each worker: their word.
+    pub workers: Vec<(u32, u32, u64)>,
 }
 
 struct Call {
@@ -97,6 +128,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Most {
+    fn note(&mut self, in_flight: usize, waiting: usize, workers: usize) {
+        self.in_flight = self.in_flight.max(in_flight);
+        self.waiting = self.waiting.max(waiting);
+        let is_saturated = in_flight > workers;
+        self.saturated += u64::from(is_saturated && !self.is_saturated);
+        self.is_saturated = is_saturated;
+    }
+}
+
 impl Call {
     fn wake(&mut self) {
         for waker in [self.answer_waker.take(), self.body_waker.take()].into_iter().flatten() {
@@ -124,12 +165,19 @@ impl Lane {
             is_up: AtomicBool::new(true),
             link,
             max_requests: application.max_requests,
+            max_workers: application.workers,
             queue_timeout: Duration::from_millis(application.queue_timeout_ms),
             request_timeout: (application.request_timeout_ms > 0)
                 .then(|| Duration::from_millis(application.request_timeout_ms)),
             body_limit: AtomicU64::new(message.limit),
             in_flight: AtomicUsize::new(0),
-            desk: Mutex::new(Desk { tail: 0, free, sequences: vec![0; geometry.exchanges as usize], next_id: 0 }),
+            desk: Mutex::new(Desk {
+                tail: 0,
+                free,
+                sequences: vec![0; geometry.exchanges as usize],
+                next_id: 0,
+                most: Most::default(),
+            }),
             unannounced: (0..geometry.doors).map(|_| AtomicUsize::new(0)).collect(),
             calls: (0..geometry.exchanges).map(|_| Mutex::new(None)).collect(),
             slab,
@@ -169,6 +217,27 @@ impl Lane {
     /// Requests posted and not finished, abandoned ones included.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// What the status page wants to know.
+    pub fn count(&self) -> Count {
+        let desk = lock(&self.desk);
+        let (accepted, most) = (desk.next_id, desk.most);
+        drop(desk);
+        let slots = (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
+        let worker = |slot: &Slot| {
+            let pid = slot.pid.load(Ordering::Relaxed);
+            (pid, slot.activity.load(Ordering::Relaxed), slot.requests.load(Ordering::Relaxed))
+        };
+        Count {
+            script: self.script.clone(),
+            accepted,
+            waiting: self.slab.queue().waiting(),
+            most_waiting: most.waiting,
+            most_active: most.in_flight.min(self.max_workers),
+            saturated: most.saturated,
+            workers: slots.map(worker).filter(|(pid, ..)| *pid != 0).collect(),
+        }
     }
 
     /// Lets workers end: once the queue is empty, or after their request.
@@ -211,7 +280,8 @@ impl Lane {
             retried: false,
             withdrawable: order.withdrawable,
         });
-        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        let in_flight = self.in_flight.fetch_add(1, Ordering::AcqRel) + 1;
+        desk.most.note(in_flight, self.slab.queue().waiting(), self.max_workers);
         drop(desk);
         self.announce(door);
         Some(Ticket { lane: self.clone(), exchange, id })

@@ -121,6 +121,14 @@ impl Lanes {
         })
     }
 
+    /// All lanes of an application.
+    pub fn of_application(&self, application: usize) -> Vec<Arc<Lane>> {
+        self.with_known(|known| match (known.from.get(application), known.from.get(application + 1)) {
+            (Some(&from), Some(&to)) => known.lanes[from..to].to_vec(),
+            _ => Vec::new(),
+        })
+    }
+
     /// Does the same with each lane.
     pub fn each(&self, each: impl Fn(&Lane)) {
         self.with_known(|known| known.lanes.iter().for_each(|lane| each(lane)));

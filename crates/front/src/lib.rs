@@ -11,12 +11,14 @@
 //! | [`route`] | which application, which file or script |
 //! | [`target`] | a request target decoded and cleaned |
 //! | [`files`] | static files |
+//! | [`forwarded`] | who is behind a proxy |
 //! | [`head`] | the request head for PHP, header policy |
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
 //! | [`lanes`] | which lane runs a script |
 //! | [`answer`] | PHP's answer read back |
 //! | [`body`] | bodies, both ways |
 //! | [`refusal`] | the front's own answers |
+//! | [`status`] | ping and PHP-FPM's status page |
 //! | [`access`] | the access log |
 //! | [`control`] | messages with the supervisor |
 //!
@@ -24,12 +26,13 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
+pub mod access;
 mod answer;
 mod body;
 mod connection;
 pub mod control;
 mod files;
+mod forwarded;
 mod head;
 mod lane;
 mod lanes;
@@ -38,6 +41,7 @@ mod route;
 mod server;
 mod service;
 pub mod settings;
+mod status;
 pub mod target;
 
 pub use server::{Inherited, run};

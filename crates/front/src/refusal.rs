@@ -6,6 +6,9 @@ use hyper::{HeaderMap, Response, StatusCode, header};
 
 use crate::body::AnswerBody;
 
+/// The header that says so.
+pub const HEADER: &str = "reprise-refused";
+
 /// Why the front answered by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -104,7 +107,7 @@ impl Refusal {
         *response.status_mut() = status;
         let headers: &mut HeaderMap = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/html; charset=utf-8"));
-        headers.insert("reprise-refused", header::HeaderValue::from_static(word));
+        headers.insert(HEADER, header::HeaderValue::from_static(word));
         match self {
             Refusal::QueueFull | Refusal::QueueTimeout => {
                 headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));

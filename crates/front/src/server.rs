@@ -8,10 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -57,9 +57,37 @@ pub struct Shared {
     pub settings: Settings,
     /// Where requests are posted.
     pub lanes: Lanes,
+    /// When this front began.
+    pub began: SystemTime,
     connections: AtomicUsize,
+    /// What the supervisor has opened anew, and how often it did.
+    access_log: Mutex<Option<OwnedFd>>,
+    log_version: AtomicU64,
     room: Notify,
     idle: Notify,
+}
+
+impl Shared {
+    /// The supervisor has opened the log again: each thread goes over to it at its next tick.
+    fn renew_access_log(&self, descriptors: Vec<OwnedFd>) {
+        *self.access_log.lock().unwrap_or_else(PoisonError::into_inner) = descriptors.into_iter().next();
+        self.log_version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn follow_access_log(&self, seen: &mut u64) {
+        let version = self.log_version.load(Ordering::Acquire);
+        if *seen == version {
+            return;
+        }
+        let log = self.access_log.lock().unwrap_or_else(PoisonError::into_inner);
+        match log.as_ref().map(OwnedFd::try_clone).transpose() {
+            Ok(Some(file)) => access::open(Some(File::from(file)), self.settings.access_log_format),
+            Ok(None) => {}
+            // Without a descriptor to spare: the next tick tries again.
+            Err(_) => return,
+        }
+        *seen = version;
+    }
 }
 
 thread_local! {
@@ -111,7 +139,10 @@ fn after_unpark() {
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let shared = Arc::new(Shared {
         lanes: Lanes::new(settings.applications.len(), inherited.link.clone()),
+        began: SystemTime::now(),
         connections: AtomicUsize::new(0),
+        access_log: Mutex::new(None),
+        log_version: AtomicU64::new(0),
         room: Notify::new(),
         idle: Notify::new(),
         settings,
@@ -142,6 +173,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                         inherited.link.send(&Message::new(Kind::Ready));
                     }
                 }
+                Some(Kind::AccessLog) => shared.renew_access_log(descriptors),
                 Some(Kind::Drain) => break None,
                 _ => note_death(&shared, &message),
             },
@@ -234,7 +266,7 @@ fn start_thread(
     std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {
         DOOR.set(number);
         SHARED.set(Some(shared.clone()));
-        access::open(log.map(File::from));
+        access::open(log.map(File::from), shared.settings.access_log_format);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -277,8 +309,10 @@ async fn run_thread(
     let ticking = shared.clone();
     let tick = async move {
         let mut ticks = tokio::time::interval(TICK);
+        let mut log_version = 0;
         loop {
             ticks.tick().await;
+            ticking.follow_access_log(&mut log_version);
             collect();
             each_lane(|lane, door| lane.sweep(door));
             access::flush();

@@ -15,12 +15,14 @@ use crate::answer;
 use crate::body::{self, AnswerBody, Prefix, Remainder};
 use crate::connection::{Peer, RawHead};
 use crate::files;
+use crate::forwarded::{self, Client};
 use crate::head::{self, Facts, is_withdrawable};
 use crate::lane::Order;
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Script};
 use crate::server::{self, Shared};
 use crate::settings::Application;
+use crate::status;
 use crate::target::{self, MAX_TARGET};
 
 thread_local! {
@@ -47,14 +49,17 @@ pub async fn serve(
     let began = Instant::now();
     server::collect();
     let (parts, body) = request.into_parts();
-    let mut response = match respond(&connection, &parts, body, began).await {
+    let peer = &connection.peer;
+    let proxies = &connection.shared.settings.proxies;
+    let client = if peer.is_proxy { forwarded::client(&parts.headers, proxies) } else { None };
+    let mut response = match respond(&connection, client.as_ref(), &parts, body, began).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     };
     connection.raw.restart();
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
     if access::is_on() {
-        let entry = Entry::new(parts, connection.peer, response.status().as_u16(), began);
+        let entry = Entry::new(parts, connection.peer, client, &response, began);
         response.body_mut().log(entry);
     }
     Ok(response)
@@ -62,6 +67,7 @@ pub async fn serve(
 
 async fn respond(
     connection: &Connection,
+    client: Option<&Client>,
     parts: &Parts,
     body: Incoming,
     began: Instant,
@@ -71,10 +77,13 @@ async fn respond(
     let name = host_name(&host).to_ascii_lowercase();
     let (number, application) = route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
     let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
+    if let Some(answer) = status::answer(shared, number, application, &path, parts, (&connection.peer, client)) {
+        return answer;
+    }
     match route::route(number, application, &path, began) {
         Route::File(found) => files::answer(found, parts),
         Route::Script(script) => {
-            let site = Site { number, application, script: &script, host: &name };
+            let site = Site { number, application, script: &script, host: &name, client };
             run(connection, &site, parts, body, began).await
         }
         Route::Directory => Ok(add_slash(&path, parts)),
@@ -180,6 +189,7 @@ struct Site<'a> {
     application: &'a Application,
     script: &'a Script,
     host: &'a str,
+    client: Option<&'a Client>,
 }
 
 /// Posts the request to the script's lane and waits for PHP.
@@ -211,8 +221,8 @@ async fn run(
     let read = bytes.len() as u64;
     // A whole body has a length, also if the client did not say it.
     let content_length = content_length.or_else(|| (has_body && rest.is_none()).then_some(read));
-    let Site { application, script, host, .. } = *site;
-    let facts = Facts { parts, peer: &connection.peer, application, script, host, content_length, has_body };
+    let Site { application, script, host, client, .. } = *site;
+    let facts = Facts { parts, peer: &connection.peer, client, application, script, host, content_length, has_body };
     // hyper may have given more at once than the ring takes.
     let surplus = bytes.split_off(bytes.len().min(BODY_RING));
     let has_more = rest.is_some() || !surplus.is_empty();

@@ -14,14 +14,25 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// Descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
+    /// Format of its lines.
+    pub access_log_format: LogFormat,
     /// Threads.
     pub threads: usize,
-    /// Whose forwarding headers are passed on.
+    /// Whose forwarding headers are believed and passed on.
     pub proxies: Vec<Network>,
     /// Limits.
     pub limits: Limits,
     /// In the supervisor's order.
     pub applications: Vec<Application>,
+}
+
+/// Format of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogFormat {
+    /// The combined format, then the duration.
+    Combined,
+    /// An object a line.
+    Json,
 }
 
 /// A listening socket.
@@ -61,6 +72,12 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// Requests at once, waiting ones included.
     pub max_requests: usize,
+    /// Workers of each lane.
+    pub workers: usize,
+    /// Path that answers while there are workers.
+    pub ping_path: Option<String>,
+    /// Path that answers with their state.
+    pub status_path: Option<String>,
     /// How long a request may wait for a worker.
     pub queue_timeout_ms: u64,
     /// How long PHP may take for a request; 0: for ever.

@@ -31,7 +31,7 @@ use wire::slab::Slab;
 
 use crate::channel::Channel;
 use crate::plan::{BackOff, Slot, Stopping};
-use crate::sys::{self, Signals};
+use crate::sys::{self, ProcessLimits, Signals};
 use crate::user::Identity;
 use lanes::Template;
 
@@ -48,6 +48,8 @@ pub struct Service {
     pub front_user: Option<Identity>,
     /// Descriptors of the front after its channel and the lifeline: settings, listeners, logs.
     pub front_descriptors: Vec<OwnedFd>,
+    /// The access log, if it is a file: the last of those descriptors.
+    pub access_log: Option<PathBuf>,
     /// Threads of the front.
     pub front_threads: usize,
     /// `reprise-php`, opened.
@@ -72,6 +74,8 @@ pub struct Application {
     pub environment: Vec<String>,
     /// Whom PHP runs as.
     pub user: Option<Identity>,
+    /// What PHP may use.
+    pub limits: ProcessLimits,
     /// Workers of each lane.
     pub workers: usize,
     /// Requests in flight in each lane, waiting ones included.
@@ -267,6 +271,7 @@ impl Supervisor {
             while let Some(signal) = self.signals.next() {
                 match signal {
                     Signal::SIGCHLD => {}
+                    Signal::SIGUSR1 => self.reopen_access_log(),
                     Signal::SIGHUP => log("notice", format_args!("SIGHUP: there is no reload yet; restart instead")),
                     other => self.stop(other.as_str()),
                 }

@@ -25,6 +25,53 @@ pub struct Program<'a> {
     pub messages: Option<BorrowedFd<'a>>,
     /// Whom to become; `None`: stay.
     pub user: Option<&'a Identity>,
+    /// What it may use.
+    pub limits: ProcessLimits,
+}
+
+/// Limits of a program and all its children; `None`: as this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessLimits {
+    /// Open files.
+    pub files: Option<u64>,
+    /// Bytes of a core file.
+    pub core: Option<u64>,
+    /// Nice value.
+    pub priority: Option<i32>,
+}
+
+impl ProcessLimits {
+    /// Of this process, which is about to become a program.
+    fn set(self) -> nix::Result<()> {
+        use nix::sys::resource::{Resource, setrlimit};
+        if let Some(files) = self.files {
+            setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
+        }
+        if let Some(core) = self.core {
+            setrlimit(Resource::RLIMIT_CORE, core, core)?;
+        }
+        if let Some(priority) = self.priority {
+            // SAFETY: a plain system call about this process.
+            nix::errno::Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, priority) })?;
+        }
+        Ok(())
+    }
+
+    /// Which of them this user may not set, and why.
+    pub fn forbidden(self) -> Option<String> {
+        use nix::sys::resource::{Resource, getrlimit};
+        if crate::user::is_root() {
+            return None;
+        }
+        let above = |wanted: Option<u64>, kind| {
+            let (_, hard) = getrlimit(kind).ok()?;
+            wanted.filter(|wanted| *wanted > hard).map(|wanted| format!("{wanted} is above the hard limit of {hard}"))
+        };
+        above(self.files, Resource::RLIMIT_NOFILE)
+            .map(|why| format!("rlimit_files: {why}"))
+            .or_else(|| above(self.core, Resource::RLIMIT_CORE).map(|why| format!("rlimit_core: {why}")))
+            .or_else(|| self.priority.filter(|&nice| nice < 0).map(|nice| format!("priority: {nice} needs root")))
+    }
 }
 
 /// First descriptor number a program finds its own at.
@@ -51,7 +98,7 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(child.as_raw()),
         ForkResult::Child => {
-            let failed = become_program(&nothing, &passed, messages.as_ref(), program.user)
+            let failed = become_program(&nothing, &passed, messages.as_ref(), program)
                 .and_then(|()| nix::unistd::fexecve(&executable, &arguments, &environment).map(|_| ()));
             let code = if failed == Err(nix::errno::Errno::EACCES) { 77 } else { 1 };
             let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
@@ -66,7 +113,7 @@ fn become_program(
     nothing: &std::fs::File,
     passed: &[OwnedFd],
     messages: Option<&OwnedFd>,
-    user: Option<&Identity>,
+    program: &Program<'_>,
 ) -> nix::Result<()> {
     let duplicate = |from: RawFd, to: RawFd| {
         // SAFETY: both numbers are descriptors of this child, which has no other owner for `to`.
@@ -88,7 +135,8 @@ fn become_program(
         libc::close_range(rest, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int)
     })?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
-    if let Some(user) = user {
+    program.limits.set()?;
+    if let Some(user) = program.user {
         // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.
         unsafe {
             nix::errno::Errno::result(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
@@ -138,13 +186,13 @@ pub fn raise_file_limit() -> io::Result<u64> {
 pub struct Signals(nix::sys::signalfd::SignalFd);
 
 impl Signals {
-    /// Watches CHLD, TERM, INT, QUIT and HUP; ignores PIPE.
+    /// Watches CHLD, TERM, INT, QUIT, HUP and USR1; ignores PIPE.
     pub fn watch() -> io::Result<Signals> {
         use nix::sys::signalfd::{SfdFlags, SignalFd};
         let mut set = SigSet::empty();
-        for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
-            set.add(signal);
-        }
+        let watched =
+            [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1];
+        watched.into_iter().for_each(|signal| set.add(signal));
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None)?;
         // Whoever started us may have ignored it, and children would be reaped behind our back.
         // SAFETY: the default action runs no code of ours.

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::unistd::{Gid, Uid, User};
+use nix::unistd::{Gid, Group, Uid, User};
 
 /// A user to become before exec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,20 @@ impl Identity {
             Err(error) => Err(format!("user {uid} cannot be looked up: {error}")),
         }
     }
+}
+
+/// The numbers of an owner and a group; of an owner alone, those of its primary group.
+pub fn numbers(owner: Option<&str>, group: Option<&str>) -> Result<(Option<u32>, Option<u32>), String> {
+    let missing = |what: &str, name: &str| format!("there is no {what} '{name}' on this machine");
+    let owner = match owner {
+        Some(name) => Some(User::from_name(name).ok().flatten().ok_or_else(|| missing("user", name))?),
+        None => None,
+    };
+    let group = match group {
+        Some(name) => Some(Group::from_name(name).ok().flatten().ok_or_else(|| missing("group", name))?.gid),
+        None => owner.as_ref().map(|user| user.gid),
+    };
+    Ok((owner.map(|user| user.uid.as_raw()), group.map(Gid::as_raw)))
 }
 
 /// Whether this process may become other users.

@@ -22,14 +22,33 @@ struct worker_state *reprise_worker_state;
 struct forker *reprise_forker;
 unsigned char *reprise_service_stack;
 
-enum { OPT_NAME = 1, OPT_NUMBER, OPT_CONTROL, OPT_LIFELINE, OPT_INI, OPT_ISOLATION, OPT_AUDIT, OPT_UFFD, OPT_VERSION };
+enum {
+	OPT_NAME = 1,
+	OPT_NUMBER,
+	OPT_CONTROL,
+	OPT_LIFELINE,
+	OPT_INI,
+	OPT_ADMIN_INI,
+	OPT_ISOLATION,
+	OPT_AUDIT,
+	OPT_MEASURE,
+	OPT_UFFD,
+	OPT_VERSION
+};
 
 static const struct option long_options[] = {
-    {"name", required_argument, NULL, OPT_NAME},       {"number", required_argument, NULL, OPT_NUMBER},
-    {"control", required_argument, NULL, OPT_CONTROL}, {"lifeline", required_argument, NULL, OPT_LIFELINE},
-    {"ini", required_argument, NULL, OPT_INI},         {"isolation", required_argument, NULL, OPT_ISOLATION},
-    {"audit", no_argument, NULL, OPT_AUDIT},           {"userfaultfd", required_argument, NULL, OPT_UFFD},
-    {"version", no_argument, NULL, OPT_VERSION},       {NULL, 0, NULL, 0},
+    {"name", required_argument, NULL, OPT_NAME},
+    {"number", required_argument, NULL, OPT_NUMBER},
+    {"control", required_argument, NULL, OPT_CONTROL},
+    {"lifeline", required_argument, NULL, OPT_LIFELINE},
+    {"ini", required_argument, NULL, OPT_INI},
+    {"isolation", required_argument, NULL, OPT_ISOLATION},
+    {"admin-ini", required_argument, NULL, OPT_ADMIN_INI},
+    {"audit", no_argument, NULL, OPT_AUDIT},
+    {"measure", no_argument, NULL, OPT_MEASURE},
+    {"userfaultfd", required_argument, NULL, OPT_UFFD},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
 };
 
 /* Appends name="value" to the ini text, quoted so that every value arrives as it was written. */
@@ -59,6 +78,19 @@ static bool add_ini(const char *pair)
 		*at++ = *from;
 	}
 	memcpy(at, "\"\n", 3);
+	return true;
+}
+
+static bool lock_ini(const char *pair)
+{
+	const char **grown =
+	    realloc(reprise_options.locked, (reprise_options.locked_count + 1) * sizeof *reprise_options.locked);
+
+	if (!grown) {
+		return false;
+	}
+	grown[reprise_options.locked_count++] = pair;
+	reprise_options.locked = grown;
 	return true;
 }
 
@@ -146,12 +178,18 @@ int reprise_php_main(int argc, char **argv)
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
+		case OPT_ADMIN_INI:
+			if (!add_ini(optarg) || !lock_ini(optarg)) {
+				return REPRISE_EXIT_USAGE;
+			}
+			break;
 		case OPT_ISOLATION:
 			if (!choose_isolation(optarg)) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
+		case OPT_MEASURE: reprise_options.measures = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();

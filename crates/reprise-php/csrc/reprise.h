@@ -42,12 +42,15 @@ struct reprise_options {
 	const char *php_ini;  /* php.ini to read; NULL: libphp's own choice */
 	const char *scan_dir; /* directories of further ini files */
 	char *ini;            /* name="value" lines that win over files; malloc'd */
-	int control;          /* socket to the supervisor */
-	int lifeline;         /* read end of a pipe; hang-up means that the supervisor is gone */
-	int userfaultfd;      /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t number;      /* of the application */
+	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
+	size_t locked_count;
+	int control;     /* socket to the supervisor */
+	int lifeline;    /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd; /* /dev/userfaultfd, opened; -1: not given */
+	uint32_t number; /* of the application */
 	enum wire_Isolation isolation;
-	bool audits; /* compare all memory after each rewind */
+	bool audits;   /* compare all memory after each rewind */
+	bool measures; /* tell the front what each request has used */
 };
 
 /* Where a request is, for what may be done in a callback. */
@@ -65,6 +68,8 @@ struct worker_state {
 	bool head_sent;   /* the answer's head is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
 	enum reprise_stage stage;
+	uint64_t processor_ns; /* of this process when the request began; only if we measure */
+	size_t peak;           /* memory PHP had, once it is about to forget that; else 0 */
 	/* The request head, copied: it must outlive fastcgi_finish_request(). */
 	_Alignas(16) unsigned char head[32 * 1024];
 };
@@ -86,6 +91,8 @@ void reprise_in_forked_child(void);
 /* request.c */
 void reprise_request_run(void);
 bool reprise_request_finish(void);
+void reprise_finish_answer(void); /* completes it as it is; the exchange is not ours any more */
+int reprise_note_memory(void);
 bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
 void reprise_describe_request(const struct wire_RequestHead *head);
 void reprise_run_script(const char *script);
@@ -104,6 +111,10 @@ void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_ha
 /* sapi.c */
 bool reprise_sapi_start(void);
 uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
+
+/* settings.c */
+int reprise_activate_settings(void);
+bool reprise_lock_settings(void);
 
 /* variables.c */
 const struct wire_RequestHead *reprise_head(void);

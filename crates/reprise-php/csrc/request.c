@@ -11,8 +11,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "raw.h"
 #include "reprise.h"
 
 /* A text of the head, or NULL where the client sent none: PHP tells the two apart. */
@@ -99,6 +101,32 @@ void reprise_run_script(const char *script)
 	running_script = NULL;
 }
 
+static uint64_t processor_ns(void)
+{
+	struct timespec now = {0};
+
+	raw2(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* sapi_module.deactivate: the last moment at which PHP knows. */
+int reprise_note_memory(void)
+{
+	reprise_worker.peak = zend_memory_peak_usage(true);
+	return SUCCESS;
+}
+
+void reprise_finish_answer(void)
+{
+	if (reprise_options.measures) {
+		size_t peak = reprise_worker.peak ? reprise_worker.peak : zend_memory_peak_usage(true);
+		wire_used(&reprise_worker.wire, (uint32_t)((processor_ns() - reprise_worker.processor_ns) / 1000),
+		          (uint32_t)(peak / 1024));
+	}
+	reprise_worker.answering = false;
+	wire_finish(&reprise_worker.wire);
+}
+
 /* Completes the answer for the client; PHP may go on. False if that has been done. */
 bool reprise_request_finish(void)
 {
@@ -108,8 +136,7 @@ bool reprise_request_finish(void)
 	if (!SG(headers_sent)) {
 		sapi_send_headers();
 	}
-	reprise_worker.answering = false;
-	wire_finish(&reprise_worker.wire);
+	reprise_finish_answer();
 	return true;
 }
 
@@ -120,6 +147,10 @@ bool reprise_claim_request(void)
 	reprise_worker.requests++;
 	reprise_worker.head_sent = reprise_worker.body_broken = false;
 	reprise_worker.stage = REPRISE_STARTING;
+	reprise_worker.peak = 0;
+	if (reprise_options.measures) {
+		reprise_worker.processor_ns = processor_ns();
+	}
 	if (!wire_enter(&reprise_worker.wire)) {
 		return false;
 	}
@@ -156,8 +187,7 @@ void reprise_request_run(void)
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker) {
 		if (reprise_worker.answering) {
-			reprise_worker.answering = false;
-			wire_finish(&reprise_worker.wire);
+			reprise_finish_answer();
 		}
 	} else {
 		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */

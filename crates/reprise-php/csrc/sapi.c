@@ -173,8 +173,7 @@ static size_t read_post(char *buffer, size_t size)
 	size_t got = 0;
 
 	if (reprise_worker.answering && reprise_worker.stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
-		reprise_worker.answering = false;
-		wire_finish(&reprise_worker.wire);
+		reprise_finish_answer();
 	}
 	while (got < size && reprise_worker.answering && !reprise_worker.body_broken) {
 		int64_t count = wire_read(&reprise_worker.wire, (uint8_t *)buffer + got, size - got);
@@ -261,6 +260,8 @@ static sapi_module_struct module = {
     .pretty_name = "Reprise",
     .startup = startup,
     .shutdown = php_module_shutdown_wrapper,
+    .activate = reprise_activate_settings,
+    .deactivate = reprise_note_memory,
     .ub_write = ub_write,
     .flush = flush,
     .getenv = environment,
@@ -289,6 +290,9 @@ bool reprise_sapi_start(void)
 	}
 	/* PHP has read it; scripts and their children need not see it. */
 	unsetenv("PHP_INI_SCAN_DIR");
+	if (!reprise_lock_settings()) {
+		return false;
+	}
 	reprise_variables_start();
 	reprise_wrap_function("opcache_reset", guarded_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {

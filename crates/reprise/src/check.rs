@@ -4,12 +4,11 @@ use crate::What;
 use crate::config::{self, Config};
 use crate::discover;
 use crate::exit::{Code, Failure};
-use crate::options;
 use crate::serve;
 
-/// Prints the reference.
-pub fn print_options() -> Result<Code, Failure> {
-    print!("{}", options::reference());
+/// Prints a reference.
+pub fn print(reference: &str) -> Result<Code, Failure> {
+    print!("{reference}");
     Ok(Code::Success)
 }
 
@@ -43,6 +42,9 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         }
         for (name, value) in &application.ini {
             line("ini", format!("{name} = {value}"));
+        }
+        for (name, value) in &application.admin_ini {
+            line("ini", format!("{name} = {value} (fixed)"));
         }
     }
     let front = people.front.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use front::settings::Network;
+use front::settings::{LogFormat, Network};
+use process::sys::ProcessLimits;
 use wire::control::{Isolation, MAX_LANES};
 
 use crate::What;
@@ -25,6 +26,10 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// stdout, off or a path.
     pub access_log: String,
+    /// Format of its lines.
+    pub access_log_format: LogFormat,
+    /// Of unix sockets.
+    pub sockets: crate::listen::Permissions,
     /// Whose forwarding headers are believed.
     pub proxies: Vec<Network>,
     /// User of the front.
@@ -72,8 +77,18 @@ pub struct Application {
     pub follow: Vec<PathBuf>,
     /// php.ini settings.
     pub ini: BTreeMap<String, String>,
+    /// php.ini settings that scripts cannot change.
+    pub admin_ini: BTreeMap<String, String>,
     /// Environment.
     pub env: BTreeMap<String, String>,
+    /// Nothing else of the server's environment.
+    pub clear_env: bool,
+    /// Of its processes.
+    pub limits: ProcessLimits,
+    /// Answers while there are workers.
+    pub ping_path: Option<String>,
+    /// Answers with the state of the workers.
+    pub status_path: Option<String>,
     /// How requests of snapshot lanes are kept apart.
     pub isolation: Isolation,
     /// Scripts (`/index.php`) whose mode is said outright.
@@ -179,7 +194,11 @@ fn check_together(config: &Config) -> Result<(), Failure> {
                 Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them")
             );
         }
-        for (name, value) in application.ini.iter().chain(&application.env) {
+        if let Some(name) = application.admin_ini.keys().find(|name| application.ini.contains_key(*name)) {
+            let why = format!("'{name}' of application '{}' stands in ini and in admin_ini", application.name);
+            return Err(Failure::new(Code::Configuration, "admin_ini", why).hint("keep one of them"));
+        }
+        for (name, value) in application.ini.iter().chain(&application.admin_ini).chain(&application.env) {
             if name.is_empty() || name.contains(['=', '\n', '\0']) || value.contains(['\n', '\0']) {
                 let why =
                     format!("'{name}' of application '{}' must be one line without '=' in its name", application.name);
@@ -196,6 +215,8 @@ fn defaults() -> Config {
         name: String::new(),
         state_dir: None,
         access_log: "stdout".to_owned(),
+        access_log_format: LogFormat::Combined,
+        sockets: crate::listen::Permissions::default(),
         proxies: Vec::new(),
         front_user: None,
         front_threads: (cpus() / 4).clamp(1, 16),
@@ -228,7 +249,12 @@ fn application(root: PathBuf) -> Application {
         max_body: None,
         follow: Vec::new(),
         ini: BTreeMap::new(),
+        admin_ini: BTreeMap::new(),
         env: BTreeMap::new(),
+        clear_env: true,
+        limits: ProcessLimits::default(),
+        ping_path: None,
+        status_path: None,
         isolation: Isolation::Auto,
         modes: BTreeMap::new(),
         boot_timeout: Duration::from_secs(60),

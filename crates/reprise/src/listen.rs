@@ -6,6 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
 use crate::exit::{Code, Failure};
 
 /// Connections the kernel keeps until they are taken; it cuts this down to net.core.somaxconn.
@@ -38,10 +40,35 @@ pub fn check(address: &str) -> Result<(), Failure> {
     }
 }
 
+/// Who may connect to unix sockets.
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    /// Bits, of 0o777.
+    pub mode: u32,
+    /// `None`: who starts the server.
+    pub owner: Option<String>,
+    /// `None`: the owner's.
+    pub group: Option<String>,
+}
+
+impl Default for Permissions {
+    fn default() -> Permissions {
+        Permissions { mode: 0o666, owner: None, group: None }
+    }
+}
+
+impl Permissions {
+    /// The numbers of owner and group.
+    fn numbers(&self) -> Result<(Option<u32>, Option<u32>), Failure> {
+        let named = process::user::numbers(self.owner.as_deref(), self.group.as_deref());
+        named.map_err(|why| Failure::new(Code::Configuration, "socket_owner or socket_group", why))
+    }
+}
+
 /// Binds one address: a listening, non-blocking socket.
-pub fn bind(address: &str) -> Result<(OwnedFd, Bound), Failure> {
+pub fn bind(address: &str, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
     match address.strip_prefix("unix:") {
-        Some(path) => bind_unix(Path::new(path)),
+        Some(path) => bind_unix(Path::new(path), permissions),
         None => bind_tcp(address),
     }
 }
@@ -84,7 +111,7 @@ fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     Ok((socket, Bound { shown: format!("http://{at}"), file: None }))
 }
 
-fn bind_unix(path: &Path) -> Result<(OwnedFd, Bound), Failure> {
+fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
     let shown = format!("unix:{}", path.display());
     // A socket that nobody answers is what a killed server left.
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
@@ -92,13 +119,38 @@ fn bind_unix(path: &Path) -> Result<(OwnedFd, Bound), Failure> {
     if is_socket && UnixStream::connect(path).is_err_and(refused) {
         std::fs::remove_file(path).map_err(|error| fail(&shown, &error))?;
     }
-    // Open to all local users from the start: a path is not to be trusted a second time.
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o111));
+    let (owner, group) = permissions.numbers()?;
+    // What the mode keeps out is kept out from the start. A path is not to be trusted a second time: the owner is changed
+    // without following a link, and before that nobody else could connect unless the mode lets all.
+    let closed = if owner.is_some() || group.is_some() { permissions.mode & 0o600 } else { permissions.mode };
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o777 & !closed));
     let listener = UnixListener::bind(path);
     rustix::process::umask(before);
     let listener = listener.map_err(|error| fail(&shown, &error))?;
+    if owner.is_some() || group.is_some() {
+        give_away(path, owner, group, permissions.mode).map_err(|error| {
+            let _ = std::fs::remove_file(path);
+            Failure::new(Code::Permission, format!("owner and group of {shown}"), error)
+                .hint("socket_owner and socket_group need root, or a group of one's own")
+        })?;
+    }
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
     Ok((socket, Bound { shown, file: Some(path.to_owned()) }))
+}
+
+/// Owner, then mode, of the very socket that was bound, whatever the path may name by now.
+fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> std::io::Result<()> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode).is_socket();
+    if !is_socket {
+        return Err(std::io::Error::other("it is no socket any more"));
+    }
+    let (owner, group) = (owner.map(rustix::fs::Uid::from_raw), group.map(rustix::fs::Gid::from_raw));
+    rustix::fs::chownat(&place, "", owner, group, AtFlags::EMPTY_PATH)?;
+    // fchmod does not take such a descriptor.
+    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place));
+    rustix::fs::chmodat(CWD, handle, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    Ok(())
 }

@@ -58,6 +58,12 @@ enum Verb {
         /// Print the reference of all options as Markdown
         #[arg(long, conflicts_with_all = ["directory", "config"])]
         options: bool,
+        /// Print the reference of exit codes as Markdown
+        #[arg(long, conflicts_with_all = ["directory", "config", "options"])]
+        exit_codes: bool,
+        /// Print the reference of the logs as Markdown
+        #[arg(long, conflicts_with_all = ["directory", "config", "options", "exit_codes"])]
+        log_fields: bool,
     },
     /// Print the versions of Reprise and of its PHP
     Version,
@@ -106,7 +112,9 @@ fn main() -> ExitCode {
     };
     let result = match command.verb {
         Verb::Serve { what, audit } => serve::run(&what, audit),
-        Verb::Check { options: true, .. } => check::print_options(),
+        Verb::Check { options: true, .. } => check::print(&options::reference()),
+        Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
+        Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),

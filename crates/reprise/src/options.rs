@@ -21,6 +21,10 @@ pub enum Kind {
     Texts,
     /// A whole number within these bounds.
     Number(u64, u64),
+    /// A whole number within these bounds, of which the lower is negative.
+    Signed(i64, i64),
+    /// true or false.
+    Switch,
     /// A string such as "500ms", "30s", "5m", or a number of seconds; within these seconds.
     Time(u64, u64),
     /// A string such as "512K", "8M", "2G", or a number of bytes; 0: any.
@@ -48,20 +52,29 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
     Row { name, scope, kind, default, text }
 }
 
-use Kind::{Number, Size, Table, Text, Texts, Time};
+use Kind::{Number, Signed, Size, Switch, Table, Text, Texts, Time};
 use Scope::{Application, Server};
 
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 28] = [
+pub const ROWS: [Row; 39] = [
+    row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
-        "listen",
-        Texts,
-        "[\"127.0.0.1:8080\"]",
-        "Addresses: HOST:PORT, or unix:/PATH (open to all local users).",
+        "socket_mode",
+        Text,
+        "\"0666\"",
+        "Permissions of unix sockets, in octal: open to all local users or not.",
     ),
+    row(
+        Server,
+        "socket_owner",
+        Text,
+        "who starts the server",
+        "Owner of unix sockets; another than oneself needs root.",
+    ),
+    row(Server, "socket_group", Text, "the owner's", "Group of unix sockets."),
     row(
         Server,
         "name",
@@ -76,20 +89,22 @@ pub const ROWS: [Row; 28] = [
         "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME",
         "Lock and process id. Made with mode 0700.",
     ),
+    row(Server, "access_log", Text, "\"stdout\"", "\"stdout\", \"off\" or a file; SIGUSR1 opens it again."),
     row(
         Server,
-        "access_log",
+        "access_log_format",
         Text,
-        "\"stdout\"",
-        "\"stdout\", \"off\" or a file, in the combined format with the duration in seconds behind it.",
+        "\"combined\"",
+        "\"combined\": the combined format with the duration in seconds behind it; \"json\": one object a line, with \
+         processor time and memory of PHP too (docs/logs.md).",
     ),
     row(
         Server,
         "proxies",
         Texts,
         "[]",
-        "Addresses and networks (10.0.0.0/8, unix:) whose X-Forwarded-* and Forwarded headers PHP may see; \
-         from others they are dropped.",
+        "Addresses and networks (10.0.0.0/8, unix:) whose X-Forwarded-For, -Proto, -Port or Forwarded say who the client \
+         is and what it asked; PHP sees that in $_SERVER. From others such headers are dropped.",
     ),
     row(
         Server,
@@ -198,8 +213,63 @@ pub const ROWS: [Row; 28] = [
         "\"60s\"",
         "How long a script may take to its snapshot; then its requests run in classic mode and another try follows.",
     ),
-    row(Application, "ini", Table, "{}", "php.ini settings; they win over files."),
-    row(Application, "env", Table, "{}", "Environment of PHP. Beside USER and HOME it has nothing else."),
+    row(
+        Application,
+        "ini",
+        Table,
+        "{}",
+        "php.ini settings; they win over php.ini. Scripts and .user.ini may change them.",
+    ),
+    row(
+        Application,
+        "admin_ini",
+        Table,
+        "{}",
+        "php.ini settings that neither scripts nor .user.ini can change (PHP-FPM's php_admin_value).",
+    ),
+    row(
+        Application,
+        "env",
+        Table,
+        "{}",
+        "Environment of PHP, beside USER and HOME. \"$NAME\" takes the value from the server's own environment.",
+    ),
+    row(
+        Application,
+        "clear_env",
+        Switch,
+        "true",
+        "Whether PHP is kept from seeing the rest of the server's environment, which may hold secrets of others.",
+    ),
+    row(
+        Application,
+        "rlimit_files",
+        Number(1100, 1_048_576),
+        "the server's hard limit",
+        "Open files of each PHP process. Reprise's own are numbered above 1000: they need some room.",
+    ),
+    row(Application, "rlimit_core", Size, "what the server was started with", "Bytes of a core file of PHP; 0: none."),
+    row(
+        Application,
+        "priority",
+        Signed(-20, 19),
+        "0",
+        "Nice value of PHP's processes; below that of the server needs root.",
+    ),
+    row(
+        Application,
+        "ping_path",
+        Text,
+        "\"\" (none)",
+        "Path that answers \"pong\" while PHP workers are there, else 503. For load balancers; open to all.",
+    ),
+    row(
+        Application,
+        "status_path",
+        Text,
+        "\"\" (none)",
+        "Path of PHP-FPM's status page: text, ?json, ?openmetrics, and ?full with each worker. Only for this machine: 403 to others.",
+    ),
 ];
 
 /// The row of a name.
@@ -268,6 +338,8 @@ pub fn describe(kind: Kind) -> String {
         Text => "text".to_owned(),
         Texts => "list of texts".to_owned(),
         Number(low, high) => format!("number, {low} to {high}"),
+        Signed(low, high) => format!("number, {low} to {high}"),
+        Switch => "true or false".to_owned(),
         Time(..) => "time (\"500ms\", \"30s\", \"5m\")".to_owned(),
         Size => "size (\"512K\", \"8M\")".to_owned(),
         Table => "table".to_owned(),

@@ -1,11 +1,12 @@
 //! `reprise serve`: everything that needs this user's rights is opened here, then the supervisor takes over.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use front::settings::{Limits, Listener, Settings};
+use front::settings::{Limits, Listener, LogFormat, Settings};
 use process::state::{self, StateDirectory};
 use process::supervisor::{self, Outcome, Service, Supervisor};
 use process::sys::FIRST_DESCRIPTOR;
@@ -53,6 +54,9 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
             let hint = "the front serves static files: open the directories to it, or name another front_user";
             return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
         }
+        if let Some(why) = application.limits.forbidden() {
+            return Err(permission(format!("application '{}': {why}", application.name)));
+        }
         applications.push(chosen);
     }
     Ok(People { front, applications })
@@ -67,7 +71,7 @@ pub fn run(what: &What, audit: bool) -> Result<Code, Failure> {
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
     for address in &config.listen {
-        let (socket, bound) = listen::bind(address)?;
+        let (socket, bound) = listen::bind(address, &config.sockets)?;
         sockets.push(socket);
         listeners.push(bound);
     }
@@ -118,6 +122,7 @@ fn service(
             .enumerate()
             .map(|(number, one)| Listener { descriptor: first + number as i32, unix: one.file.is_some() })
             .collect(),
+        access_log_format: config.access_log_format,
         access_log: log.is_some().then_some(first + listeners.len() as i32),
         threads: config.front_threads,
         proxies: config.proxies.clone(),
@@ -138,6 +143,7 @@ fn service(
         front_arguments: vec!["reprise-front".to_owned(), "front".to_owned()],
         front_user: people.front.clone(),
         front_descriptors: descriptors,
+        access_log: is_file(&config.access_log).then(|| config.access_log.clone().into()),
         front_threads: config.front_threads,
         php: OwnedFd::from(php.open()?),
         // Where it is not there or not for us, PHP does what it can without.
@@ -153,6 +159,17 @@ fn service(
     })
 }
 
+/// The server's own environment; what is no text PHP could not read either.
+fn inherited_environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn is_file(target: &str) -> bool {
+    !["off", "stdout"].contains(&target)
+}
+
 fn milliseconds(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
@@ -165,6 +182,9 @@ fn front_application(application: &config::Application) -> front::settings::Appl
         front_controller: application.front_controller.clone(),
         hosts: application.hosts.clone(),
         max_requests: application.workers + application.queue,
+        workers: application.workers,
+        ping_path: application.ping_path.clone(),
+        status_path: application.status_path.clone(),
         queue_timeout_ms: milliseconds(application.queue_timeout),
         request_timeout_ms: milliseconds(application.request_timeout),
         max_body: application.max_body,
@@ -181,19 +201,30 @@ fn php_application(
     for (name, value) in &application.ini {
         arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
     }
+    for (name, value) in &application.admin_ini {
+        arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
+    }
+    if config.access_log_format == LogFormat::Json && config.access_log != "off" {
+        arguments.push("--measure".to_owned());
+    }
     let current = user.cloned().or_else(user::current);
-    let mut environment: Vec<String> = current
-        .iter()
-        .flat_map(|user| [format!("USER={}", user.name), format!("HOME={}", user.home)])
-        .filter(|pair| !application.env.contains_key(pair.split('=').next().unwrap_or("")))
-        .collect();
-    environment.extend(application.env.iter().map(|(name, value)| format!("{name}={value}")));
+    // What comes later wins.
+    let mut variables: BTreeMap<String, String> = match application.clear_env {
+        true => BTreeMap::new(),
+        false => inherited_environment(),
+    };
+    if let Some(user) = current {
+        variables.extend([("USER".to_owned(), user.name), ("HOME".to_owned(), user.home)]);
+    }
+    variables.extend(application.env.clone());
+    let environment = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let is_classic = application.modes.iter().filter(|(_, mode)| **mode == Mode::Classic);
     supervisor::Application {
         name: application.name.clone(),
         arguments,
         environment,
         user: user.cloned(),
+        limits: application.limits,
         workers: application.workers,
         // Whichever of the front's threads they come to.
         exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,

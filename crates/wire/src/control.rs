@@ -31,6 +31,8 @@ pub enum Kind {
     Boot = 10,
     /// Supervisor → front: post no new request to `lane`, until the next `Lane` for it.
     LaneDown = 11,
+    /// Supervisor → front: the access log, opened again (attached).
+    AccessLog = 13,
     /// Front → supervisor: a script in `lane` 0 asked for a snapshot; attached is a file with its name below the root. In
     /// `Lane` of any lane but 0 the same file follows the slab.
     Entry = 12,
@@ -103,6 +105,7 @@ impl Message {
             10 => Kind::Boot,
             11 => Kind::LaneDown,
             12 => Kind::Entry,
+            13 => Kind::AccessLog,
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@
 use core::mem::MaybeUninit;
 
 use crate::control::Message;
-use crate::layout::{Activity, Geometry, MAX_DOORS, RECYCLES, Recycle};
+use crate::layout::{Activity, Geometry, MAX_DOORS, RECYCLES, Recycle, Usage};
 use crate::worker::{Gone, Next, Worker};
 
 /// Bytes C reserves for a worker's state.
@@ -220,6 +220,16 @@ pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool 
 pub unsafe extern "C" fn wire_note(w: *mut WireWorker, note: u32) {
     // SAFETY: by contract.
     unsafe { worker(w) }.note(note);
+}
+
+/// Says what the current request has used: microseconds of processor time, KiB of memory.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_used(w: *mut WireWorker, processor_us: u32, peak_kib: u32) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.used(Usage { processor_us, peak_kib });
 }
 
 /// Counts a rewind: whether it was fast, and the pages it copied.

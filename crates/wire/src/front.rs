@@ -54,6 +54,8 @@ impl Posting {
         worker.waiting.store(0, Ordering::Relaxed);
         worker.wants_space.store(0, Ordering::Relaxed);
         worker.notes.store(0, Ordering::Relaxed);
+        worker.processor_us.store(0, Ordering::Relaxed);
+        worker.peak_kib.store(0, Ordering::Relaxed);
         control.owner.0.store(Owner::pack(sequence, 0, State::Queued), Ordering::Release);
         Posting {
             exchange,
@@ -103,6 +105,15 @@ impl Posting {
     /// What the worker noted about the script: [`NOTE_SNAPSHOT`] or nothing. Its word, to be checked.
     pub fn notes(&self, slab: &Slab) -> u32 {
         slab.control(self.exchange).worker.0.notes.load(Ordering::Relaxed)
+    }
+
+    /// What the worker says that a finished request has used: its word, good for a log.
+    pub fn usage(&self, slab: &Slab) -> Usage {
+        let worker = &slab.control(self.exchange).worker.0;
+        Usage {
+            processor_us: worker.processor_us.load(Ordering::Relaxed),
+            peak_kib: worker.peak_kib.load(Ordering::Relaxed),
+        }
     }
 
     /// Takes it back if nobody has claimed it. It may then be released.

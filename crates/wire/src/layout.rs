@@ -8,7 +8,7 @@
 use crate::atomics::{AtomicU32, AtomicU64};
 
 /// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4502;
+pub const MAGIC: u64 = 0x5245_5052_4953_4503;
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -228,6 +228,19 @@ pub struct WorkerWords {
     pub wants_space: AtomicU32,
     /// [`NOTE_SNAPSHOT`] or nothing: what the worker found out about the script. Zeroed by the front.
     pub notes: AtomicU32,
+    /// Microseconds of processor time the request took, if the worker measures. Zeroed by the front.
+    pub processor_us: AtomicU32,
+    /// Most memory PHP had for the request, in KiB, if the worker measures. Zeroed by the front.
+    pub peak_kib: AtomicU32,
+}
+
+/// What a request has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Microseconds of processor time; 0: not measured.
+    pub processor_us: u32,
+    /// KiB of memory; 0: not measured.
+    pub peak_kib: u32,
 }
 
 /// Note: the script called `reprise_snapshot()` where there is none.

@@ -87,6 +87,15 @@ impl Worker {
         }
     }
 
+    /// Says what the current request has used.
+    pub fn used(&self, usage: Usage) {
+        if let Some(current) = &self.current {
+            let words = &self.slab.control(current.exchange).worker.0;
+            words.processor_us.store(usage.processor_us, Ordering::Relaxed);
+            words.peak_kib.store(usage.peak_kib, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a rewind.
     pub fn rewound(&self, is_fast: bool, pages: u64) {
         let line = self.line();

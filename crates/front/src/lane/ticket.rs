@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use wire::front::Progress;
+use wire::layout::Usage;
 
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
@@ -34,6 +35,8 @@ pub struct Received {
     pub done: bool,
     /// What the worker has noted so far; its word.
     pub notes: u32,
+    /// What the request has used, once it is done; its word.
+    pub usage: Usage,
 }
 
 impl Ticket {
@@ -71,7 +74,8 @@ impl Ticket {
         let done = progress == Progress::Done && count == available;
         if count > 0 || done {
             let notes = call.posting.notes(&lane.slab);
-            return Poll::Ready(Ok(Received { done, notes }));
+            let usage = if done { call.posting.usage(&lane.slab) } else { Usage::default() };
+            return Poll::Ready(Ok(Received { done, notes, usage }));
         }
         let waker = context.waker();
         if !call.answer_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {

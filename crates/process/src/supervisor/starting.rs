@@ -13,7 +13,7 @@ use super::{CLASSIC, Child, Mailbox, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
 use crate::plan::{Slot, Stopping, classic_workers, slots_to_fill};
-use crate::sys::{self, Program};
+use crate::sys::{self, ProcessLimits, Program};
 
 impl Supervisor {
     pub(super) fn start_what_is_missing(&mut self) {
@@ -68,6 +68,7 @@ impl Supervisor {
             descriptors,
             messages: None,
             user: self.service.front_user.as_ref(),
+            limits: ProcessLimits::default(),
         })?;
         self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
         Ok(())
@@ -104,6 +105,7 @@ impl Supervisor {
             descriptors,
             messages: Some(self.applications[number].messages.1.as_fd()),
             user: application.user.as_ref(),
+            limits: application.limits,
         })?;
         self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
         Ok(())

@@ -204,7 +204,6 @@ void reprise_end(void)
 		_exit(EG(exit_status));
 	}
 	if (reprise_worker.answering) {
-		reprise_worker.answering = false;
-		wire_finish(&reprise_worker.wire);
+		reprise_finish_answer();
 	}
 }

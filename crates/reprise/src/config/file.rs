@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use front::settings::LogFormat;
+use front::target::clean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
@@ -96,6 +98,61 @@ impl File<'_> {
         // A part of a second is a time too where zero is not meant to be one.
         let within = |time: &Duration| *time <= Duration::from_secs(high) && (low == 0 || !time.is_zero());
         time.filter(within).ok_or_else(|| self.wrong(item, name, kind))
+    }
+
+    fn signed(&self, scope: Scope, name: &str, item: &Item<'_>) -> Result<i64, Failure> {
+        let Some(kind @ Kind::Signed(low, high)) = find(scope, name).map(|row| row.kind) else {
+            return Err(self.fail(item.span().start, format!("'{name}' is no number")));
+        };
+        let number = match item.get_ref() {
+            DeValue::Integer(digits) => i64::from_str_radix(digits.as_str(), digits.radix()).ok(),
+            _ => None,
+        };
+        number.filter(|number| (low..=high).contains(number)).ok_or_else(|| self.wrong(item, name, kind))
+    }
+
+    fn switch(&self, name: &str, item: &Item<'_>) -> Result<bool, Failure> {
+        match item.get_ref() {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(self.wrong(item, name, Kind::Switch)),
+        }
+    }
+
+    /// A path of a URL, or `None` if it is empty.
+    fn path(&self, name: &str, item: &Item<'_>) -> Result<Option<String>, Failure> {
+        let text = self.text(name, item)?;
+        let is_plain = text.starts_with('/') && !text.contains(['?', '#', '%']) && clean(&text).as_ref() == Ok(&text);
+        if !text.is_empty() && !is_plain {
+            let failure =
+                self.fail(item.span().start, format!("'{name}' takes a path such as \"/{name}\", not \"{text}\""));
+            return Err(failure.hint("it begins with / and has no ?, #, % or .. in it"));
+        }
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// Permissions in octal.
+    fn permissions(&self, name: &str, item: &Item<'_>) -> Result<u32, Failure> {
+        let text = self.text(name, item)?;
+        let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+        mode.ok_or_else(|| {
+            self.fail(
+                item.span().start,
+                format!("'{name}' takes permissions in octal such as \"0660\", not \"{text}\""),
+            )
+        })
+    }
+
+    /// The environment; `$NAME` stands for a variable of the server's own.
+    fn environment(&self, name: &str, item: &Item<'_>) -> Result<BTreeMap<String, String>, Failure> {
+        let mut pairs = self.table(name, item)?;
+        for (key, value) in &mut pairs {
+            let Some(source) = value.strip_prefix('$') else { continue };
+            *value = std::env::var(source).map_err(|_| {
+                let why = format!("env.{key} is to be {value}, which the server's environment does not have");
+                self.fail(item.span().start, why)
+            })?;
+        }
+        Ok(pairs)
     }
 
     fn size(&self, name: &str, item: &Item<'_>) -> Result<u64, Failure> {
@@ -191,6 +248,13 @@ pub(super) fn read(path: &Path) -> Result<Config, Failure> {
                 };
                 config.proxies = file.texts(name, item)?.iter().map(parse).collect::<Result<_, _>>()?;
             }
+            "access_log_format" => {
+                let words = [("combined", LogFormat::Combined), ("json", LogFormat::Json)];
+                config.access_log_format = file.word(name, item, &words)?;
+            }
+            "socket_mode" => config.sockets.mode = file.permissions(name, item)?,
+            "socket_owner" => config.sockets.owner = Some(file.text(name, item)?),
+            "socket_group" => config.sockets.group = Some(file.text(name, item)?),
             "front_user" => config.front_user = Some(file.text(name, item)?),
             "front_threads" => config.front_threads = file.number(Scope::Server, name, item)? as usize,
             "max_connections" => config.max_connections = Some(file.number(Scope::Server, name, item)?),
@@ -278,7 +342,14 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.follow = resolved.map_err(|why| file.fail(item.span().start, why))?;
             }
             "ini" => application.ini = file.table(name, item)?,
-            "env" => application.env = file.table(name, item)?,
+            "admin_ini" => application.admin_ini = file.table(name, item)?,
+            "env" => application.env = file.environment(name, item)?,
+            "clear_env" => application.clear_env = file.switch(name, item)?,
+            "rlimit_files" => application.limits.files = Some(file.number(Scope::Application, name, item)?),
+            "rlimit_core" => application.limits.core = Some(file.size(name, item)?),
+            "priority" => application.limits.priority = Some(file.signed(Scope::Application, name, item)? as i32),
+            "ping_path" => application.ping_path = file.path(name, item)?,
+            "status_path" => application.status_path = file.path(name, item)?,
             "isolation" => {
                 let words = [("auto", Isolation::Auto), ("rewind", Isolation::Rewind), ("fork", Isolation::Fork)];
                 application.isolation = file.word(name, item, &words)?;

@@ -1,0 +1,223 @@
+//! One line of the access log, in either format.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hyper::Version;
+use hyper::header::{self, HeaderName};
+use hyper::http::request::Parts;
+use wire::layout::Usage;
+
+use super::Entry;
+use crate::head::Decimal;
+
+/// Longest field of a line; the rest is cut off.
+const MAX_FIELD: usize = 2048;
+
+/// A field of a JSON line.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: &'static str,
+    /// What it says.
+    pub text: &'static str,
+}
+
+const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Field {
+    Field { name, kind, text }
+}
+
+/// All of them, in the order of a line.
+pub const FIELDS: [Field; 15] = [
+    field("time", "text", "when the answer was over, RFC 3339 in UTC"),
+    field("client", "text", "address of the client; behind a declared proxy the one it names"),
+    field("method", "text", ""),
+    field("host", "text or null", "Host header"),
+    field("target", "text", "path and query as they came"),
+    field("protocol", "text", "`HTTP/1.0` or `HTTP/1.1`"),
+    field("status", "number", ""),
+    field("sent", "bytes", "of the answer's body that were sent"),
+    field("duration_us", "microseconds", "from the end of the request's head to the end of the answer"),
+    field("processor_us", "microseconds or null", "processor time of PHP; null if PHP did not run to its end"),
+    field("memory_kib", "KiB or null", "most memory PHP had, as memory_get_peak_usage(true) has it"),
+    field("referer", "text or null", ""),
+    field("user_agent", "text or null", ""),
+    field("refused", "text or null", "why Reprise answered by itself (docs/answers.md)"),
+    field("reason", "text or null", "the status line's words if PHP chose its own"),
+];
+
+/// The time as both formats want it, renewed once a second.
+#[derive(Default)]
+pub struct Clock {
+    second: u64,
+    /// 06/Nov/1994:08:49:37 +0000
+    combined: String,
+    /// 1994-11-06T08:49:37
+    json: String,
+}
+
+impl Clock {
+    /// Of nothing yet.
+    pub const fn new() -> Clock {
+        Clock { second: 0, combined: String::new(), json: String::new() }
+    }
+
+    /// Makes both current; returns the milliseconds of the second.
+    fn update(&mut self) -> u32 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now.as_secs() != self.second || self.combined.is_empty() {
+            self.second = now.as_secs();
+            // Sun, 06 Nov 1994 08:49:37 GMT
+            let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(self.second));
+            let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+            self.combined = format!("{day}/{month}/{year}:{time} +0000");
+            const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+            let number = MONTHS.find(month).map_or(0, |at| at / 3 + 1);
+            self.json = format!("{year}-{number:02}-{day}T{time}");
+        }
+        now.subsec_millis()
+    }
+}
+
+fn target(parts: &Parts) -> &str {
+    parts.uri.path_and_query().map_or("/", |target| target.as_str())
+}
+
+fn protocol(parts: &Parts) -> &'static str {
+    if parts.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" }
+}
+
+/// The combined format, then the duration in seconds.
+pub fn combined(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64) {
+    clock.update();
+    let parts = &entry.parts;
+    lines.extend_from_slice(entry.client().as_bytes());
+    lines.extend_from_slice(b" - - [");
+    lines.extend_from_slice(clock.combined.as_bytes());
+    lines.extend_from_slice(b"] \"");
+    escape(lines, parts.method.as_str().as_bytes());
+    lines.push(b' ');
+    escape(lines, target(parts).as_bytes());
+    lines.push(b' ');
+    lines.extend_from_slice(protocol(parts).as_bytes());
+    lines.extend_from_slice(b"\" ");
+    lines.extend_from_slice(Decimal::new(entry.status.into()).digits());
+    lines.push(b' ');
+    lines.extend_from_slice(Decimal::new(sent).digits());
+    lines.extend_from_slice(b" \"");
+    for (name, end) in [(header::REFERER, &b"\" \""[..]), (header::USER_AGENT, &b"\" "[..])] {
+        match parts.headers.get(name) {
+            Some(value) => escape(lines, value.as_bytes()),
+            None => lines.push(b'-'),
+        }
+        lines.extend_from_slice(end);
+    }
+    let took = entry.began.elapsed();
+    lines.extend_from_slice(Decimal::new(took.as_secs()).digits());
+    lines.push(b'.');
+    // A million more, and its first digit left out: six digits, zeros included.
+    lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(took.subsec_micros())).digits()[1..]);
+    lines.push(b'\n');
+}
+
+/// Quotes, backslashes and everything unprintable as `\xHH`, so that a line stays a line.
+fn escape(lines: &mut Vec<u8>, field: &[u8]) {
+    for &byte in &field[..field.len().min(MAX_FIELD)] {
+        if byte == b'"' || byte == b'\\' || !(0x20..0x7f).contains(&byte) {
+            // Writing to memory cannot fail.
+            let _ = write!(lines, "\\x{byte:02X}");
+        } else {
+            lines.push(byte);
+        }
+    }
+}
+
+/// An object with all of [`FIELDS`].
+pub fn json(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64, usage: Usage) {
+    let milliseconds = clock.update();
+    let parts = &entry.parts;
+    let mut time = clock.json.clone();
+    // Writing to memory cannot fail.
+    let _ = write!(time, ".{milliseconds:03}Z");
+    let header = |name: HeaderName| parts.headers.get(name).map(|value| value.as_bytes());
+    let measured = |value: u32| (value > 0).then_some(u64::from(value));
+    let mut fields = Fields { lines, names: FIELDS.iter() };
+    fields.text(Some(time.as_bytes()));
+    fields.text(Some(entry.client().as_bytes()));
+    fields.text(Some(parts.method.as_str().as_bytes()));
+    fields.text(header(header::HOST));
+    fields.text(Some(target(parts).as_bytes()));
+    fields.text(Some(protocol(parts).as_bytes()));
+    fields.number(Some(entry.status.into()));
+    fields.number(Some(sent));
+    fields.number(Some(entry.began.elapsed().as_micros() as u64));
+    // A request takes some memory in any case; less than a microsecond is none.
+    fields.number(measured(usage.peak_kib).map(|_| usage.processor_us.into()));
+    fields.number(measured(usage.peak_kib));
+    fields.text(header(header::REFERER));
+    fields.text(header(header::USER_AGENT));
+    fields.text(entry.refused.as_ref().map(|word| word.as_bytes()));
+    fields.text(entry.reason.as_ref().map(|reason| reason.as_bytes()));
+    lines.extend_from_slice(b"}\n");
+}
+
+struct Fields<'a> {
+    lines: &'a mut Vec<u8>,
+    names: std::slice::Iter<'static, Field>,
+}
+
+impl Fields<'_> {
+    fn name(&mut self) {
+        let is_first = self.names.len() == FIELDS.len();
+        let Some(field) = self.names.next() else { return };
+        self.lines.extend_from_slice(if is_first { b"{\"" } else { b",\"" });
+        self.lines.extend_from_slice(field.name.as_bytes());
+        self.lines.extend_from_slice(b"\":");
+    }
+
+    fn number(&mut self, value: Option<u64>) {
+        self.name();
+        match value {
+            Some(value) => self.lines.extend_from_slice(Decimal::new(value).digits()),
+            None => self.lines.extend_from_slice(b"null"),
+        }
+    }
+
+    fn text(&mut self, value: Option<&[u8]>) {
+        self.name();
+        match value {
+            Some(value) => {
+                let text = String::from_utf8_lossy(&value[..value.len().min(MAX_FIELD)]);
+                // Writing to memory cannot fail, and a text is always a JSON text.
+                let _ = serde_json::to_writer(&mut *self.lines, &text);
+            }
+            None => self.lines.extend_from_slice(b"null"),
+        }
+    }
+}
+
+/// The reference, as in docs/logs.md.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Logs\n\nGenerated by `reprise check --log-fields`.\n\n## Access log\n\n`access_log` says where it goes, \
+         `access_log_format` how its lines look. SIGUSR1 to the process of `reprise serve` opens the file again (after\n\
+         logrotate); within a quarter of a second all lines go to the new one. A log that nobody takes is dropped after \
+         1 MiB of waiting\nlines, with a message; it never stops the service. Texts are cut off at 2048 bytes.\n\n\
+         `combined`: `CLIENT - - [TIME] \"METHOD TARGET PROTOCOL\" STATUS SENT \"REFERER\" \"USER_AGENT\" SECONDS`; what \
+         is not printable, quotes and\nbackslashes stand as `\\xHH`.\n\n`json`: one object a line. What PHP used costs two\nsystem \
+         calls a request, which the combined format does without.\n\n| field | type | |\n|---|---|---|\n",
+    );
+    for field in &FIELDS {
+        let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.kind, field.text);
+    }
+    text.push_str(
+        "\n## Messages\n\nReprise's own messages and PHP's error log (unless `error_log` names a file) go to standard \
+         error, a line each: `TIME LEVEL SOURCE: TEXT`.\n\n| part | |\n|---|---|\n| TIME | RFC 3339 in UTC, to the second \
+         |\n| LEVEL | emergency, alert, critical, error, warning, notice, info or debug, as syslog has them |\n| SOURCE | \
+         `supervisor`, or `php[PID] APPLICATION` for what PHP and its worker say |\n\nWhat a script writes to `php://stderr` \
+         goes there too, as it is.\n",
+    );
+    text
+}
