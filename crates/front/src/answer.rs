@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 
 use bytes::Bytes;
+use hyper::ext::ReasonPhrase;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -52,9 +53,10 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
         match record {
             Record::Status(code, reason) => {
                 *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadAnswer)?;
-                let standard = response.status().canonical_reason().unwrap_or("");
-                if !reason.is_empty() && reason != standard.as_bytes() {
-                    if let Ok(reason) = hyper::ext::ReasonPhrase::try_from(reason) {
+                let standard = response.status().canonical_reason();
+                // hyper has words of its own for a status that has none; a phrase may be empty.
+                if standard.is_none() || (!reason.is_empty() && Some(reason) != standard.map(str::as_bytes)) {
+                    if let Ok(reason) = ReasonPhrase::try_from(reason) {
                         response.extensions_mut().insert(reason);
                     }
                 }
@@ -94,6 +96,10 @@ fn with_body(
     let (mut head, ()) = response.into_parts();
     if head.status == StatusCode::NO_CONTENT {
         head.headers.remove(header::CONTENT_LENGTH);
+    }
+    if head.status == StatusCode::NOT_MODIFIED {
+        // PHP adds one to every answer; this one has nothing to describe (RFC 9110 §15.4.5).
+        head.headers.remove(header::CONTENT_TYPE);
     }
     if !done || !bodiless {
         drop_wrong_length(&mut head.headers, &body);

@@ -105,6 +105,8 @@ fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &Client) -> Result<(), T
     for (name, value) in [
         ("REQUEST_SCHEME", scheme),
         ("GATEWAY_INTERFACE", "CGI/1.1"),
+        // There is no FastCGI here, but PHP-FPM shows it.
+        ("FCGI_ROLE", "RESPONDER"),
         ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
         ("REDIRECT_STATUS", "200"),
         ("REMOTE_ADDR", if is_known { &client.address } else { &peer.address }),
