@@ -19,7 +19,7 @@ use crate::forwarded::Client;
 use crate::settings::LogFormat;
 use line::Clock;
 
-pub use line::reference;
+pub use line::{Facts, format, reference};
 
 const FULL: usize = 16 * 1024;
 /// Bytes that wait for a reader; then they are dropped, and counted.
@@ -109,10 +109,16 @@ pub fn write(entry: &Entry, sent: u64, usage: Usage) {
         if log.file.is_none() {
             return;
         }
-        match log.format {
-            LogFormat::Combined => line::combined(&mut log.lines, &mut log.clock, entry, sent),
-            LogFormat::Json => line::json(&mut log.lines, &mut log.clock, entry, sent, usage),
-        }
+        let facts = Facts {
+            client: entry.client(),
+            status: entry.status,
+            sent,
+            took: entry.began.elapsed(),
+            usage,
+            refused: entry.refused.as_deref(),
+            reason: entry.reason.as_deref(),
+        };
+        line::append(&mut log.lines, &mut log.clock, log.format, &entry.parts, &facts);
         if log.lines.len() >= FULL {
             log.flush();
         }

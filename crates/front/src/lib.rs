@@ -32,7 +32,7 @@ mod body;
 mod connection;
 pub mod control;
 mod files;
-mod forwarded;
+pub mod forwarded;
 mod head;
 mod lane;
 mod lanes;

@@ -9,8 +9,8 @@ use hyper::header::{self, HeaderName};
 use hyper::http::request::Parts;
 use wire::layout::Usage;
 
-use super::Entry;
 use crate::head::Decimal;
+use crate::settings::LogFormat;
 
 /// Longest field of a line; the rest is cut off.
 const MAX_FIELD: usize = 2048;
@@ -89,11 +89,28 @@ fn protocol(parts: &Parts) -> &'static str {
     if parts.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }
 
+/// What a line says beside the request itself.
+pub struct Facts<'a> {
+    /// Address.
+    pub client: &'a str,
+    /// Of the answer.
+    pub status: u16,
+    /// Bytes of its body.
+    pub sent: u64,
+    /// Since the request's head was there.
+    pub took: Duration,
+    /// What PHP used.
+    pub usage: Usage,
+    /// Why the front answered.
+    pub refused: Option<&'a str>,
+    /// PHP's own words for the status.
+    pub reason: Option<&'a str>,
+}
+
 /// The combined format, then the duration in seconds.
-pub fn combined(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64) {
+fn combined(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts<'_>) {
     clock.update();
-    let parts = &entry.parts;
-    lines.extend_from_slice(entry.client().as_bytes());
+    lines.extend_from_slice(facts.client.as_bytes());
     lines.extend_from_slice(b" - - [");
     lines.extend_from_slice(clock.combined.as_bytes());
     lines.extend_from_slice(b"] \"");
@@ -103,9 +120,9 @@ pub fn combined(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64
     lines.push(b' ');
     lines.extend_from_slice(protocol(parts).as_bytes());
     lines.extend_from_slice(b"\" ");
-    lines.extend_from_slice(Decimal::new(entry.status.into()).digits());
+    lines.extend_from_slice(Decimal::new(facts.status.into()).digits());
     lines.push(b' ');
-    lines.extend_from_slice(Decimal::new(sent).digits());
+    lines.extend_from_slice(Decimal::new(facts.sent).digits());
     lines.extend_from_slice(b" \"");
     for (name, end) in [(header::REFERER, &b"\" \""[..]), (header::USER_AGENT, &b"\" "[..])] {
         match parts.headers.get(name) {
@@ -114,11 +131,10 @@ pub fn combined(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64
         }
         lines.extend_from_slice(end);
     }
-    let took = entry.began.elapsed();
-    lines.extend_from_slice(Decimal::new(took.as_secs()).digits());
+    lines.extend_from_slice(Decimal::new(facts.took.as_secs()).digits());
     lines.push(b'.');
     // A million more, and its first digit left out: six digits, zeros included.
-    lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(took.subsec_micros())).digits()[1..]);
+    lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(facts.took.subsec_micros())).digits()[1..]);
     lines.push(b'\n');
 }
 
@@ -135,9 +151,9 @@ fn escape(lines: &mut Vec<u8>, field: &[u8]) {
 }
 
 /// An object with all of [`FIELDS`].
-pub fn json(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64, usage: Usage) {
+fn json(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts<'_>) {
     let milliseconds = clock.update();
-    let parts = &entry.parts;
+    let usage = facts.usage;
     let mut time = clock.json.clone();
     // Writing to memory cannot fail.
     let _ = write!(time, ".{milliseconds:03}Z");
@@ -145,21 +161,21 @@ pub fn json(lines: &mut Vec<u8>, clock: &mut Clock, entry: &Entry, sent: u64, us
     let measured = |value: u32| (value > 0).then_some(u64::from(value));
     let mut fields = Fields { lines, names: FIELDS.iter() };
     fields.text(Some(time.as_bytes()));
-    fields.text(Some(entry.client().as_bytes()));
+    fields.text(Some(facts.client.as_bytes()));
     fields.text(Some(parts.method.as_str().as_bytes()));
     fields.text(header(header::HOST));
     fields.text(Some(target(parts).as_bytes()));
     fields.text(Some(protocol(parts).as_bytes()));
-    fields.number(Some(entry.status.into()));
-    fields.number(Some(sent));
-    fields.number(Some(entry.began.elapsed().as_micros() as u64));
+    fields.number(Some(facts.status.into()));
+    fields.number(Some(facts.sent));
+    fields.number(Some(facts.took.as_micros() as u64));
     // A request takes some memory in any case; less than a microsecond is none.
     fields.number(measured(usage.peak_kib).map(|_| usage.processor_us.into()));
     fields.number(measured(usage.peak_kib));
     fields.text(header(header::REFERER));
     fields.text(header(header::USER_AGENT));
-    fields.text(entry.refused.as_ref().map(|word| word.as_bytes()));
-    fields.text(entry.reason.as_ref().map(|reason| reason.as_bytes()));
+    fields.text(facts.refused.map(str::as_bytes));
+    fields.text(facts.reason.map(str::as_bytes));
     lines.extend_from_slice(b"}\n");
 }
 
@@ -195,6 +211,21 @@ impl Fields<'_> {
             }
             None => self.lines.extend_from_slice(b"null"),
         }
+    }
+}
+
+/// One line by itself.
+pub fn format(format: LogFormat, parts: &Parts, facts: &Facts<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    append(&mut lines, &mut Clock::new(), format, parts, facts);
+    lines
+}
+
+/// Appends a line.
+pub fn append(lines: &mut Vec<u8>, clock: &mut Clock, format: LogFormat, parts: &Parts, facts: &Facts<'_>) {
+    match format {
+        LogFormat::Combined => combined(lines, clock, parts, facts),
+        LogFormat::Json => json(lines, clock, parts, facts),
     }
 }
 
