@@ -191,10 +191,6 @@ impl Setup {
             text.push_str("workers = 2\n");
         }
         text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));
-        if std::env::var_os("REPRISE_PROGRAMS").is_some() {
-            // PHP's libraries keep memory until the process ends; what is looked for is misuse.
-            text.push_str("env.ASAN_OPTIONS = \"detect_leaks=0:abort_on_error=1\"\n");
-        }
         let config = directory.join("reprise.toml");
         fs::write(&config, text).expect("a configuration");
         let log = fs::File::create(directory.join("server.log")).expect("a log");

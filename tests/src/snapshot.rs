@@ -95,15 +95,30 @@ function whole(): string { global $block, $digest; return md5(FFI::string($block
 /// Runs a test under rewind and under fork. With sanitizers there is fork alone: their shadow memory cannot be rewound, and
 /// `reprise-php` refuses.
 pub fn both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
-    if std::env::var_os("REPRISE_PROGRAMS").is_none() {
-        rewind(&setup, &test);
-    }
+    rewind(&setup, &test);
     fork(&setup, &test);
 }
 
-/// Runs a test under rewind.
+/// Runs a test under rewind, where there is one.
 pub fn rewind(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
-    run("rewind", setup(), test);
+    if isolations().contains(&"rewind") {
+        run("rewind", setup(), test);
+    }
+}
+
+/// What keeps requests apart in these binaries. AddressSanitizer's memory cannot be rewound.
+pub fn isolations() -> &'static [&'static str] {
+    if is_sanitized() { &["fork"] } else { &["rewind", "fork"] }
+}
+
+/// The one that is taken if nobody says which.
+pub fn best_isolation() -> &'static str {
+    isolations()[0]
+}
+
+/// Whether the binaries under test were built with sanitizers.
+pub fn is_sanitized() -> bool {
+    std::env::var_os("REPRISE_PROGRAMS").is_some()
 }
 
 /// Runs a test under fork.
@@ -138,7 +153,7 @@ pub fn refused(setup: Setup, words: &[&str]) -> Server {
 
 /// Under both isolations: a forked clone shares the other end just as a rewound one does.
 pub fn refused_by_both(boot: &str, words: &[&str]) {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         refused(snapshot(boot, ANSWER).application(&format!("isolation = \"{isolation}\"")), words);
     }
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
+use tests::snapshot::isolations;
 use tests::{Response, Server, Setup, process, wait_for, wait_until};
 
 const INI: &str = "<?php echo json_encode(array_map('ini_get', ['memory_limit', 'auto_prepend_file', 'precision', \
@@ -71,10 +72,7 @@ fn user_ini_files_are_kept_for_their_time_and_can_be_turned_off() {
 #[test]
 fn a_snapshot_has_the_settings_of_its_boot() {
     let script = INI.replace("<?php", "<?php reprise_snapshot();");
-    for isolation in ["rewind", "fork"] {
-        if isolation == "rewind" && std::env::var_os("REPRISE_PROGRAMS").is_some() {
-            continue;
-        }
+    for isolation in isolations() {
         let setup = Setup::empty().file("index.php", &script).file(".user.ini", "precision = 5\n");
         let setup = setup.ini("user_ini.cache_ttl", "0").application(&format!("isolation = \"{isolation}\""));
         let server = setup.flag("--audit").start();
@@ -91,9 +89,6 @@ fn admin_settings_are_nobodys_to_change() {
     const SCRIPT: &str = "<?php $set = [ini_set('memory_limit', '1G'), ini_set('precision', '3'), @ini_set('open_basedir', '/')];
         echo json_encode([$set, ini_get('memory_limit'), ini_get('precision'), ini_get_all(null, true)['memory_limit']['access'], function_exists('exec')]);";
     for snapshot in ["", "reprise_snapshot();"] {
-        if !snapshot.is_empty() && std::env::var_os("REPRISE_PROGRAMS").is_some() {
-            continue;
-        }
         let server = Setup::empty()
             .file("index.php", SCRIPT.replace("<?php", &format!("<?php {snapshot}")))
             .file(".user.ini", "memory_limit = 2G\n")
@@ -203,7 +198,7 @@ const WORK: &str =
 #[test]
 fn json_logs_say_what_php_used() {
     for (name, snapshot) in [("classic", ""), ("rewind", "reprise_snapshot();"), ("fork", "reprise_snapshot();")] {
-        if name == "rewind" && std::env::var_os("REPRISE_PROGRAMS").is_some() {
+        if !snapshot.is_empty() && !isolations().contains(&name) {
             continue;
         }
         let isolation = if snapshot.is_empty() { "auto" } else { name };

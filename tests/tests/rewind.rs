@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tests::snapshot::{Lane, both, fork, rewind, snapshot, snapshot_script};
+use tests::snapshot::{Lane, best_isolation, both, fork, isolations, rewind, snapshot, snapshot_script};
 use tests::{Setup, wait_until};
 
 const COUNTED: &str = "file_put_contents(getenv('PLACE') . '/boots', 'b', FILE_APPEND); $count = 0; $boot = [$_SERVER['REPRISE_BOOT'] ?? null, $_SERVER['REQUEST_METHOD'], $_SERVER['REQUEST_URI'], $_COOKIE, $_GET];";
@@ -46,10 +46,14 @@ fn a_rewound_worker_answers_many_a_forked_one_once() {
 #[test]
 fn the_default_isolation_is_named_at_the_start() {
     let server = snapshot(COUNTED, COUNT).start();
-    assert!(server.get("/?info").text().contains("isolation=rewind"), "{}", server.get("/?info").text());
+    assert!(
+        server.get("/?info").text().contains(&format!("isolation={}", best_isolation())),
+        "{}",
+        server.get("/?info").text()
+    );
     let log = server.log();
     let head = log.split("ready after").next().unwrap();
-    assert!(head.lines().any(|line| line.contains("rewind")), "{log}");
+    assert!(head.lines().any(|line| line.contains(&format!("isolation {}", best_isolation()))), "{log}");
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn the_call_may_stand_anywhere() {
 /// In a Fiber the C stack is another mapping: it works, or it is refused and says so.
 #[test]
 fn in_a_fiber_it_works_or_is_refused() {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         let server = snapshot_script(
             "<?php $count = 0; $fiber = new Fiber(function () { reprise_snapshot(); Fiber::suspend(1); return 2; }); $fiber->start(); $fiber->resume(); require 'after.php';",
             "case 'count': echo ++$count, $fiber->getReturn(); break;\n",

@@ -1,7 +1,7 @@
 //! What the boot holds when the snapshot is taken: refused in words, forgotten, or every request's own.
 
 use tests::client::multipart;
-use tests::snapshot::{ANSWER, HAZARDS, both, refused, refused_by_both, rewind, snapshot, with_hazards};
+use tests::snapshot::{ANSWER, HAZARDS, both, isolations, refused, refused_by_both, rewind, snapshot, with_hazards};
 use tests::{Response, process, wait_until};
 
 /// A boot that reads something from a session and closes it, in each of the ways there are.
@@ -229,7 +229,7 @@ fn an_alarm_of_the_boot_ends_nobody() {
 
 #[test]
 fn a_timer_object_is_refused() {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         let setup = with_hazards(snapshot(&format!("{HAZARDS} $hazards->start_timer();"), ANSWER));
         let setup = setup.application(&format!("isolation = \"{isolation}\""));
         let server = setup.start();

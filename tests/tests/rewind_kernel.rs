@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use tests::snapshot::{HAZARDS, Lane, both, rewind, snapshot, with_hazards};
+use tests::snapshot::{HAZARDS, Lane, best_isolation, both, rewind, snapshot, with_hazards};
 use tests::{Setup, process, wait_for, wait_until};
 
 fn hazards(boot: &str, cases: &str) -> Setup {
@@ -147,6 +147,9 @@ fn a_thread_costs_its_worker() {
 /// An agent that starts its thread in every request: rewinding makes no sense, so the lane forks.
 #[test]
 fn threads_in_every_request_make_the_lane_fork() {
+    if best_isolation() == "fork" {
+        return;
+    }
     let cases = format!("case 'thread': echo $hazards->start_thread(); break;\n{FINE}");
     let server = hazards("", &cases).application("isolation = \"auto\"").flag("--audit").start();
     let isolation = || server.get("/?info").text();

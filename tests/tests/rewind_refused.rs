@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use tests::Setup;
 use tests::peer::Database;
-use tests::snapshot::{ANSWER, HAZARDS, refused, refused_by_both, snapshot, snapshot_script, with_hazards};
+use tests::snapshot::{ANSWER, HAZARDS, isolations, refused, refused_by_both, snapshot, snapshot_script, with_hazards};
 
 #[test]
 fn sockets() {
@@ -109,7 +109,7 @@ fn pipes_and_children() {
 
 #[test]
 fn threads() {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         let setup = with_hazards(snapshot(&format!("{HAZARDS} $hazards->start_thread();"), ANSWER));
         refused(setup.application(&format!("isolation = \"{isolation}\"")), &["thread", "snapshot"]);
     }
@@ -152,7 +152,7 @@ fn a_boot_that_fails_is_reported() {
 
 #[test]
 fn a_second_call_does_nothing_and_says_so() {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         let index =
             "<?php $count = 0; reprise_snapshot(); $count++; reprise_snapshot(); $count++; require 'after.php';";
         let server = snapshot_script(index, "case 'count': echo reprise_info()['mode'], $count; break;\n")

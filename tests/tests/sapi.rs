@@ -10,6 +10,7 @@ use std::process::Command;
 use tests::client::multipart;
 use tests::peer::{Fpm, Program};
 use tests::server::{Directory, free_port};
+use tests::snapshot::isolations;
 use tests::{Client, Response, Server, Setup};
 
 const HOST: (&str, &str) = ("Host", "site.test");
@@ -322,10 +323,7 @@ fn classic_mode_is_as_php_fpm() {
 
 #[test]
 fn a_snapshot_is_as_php_fpm() {
-    for isolation in ["rewind", "fork"] {
-        if isolation == "rewind" && std::env::var_os("REPRISE_PROGRAMS").is_some() {
-            continue;
-        }
+    for isolation in isolations() {
         let mode = format!("isolation = \"{isolation}\"\nmode.\"snapshot.php\" = \"snapshot\"");
         compare(plain().application(&mode).flag("--audit"), "snapshot.php");
     }
@@ -346,9 +344,7 @@ fn sessions_are_kept_by_every_handler() {
     memcached.await_ready(20, || TcpStream::connect(("127.0.0.1", memcached_port)).is_ok());
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o777)).unwrap();
 
-    let isolations: &[&str] =
-        if std::env::var_os("REPRISE_PROGRAMS").is_some() { &["fork"] } else { &["rewind", "fork"] };
-    for isolation in isolations {
+    for isolation in isolations() {
         let mode = format!("isolation = \"{isolation}\"\nmode.\"snapshot.php\" = \"snapshot\"");
         let server = plain().application(&mode).application("workers = 4").flag("--audit").start();
         let handlers = [

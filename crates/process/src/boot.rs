@@ -25,6 +25,7 @@ pub fn head(root: &Path, script: &str, host: &str) -> Result<Vec<u8>, TooLarge> 
         ("SERVER_PROTOCOL", b"HTTP/1.1"),
         ("REQUEST_SCHEME", b"http"),
         ("GATEWAY_INTERFACE", b"CGI/1.1"),
+        ("FCGI_ROLE", b"RESPONDER"),
         ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION")).as_bytes()),
         ("REDIRECT_STATUS", b"200"),
         ("REMOTE_ADDR", b"127.0.0.1"),
