@@ -120,6 +120,7 @@ fn headers_cookies_and_status_are_sent() {
         .file("none.php", "<?php http_response_code(204); header('Content-Length: 5');")
         .file("moved.php", "<?php header('Location: /elsewhere');")
         .file("lie.php", "<?php header('Content-Length: 3'); echo 'four';")
+        .file("same.php", "<?php header('ETag: \"1\"'); header('Content-Type: text/plain'); http_response_code(304);")
         .start();
     let mut client = server.client();
     let answer = client.get("/headers.php");
@@ -128,6 +129,9 @@ fn headers_cookies_and_status_are_sent() {
     assert_eq!((odd.status, odd.reason.as_str()), (418, "Short and Stout"));
     let none = client.get("/none.php");
     assert_eq!((none.status, none.header("content-length"), none.body.len()), (204, None, 0));
+    let same = client.get("/same.php");
+    assert_eq!((same.status, same.header("etag")), (304, Some("\"1\"")));
+    assert_eq!(same.header("content-type"), None, "FPM leaves it out too");
     let moved = client.get("/moved.php");
     assert_eq!((moved.status, moved.header("location")), (302, Some("/elsewhere")));
     assert_eq!(client.get("/lie.php").text(), "four");

@@ -98,8 +98,9 @@ static void find_status(sapi_headers_struct *headers, int *code, const char **re
 	}
 }
 
-/* Sends one header line "Name: value". Lines PHP let through without a colon are dropped, as a web server would. */
-static bool send_line(const sapi_header_struct *header)
+/* Sends one header line "Name: value". Lines PHP let through without a colon are dropped, as a web server would; and,
+ * as by FPM (sapi_cgi_send_headers), the Content-Type of a 304, which has no content to describe. */
+static bool send_line(const sapi_header_struct *header, int code)
 {
 	const char *colon = memchr(header->header, ':', header->header_len);
 
@@ -108,6 +109,9 @@ static bool send_line(const sapi_header_struct *header)
 	}
 	size_t name = (size_t)(colon - header->header);
 	if (name == 6 && strncasecmp(header->header, "Status", 6) == 0) {
+		return true;
+	}
+	if (code == 304 && name == 12 && strncasecmp(header->header, "Content-Type", 12) == 0) {
 		return true;
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
@@ -154,7 +158,7 @@ static int send_headers(sapi_headers_struct *headers)
 	bool sent = wire_reply_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); sent && header;
 	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
-		sent = send_line(header);
+		sent = send_line(header, code);
 	}
 	/* Whoever writes next learns of an abort; here it may not be raised. */
 	return sent && wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
