@@ -207,6 +207,29 @@ fn settings_from_the_configuration_win() {
 }
 
 #[test]
+fn error_levels_are_what_php_ini_makes_of_them() {
+    for (levels, expected) in [
+        ("E_ALL & ~E_DEPRECATED", "24575"),
+        ("E_ERROR|E_WARNING", "3"),
+        ("E_ALL", "32767"),
+        ("8191", "8191"),
+        ("E_ALL &", "0"),
+    ] {
+        // What follows is read too.
+        let server = Setup::empty()
+            .file(
+                "index.php",
+                "<?php echo error_reporting(), '|', ini_get('user_agent'), '|', ini_get('memory_limit');",
+            )
+            .ini("error_reporting", levels)
+            .ini("memory_limit", "77M")
+            .ini("user_agent", "E_ALL; ~x (E_NOTICE)")
+            .start();
+        assert_eq!(server.get("/").text(), format!("{expected}|E_ALL; ~x (E_NOTICE)|77M"), "{levels}");
+    }
+}
+
+#[test]
 fn a_forked_child_of_php_code_harms_nobody() {
     let server = Setup::app("plain")
         .file("fork.php", "<?php $p = pcntl_fork(); if ($p === 0) { echo 'child'; exit(3); } pcntl_waitpid($p, $s); echo 'parent ', pcntl_wexitstatus($s);")

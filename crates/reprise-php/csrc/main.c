@@ -62,7 +62,30 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Appends name="value" to the ini text, quoted so that every value arrives as it was written. */
+/* An expression of error levels, E_ALL & ~E_DEPRECATED, as php.ini and FPM's pool files have it. */
+static bool is_levels(const char *at)
+{
+	bool names_one = false;
+
+	for (;;) {
+		at += strspn(at, " ~!");
+		size_t word = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+		if (word == 0) {
+			return false;
+		}
+		names_one = names_one || strncmp(at, "E_", 2) == 0;
+		at += word + strspn(at + word, " ");
+		if (*at == 0) {
+			return names_one;
+		}
+		if (!strchr("&|^", *at++)) {
+			return false;
+		}
+	}
+}
+
+/* Appends name="value" to the ini text, quoted so that every value arrives as it was written; error levels are what PHP
+ * makes of them. */
 static bool add_ini(const char *pair)
 {
 	const char *equals = strchr(pair, '=');
@@ -81,6 +104,10 @@ static bool add_ini(const char *pair)
 	char *at = text + old;
 	memcpy(at, pair, equals - pair + 1);
 	at += equals - pair + 1;
+	if (is_levels(equals + 1)) {
+		sprintf(at, "%s\n", equals + 1);
+		return true;
+	}
 	*at++ = '"';
 	for (const char *from = equals + 1; *from; from++) {
 		if (*from == '"' || *from == '\\' || *from == '$') {

@@ -218,7 +218,8 @@ pub const ROWS: [Row; 39] = [
         "ini",
         Table,
         "{}",
-        "php.ini settings; they win over php.ini. Scripts and .user.ini may change them.",
+        "php.ini settings; they win over php.ini. Scripts and .user.ini may change them. Error levels may be written as in \
+         php.ini: \"E_ALL & ~E_DEPRECATED\".",
     ),
     row(
         Application,
