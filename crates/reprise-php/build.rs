@@ -16,6 +16,10 @@ fn main() {
         "prototype",
         "forker",
         "worker",
+        "loop/loop",
+        "loop/cycle",
+        "loop/modules",
+        "loop/state",
         "request",
         "sapi",
         "settings",
@@ -195,6 +199,7 @@ fn zend_type(name: &str) -> &'static str {
         "int" => "IS_LONG",
         "string" => "IS_STRING",
         "array" => "IS_ARRAY",
+        "callable" => "IS_CALLABLE",
         "void" => "IS_VOID",
         other => panic!("the stub uses a type that build.rs does not know: {other}"),
     }

@@ -26,7 +26,16 @@ function reprise_log(string $message, int $level = 6, array $context = []): void
 function reprise_snapshot(): void {}
 
 /**
- * What runs this request: version, mode ("classic" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
+ * Waits for a request and runs $handler for it. True if the loop is to go on; false when there will be no further request:
+ * the script then ends. Where the script is run anew for each request, $handler runs for that one, and false is returned.
+ */
+function reprise_handle_request(callable $handler): bool {}
+
+/** @implementation-alias reprise_handle_request */
+function frankenphp_handle_request(callable $handler): bool {}
+
+/**
+ * What runs this request: version, mode ("classic", "worker" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
  * generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
  * "scanned", and "pages" copied by them); recycles of the lane's workers so far, by reason.
  */

@@ -189,6 +189,8 @@ int daemonise(void)
 	if (child == 0) {
 		setsid();
 		if (fork() == 0) {
+			/* Whoever forgets it does not keep it for ever. */
+			alarm(60);
 			for (;;) {
 				pause();
 			}

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use wire::control::{Kind, MAX_LANES, Message};
+use wire::control::{Isolation, Kind, MAX_LANES, Message};
 use wire::slab::Slab;
 
 use crate::control::Link;
@@ -151,8 +151,8 @@ impl Lanes {
         })
     }
 
-    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot.
-    pub fn report_entry(&self, application: usize, script: &str) {
+    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot or is a worker script.
+    pub fn report_entry(&self, application: usize, script: &str, is_loop: bool) {
         let mut entries = self.entries[application].lock().unwrap_or_else(PoisonError::into_inner);
         if entries.contains(script) || entries.len() >= MAX_ENTRIES {
             return;
@@ -162,7 +162,11 @@ impl Lanes {
         // Without descriptors to spare there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
         if rustix::io::pwrite(&file, script.as_bytes(), 0) == Ok(script.len()) {
-            let message = Message { application: application as u32, ..Message::new(Kind::Entry) };
+            let message = Message {
+                application: application as u32,
+                status: if is_loop { Isolation::Loop as i32 } else { 0 },
+                ..Message::new(Kind::Entry)
+            };
             self.link.send_with(&message, &[file.as_fd()]);
         }
     }

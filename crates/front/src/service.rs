@@ -8,7 +8,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_SNAPSHOT};
+use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_LOOP, NOTE_SNAPSHOT};
 
 use crate::access::{self, Entry};
 use crate::answer;
@@ -237,8 +237,8 @@ async fn run(
         tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
     let (response, notes) = answer::receive(ticket, parts).await?;
-    if notes & NOTE_SNAPSHOT != 0 && lane.is_classic() {
-        connection.shared.lanes.report_entry(site.number, &site.script.name);
+    if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() {
+        connection.shared.lanes.report_entry(site.number, &site.script.name, notes & NOTE_LOOP != 0);
     }
     Ok(response)
 }

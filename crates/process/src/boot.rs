@@ -9,7 +9,7 @@ use wire::head::{TooLarge, Writer};
 use wire::layout::HEAD_SIZE;
 
 /// The head, with the variables the front gives to a real request and one more that tells it apart.
-pub fn head(root: &Path, script: &str, host: &str) -> Result<Vec<u8>, TooLarge> {
+pub fn head(root: &Path, script: &str, host: &str, is_loop: bool) -> Result<Vec<u8>, TooLarge> {
     let mut buffer = vec![0; HEAD_SIZE];
     let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
     let mut head = Writer::new(&mut buffer);
@@ -38,6 +38,10 @@ pub fn head(root: &Path, script: &str, host: &str) -> Result<Vec<u8>, TooLarge> 
         ("REPRISE_BOOT", b"1"),
     ] {
         head.add(&[variable.as_bytes()], &[value])?;
+    }
+    if is_loop {
+        // What code written for that interface looks for.
+        head.add(&[b"FRANKENPHP_WORKER"], &[b"1"])?;
     }
     let size = head.finish()?;
     buffer.truncate(size);
@@ -69,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_boot_request_is_complete() {
-        let head = head(Path::new("/srv/www"), "/index.php", "a.example").unwrap();
+        let head = head(Path::new("/srv/www"), "/index.php", "a.example", false).unwrap();
         let has = |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes());
         for text in ["SCRIPT_FILENAME\0/srv/www/index.php\0", "HTTP_HOST\0a.example\0", "REPRISE_BOOT\0"] {
             assert!(has(text), "{text:?}");

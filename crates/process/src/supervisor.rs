@@ -84,14 +84,24 @@ pub struct Application {
     pub root: PathBuf,
     /// The host that boot requests name.
     pub host: String,
-    /// Scripts that are booted before the server is ready, and whether it may not start without.
-    pub entries: Vec<(String, bool)>,
+    /// Scripts that are booted before the server is ready.
+    pub entries: Vec<Entry>,
     /// Scripts that are never booted.
     pub classic: BTreeSet<String>,
     /// How requests of snapshot lanes are kept apart.
     pub isolation: Isolation,
     /// How long a boot may take.
     pub boot_timeout: Duration,
+}
+
+/// A script with a lane of its own.
+pub struct Entry {
+    /// `/index.php`.
+    pub script: String,
+    /// The server may not start without.
+    pub is_required: bool,
+    /// It handles requests in a loop; else it takes a snapshot.
+    pub is_loop: bool,
 }
 
 /// Why the supervisor ended.
@@ -226,9 +236,10 @@ impl Supervisor {
         for application in &service.applications {
             let messages = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::fs::fcntl_setfl(&messages.0, rustix::fs::OFlags::NONBLOCK)?;
-            let entries = application.entries.iter().map(|(script, is_required)| Lane {
-                entry: Some(script.clone()),
-                is_required: *is_required,
+            let entries = application.entries.iter().map(|entry| Lane {
+                entry: Some(entry.script.clone()),
+                is_required: entry.is_required,
+                isolation: if entry.is_loop { Isolation::Loop } else { Isolation::Auto },
                 ..Lane::classic(now)
             });
             applications.push(Running {

@@ -83,7 +83,8 @@ ZEND_FUNCTION(reprise_info)
 	}
 	array_init(return_value);
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
-	add_assoc_string(return_value, "mode", snapshot.is_taken || reprise_worker.is_template ? "snapshot" : "classic");
+	const char *mode = snapshot.is_taken || reprise_worker.is_template ? "snapshot" : "classic";
+	add_assoc_string(return_value, "mode", (char *)(reprise_is_loop() ? "worker" : mode));
 	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot.isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	add_assoc_long(return_value, "generation", 1);

@@ -24,7 +24,8 @@ bool reprise_has_templates(void)
 	return templates_exist && *templates_exist;
 }
 
-static _Noreturn void become_worker(struct forker *forker, uint32_t slot, pid_t parent)
+/* In a new child of a forker that runs no code of the application by itself. */
+void reprise_become_worker(struct forker *forker, pid_t parent)
 {
 	sigset_t none;
 
@@ -39,7 +40,6 @@ static _Noreturn void become_worker(struct forker *forker, uint32_t slot, pid_t 
 	(void)sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	reprise_worker_run(forker->slab, &forker->geometry, slot, forker->eventfds);
 }
 
 static long fork_worker(struct forker *forker, uint32_t slot)
@@ -49,7 +49,8 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		become_worker(forker, slot, parent);
+		reprise_become_worker(forker, parent);
+		reprise_worker_run(forker->slab, &forker->geometry, slot, forker->eventfds);
 	}
 	return pid < 0 ? -errno : pid;
 }

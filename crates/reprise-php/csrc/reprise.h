@@ -44,10 +44,11 @@ struct reprise_options {
 	char *ini;            /* name="value" lines that win over files; malloc'd */
 	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
-	int control;     /* socket to the supervisor */
-	int lifeline;    /* read end of a pipe; hang-up means that the supervisor is gone */
-	int userfaultfd; /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t number; /* of the application */
+	int control;           /* socket to the supervisor */
+	int lifeline;          /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd;       /* /dev/userfaultfd, opened; -1: not given */
+	uint32_t number;       /* of the application */
+	uint64_t max_requests; /* of a worker script's process; 0: any number */
 	enum wire_Isolation isolation;
 	bool audits;   /* compare all memory after each rewind */
 	bool measures; /* tell the front what each request has used */
@@ -82,11 +83,19 @@ extern struct worker_state *reprise_worker_state;
 /* prototype.c */
 int reprise_prototype_run(void);
 bool reprise_has_templates(void);
+struct forker;
+void reprise_become_worker(struct forker *forker, pid_t parent);
 
 /* worker.c: never returns. */
 _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 
+void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 void reprise_in_forked_child(void);
+
+/* loop.c */
+_Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked for a worker script's lane */
+bool reprise_is_loop(void);
+void reprise_loop_forget(void);
 
 /* request.c */
 void reprise_request_run(void);
@@ -97,6 +106,7 @@ bool reprise_claim_request(void); /* on any stack: copies the head and enters; f
 void reprise_describe_request(const struct wire_RequestHead *head);
 void reprise_run_script(const char *script);
 void reprise_close_script(void);
+void reprise_enter_directory(const char *script);
 
 /* log.c */
 void reprise_log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));

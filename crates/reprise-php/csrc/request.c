@@ -55,7 +55,7 @@ static bool script_is_readable(const char *script)
 
 /* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it.
  */
-static void enter_directory(const char *script)
+void reprise_enter_directory(const char *script)
 {
 	const char *slash = strrchr(script, '/');
 	char directory[4096];
@@ -86,7 +86,7 @@ void reprise_run_script(const char *script)
 {
 	zend_file_handle file;
 
-	enter_directory(script);
+	reprise_enter_directory(script);
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	zend_stream_init_filename(&file, script);
 	file.primary_script = 1;
@@ -173,6 +173,7 @@ void reprise_request_run(void)
 	zend_first_try
 	{
 		reprise_describe_request(head);
+		reprise_loop_forget();
 		if (php_request_startup() == SUCCESS) {
 			if (!reprise_worker.body_broken && script_is_readable(script)) {
 				reprise_run_script(script);

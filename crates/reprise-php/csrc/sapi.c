@@ -216,7 +216,7 @@ static PHP_MINFO_FUNCTION(reprise)
 	php_info_print_table_start();
 	php_info_print_table_row(2, "Reprise", REPRISE_VERSION);
 	php_info_print_table_row(2, "Application", reprise_options.name);
-	php_info_print_table_row(2, "Mode", snapshot.is_taken ? "snapshot" : "classic");
+	php_info_print_table_row(2, "Mode", reprise_is_loop() ? "worker" : snapshot.is_taken ? "snapshot" : "classic");
 	snprintf(pid, sizeof pid, "%d", (int)getpid());
 	php_info_print_table_row(2, "Worker", pid);
 	php_info_print_table_end();

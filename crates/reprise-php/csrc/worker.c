@@ -29,7 +29,7 @@ static bool supervisor_is_gone(void)
 	return poll(&lifeline, 1, 0) > 0;
 }
 
-void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
 	int error = wire_attach(&reprise_worker.wire, slab, geometry, slot, (uint32_t)getpid(),
 	                        (const int(*)[wire_MAX_DOORS])eventfds);
@@ -39,12 +39,17 @@ void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	close(slab);
-	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
-	}
 	reprise_worker.slot = slot;
 	reprise_worker.pid = getpid();
 	reprise_worker.is_worker = true;
+}
+
+void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+{
+	reprise_worker_attach(slab, geometry, slot, eventfds);
+	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
 	for (;;) {
 		int next = wire_next(&reprise_worker.wire);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {

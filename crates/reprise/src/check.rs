@@ -37,8 +37,13 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         };
         line("PHP", format!("{} workers as user {user}", application.workers));
         for entry in discover::entries(application) {
-            let why = if entry.is_required { "the configuration says so" } else { "it names reprise_snapshot" };
-            line("booted", format!("{} ({why}), isolation {}", entry.script, serve::word(application.isolation)));
+            let (function, how) = match entry.is_loop {
+                true => ("reprise_handle_request", "worker mode".to_owned()),
+                false => ("reprise_snapshot", format!("isolation {}", serve::word(application.isolation))),
+            };
+            let why =
+                if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };
+            line("booted", format!("{} ({why}), {how}", entry.script));
         }
         for (name, value) in &application.ini {
             line("ini", format!("{name} = {value}"));

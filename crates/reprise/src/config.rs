@@ -95,6 +95,8 @@ pub struct Application {
     pub modes: BTreeMap<String, Mode>,
     /// As its row says.
     pub boot_timeout: Duration,
+    /// As its row says; 0: any number.
+    pub max_requests: u64,
 }
 
 /// How a script is run.
@@ -106,6 +108,8 @@ pub enum Mode {
     Classic,
     /// From a snapshot, or the server does not start.
     Snapshot,
+    /// In a loop of its own, or the server does not start.
+    Worker,
 }
 
 /// CPUs this process may use.
@@ -258,6 +262,7 @@ fn application(root: PathBuf) -> Application {
         isolation: Isolation::Auto,
         modes: BTreeMap::new(),
         boot_timeout: Duration::from_secs(60),
+        max_requests: 0,
     }
 }
 

@@ -37,6 +37,8 @@ pub fn front_controller(root: &Path) -> Option<String> {
 /// Bytes of a script that are looked at.
 const LOOKED_AT: u64 = 1 << 20;
 const SNAPSHOT: &[u8] = b"reprise_snapshot";
+/// Names of one function: code written for either interface runs.
+const LOOPS: [&[u8]; 2] = [b"reprise_handle_request", b"frankenphp_handle_request"];
 
 /// A script that is booted before the server is ready.
 pub struct Entry {
@@ -44,25 +46,39 @@ pub struct Entry {
     pub script: String,
     /// The configuration wants it, so the server may not start without.
     pub is_required: bool,
+    /// It handles requests in a loop; else it takes a snapshot.
+    pub is_loop: bool,
 }
 
 /// The entries of an application: what its configuration says, and its front controller if that asks for it.
 pub fn entries(application: &Application) -> Vec<Entry> {
-    let is_snapshot = |(_, mode): &(&String, &Mode)| **mode == Mode::Snapshot;
-    let wanted = application.modes.iter().filter(is_snapshot);
-    let wanted = wanted.map(|(script, _)| Entry { script: script.clone(), is_required: true });
+    let wanted = application.modes.iter().filter_map(|(script, mode)| {
+        let is_loop = match mode {
+            Mode::Snapshot => false,
+            Mode::Worker => true,
+            Mode::Auto | Mode::Classic => return None,
+        };
+        Some(Entry { script: script.clone(), is_required: true, is_loop })
+    });
     let controller = application.front_controller.as_ref().map(|script| format!("/{script}"));
-    let controller = controller.filter(|script| {
-        matches!(application.modes.get(script), None | Some(Mode::Auto))
-            && names_snapshot(&application.root.join(&script[1..]))
+    let controller = controller.filter(|script| matches!(application.modes.get(script), None | Some(Mode::Auto)));
+    let found = controller.and_then(|script| {
+        let is_loop = asks_for(&application.root.join(&script[1..]))?;
+        Some(Entry { script, is_required: false, is_loop })
     });
     // The front controller first: it is the one that nearly all requests are for.
-    controller.map(|script| Entry { script, is_required: false }).into_iter().chain(wanted).collect()
+    found.into_iter().chain(wanted).collect()
 }
 
-/// Whether a script's own text names the function. If it cannot be read here, it will say so itself when it runs.
-fn names_snapshot(path: &Path) -> bool {
+/// Whether a script's own text names one of the functions: for a loop, or for a snapshot. If it cannot be read here, it
+/// will say so itself when it runs.
+fn asks_for(path: &Path) -> Option<bool> {
     let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text));
-    read.is_ok() && text.windows(SNAPSHOT.len()).any(|window| window == SNAPSHOT)
+    File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text)).ok()?;
+    let names = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
+    // Code that has both loops only where there is no snapshot.
+    if names(SNAPSHOT) {
+        return Some(false);
+    }
+    LOOPS.iter().any(|name| names(name)).then_some(true)
 }

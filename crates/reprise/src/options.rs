@@ -58,7 +58,7 @@ use Scope::{Application, Server};
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 39] = [
+pub const ROWS: [Row; 40] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -195,8 +195,9 @@ pub const ROWS: [Row; 39] = [
         "mode",
         Table,
         "{}",
-        "How a script runs: mode.\"index.php\" = \"auto\" (from a snapshot if it calls reprise_snapshot()), \
-         \"classic\" (never) or \"snapshot\" (booted before the server is ready, which does not start without).",
+        "How a script runs: mode.\"index.php\" = \"auto\" (from a snapshot if it calls reprise_snapshot(), in a loop if it calls \
+         reprise_handle_request()), \"classic\" (never), or \"snapshot\" or \"worker\" (booted before the server is ready, \
+         which does not start without).",
     ),
     row(
         Application,
@@ -205,6 +206,13 @@ pub const ROWS: [Row; 39] = [
         "\"auto\"",
         "How requests are kept apart after a snapshot: \"rewind\" (memory is put back), \"fork\" (a process each) or \
          \"auto\" (rewind where the kernel can and requests leave no threads).",
+    ),
+    row(
+        Application,
+        "max_requests",
+        Number(0, 1_000_000_000),
+        "0 (any number)",
+        "Requests after which a worker of a worker script is replaced, a tenth more or less; for code that leaks.",
     ),
     row(
         Application,

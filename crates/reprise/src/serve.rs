@@ -204,6 +204,9 @@ fn php_application(
     for (name, value) in &application.admin_ini {
         arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
     }
+    if application.max_requests > 0 {
+        arguments.extend(["--max-requests".to_owned(), application.max_requests.to_string()]);
+    }
     if config.access_log_format == LogFormat::Json && config.access_log != "off" {
         arguments.push("--measure".to_owned());
     }
@@ -234,7 +237,14 @@ fn php_application(
             .iter()
             .find(|host| !host.starts_with('*'))
             .map_or("localhost".to_owned(), String::clone),
-        entries: discover::entries(application).into_iter().map(|entry| (entry.script, entry.is_required)).collect(),
+        entries: discover::entries(application)
+            .into_iter()
+            .map(|entry| supervisor::Entry {
+                script: entry.script,
+                is_required: entry.is_required,
+                is_loop: entry.is_loop,
+            })
+            .collect(),
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
         boot_timeout: application.boot_timeout,
@@ -247,6 +257,7 @@ pub fn word(isolation: Isolation) -> &'static str {
         Isolation::Auto => "auto",
         Isolation::Rewind => "rewind",
         Isolation::Fork => "fork",
+        Isolation::Loop => "none",
     }
 }
 

@@ -33,7 +33,8 @@ pub enum Kind {
     LaneDown = 11,
     /// Supervisor → front: the access log, opened again (attached).
     AccessLog = 13,
-    /// Front → supervisor: a script in `lane` 0 asked for a snapshot; attached is a file with its name below the root. In
+    /// Front → supervisor: a script in `lane` 0 asked for a lane of its own; `status` is [`Isolation::Loop`] for a worker
+    /// script and 0 for a snapshot; attached is a file with its name below the root. In
     /// `Lane` of any lane but 0 the same file follows the slab.
     Entry = 12,
 }
@@ -48,6 +49,8 @@ pub enum Isolation {
     Rewind = 1,
     /// A process for each request.
     Fork = 2,
+    /// Not at all: a worker script handles them in a loop.
+    Loop = 3,
 }
 
 /// Lanes of an application at most: `classic` and eight with a template.

@@ -8,7 +8,7 @@
 use crate::atomics::{AtomicU32, AtomicU64};
 
 /// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4503;
+pub const MAGIC: u64 = 0x5245_5052_4953_4504;
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -107,7 +107,7 @@ pub struct Slot {
     pub pages: AtomicU64,
 }
 
-/// Why a worker of a snapshot lane ended though it might have served on. The words are those of log, `reprise_info()`
+/// Why a worker of a snapshot's or worker script's lane ended though it might have served on. The words are those of log, `reprise_info()`
 /// and documentation ([`Recycle::word`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -134,10 +134,14 @@ pub enum Recycle {
     Audit = 9,
     /// The kernel refused a step of the rewind.
     Kernel = 10,
+    /// Worker mode: a request ended by a fatal error.
+    Bailout = 11,
+    /// Worker mode: it has served as many requests as `max_requests` says.
+    Requests = 12,
 }
 
 /// Number of reasons.
-pub const RECYCLES: usize = 11;
+pub const RECYCLES: usize = 13;
 
 impl Recycle {
     /// All of them, in order.
@@ -153,6 +157,8 @@ impl Recycle {
         Recycle::Protection,
         Recycle::Audit,
         Recycle::Kernel,
+        Recycle::Bailout,
+        Recycle::Requests,
     ];
 
     /// Its word.
@@ -169,6 +175,8 @@ impl Recycle {
             Recycle::Protection => "protection",
             Recycle::Audit => "audit",
             Recycle::Kernel => "kernel",
+            Recycle::Bailout => "bailout",
+            Recycle::Requests => "requests",
         }
     }
 }
@@ -226,7 +234,7 @@ pub struct WorkerWords {
     pub waiting: AtomicU32,
     /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
     pub wants_space: AtomicU32,
-    /// [`NOTE_SNAPSHOT`] or nothing: what the worker found out about the script. Zeroed by the front.
+    /// [`NOTE_SNAPSHOT`], [`NOTE_LOOP`] or nothing: what the worker found out about the script. Zeroed by the front.
     pub notes: AtomicU32,
     /// Microseconds of processor time the request took, if the worker measures. Zeroed by the front.
     pub processor_us: AtomicU32,
@@ -245,6 +253,8 @@ pub struct Usage {
 
 /// Note: the script called `reprise_snapshot()` where there is none.
 pub const NOTE_SNAPSHOT: u32 = 1;
+/// Note: the script called `reprise_handle_request()` where there is one request.
+pub const NOTE_LOOP: u32 = 2;
 
 /// Flag: all of the body is in the ring.
 pub const BODY_ENDED: u32 = 1;

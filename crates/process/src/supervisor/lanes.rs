@@ -59,7 +59,7 @@ impl Supervisor {
             return;
         }
         let application = &self.service.applications[number];
-        let booted = boot::head(&application.root, entry, &application.host)
+        let booted = boot::head(&application.root, entry, &application.host, of_lane.isolation == Isolation::Loop)
             .map_err(|_| std::io::Error::other("its request is too large"))
             .and_then(|head| boot::file(&head))
             .and_then(|head| Ok((head, Channel::pair()?)));
@@ -109,8 +109,12 @@ impl Supervisor {
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
-        let got = if message.status == Isolation::Fork as i32 { "fork" } else { "rewind" };
-        log("notice", format_args!("{} is booted, isolation {got}", self.describe(number, lane)));
+        let got = match message.status {
+            status if status == Isolation::Loop as i32 => "worker mode",
+            status if status == Isolation::Fork as i32 => "isolation fork",
+            _ => "isolation rewind",
+        };
+        log("notice", format_args!("{} is booted, {got}", self.describe(number, lane)));
         if is_known {
             self.template_ready(number, lane);
         }
@@ -275,8 +279,9 @@ impl Supervisor {
         }
     }
 
-    /// A script in classic mode asked for a snapshot: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd) {
+    /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
+    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, status: i32) {
+        let is_loop = status == Isolation::Loop as i32;
         let Some(application) = self.service.applications.get(number) else { return };
         let bytes = match boot::read(name, MAX_NAME + 1) {
             Ok(bytes) => bytes,
@@ -294,7 +299,12 @@ impl Supervisor {
         let checked = script_name(&bytes).and_then(|script| match () {
             () if !is_in_root(script) => Err("it is no file in the root"),
             () if lanes.len() >= MAX_LANES => Err("the application has as many lanes as it may"),
-            () => Ok(Lane { entry: Some(script.to_owned()), is_awaited: false, ..Lane::classic(Instant::now()) }),
+            () => Ok(Lane {
+                entry: Some(script.to_owned()),
+                is_awaited: false,
+                isolation: if is_loop { Isolation::Loop } else { Isolation::Auto },
+                ..Lane::classic(Instant::now())
+            }),
         });
         let name = &application.name;
         let mut lane = match checked {
@@ -309,7 +319,10 @@ impl Supervisor {
         };
         log(
             "notice",
-            format_args!("application '{name}': {shown} asks for a snapshot; it is booted beside classic mode"),
+            format_args!(
+                "application '{name}': {shown} {}; it is booted beside classic mode",
+                if is_loop { "is a worker script" } else { "asks for a snapshot" }
+            ),
         );
         self.applications[number].lanes.push(lane);
     }

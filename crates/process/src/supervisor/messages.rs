@@ -79,7 +79,9 @@ impl Supervisor {
                         }
                     }
                 }
-                Some(Kind::Entry) => attached.first().into_iter().for_each(|name| self.discovered(number, name)),
+                Some(Kind::Entry) => {
+                    attached.first().into_iter().for_each(|name| self.discovered(number, name, message.status))
+                }
                 _ => {}
             }
         }

@@ -76,6 +76,14 @@ void reprise_found_opcache_clock(void)
 	boot.opcache_clock = found;
 }
 
+/* opcache keeps what a request asks of it by this. */
+static void renew_opcache_clock(void)
+{
+	if (boot.opcache_clock) {
+		*boot.opcache_clock = (time_t)sapi_get_request_time();
+	}
+}
+
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
 void reprise_boot_output(const char *bytes, size_t size)
@@ -154,7 +162,8 @@ static void keep_spare_chunk(void)
 	}
 }
 
-void reprise_serve_prepare(void)
+/* What the boot has added to the superglobals, for all requests after it. */
+void reprise_note_additions(void)
 {
 	zval *server = superglobal(ZEND_STRL("_SERVER")), *env = superglobal(ZEND_STRL("_ENV"));
 
@@ -166,9 +175,35 @@ void reprise_serve_prepare(void)
 		boot.has_env = true;
 		find_additions("$_ENV", &boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
 	}
+	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
+}
+
+/* $_SERVER and its like are made when they are first compiled. What the boot has compiled is not compiled again. */
+void reprise_fill_superglobals(bool all)
+{
+	if (all || boot.has_server) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
+	}
+	if (boot.has_server) {
+		add_missing(ZEND_STRL("_SERVER"), &boot.server);
+	}
+	if (all || boot.has_env) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
+	}
+	if (boot.has_env) {
+		add_missing(ZEND_STRL("_ENV"), &boot.env);
+	}
+	if (all || boot.has_request) {
+		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
+	}
+	renew_opcache_clock();
+}
+
+void reprise_serve_prepare(void)
+{
+	reprise_note_additions();
 	reprise_close_script();
 	reprise_settle_what_php_holds();
-	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
 	php_clear_stat_cache(0, NULL, 0);
 	/* Otherwise the end of each request would set it to C again, which takes a look at all mappings. */
 	BG(locale_changed) = 0;
@@ -225,20 +260,7 @@ static void serve(void)
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
 	zend_set_timeout(EG(timeout_seconds), 0);
 	parse_request();
-	if (boot.opcache_clock) {
-		*boot.opcache_clock = (time_t)sapi_get_request_time();
-	}
-	if (boot.has_server) {
-		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
-		add_missing(ZEND_STRL("_SERVER"), &boot.server);
-	}
-	if (boot.has_env) {
-		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_ENV));
-		add_missing(ZEND_STRL("_ENV"), &boot.env);
-	}
-	if (boot.has_request) {
-		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
-	}
+	reprise_fill_superglobals(false);
 	reprise_random_renew();
 	if (reprise_worker.body_broken) {
 		zend_bailout();

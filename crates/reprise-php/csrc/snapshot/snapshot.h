@@ -157,6 +157,7 @@ void reprise_interpose_files(void);
 long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);
 void reprise_template_loop(void);
 _Noreturn void reprise_boot_failed(const char *why, const char *detail);
+_Noreturn void reprise_boot_ended(const char *how); /* with PHP's last message */
 
 /* held.c */
 void reprise_settle_what_php_holds(void);
@@ -189,6 +190,8 @@ void reprise_watch_opcache_clock(void);
 void reprise_found_opcache_clock(void);
 void reprise_serve_prepare(void);
 void reprise_boot_output(const char *bytes, size_t size);
+void reprise_note_additions(void);
+void reprise_fill_superglobals(bool all); /* all: whether or not the boot had them */
 
 /* random.c */
 void reprise_random_start(void);

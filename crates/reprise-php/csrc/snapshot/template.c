@@ -87,7 +87,7 @@ static void read_head(int file)
 }
 
 /* The last error of PHP tells why a boot ended early, also if PHP was told not to log it. */
-static void report_end_without_snapshot(void)
+void reprise_boot_ended(const char *how)
 {
 	char detail[1024] = "";
 
@@ -95,7 +95,7 @@ static void report_end_without_snapshot(void)
 		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", ZSTR_VAL(PG(last_error_message)),
 		         PG(last_error_file) ? ZSTR_VAL(PG(last_error_file)) : "?", PG(last_error_lineno));
 	}
-	reprise_boot_failed("the script ended without calling reprise_snapshot()", *detail ? detail : NULL);
+	reprise_boot_failed(how, *detail ? detail : NULL);
 }
 
 /* Boots in the template; in each clone it goes on behind the call, and ends there. */
@@ -116,7 +116,7 @@ static _Noreturn void boot(void)
 	}
 	zend_end_try();
 	if (reprise_worker.is_template) {
-		report_end_without_snapshot();
+		reprise_boot_ended("the script ended without calling reprise_snapshot()");
 	}
 	reprise_worker.stage = REPRISE_ENDING;
 	if (!reprise_worker.is_worker) {
@@ -165,8 +165,11 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
-	reprise_worker.is_template = true;
 	reprise_worker.pid = getpid();
+	if (isolation == wire_Isolation_Loop) {
+		reprise_loop_run(forker);
+	}
+	reprise_worker.is_template = true;
 	reprise_note_descriptors();
 	choose_isolation(isolation);
 	reprise_random_start();

@@ -197,8 +197,8 @@ impl File<'_> {
 
     /// Modes by script, which may be written with or without its first slash.
     fn modes(&self, name: &str, item: &Item<'_>, root: &Path) -> Result<BTreeMap<String, Mode>, Failure> {
-        const WORDS: [(&str, Mode); 3] =
-            [("auto", Mode::Auto), ("classic", Mode::Classic), ("snapshot", Mode::Snapshot)];
+        const WORDS: [(&str, Mode); 4] =
+            [("auto", Mode::Auto), ("classic", Mode::Classic), ("snapshot", Mode::Snapshot), ("worker", Mode::Worker)];
         let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
         let mut modes = BTreeMap::new();
         for (key, value) in table.iter() {
@@ -355,6 +355,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.isolation = file.word(name, item, &words)?;
             }
             "mode" => application.modes = file.modes(name, item, &application.root)?,
+            "max_requests" => application.max_requests = file.number(Scope::Application, name, item)?,
             "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
             other => unreachable!("option {other} has a row but is not read"),
         }

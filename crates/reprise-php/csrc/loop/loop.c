@@ -1,0 +1,304 @@
+/*
+ * Worker scripts: reprise_handle_request(callable) in a loop. Whatever the script builds stays between requests; what
+ * belongs to a request is made before the callable runs and gone after it, as far as PHP itself keeps it.
+ *
+ * A lane of a worker script has a forker like a template, but nothing is booted in it: it forks a trial first, which
+ * runs the script up to its loop and ends it, so that a script that fails takes no traffic; then workers, each of which
+ * runs the script by itself. So nothing that a boot opens is shared by two.
+ *
+ * | the script                            | then                                                                  |
+ * |---------------------------------------|-----------------------------------------------------------------------|
+ * | calls with a request waiting          | begin_request, the callable, end_request; true                        |
+ * | calls when the lane drains            | false; calls again: it is ended as by exit                            |
+ * | ends the request by exit()            | as if the callable had returned                                       |
+ * | throws                                | PHP's own handling of what nobody catches; the loop goes on           |
+ * | runs into a fatal error               | the script ends, the request is answered as in classic mode, and a    |
+ * |                                       | fresh worker takes this one's place                                   |
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <php_output.h>
+#include <SAPI.h>
+#include <ext/standard/basic_functions.h>
+#include <zend_exceptions.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+static struct {
+	bool is_on;     /* this process runs a worker script */
+	bool is_trial;  /* and ends it at its loop */
+	bool has_begun; /* the loop was reached */
+	bool is_over;   /* it was told so */
+	bool in_request;
+	bool was_called; /* in classic mode */
+	uint32_t slot;
+	uint64_t served, limit;
+	HashTable *shutdown_functions; /* the script's own; they run when it ends */
+} loop;
+
+bool reprise_is_loop(void)
+{
+	return loop.is_on;
+}
+
+static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
+{
+	zval result;
+
+	ZVAL_UNDEF(&result);
+	handler->retval = &result;
+	handler->param_count = 0;
+	zend_call_function(handler, cache);
+	zval_ptr_dtor(&result);
+#ifdef ZEND_HAS_OOM
+	/* Since 8.2.33 exhausted memory unwinds like exit(), but is as fatal as ever. */
+	if (EG(delayed_oom).state != ZEND_OOM_STATE_NONE) {
+		zend_bailout();
+	}
+#endif
+}
+
+/* ---- the loop -----------------------------------------------------------------------------------------------------
+ */
+
+static void begin_loop(void)
+{
+	loop.has_begun = true;
+	zval written;
+
+	ZVAL_UNDEF(&written);
+	if (SG(headers_sent) || (php_output_get_length(&written) == SUCCESS && Z_LVAL(written) > 0)) {
+		reprise_log_line("notice", "%s: what it writes before its loop goes nowhere",
+		                 reprise_head_text(reprise_head()->script));
+	}
+	zend_unset_timeout();
+	php_output_discard_all();
+	php_output_deactivate();
+	reprise_loop_note_session_handlers();
+	reprise_loop_stop_modules();
+	reprise_note_additions();
+	reprise_close_script();
+	reprise_loop_note_ini();
+	reprise_loop_note_environment();
+	reprise_loop_note_handlers();
+	loop.shutdown_functions = BG(user_shutdown_function_names);
+	BG(user_shutdown_function_names) = NULL;
+	sapi_deactivate();
+	reprise_loop_forget_input();
+	if (!loop.is_trial) {
+		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
+	}
+}
+
+static bool supervisor_is_gone(void)
+{
+	struct pollfd lifeline = {.fd = reprise_forker->lifeline, .events = 0};
+
+	return poll(&lifeline, 1, 0) > 0;
+}
+
+/* False: there will be none. */
+static bool await_request(void)
+{
+	if (loop.is_trial || (loop.limit > 0 && loop.served >= loop.limit)) {
+		return false;
+	}
+	for (;;) {
+		int next = wire_next(&reprise_worker.wire);
+		if (next < 0 || (next == 0 && supervisor_is_gone())) {
+			return false;
+		}
+		if (next > 0 && reprise_claim_request()) {
+			return true;
+		}
+	}
+}
+
+/* In classic mode there is a request already: the callable runs for it, once. */
+static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cache)
+{
+	if (loop.was_called) {
+		return;
+	}
+	loop.was_called = true;
+	if (reprise_worker.is_worker && reprise_worker.answering) {
+		wire_note(&reprise_worker.wire, wire_NOTE_LOOP);
+	}
+	call_handler(handler, cache);
+}
+
+/* For each request of classic mode. */
+void reprise_loop_forget(void)
+{
+	loop.was_called = false;
+}
+
+ZEND_FUNCTION(reprise_handle_request)
+{
+	zend_fcall_info handler;
+	zend_fcall_info_cache cache;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+	Z_PARAM_FUNC(handler, cache)
+	ZEND_PARSE_PARAMETERS_END();
+	if (reprise_worker.is_template) {
+		reprise_boot_failed("it calls reprise_handle_request() before its snapshot", "it is one or the other");
+	}
+	if (!loop.is_on || getpid() != reprise_worker.pid) {
+		/* Also in a child that the script has forked: it has no requests. */
+		if (!loop.is_on) {
+			handle_classic(&handler, &cache);
+		}
+		RETURN_FALSE;
+	}
+	if (loop.in_request) {
+		zend_throw_error(NULL, "reprise_handle_request() was called by a request");
+		RETURN_THROWS();
+	}
+	if (loop.is_over) {
+		zend_throw_unwind_exit();
+		return;
+	}
+	if (!loop.has_begun) {
+		begin_loop();
+	}
+	if (!await_request()) {
+		loop.is_over = true;
+		RETURN_FALSE;
+	}
+	loop.in_request = true;
+	reprise_loop_begin_request();
+	call_handler(&handler, &cache);
+	if (getpid() != reprise_worker.pid) {
+		/* A child that the request has forked ends with it. */
+		php_output_discard_all();
+		_exit(EG(exit_status));
+	}
+	reprise_loop_settle_exception();
+	reprise_loop_end_request();
+	loop.in_request = false;
+	loop.served++;
+	RETURN_TRUE;
+}
+
+/* ---- processes ----------------------------------------------------------------------------------------------------
+ */
+
+static _Noreturn void run_script(void)
+{
+	const struct wire_RequestHead *head = reprise_head();
+	volatile bool has_ended = false;
+
+	loop.is_on = true;
+	reprise_worker.pid = getpid();
+	zend_first_try
+	{
+		reprise_describe_request(head);
+		reprise_watch_opcache_clock();
+		if (php_request_startup() == SUCCESS) {
+			reprise_found_opcache_clock();
+			reprise_run_script(reprise_head_text(head->script));
+		}
+	}
+	zend_end_try();
+	if (getpid() != reprise_worker.pid) {
+		reprise_worker.answering = false;
+		php_request_shutdown(NULL);
+		_exit(EG(exit_status));
+	}
+	if (!loop.has_begun) {
+		reprise_boot_ended("the script ended without calling reprise_handle_request()");
+	}
+	has_ended = !loop.in_request;
+	reprise_worker.stage = REPRISE_ENDING;
+	if (loop.shutdown_functions && !BG(user_shutdown_function_names)) {
+		BG(user_shutdown_function_names) = loop.shutdown_functions;
+	}
+	php_request_shutdown(NULL);
+	if (reprise_worker.is_worker && reprise_worker.answering) {
+		reprise_finish_answer();
+	}
+	if (has_ended && !(loop.limit > 0 && loop.served >= loop.limit)) {
+		_exit(REPRISE_EXIT_DRAINED);
+	}
+	reprise_recycle(has_ended ? wire_Recycle_Requests : wire_Recycle_Bailout,
+	                has_ended ? "it has served max_requests" : "a request ended by a fatal error");
+}
+
+static void become(struct forker *forker, pid_t parent)
+{
+	reprise_become_worker(forker, parent);
+	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+}
+
+static long fork_worker(struct forker *forker, uint32_t slot)
+{
+	pid_t parent = getpid();
+
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		become(forker, parent);
+		loop.slot = slot;
+		if (reprise_options.max_requests > 0) {
+			/* A tenth more or less, so that workers that began together do not end so. */
+			uint64_t spread = reprise_options.max_requests / 10;
+			loop.limit = reprise_options.max_requests - spread + (spread ? (uint64_t)getpid() % (2 * spread + 1) : 0);
+		}
+		run_script();
+	}
+	return pid < 0 ? -errno : pid;
+}
+
+static const struct forker_methods methods = {.fork_worker = fork_worker};
+
+/* Whether the script gets to its loop and ends when it is told to. */
+static bool try_script(struct forker *forker)
+{
+	pid_t parent = getpid(), pid;
+	int status;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		become(forker, parent);
+		loop.is_trial = true;
+		run_script();
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR) {
+			return false;
+		}
+	}
+	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+_Noreturn void reprise_loop_run(struct forker *forker)
+{
+	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
+	int code = REPRISE_EXIT_BOOT;
+
+	forker->methods = &methods;
+	if (try_script(forker)) {
+		(void)prctl(PR_SET_DUMPABLE, 0);
+		ready.status = wire_Isolation_Loop;
+		ready.limit = reprise_body_limit();
+		code = REPRISE_EXIT_INTERNAL;
+		if (reprise_forker_start(forker) >= 0) {
+			reprise_forker_tell(forker, &ready);
+			code = reprise_forker_run(forker);
+		}
+	}
+	_exit(code);
+}

@@ -1,0 +1,41 @@
+/*
+ * Worker scripts: what the files of this directory share.
+ *
+ * loop.c     the function, and the processes of a worker script's lane
+ * cycle.c    a request begins and ends in a living process
+ * modules.c  which of PHP's modules see that
+ * state.c    settings, environment and session handlers of the boot come back
+ */
+#ifndef REPRISE_LOOP_H
+#define REPRISE_LOOP_H
+
+#include "../snapshot/snapshot.h"
+
+#define STEP(what)                                                                                                     \
+	zend_try                                                                                                           \
+	{                                                                                                                  \
+		what;                                                                                                          \
+	}                                                                                                                  \
+	zend_end_try()
+
+/* cycle.c */
+void reprise_loop_begin_request(void);
+void reprise_loop_end_request(void);
+void reprise_loop_settle_exception(void); /* of the callable */
+void reprise_loop_forget_input(void);
+
+/* modules.c */
+void reprise_loop_start_modules(void);
+void reprise_loop_stop_modules(void);
+
+/* state.c: note once, when the loop begins; restore after each request */
+void reprise_loop_note_ini(void);
+void reprise_loop_note_environment(void);
+void reprise_loop_note_handlers(void);
+void reprise_loop_note_session_handlers(void);
+void reprise_loop_restore_ini(void);
+void reprise_loop_restore_environment(void);
+void reprise_loop_restore_handlers(void);
+void reprise_loop_restore_session_handlers(void);
+
+#endif

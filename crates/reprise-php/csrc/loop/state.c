@@ -1,0 +1,181 @@
+/*
+ * What the boot of a worker script has set, and how it comes back after a request has set it otherwise: php.ini
+ * settings, the environment, handlers of sessions, errors and exceptions.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_ini.h>
+#include <ext/session/php_session.h>
+#include <ext/standard/basic_functions.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+static struct {
+	HashTable ini;         /* persistent: name => value */
+	HashTable environment; /* persistent: name => value */
+	zval session_handlers[PS_NUM_APIS];
+	zval error_handler, exception_handler;
+	int error_handler_reporting;
+	int error_handlers, exception_handlers; /* depth of PHP's stacks of earlier ones */
+} kept;
+
+void reprise_loop_note_ini(void)
+{
+	zend_ini_entry *entry;
+
+	zend_hash_init(&kept.ini, 8, NULL, ZVAL_PTR_DTOR, 1);
+	if (!EG(modified_ini_directives)) {
+		return;
+	}
+	ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry)
+	{
+		zval value;
+		if (entry->value) {
+			ZVAL_NEW_STR(&value, zend_string_dup(entry->value, 1));
+		} else {
+			ZVAL_NULL(&value);
+		}
+		zend_hash_update(&kept.ini, entry->name, &value);
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
+/* Settings that a request has changed are again what they were when the loop began. */
+void reprise_loop_restore_ini(void)
+{
+	zend_ini_entry *entry;
+	zend_string *changed[64];
+	size_t count;
+
+	do {
+		count = 0;
+		if (!EG(modified_ini_directives)) {
+			return;
+		}
+		ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry)
+		{
+			zval *before = zend_hash_find(&kept.ini, entry->name);
+			bool same = before && entry->value && Z_TYPE_P(before) == IS_STRING
+			            && zend_string_equals(Z_STR_P(before), entry->value);
+			bool both_empty = before && !entry->value && Z_TYPE_P(before) == IS_NULL;
+			if (!same && !both_empty && count < sizeof changed / sizeof *changed) {
+				changed[count++] = zend_string_copy(entry->name);
+			}
+		}
+		ZEND_HASH_FOREACH_END();
+		for (size_t i = 0; i < count; i++) {
+			zval *before = zend_hash_find(&kept.ini, changed[i]);
+			if (before && Z_TYPE_P(before) == IS_STRING) {
+				zend_string *value = zend_string_dup(Z_STR_P(before), 0);
+				zend_alter_ini_entry(changed[i], value, PHP_INI_SYSTEM, PHP_INI_STAGE_ACTIVATE);
+				zend_string_release(value);
+			} else {
+				zend_restore_ini_entry(changed[i], PHP_INI_STAGE_DEACTIVATE);
+			}
+			zend_string_release(changed[i]);
+		}
+	} while (count == sizeof changed / sizeof *changed);
+}
+
+void reprise_loop_note_environment(void)
+{
+	zend_hash_init(&kept.environment, 8, NULL, ZVAL_PTR_DTOR, 1);
+	for (char **pair = environ; pair && *pair; pair++) {
+		const char *equals = strchr(*pair, '=');
+		zval value;
+		if (equals) {
+			ZVAL_NEW_STR(&value, zend_string_init(equals + 1, strlen(equals + 1), 1));
+			zend_hash_str_update(&kept.environment, *pair, (size_t)(equals - *pair), &value);
+		}
+	}
+}
+
+/* putenv() of a request is undone. */
+void reprise_loop_restore_environment(void)
+{
+	zend_string *name;
+	zval *value;
+
+	for (char **pair = environ; pair && *pair;) {
+		size_t size = strcspn(*pair, "=");
+		if (zend_hash_str_exists(&kept.environment, *pair, size)) {
+			pair++;
+			continue;
+		}
+		char added[256];
+		if (size >= sizeof added) {
+			pair++;
+			continue;
+		}
+		memcpy(added, *pair, size);
+		added[size] = 0;
+		/* PHP's own note of it first: it would put back what was there before. */
+		zend_hash_str_del(&BG(putenv_ht), added, size);
+		unsetenv(added);
+		pair = environ;
+	}
+	ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.environment, name, value)
+	{
+		const char *now = getenv(ZSTR_VAL(name));
+		if (!now || strcmp(now, Z_STRVAL_P(value)) != 0) {
+			setenv(ZSTR_VAL(name), Z_STRVAL_P(value), 1);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
+void reprise_loop_note_session_handlers(void)
+{
+	for (size_t i = 0; i < PS_NUM_APIS; i++) {
+		ZVAL_COPY(&kept.session_handlers[i], &PS(mod_user_names).names[i]);
+	}
+}
+
+/* Session's request shutdown forgets them. */
+void reprise_loop_restore_session_handlers(void)
+{
+	for (size_t i = 0; i < PS_NUM_APIS; i++) {
+		if (Z_ISUNDEF(PS(mod_user_names).names[i]) && !Z_ISUNDEF(kept.session_handlers[i])) {
+			ZVAL_COPY(&PS(mod_user_names).names[i], &kept.session_handlers[i]);
+		}
+	}
+}
+
+void reprise_loop_note_handlers(void)
+{
+	ZVAL_COPY(&kept.error_handler, &EG(user_error_handler));
+	ZVAL_COPY(&kept.exception_handler, &EG(user_exception_handler));
+	kept.error_handler_reporting = EG(user_error_handler_error_reporting);
+	kept.error_handlers = zend_stack_count(&EG(user_error_handlers));
+	kept.exception_handlers = zend_stack_count(&EG(user_exception_handlers));
+}
+
+static void restore_handler(zval *now, zval *before, zend_stack *earlier, int depth)
+{
+	while (zend_stack_count(earlier) > depth) {
+		zval_ptr_dtor((zval *)zend_stack_top(earlier));
+		zend_stack_del_top(earlier);
+	}
+	if (Z_TYPE_P(now) != Z_TYPE_P(before) || (Z_REFCOUNTED_P(now) && Z_COUNTED_P(now) != Z_COUNTED_P(before))) {
+		zval old;
+		ZVAL_COPY_VALUE(&old, now);
+		ZVAL_COPY(now, before);
+		zval_ptr_dtor(&old);
+	}
+}
+
+/* A handler that a request has set is an object of the request. */
+void reprise_loop_restore_handlers(void)
+{
+	while (zend_stack_count(&EG(user_error_handlers_error_reporting)) > kept.error_handlers) {
+		zend_stack_del_top(&EG(user_error_handlers_error_reporting));
+	}
+	restore_handler(&EG(user_error_handler), &kept.error_handler, &EG(user_error_handlers), kept.error_handlers);
+	restore_handler(&EG(user_exception_handler), &kept.exception_handler, &EG(user_exception_handlers),
+	                kept.exception_handlers);
+	EG(user_error_handler_error_reporting) = kept.error_handler_reporting;
+}
