@@ -35,6 +35,12 @@ function reprise_handle_request(callable $handler): bool {}
 function frankenphp_handle_request(callable $handler): bool {}
 
 /**
+ * The requests that the configuration's `warmup` lists, each with method, path and headers (name => value): a boot runs
+ * them through its application, so that what they build is part of the snapshot.
+ */
+function reprise_warmup_requests(): array {}
+
+/**
  * What runs this request: version, mode ("classic", "worker" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
  * generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
  * "scanned", and "pages" copied by them); recycles of the lane's workers so far, by reason.

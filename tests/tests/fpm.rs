@@ -123,6 +123,9 @@ fn settings_that_make_no_sense_are_refused_in_words() {
     refused(with("status_path = \"status\""), 78, &["status_path", "begins with /"]);
     refused(with("ping_path = \"/a/../b\""), 78, &["ping_path"]);
     refused(with("env.X = \"$NO_SUCH_VARIABLE\""), 78, &["env.X", "NO_SUCH_VARIABLE"]);
+    refused(with("warmup = \"/\""), 78, &["warmup", "list of paths"]);
+    refused(with("warmup = [\"x\"]"), 78, &["warmup", "begins with /"]);
+    refused(with("warmup = [{ pth = \"/\" }]"), 78, &["warmup", "'pth'", "method, path and headers"]);
     let top = |line: &str| Setup::empty().file("index.php", "").server(line);
     refused(top("socket_mode = \"999\""), 78, &["socket_mode", "octal"]);
     refused(top("access_log_format = \"xml\""), 78, &["access_log_format", "\"json\""]);

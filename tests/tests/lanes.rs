@@ -246,3 +246,18 @@ fn a_stop_answers_what_is_queued_also_by_a_process_each() {
     });
     assert_eq!(server.wait(20), 0, "{}", server.log());
 }
+
+/// A boot is told of the requests the configuration lists, and what they build is part of every request.
+#[test]
+fn a_boot_knows_the_requests_to_warm_up_with() {
+    let script = "<?php $seen = []; foreach (reprise_warmup_requests() as $request) $seen[] = $request; reprise_snapshot(); echo json_encode([$seen, count(reprise_warmup_requests())]);";
+    let warmup =
+        "warmup = [\"/a?b=1\", { method = \"post\", path = \"/c\", headers = { Accept = \"x/y\", \"X-N\" = 1 } }]";
+    let server = Setup::empty().file("index.php", script).application(warmup).start();
+    let expected = r#"[[{"method":"GET","path":"\/a?b=1","headers":[]},{"method":"POST","path":"\/c","headers":{"Accept":"x\/y","X-N":"1"}}],2]"#;
+    for _ in 0..3 {
+        assert_eq!(server.get("/").text(), expected);
+    }
+    let plain = Setup::empty().file("index.php", "<?php echo json_encode(reprise_warmup_requests());").start();
+    assert_eq!(plain.get("/").text(), "[]");
+}

@@ -105,6 +105,18 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_zval(return_value, "recycles", &list);
 }
 
+ZEND_FUNCTION(reprise_warmup_requests)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!reprise_options.warmup
+	    || php_json_decode_ex(return_value, reprise_options.warmup, strlen(reprise_options.warmup),
+	                          PHP_JSON_OBJECT_AS_ARRAY, PHP_JSON_PARSER_DEFAULT_DEPTH)
+	           != SUCCESS
+	    || Z_TYPE_P(return_value) != IS_ARRAY) {
+		RETURN_EMPTY_ARRAY();
+	}
+}
+
 static bool add_header(const char *name, uint32_t size, const char *value, uint32_t value_size, void *array)
 {
 	char title[256];

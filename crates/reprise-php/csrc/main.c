@@ -32,6 +32,7 @@ enum {
 	OPT_ISOLATION,
 	OPT_AUDIT,
 	OPT_MAX_REQUESTS,
+	OPT_WARMUP,
 	OPT_MEASURE,
 	OPT_UFFD,
 	OPT_VERSION
@@ -58,6 +59,7 @@ static const struct option long_options[] = {
     {"admin-ini", required_argument, NULL, OPT_ADMIN_INI},
     {"audit", no_argument, NULL, OPT_AUDIT},
     {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
+    {"warmup", required_argument, NULL, OPT_WARMUP},
     {"measure", no_argument, NULL, OPT_MEASURE},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -229,6 +231,7 @@ int reprise_php_main(int argc, char **argv)
 			}
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
+		case OPT_WARMUP: reprise_options.warmup = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
 		case OPT_MEASURE: reprise_options.measures = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;

@@ -42,6 +42,7 @@ struct reprise_options {
 	const char *php_ini;  /* php.ini to read; NULL: libphp's own choice */
 	const char *scan_dir; /* directories of further ini files */
 	char *ini;            /* name="value" lines that win over files; malloc'd */
+	const char *warmup;   /* requests for a boot to run, a JSON list; NULL: none */
 	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
 	int control;           /* socket to the supervisor */

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use front::settings::{LogFormat, Network};
 use process::sys::ProcessLimits;
+use serde::Serialize;
 use wire::control::{Isolation, MAX_LANES};
 
 use crate::What;
@@ -97,6 +98,19 @@ pub struct Application {
     pub boot_timeout: Duration,
     /// As its row says; 0: any number.
     pub max_requests: u64,
+    /// As its row says.
+    pub warmup: Vec<Warmup>,
+}
+
+/// A request for the boot to run.
+#[derive(Debug, Serialize)]
+pub struct Warmup {
+    /// GET, unless it says otherwise.
+    pub method: String,
+    /// With the query.
+    pub path: String,
+    /// By name.
+    pub headers: BTreeMap<String, String>,
 }
 
 /// How a script is run.
@@ -263,6 +277,7 @@ fn application(root: PathBuf) -> Application {
         modes: BTreeMap::new(),
         boot_timeout: Duration::from_secs(60),
         max_requests: 0,
+        warmup: Vec::new(),
     }
 }
 

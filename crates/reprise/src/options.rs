@@ -31,6 +31,8 @@ pub enum Kind {
     Size,
     /// A table of strings, numbers and booleans.
     Table,
+    /// A list of requests: paths, or tables of method, path and headers.
+    Requests,
 }
 
 /// One option.
@@ -52,13 +54,13 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
     Row { name, scope, kind, default, text }
 }
 
-use Kind::{Number, Signed, Size, Switch, Table, Text, Texts, Time};
+use Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Time};
 use Scope::{Application, Server};
 
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 40] = [
+pub const ROWS: [Row; 41] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -209,6 +211,13 @@ pub const ROWS: [Row; 40] = [
     ),
     row(
         Application,
+        "warmup",
+        Requests,
+        "[]",
+        "Requests that reprise_warmup_requests() tells a boot of: it runs them through the application before its snapshot.",
+    ),
+    row(
+        Application,
         "max_requests",
         Number(0, 1_000_000_000),
         "0 (any number)",
@@ -352,6 +361,7 @@ pub fn describe(kind: Kind) -> String {
         Time(..) => "time (\"500ms\", \"30s\", \"5m\")".to_owned(),
         Size => "size (\"512K\", \"8M\")".to_owned(),
         Table => "table".to_owned(),
+        Requests => "list of paths, or of tables { method, path, headers }".to_owned(),
     }
 }
 

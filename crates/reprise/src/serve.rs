@@ -204,6 +204,10 @@ fn php_application(
     for (name, value) in &application.admin_ini {
         arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
     }
+    if !application.warmup.is_empty() {
+        let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
+        arguments.extend(["--warmup".to_owned(), requests]);
+    }
     if application.max_requests > 0 {
         arguments.extend(["--max-requests".to_owned(), application.max_requests.to_string()]);
     }

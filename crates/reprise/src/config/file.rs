@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
 
-use super::{Application, Config, Mode, application, defaults, resolve};
+use super::{Application, Config, Mode, Warmup, application, defaults, resolve};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
 
@@ -185,6 +185,39 @@ impl File<'_> {
         Ok(pairs)
     }
 
+    /// Requests as paths, or as tables.
+    fn requests(&self, name: &str, item: &Item<'_>) -> Result<Vec<Warmup>, Failure> {
+        let DeValue::Array(items) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Requests)) };
+        items.iter().map(|item| self.request(name, item)).collect()
+    }
+
+    fn request(&self, name: &str, item: &Item<'_>) -> Result<Warmup, Failure> {
+        let mut request = Warmup { method: "GET".to_owned(), path: String::new(), headers: BTreeMap::new() };
+        match item.get_ref() {
+            DeValue::String(path) => request.path = path.to_string(),
+            DeValue::Table(table) => {
+                for (key, value) in table.iter() {
+                    match key.get_ref().as_ref() {
+                        "method" => request.method = self.text("method", value)?.to_ascii_uppercase(),
+                        "path" => request.path = self.text("path", value)?,
+                        "headers" => request.headers = self.table("headers", value)?,
+                        other => {
+                            let failure =
+                                self.fail(key.span().start, format!("a request of '{name}' has no '{other}'"));
+                            return Err(failure.hint("method, path and headers"));
+                        }
+                    }
+                }
+            }
+            _ => return Err(self.wrong(item, name, Kind::Requests)),
+        }
+        if !request.path.starts_with('/') {
+            let why = format!("the path of a request of '{name}' begins with /, not \"{}\"", request.path);
+            return Err(self.fail(item.span().start, why));
+        }
+        Ok(request)
+    }
+
     /// One of a few words.
     fn word<T: Copy>(&self, name: &str, item: &Item<'_>, words: &[(&str, T)]) -> Result<T, Failure> {
         let text = self.text(name, item)?;
@@ -355,6 +388,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.isolation = file.word(name, item, &words)?;
             }
             "mode" => application.modes = file.modes(name, item, &application.root)?,
+            "warmup" => application.warmup = file.requests(name, item)?,
             "max_requests" => application.max_requests = file.number(Scope::Application, name, item)?,
             "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
             other => unreachable!("option {other} has a row but is not read"),
