@@ -24,4 +24,9 @@ for ($i = 1; $i <= 200; $i++) {
     for ($k = 0; $k < 3; $k++) $pt->execute([$i, 1 + ($i * ($k + 3) + $k * 7) % 30]);
     for ($k = 0; $k < 4; $k++) $c->execute([$i, "Reader $k", $s(25), date('Y-m-d H:i:s', 1600000000 + $i * 200000 + $k * 3600)]);
 }
+if ($lv) {
+    $db->exec('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, password TEXT, remember_token TEXT)');
+    $db->exec('CREATE TABLE messages (id INTEGER PRIMARY KEY, name TEXT, email TEXT, message TEXT)');
+    $db->prepare('INSERT INTO users VALUES (1, ?, ?, ?, NULL)')->execute(['Editor', 'editor@example.org', password_hash('editor', PASSWORD_BCRYPT, ['cost' => 10])]);
+}
 $db->commit(); echo "$file: ", $db->query("SELECT COUNT(*) FROM $t[3]")->fetchColumn(), " posts\n";

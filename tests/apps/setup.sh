@@ -59,7 +59,7 @@ class_map() { quiet composer dump-autoload -o -a --no-interaction; }
 writable() { mkdir -p "$@"; if [[ $(id -u) == 0 ]]; then chown -R "${WEBUSER:-www-data}" "$@"; fi; }
 
 build_symfony() {
-  copy; mkdir -p var/sessions data; class_map
+  copy; mkdir -p var/sessions var/uploads data; class_map
   sed "s#%runtime_class%#'Symfony\\\\\\\\Component\\\\\\\\Runtime\\\\\\\\SymfonyRuntime'#; s#%runtime_options%#['project_dir' => dirname(__DIR__, 1)]#" \
     /usr/share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template > vendor/autoload_runtime.php
   quiet php "$src/seed_blog.php" data/blog.sqlite
@@ -68,14 +68,14 @@ build_symfony() {
 }
 
 build_laravel() {
-  copy; mkdir -p database bootstrap/cache storage/app storage/logs storage/framework/{cache/data,sessions,views}; class_map
+  copy; mkdir -p database bootstrap/cache storage/app/uploads storage/logs storage/framework/{cache/data,sessions,views}; class_map
   quiet php "$src/seed_blog.php" database/blog.sqlite laravel
   for what in config route view; do quiet php artisan "$what:cache"; done
   writable storage bootstrap/cache database
 }
 
 build_slim() {
-  copy; mkdir -p data; class_map
+  copy; mkdir -p data/uploads data/sessions; class_map
   quiet php "$src/seed_blog.php" data/blog.sqlite
   writable data
 }

@@ -9,11 +9,15 @@
 //! | [`marking`] | an application whose scripts leave marks |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
+//! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
+//! | [`closed_list`] | what may differ between the two |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod closed_list;
+pub mod compare;
 pub mod marking;
 pub mod peer;
 pub mod process;

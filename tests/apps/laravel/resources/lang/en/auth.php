@@ -1,0 +1,2 @@
+<?php
+return ['failed' => 'These credentials are not known.'];
