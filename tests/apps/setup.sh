@@ -103,7 +103,7 @@ build_wordpress() {
     echo "<?php\nreturn ", var_export($db, true), ";\n";' > wp-db.php
   quiet php install.php
   quiet php seed.php ${WP_THEME:+"$WP_THEME"}
-  writable htdocs/wp-content/uploads
+  writable htdocs/wp-content/{uploads,upgrade,plugins}
 }
 
 for app in "${apps[@]}"; do

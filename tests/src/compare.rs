@@ -158,7 +158,7 @@ impl Pair {
         self.within.clear();
         self.pages += 1;
         let answer = self.same(what, visit);
-        assert_eq!(answer.status, status, "{what}: {}", answer.text());
+        assert_eq!(answer.status, status, "{what}: {:.2000}", answer.text());
         answer
     }
 
@@ -205,7 +205,13 @@ impl Pair {
         let what = format!("{}{what}", self.within);
         let [ours, theirs] = &answers;
         let line = |answer: &Response| format!("{} {}", answer.status, answer.reason);
-        assert_eq!(line(ours), line(theirs), "{what}: Reprise, PHP-FPM\n{}\n{}", ours.text(), theirs.text());
+        assert_eq!(
+            line(ours),
+            line(theirs),
+            "{what}: Reprise, PHP-FPM\n{:.2000}\n{:.2000}",
+            ours.text(),
+            theirs.text()
+        );
         let [left, right] = [ours, theirs].map(|answer| self.list.headers(answer).join("\n"));
         assert!(left == right, "{what}: headers differ\n--- Reprise\n{left}\n--- PHP-FPM\n{right}");
         let [left, right] = [ours, theirs].map(|answer| self.list.body(&answer.body));

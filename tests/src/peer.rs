@@ -161,6 +161,32 @@ impl Database {
         ]
     }
 
+    /// What a statement finds, one row a line.
+    pub fn rows(&self, database: &str, statement: &str) -> String {
+        let socket = format!("--socket={}", self.socket.display());
+        let mut command = Command::new("mariadb");
+        command.args([
+            "--no-defaults",
+            &socket,
+            "--user=root",
+            "--skip-column-names",
+            database,
+            "--execute",
+            statement,
+        ]);
+        let output = command.stdin(Stdio::null()).output().expect("mariadb");
+        assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Copies a database to a new one.
+    pub fn copy(&self, from: &str, to: &str) {
+        self.execute(&format!("DROP DATABASE IF EXISTS {to}; CREATE DATABASE {to}"));
+        let socket = format!("--socket={}", self.socket.display());
+        let pipe = r#"set -o pipefail; mariadb-dump --no-defaults "$1" -u root "$2" | mariadb --no-defaults "$1" -u root "$3""#;
+        run_to_end(Command::new("bash").args(["-c", pipe, "copy", &socket, from, to]));
+    }
+
     fn execute(&self, statement: &str) {
         let socket = format!("--socket={}", self.socket.display());
         run_to_end(Command::new("mariadb").args(["--no-defaults", &socket, "--user=root", "--execute", statement]));

@@ -10,6 +10,8 @@ mod laravel;
 mod slim;
 #[path = "apps/symfony.rs"]
 mod symfony;
+#[path = "apps/wordpress.rs"]
+mod wordpress;
 
 use tests::Response;
 use tests::client::multipart;
