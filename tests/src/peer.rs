@@ -214,6 +214,11 @@ pub struct Fpm {
 impl Fpm {
     /// Serves a document root as Reprise does: files, directories with an index, and index.php for all else.
     pub fn start(root: &Path) -> Fpm {
+        Fpm::with(root, &[])
+    }
+
+    /// The same with php.ini settings.
+    pub fn with(root: &Path, ini: &[(&str, &str)]) -> Fpm {
         let directory = Directory::new();
         let (place, root, port) = (directory.0.display(), root.display(), free_port());
         let socket = directory.0.join("fpm.sock");
@@ -227,6 +232,7 @@ impl Fpm {
         let fpm_log = directory.0.join("fpm.log");
         let fpm_conf = directory.0.join("fpm.conf");
         let text = FPM.replace("{place}", &place.to_string()).replace("{user}", &pool_user);
+        let text = ini.iter().fold(text, |text, (name, value)| text + &format!("php_admin_value[{name}] = {value}\n"));
         fs::write(&fpm_conf, text).expect("a configuration");
         let mut command = Command::new("php-fpm8.2");
         command.arg("--nodaemonize").arg("--fpm-config").arg(&fpm_conf);

@@ -6,6 +6,8 @@
 
 #[path = "apps/laravel.rs"]
 mod laravel;
+#[path = "apps/phar.rs"]
+mod phar;
 #[path = "apps/slim.rs"]
 mod slim;
 #[path = "apps/symfony.rs"]

@@ -1,0 +1,5 @@
+<?php
+require __DIR__ . '/../library.phar';
+(new Library\Greeter)->greet('nobody');
+reprise_snapshot();
+require __DIR__ . '/answer.php';

@@ -1,0 +1,3 @@
+<?php
+require __DIR__ . '/../library.phar';
+require __DIR__ . '/answer.php';
