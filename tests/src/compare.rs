@@ -134,6 +134,11 @@ impl Pair {
         Pair { ours, theirs, reprise, fpm, list, pages: 0, flows: 0, answers: 0, within: String::new() }
     }
 
+    /// Where Reprise and nginx listen.
+    pub fn ports(&self) -> [u16; 2] {
+        [self.reprise.port, self.fpm.port]
+    }
+
     /// Two visitors that have not been here yet.
     pub fn forget(&mut self) {
         self.ours = Visitor::new(self.reprise.port);

@@ -12,6 +12,8 @@ mod phar;
 mod slim;
 #[path = "apps/symfony.rs"]
 mod symfony;
+#[path = "apps/update.rs"]
+mod update;
 #[path = "apps/wordpress.rs"]
 mod wordpress;
 

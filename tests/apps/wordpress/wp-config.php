@@ -22,6 +22,7 @@ define('DISABLE_WP_CRON', true);
 define('AUTOMATIC_UPDATER_DISABLED', true);
 define('WP_AUTO_UPDATE_CORE', false);
 define('WP_HTTP_BLOCK_EXTERNAL', true);
+define('FS_METHOD', 'direct');
 define('WP_DEBUG', false);
 // The same installation answers on any host and port.
 if (isset($_SERVER['HTTP_HOST'])) {
