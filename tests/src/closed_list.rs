@@ -2,7 +2,6 @@
 //! it fits, and every use is counted.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use crate::Response;
 
@@ -31,16 +30,13 @@ pub struct Pattern {
     pub name: &'static str,
     /// One of these stands before it.
     pub before: &'static [&'static str],
-    /// What it is made of, and of how many.
+    /// What it is made of.
     pub of: fn(char) -> bool,
-    /// Anything shorter or longer is compared as it is.
-    pub length: RangeOf,
+    /// At least and at most so many; anything else is compared as it is.
+    pub length: (usize, usize),
     /// What stands behind it, where that is needed to know it.
     pub after: &'static str,
 }
-
-/// How long a drawn value is.
-pub type RangeOf = (usize, usize);
 
 /// Hexadecimal, in lower case.
 pub fn hexadecimal(c: char) -> bool {
@@ -58,14 +54,10 @@ pub fn decimal(c: char) -> bool {
 }
 
 impl Pattern {
-    fn range(&self) -> RangeInclusive<usize> {
-        self.length.0..=self.length.1
-    }
-
     /// How many bytes at the beginning of `text` are such a value.
     fn measure(&self, text: &str) -> Option<usize> {
         let length = text.find(|c| !(self.of)(c)).unwrap_or(text.len());
-        (self.range().contains(&length) && text[length..].starts_with(self.after)).then_some(length)
+        ((self.length.0..=self.length.1).contains(&length) && text[length..].starts_with(self.after)).then_some(length)
     }
 }
 

@@ -16,6 +16,8 @@ mod symfony;
 mod update;
 #[path = "apps/wordpress.rs"]
 mod wordpress;
+#[path = "apps/wordpress_admin.rs"]
+mod wordpress_admin;
 
 use tests::Response;
 use tests::client::multipart;
