@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use tests::peer::{Fpm, run_to_end};
+use tests::snapshot::isolations;
 use tests::{Client, Setup};
 
 /// So that the phar, just built, is cached without waiting until it is two seconds old.
@@ -52,7 +53,7 @@ fn a_phar_is_cached_by_opcache_as_under_fpm() {
 /// Loaded before the snapshot, but for one class; and all of it by each request.
 #[test]
 fn a_phar_is_cached_by_opcache_in_a_snapshot() {
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         for (entry, time, loaded_by_requests) in [("boot.php", 2, &FILES[..1]), ("request.php", 1, &FILES[..])] {
             let reprise = setup()
                 .application(&format!("front_controller = \"{entry}\""))

@@ -3,6 +3,7 @@
 use tests::Setup;
 use tests::closed_list::{EXPIRES, Pattern, base64, decimal};
 use tests::compare::{Build, Pair, Site, Visitor, value};
+use tests::snapshot::isolations;
 
 use crate::{GIF, get_with, is_streamed, leads_to, upload};
 
@@ -33,7 +34,7 @@ fn symfony_answers_as_under_fpm() {
 #[test]
 fn symfony_from_a_snapshot_answers_as_under_fpm() {
     let build = Build::new("symfony", None);
-    for isolation in ["rewind", "fork"] {
+    for isolation in isolations() {
         let site = build.site();
         let configure = |setup: Setup| {
             setup

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tests::compare::{HOST, Pair, Site, between, value};
 use tests::peer::{Fpm, run_to_end};
+use tests::snapshot::isolations;
 use tests::{Client, Setup, wait_until};
 
 use crate::upload;
@@ -118,7 +119,7 @@ fn replace(root: &Path, version: u64) {
 #[test]
 fn replaced_files_are_served_as_under_fpm() {
     std::thread::scope(|scope| {
-        for mode in ["classic", "rewind", "fork", "PHP-FPM"] {
+        for mode in ["classic", "PHP-FPM"].iter().chain(isolations()) {
             for frequency in ["0", "2"] {
                 scope.spawn(move || replaced(mode, frequency));
             }
