@@ -15,6 +15,8 @@ use crate::forwarded::Client;
 use crate::route::Script;
 use crate::settings::Application;
 
+/// The header by which a client on this machine chooses classic mode. PHP never sees it.
+pub const MODE: &str = "reprise-mode";
 /// Longest header name that is passed on.
 const MAX_NAME: usize = 250;
 
@@ -132,7 +134,7 @@ fn add_headers(
     for name in headers.keys() {
         let spelled = name.as_str().as_bytes();
         let forwards = spelled == b"forwarded" || spelled.starts_with(b"x-forwarded-");
-        if spelled.len() > MAX_NAME || spelled == b"proxy" || (forwards && !is_proxy) {
+        if spelled.len() > MAX_NAME || spelled == b"proxy" || spelled == MODE.as_bytes() || (forwards && !is_proxy) {
             continue;
         }
         let mut values = headers.get_all(name).iter();

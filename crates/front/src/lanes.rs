@@ -121,6 +121,14 @@ impl Lanes {
         })
     }
 
+    /// The lane that runs whatever has no lane of its own.
+    pub fn classic(&self, application: usize) -> Option<Arc<Lane>> {
+        self.with_known(|known| {
+            let own = &known.lanes[*known.from.get(application)?..*known.from.get(application + 1)?];
+            own.first().filter(|lane| lane.is_classic()).cloned()
+        })
+    }
+
     /// All lanes of an application.
     pub fn of_application(&self, application: usize) -> Vec<Arc<Lane>> {
         self.with_known(|known| match (known.from.get(application), known.from.get(application + 1)) {

@@ -85,7 +85,7 @@ pub fn answer(
 }
 
 /// From this machine, and not through a proxy on it for somebody else.
-fn is_local((peer, client): (&Peer, Option<&Client>)) -> bool {
+pub fn is_local((peer, client): (&Peer, Option<&Client>)) -> bool {
     let is_here =
         |address: &str| address == "unix:" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     is_here(&peer.address) && client.is_none_or(|client| client.address.is_empty() || is_here(&client.address))

@@ -10,6 +10,8 @@ pub enum Code {
     Success = 0,
     /// Something that should not happen, or requests were cut off at the end of a drain.
     Internal = 1,
+    /// `reprise verify` found something.
+    Different = 2,
     /// The command line is wrong.
     Usage = 64,
     /// The address is in use.
@@ -23,9 +25,10 @@ pub enum Code {
 }
 
 /// Every code of every process: number, whose, meaning. The reference comes from here.
-const MEANINGS: [(u8, &str, &str); 9] = [
+const MEANINGS: [(u8, &str, &str); 10] = [
     (Code::Success as u8, "reprise, workers", "done; of a server: drained"),
     (Code::Internal as u8, "reprise", "internal error, or requests were cut off at the end of a drain"),
+    (Code::Different as u8, "reprise verify", "a page differs from classic mode, or shows what is another visitor's"),
     (Code::Usage as u8, "reprise", "the command line is wrong"),
     (Code::AddressInUse as u8, "reprise", "the address or the state directory is in use"),
     (Code::NotBooted as u8, "reprise, reprise-php", "the application, or PHP for it, did not start"),

@@ -1,10 +1,10 @@
-//! The command: `reprise serve`, `check`, `version`.
+//! The command: `reprise serve`, `check`, `verify`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
 //! | [`config`] | flags and file made into one configuration |
@@ -21,6 +21,7 @@ mod front_process;
 mod listen;
 mod options;
 mod serve;
+mod verify;
 mod version;
 
 use std::path::PathBuf;
@@ -64,6 +65,22 @@ enum Verb {
         /// Print the reference of the logs as Markdown
         #[arg(long, conflicts_with_all = ["directory", "config", "options", "exit_codes"])]
         log_fields: bool,
+    },
+    /// Compare pages of a running server with what they are in classic mode, for two visitors
+    #[command(after_help = verify::HELP)]
+    Verify {
+        /// Pages, such as http://127.0.0.1:8080/cart, or files that list them
+        #[arg(required = true, value_name = "URL|FILE")]
+        pages: Vec<String>,
+        /// Times each visitor asks for each page
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
+        rounds: u32,
+        /// Host header, where the URL has an address
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the versions of Reprise and of its PHP
     Version,
@@ -116,6 +133,7 @@ fn main() -> ExitCode {
         Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
+        Verb::Verify { pages, rounds, host, json } => verify::run(&pages, rounds, host.as_deref(), json),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
     };

@@ -1,0 +1,177 @@
+//! Two answers compared: headers by name, bodies part by part.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::visitor::Answer;
+
+/// Headers of the server and its connection, not of the application.
+const OTHERWISE: [&str; 7] =
+    ["connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-powered-by"];
+/// In words.
+pub const CLOSED_LIST: &str = "Connection, Content-Length, Date, Keep-Alive, Server, Transfer-Encoding, X-Powered-By, values of Set-Cookie, Unix times of today";
+/// Letters shown around a difference.
+const AROUND: usize = 60;
+
+/// One difference.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Whose answer.
+    pub visitor: &'static str,
+    /// Status, a header or the body.
+    pub what: String,
+    /// In classic mode.
+    pub classic: String,
+    /// In the application's mode.
+    pub own: String,
+}
+
+/// What two answers of classic mode to the same request have in common.
+pub struct Normal {
+    /// By part of the body: it was drawn anew. `None`: even their number differs.
+    volatile: Option<Vec<bool>>,
+    /// Headers whose values differ.
+    headers: Vec<String>,
+}
+
+/// Words and what stands between them, so that a nonce is one part.
+fn parts(body: &str) -> Vec<&str> {
+    let is_word = |letter: char| letter.is_alphanumeric() || "_-".contains(letter);
+    let mut parts = Vec::new();
+    let mut from = 0;
+    let mut last = None;
+    for (at, letter) in body.char_indices() {
+        let kind = is_word(letter);
+        if last.is_some_and(|last| last != kind) {
+            parts.push(&body[from..at]);
+            from = at;
+        }
+        last = Some(kind);
+    }
+    if from < body.len() {
+        parts.push(&body[from..]);
+    }
+    parts
+}
+
+/// Whether it is a Unix time of about today: two answers of one second may be told apart by the next from a third.
+fn is_now(part: &str) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    part.parse::<u64>().is_ok_and(|time| time.abs_diff(now) < 86400)
+}
+
+/// By name, all values; of cookies the names and attributes.
+fn headers(answer: &Answer) -> BTreeMap<&str, Vec<String>> {
+    let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, value) in &answer.headers {
+        if OTHERWISE.contains(&name.as_str()) {
+            continue;
+        }
+        let value = match name.as_str() {
+            "set-cookie" => {
+                let (pair, attributes) = value.split_once(';').unwrap_or((value, ""));
+                format!("{}={}", pair.split('=').next().unwrap_or(""), attributes)
+            }
+            _ => value.clone(),
+        };
+        headers.entry(name).or_default().push(value);
+    }
+    headers
+}
+
+impl Normal {
+    /// Of two answers of classic mode.
+    pub fn between(first: &Answer, second: &Answer) -> Normal {
+        let (a, b) = (parts(&first.body), parts(&second.body));
+        let volatile = (a.len() == b.len()).then(|| a.iter().zip(&b).map(|(a, b)| a != b).collect());
+        let (a, b) = (headers(first), headers(second));
+        let differing =
+            a.iter().filter(|(name, values)| b.get(*name) != Some(values)).map(|(name, _)| (*name).to_owned());
+        Normal { volatile, headers: differing.collect() }
+    }
+
+    /// Parts that are left out.
+    pub fn volatile(&self) -> usize {
+        let of_body = self.volatile.as_ref().map_or(1, |parts| parts.iter().filter(|volatile| **volatile).count());
+        of_body + self.headers.len()
+    }
+
+    /// Where an answer of the application's mode differs from one of classic mode.
+    pub fn compare(&self, visitor: &'static str, classic: &Answer, own: &Answer) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let mut add = |what: String, classic: String, own: String| {
+            found.push(Difference { visitor, what, classic, own });
+        };
+        if classic.status != own.status {
+            add("status".to_owned(), classic.status.to_string(), own.status.to_string());
+        }
+        let (a, b) = (headers(classic), headers(own));
+        for name in a.keys().chain(b.keys().filter(|name| !a.contains_key(*name))) {
+            if a.get(name) != b.get(name) && !self.headers.iter().any(|volatile| volatile == name) {
+                let show =
+                    |values: Option<&Vec<String>>| values.map_or("(none)".to_owned(), |values| values.join(" | "));
+                add(format!("header {name}"), show(a.get(name)), show(b.get(name)));
+            }
+        }
+        let (a, b) = (parts(&classic.body), parts(&own.body));
+        match &self.volatile {
+            Some(volatile) if a.len() == b.len() => {
+                let mut at = 0;
+                for ((a_part, b_part), volatile) in a.iter().zip(&b).zip(volatile) {
+                    if a_part != b_part && !volatile && !(is_now(a_part) && is_now(b_part)) {
+                        add("body".to_owned(), around(&classic.body, at), around(&own.body, at));
+                        break;
+                    }
+                    at += a_part.len();
+                }
+            }
+            Some(_) => {
+                let alike = |a: &str, b: &str| a == b || (is_now(a) && is_now(b));
+                let at = a.iter().zip(&b).take_while(|(a, b)| alike(a, b)).map(|(a, _)| a.len()).sum();
+                add("body".to_owned(), around(&classic.body, at), around(&own.body, at));
+            }
+            // Classic mode gives no two bodies of the same shape: only the marks of the other visitor are looked for.
+            None => {}
+        }
+        found
+    }
+}
+
+/// The letters around a place, on one line.
+fn around(body: &str, at: usize) -> String {
+    let mut from = at.saturating_sub(AROUND).min(body.len());
+    while !body.is_char_boundary(from) {
+        from -= 1;
+    }
+    body[from..].chars().take(2 * AROUND).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str, headers: &[(&str, &str)]) -> Answer {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Answer { status: 200, headers, body: body.to_owned() }
+    }
+
+    #[test]
+    fn what_classic_mode_draws_anew_is_left_out() {
+        let (one, two) = (answer("a nonce=n12 b", &[("date", "1")]), answer("a nonce=n34 b", &[("date", "2")]));
+        let normal = Normal::between(&one, &two);
+        assert_eq!(normal.volatile(), 1);
+        assert!(normal.compare("anna", &one, &answer("a nonce=n56 b", &[])).is_empty());
+        let found = normal.compare("anna", &one, &answer("a nonce=n56 c", &[]));
+        assert_eq!((found.len(), found[0].what.as_str()), (1, "body"));
+        assert_eq!(normal.compare("anna", &one, &answer("a nonce=n56 b more", &[])).len(), 1);
+    }
+
+    #[test]
+    fn headers_are_compared_but_for_the_closed_list() {
+        let one = answer("", &[("set-cookie", "s=1; path=/"), ("x-a", "1"), ("server", "a")]);
+        let normal = Normal::between(&one, &one);
+        assert!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-a", "1")])).is_empty());
+        assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/x"), ("x-a", "1")])).len(), 1);
+        assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-b", "1")])).len(), 2);
+    }
+}

@@ -1,0 +1,182 @@
+//! A visitor: marks of its own, a cookie jar, and requests, each on a connection of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of an answer at most.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// A request to make.
+pub struct Page {
+    method: String,
+    uri: Uri,
+    authority: String,
+    host: String,
+    form: Option<String>,
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.method == "GET" { write!(text, "{}", self.uri) } else { write!(text, "{} {}", self.method, self.uri) }
+    }
+}
+
+impl Page {
+    /// `URL`, or `METHOD URL [FORM]`.
+    pub fn parse(line: &str, host: Option<&str>) -> Result<Page, String> {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or("");
+        let (method, url) = match first.contains("://") {
+            true => ("GET", first),
+            false => (first, words.next().ok_or("wants a URL after the method")?),
+        };
+        let form = words.next().map(str::to_owned);
+        if words.next().is_some() {
+            return Err("has more than a method, a URL and a form".to_owned());
+        }
+        let uri: Uri = url.parse().map_err(|error| format!("'{url}' is no URL: {error}"))?;
+        if uri.scheme_str() != Some("http") {
+            return Err(format!("'{url}': only http:// is asked for; name the server's own address"));
+        }
+        let authority = uri.authority().ok_or_else(|| format!("'{url}' names no server"))?;
+        let port = authority.port_u16().unwrap_or(80);
+        let host = host.map_or_else(|| authority.to_string(), str::to_owned);
+        let authority = format!("{}:{port}", authority.host());
+        Ok(Page { method: method.to_ascii_uppercase(), authority, host, form, uri })
+    }
+}
+
+/// An answer.
+pub struct Answer {
+    /// Code.
+    pub status: u16,
+    /// Names in lower case, in order.
+    pub headers: Vec<(String, String)>,
+    /// As text; what is none is replaced.
+    pub body: String,
+}
+
+impl Answer {
+    /// Whether these letters stand anywhere in it.
+    pub fn contains(&self, letters: &str) -> bool {
+        self.body.contains(letters) || self.headers.iter().any(|(_, value)| value.contains(letters))
+    }
+}
+
+/// Who asks.
+pub struct Visitor {
+    /// For people.
+    pub name: &'static str,
+    cookie: String,
+    header: String,
+    agent: String,
+    cookies: BTreeMap<String, String>,
+    /// Of classic mode: what one mode sets the other must not see.
+    classic_cookies: BTreeMap<String, String>,
+}
+
+impl Visitor {
+    /// With marks that nobody else has.
+    pub fn new(name: &'static str) -> Visitor {
+        let draw = |what: &str| format!("{name}-{what}-{:016x}", random());
+        Visitor {
+            name,
+            cookie: draw("cookie"),
+            header: draw("header"),
+            agent: draw("agent"),
+            cookies: BTreeMap::new(),
+            classic_cookies: BTreeMap::new(),
+        }
+    }
+
+    /// What must not be seen by another, and what it is.
+    pub fn marks(&self) -> [(&'static str, String); 3] {
+        [("cookie", self.cookie.clone()), ("header", self.header.clone()), ("user agent", self.agent.clone())]
+    }
+
+    /// Asks for a page.
+    pub fn ask(&mut self, page: &Page, classic: bool) -> Result<Answer, String> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, self.exchange(page, classic))
+                .await
+                .map_err(|_| format!("no answer within {PATIENCE:?}"))?
+        })?;
+        let jar = if classic { &mut self.classic_cookies } else { &mut self.cookies };
+        for (_, value) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
+            let pair = value.split(';').next().unwrap_or("");
+            let Some((name, value)) = pair.split_once('=') else { continue };
+            match value {
+                "" | "deleted" => jar.remove(name.trim()),
+                _ => jar.insert(name.trim().to_owned(), value.trim().to_owned()),
+            };
+        }
+        Ok(answer)
+    }
+
+    async fn exchange(&self, page: &Page, classic: bool) -> Result<Answer, String> {
+        let stream =
+            TcpStream::connect(&page.authority).await.map_err(|error| format!("{}: {error}", page.authority))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let driving = async move {
+            // How the connection ends shows in the answer.
+            let _ = connection.await;
+        };
+        let jar = if classic { &self.classic_cookies } else { &self.cookies };
+        let mut cookies = format!("reprise_verify={}", self.cookie);
+        for (name, value) in jar {
+            cookies.push_str(&format!("; {name}={value}"));
+        }
+        let path = page.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::builder()
+            .method(page.method.as_str())
+            .uri(path)
+            .header("host", &page.host)
+            .header("user-agent", &self.agent)
+            .header("x-reprise-verify", &self.header)
+            .header("cookie", cookies);
+        if classic {
+            request = request.header("reprise-mode", "classic");
+        }
+        if page.form.is_some() {
+            request = request.header("content-type", "application/x-www-form-urlencoded");
+        }
+        let body = Full::new(Bytes::from(page.form.clone().unwrap_or_default()));
+        let request = request.body(body).map_err(|error| error.to_string())?;
+        let exchange = async move {
+            let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+            let (parts, body) = response.into_parts();
+            let body = http_body_util::Limited::new(body, MAX_ANSWER);
+            let bytes = body.collect().await.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+            let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+            Ok(Answer {
+                status: parts.status.as_u16(),
+                headers: parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+                body: String::from_utf8_lossy(&bytes).into_owned(),
+            })
+        };
+        tokio::pin!(driving);
+        tokio::pin!(exchange);
+        tokio::select! {
+            answer = &mut exchange => answer,
+            () = &mut driving => exchange.await,
+        }
+    }
+}
+
+/// Enough that two visitors, or two runs, have no mark in common.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,126 @@
+//! `reprise verify`: planted leaks are found in a worker script, and none where the same code runs from a snapshot.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use tests::server::{Directory, free_port, program};
+use tests::{Server, Setup};
+
+/// Ten ways in which code that was written for one request keeps something of it.
+const LEAKS: &str = r#"
+class Service { public static ?Service $instance = null; public string $user = ''; static function instance(): self { return self::$instance ??= new self; } }
+$container = []; $queue = []; $buffer = '';
+$page = function () use (&$container, &$queue, &$buffer) {
+    $mark = $_COOKIE['reprise_verify'] ?? ''; $is_anna = str_contains($mark, 'anna');
+    header('X-Page: 1'); echo "<p>nonce ", bin2hex(random_bytes(8)), ' at ', microtime(true), "</p>\n";
+    switch ($_GET['do'] ?? '') {
+        case 'fine': echo 'you are ', $mark; break;
+        case 'static': static $count = 0; echo 'count ', ++$count; break;
+        case 'singleton': Service::instance()->user = Service::instance()->user ?: $mark; echo Service::instance()->user; break;
+        case 'locale': if ($is_anna) setlocale(LC_ALL, 'C.UTF-8'); echo setlocale(LC_TIME, 0); break;
+        case 'session': static $session = []; $session['user'] ??= $_SERVER['HTTP_X_REPRISE_VERIFY'] ?? ''; echo json_encode($session); break;
+        case 'cookie': $queue[] = $mark; foreach (array_unique($queue) as $i => $value) setcookie("queued$i", $value); echo 'queued'; break;
+        case 'container': $container['agent'] ??= $_SERVER['HTTP_USER_AGENT']; echo $container['agent']; break;
+        case 'ini': static $agent = null; ini_set('user_agent', $_SERVER['HTTP_USER_AGENT']); $agent ??= ini_get('user_agent'); echo $agent; break;
+        case 'env': static $env = null; putenv("VISITOR=$mark"); $env ??= getenv('VISITOR'); echo $env; break;
+        case 'timezone': if ($is_anna) date_default_timezone_set('Asia/Tokyo'); echo date_default_timezone_get(); break;
+        case 'buffer': ob_start(); echo "$mark;"; $buffer .= ob_get_clean(); echo $buffer; break;
+        case 'missing': http_response_code(404); echo 'missing'; break;
+        case 'form': echo 'hello ', $_POST['name'] ?? 'nobody'; break;
+    }
+};
+"#;
+
+const PLANTED: [&str; 10] =
+    ["static", "singleton", "locale", "session", "cookie", "container", "ini", "env", "timezone", "buffer"];
+
+fn verify(arguments: &[String]) -> (Output, serde_json::Value) {
+    let output = Command::new(program()).arg("verify").arg("--json").args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value =
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    (output, value)
+}
+
+fn pages(server: &Server) -> Vec<String> {
+    let all = PLANTED.iter().chain(&["fine", "missing"]);
+    all.map(|what| format!("http://127.0.0.1:{}/?do={what}", server.port)).collect()
+}
+
+#[test]
+fn ten_planted_leaks_are_found_in_a_worker_script() {
+    let script = format!("<?php {LEAKS} while (reprise_handle_request($page)) {{}}");
+    let start = || Setup::empty().file("index.php", &script).application("workers = 1").start();
+    let server = start();
+    let (output, found) = verify(&pages(&server));
+    assert_eq!(output.status.code(), Some(2), "{found}");
+    for (number, page) in found["pages"].as_array().unwrap().iter().enumerate() {
+        let is_bad =
+            !page["leaks"].as_array().unwrap().is_empty() || !page["differences"].as_array().unwrap().is_empty();
+        assert_eq!(is_bad, number < PLANTED.len(), "{page}");
+    }
+    assert_eq!(found["bad"], 10);
+    // In words, for people.
+    let server = start();
+    let output = Command::new(program()).args(["verify", &pages(&server)[1], &pages(&server)[10]]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("LEAK ") && text.contains("otto sees anna's cookie"), "{text}");
+    assert!(text.contains("alike ") && text.contains("2 pages, 64 answers, 1 with differences or leaks"), "{text}");
+}
+
+#[test]
+fn none_is_found_where_each_request_starts_from_the_same_memory() {
+    for isolation in tests::snapshot::isolations() {
+        let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
+        let setup = Setup::empty().file("index.php", script).application(&format!("isolation = \"{isolation}\""));
+        let server = setup.flag("--audit").start();
+        let (output, found) = verify(&pages(&server));
+        assert_eq!((output.status.code(), &found["bad"]), (Some(0), &0.into()), "{isolation}: {found}");
+    }
+}
+
+#[test]
+fn pages_come_from_files_with_methods_and_forms() {
+    let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
+    let server = Setup::empty().file("index.php", script).start();
+    let directory = Directory::new();
+    let list = directory.0.join("pages.txt");
+    let base = format!("http://127.0.0.1:{}", server.port);
+    fs::write(&list, format!("# pages\n{base}/?do=fine\n\nPOST {base}/?do=form name=anna&x=1\nHEAD {base}/\n"))
+        .unwrap();
+    let (output, found) = verify(&[list.display().to_string(), "--rounds".into(), "2".into()]);
+    assert_eq!((output.status.code(), found["pages"].as_array().unwrap().len()), (Some(0), 3), "{found}");
+    assert!(server.access_log().is_empty() || !server.access_log().contains("reprise-mode"));
+}
+
+#[test]
+fn what_cannot_be_asked_is_named() {
+    let dead = format!("http://127.0.0.1:{}/", free_port());
+    for (arguments, code, words) in [
+        (vec![dead.as_str()], 1, vec!["127.0.0.1", "refused"]),
+        (vec!["https://127.0.0.1/"], 64, vec!["only http://"]),
+        (vec!["/no/such/file"], 64, vec!["/no/such/file", "a page begins with http://"]),
+        (vec!["http://"], 64, vec!["http://"]),
+        (vec![], 64, vec!["URL|FILE"]),
+        (vec!["http://127.0.0.1/", "--rounds", "1"], 64, vec!["--rounds"]),
+    ] {
+        let output = Command::new(program()).arg("verify").args(&arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        words.iter().for_each(|word| assert!(text.contains(word), "{word} in {text}"));
+    }
+}
+
+/// Only who is on this machine chooses the mode, and PHP never hears of it.
+#[test]
+fn the_mode_is_chosen_on_this_machine_alone() {
+    let script =
+        "<?php reprise_snapshot(); echo reprise_info()['mode'], isset($_SERVER['HTTP_REPRISE_MODE']) ? ' seen' : '';";
+    let server = Setup::empty().file("index.php", script).server("proxies = [\"127.0.0.1\"]").start();
+    let mut client = server.client();
+    assert_eq!(client.get("/").text(), "snapshot");
+    assert_eq!(client.request("GET", "/", &[("Reprise-Mode", "classic")], b"").text(), "classic");
+    let behind = [("Reprise-Mode", "classic"), ("X-Forwarded-For", "192.0.2.1")];
+    assert_eq!(client.request("GET", "/", &behind, b"").text(), "snapshot");
+    assert_eq!(client.request("GET", "/", &[("Reprise-Mode", "other")], b"").text(), "snapshot");
+}
