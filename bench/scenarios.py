@@ -21,7 +21,8 @@ class Scenario:
     path: str
     goal: Goal | None = None  # of Reprise against nginx with PHP-FPM
     normalise: tuple[str, ...] = ()
-    snapshot: str = ""  # the front controller of peers that have snapshots, from which it must serve; others have index.php
+    # The front controller, with a snapshot or a loop, of peers that have such; it must serve from that. Others have index.php.
+    snapshot: str = ""
 
     def normalised(self, body: bytes) -> bytes:
         for name in self.normalise:
@@ -45,6 +46,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("wordpress", "wordpress", "/", Goal(1.0, "reaches"), ("nonce",)),
         Scenario("wordpress-feed", "wordpress", "/feed/"),
         Scenario("hello-snapshot", "snapshot", "/", Goal(2.2), snapshot="index.php"),
+        Scenario("hello-worker", "snapshot", "/", Goal(4.0), snapshot="worker.php"),
         Scenario("array-snapshot", "snapshot", "/array.php?i=123456", Goal(20.0), snapshot="array.php"),
         Scenario("symfony-snapshot", "symfony", "/", Goal(1.7), snapshot="snapshot.php"),
         Scenario("symfony-snapshot-post", "symfony", "/post/5", Goal(2.1), snapshot="snapshot.php"),

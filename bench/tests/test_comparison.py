@@ -138,7 +138,7 @@ class Snapshots(unittest.TestCase):
         self.used["classic"] += 1000
         with self.assertRaises(Failure) as caught:
             self.check()
-        self.assertIn("not every request is answered from the snapshot", str(caught.exception))
+        self.assertIn("not every request is answered from the lane", str(caught.exception))
 
 
 class Applications(unittest.TestCase):
