@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use front::forwarded::client;
-use front::settings::Network;
+use front::settings::{Network, ProxyHeaders};
 use hyper::header::{HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 
@@ -20,15 +20,16 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let proxies: [Network; 2] = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
-    let Some(found) = client(&headers, &proxies) else { return };
+    let written = if bytes.len() % 2 == 0 { ProxyHeaders::XForwarded } else { ProxyHeaders::Forwarded };
+    let Some(found) = client(&headers, &proxies, written) else { return };
     assert!(found.port.is_empty() || found.port.parse::<u16>().is_ok());
     if found.address.is_empty() {
         return;
     }
     let address: IpAddr = found.address.parse().expect("an address");
     // Nobody that a trusted hop has not named: with an untrusted last hop, that one is the client.
-    let last = headers.get_all("x-forwarded-for").iter().last().and_then(|value| value.to_str().ok());
-    if let (false, Some(last)) = (headers.contains_key("forwarded"), last) {
+    let last = headers.get_all("x-forwarded-for").iter().last().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    if let (ProxyHeaders::XForwarded, Some(last)) = (written, last) {
         let last = last.rsplit(',').map(str::trim).find(|part| !part.is_empty()).unwrap_or("");
         if let Ok(last) = last.parse::<IpAddr>() {
             let last = last.to_canonical();

@@ -380,12 +380,39 @@ fn a_client_behind_declared_proxies_is_itself() {
         (&plain[0], &plain[2], &plain[4]),
         (&"127.0.0.1".into(), &serde_json::Value::Null, &server.port.to_string().into())
     );
-    let port = [("Forwarded", "for=\"[2001:db8::7]:99\";proto=http"), ("Host", "shop.example")];
+    drop(client);
+    let server = Setup::empty()
+        .file("index.php", script)
+        .server("proxies = [\"127.0.0.0/8\"]")
+        .server("proxy_headers = \"forwarded\"")
+        .start();
+    let mut client = server.client();
+    let port = [
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("Forwarded", "for=\"[2001:db8::7]:99\";proto=http"),
+        ("Host", "shop.example"),
+    ];
     let seen = json(&client.request("GET", "/", &port, b""));
     assert_eq!(
         (&seen[0], &seen[1], &seen[2], &seen[4]),
         (&"2001:db8::7".into(), &"99".into(), &serde_json::Value::Null, &"80".into())
     );
+    assert_eq!(seen[8], serde_json::Value::Null, "the other family is the client's alone");
+    // Nothing a client writes hides what the proxy appends.
+    let server = Setup::empty()
+        .file("index.php", script)
+        .server("proxies = [\"127.0.0.0/8\"]")
+        .application("status_path = \"/s\"")
+        .start();
+    for theirs in ["\"", "\u{ff}", "\\\"x"] {
+        let value = format!("{theirs}, 203.0.113.9");
+        let headers = [("X-Forwarded-For", value.as_str()), ("Forwarded", "for=127.0.0.1")];
+        let mut client = server.client();
+        assert_eq!(json(&client.request("GET", "/", &headers, b""))[0], "203.0.113.9", "{theirs}");
+        assert_eq!(client.request("GET", "/s", &headers, b"").status, 403, "{theirs}");
+    }
+    let nobody = [("X-Forwarded-For", "unknown")];
+    assert_eq!(server.client().request("GET", "/s", &nobody, b"").status, 403);
     // From others nothing is believed.
     let server = Setup::empty().file("index.php", script).server("proxies = [\"10.0.0.0/8\"]").start();
     let seen = json(&server.client().request("GET", "/", &headers, b""));

@@ -307,3 +307,125 @@ fn a_killed_worker_and_a_broken_one_are_replaced() {
     let _ = Client::new(server.port).try_request("GET", "/?do=close", &[], b"");
     assert_eq!(text(&server, "wait"), "waited");
 }
+
+/// Each of these once reached the next request, or ended the worker's trust in itself too late.
+#[test]
+fn what_comes_after_the_callable_is_the_requests_too() {
+    let boot = "ini_set('precision', '9'); set_time_limit(20); $GLOBALS['store'] = [];";
+    let cases = r#"
+case 'precision': echo json_encode([ini_get('precision'), ini_set('precision', '5'), ini_get('precision'), ini_get('max_execution_time'), set_time_limit(7), ini_get('max_execution_time')]); break;
+case 'ini_restore': ini_restore('precision'); echo ini_get('precision'); break;
+case 'destructor': $_SERVER['o'] = $_GET['o'] = new class { function __destruct() { header('Location: http://evil/'); setcookie('sid', 'alice'); echo ' by destructor'; exit; } }; echo 'own'; break;
+case 'session_object': session_id('obj'); session_save_path(getenv('PLACE')); session_start(); $_SESSION['o'] = new class implements Serializable { function serialize() { return ''; } function unserialize($s) {} function __serialize(): array { return []; } function __unserialize(array $a): void {} function __destruct() { throw new Exception('late'); } }; echo 'own'; break;
+case 'header_callback': header_register_callback(function () { exit; }); http_response_code(204); break;
+case 'input': $GLOBALS['in'] = fopen('php://input', 'r'); echo fread($GLOBALS['in'], 3); break;
+case 'old_input': try { echo is_resource($GLOBALS['in'] ?? null) ? fread($GLOBALS['in'], 100) : 'closed'; } catch (TypeError) { echo 'closed'; } break;
+case 'seed': mt_srand(5); strtok('SECRET of one', ' '); stream_context_set_default(['http' => ['header' => 'X: secret']]); echo mt_rand(); break;
+case 'unseeded': echo json_encode([mt_rand(), @strtok(' '), stream_context_get_options(stream_context_get_default())]); break;
+case 'memory_used': echo intdiv(memory_get_peak_usage(), 1 << 20); break;
+case 'big': $x = str_repeat('x', 50 << 20); echo strlen($x); break;
+case 'save_handler': ini_set('session.save_handler', 'files'); echo ini_get('session.save_handler'); break;
+"#;
+    let server = looped(boot, cases).start();
+    let pid = text(&server, "pid");
+    let mut randoms = HashSet::new();
+    for round in 0..5 {
+        assert_eq!(text(&server, "precision"), r#"["9","9","5","20",true,"7"]"#, "{round}");
+        text(&server, "ini_restore");
+        let answer = server.get("/?do=destructor");
+        assert_eq!(
+            (answer.status, answer.text().as_str(), answer.header("location")),
+            (302, "own by destructor", Some("http://evil/")),
+            "{round}"
+        );
+        let next = server.get("/?do=handled");
+        assert_eq!((next.status, next.header("location"), next.header("set-cookie")), (200, None, None), "{round}");
+        server.get("/?do=session_object");
+        assert_eq!(server.get("/?do=header_callback").status, 204);
+        let mut client = server.client();
+        assert_eq!(
+            client.request("POST", "/?do=input", &[("Content-Type", "text/plain")], b"first body").text(),
+            "fir"
+        );
+        assert_eq!(
+            client.request("POST", "/?do=old_input", &[("Content-Type", "text/plain")], b"of another").text(),
+            "closed",
+            "{round}"
+        );
+        assert_eq!(text(&server, "seed"), "476726705", "{round}");
+        let after: serde_json::Value = serde_json::from_str(&text(&server, "unseeded")).unwrap();
+        assert!(
+            randoms.insert(after[0].to_string()) && after[1] == false && after[2] == serde_json::json!([]),
+            "{after}"
+        );
+        text(&server, "big");
+        assert!(text(&server, "memory_used").parse::<u32>().unwrap() < 20, "{round}");
+        assert_eq!(text(&server, "save_handler"), "files");
+    }
+    assert_eq!(text(&server, "pid"), pid, "{}", server.log());
+    assert!(!server.log().contains("cannot be set by ini_set"), "{}", server.log());
+}
+
+/// A worker that a request has damaged after its callable had returned serves no other.
+#[test]
+fn memory_exhausted_at_the_end_costs_its_own_request() {
+    let cases = r#"
+case 'shutdown': ini_set('memory_limit', '32M'); register_shutdown_function(function () { $a = str_repeat('x', 100 << 20); }); echo 'own'; break;
+case 'buffer': ini_set('memory_limit', '32M'); ob_start(function ($text) { $a = str_repeat('x', 100 << 20); return $text; }); echo 'own'; break;
+case 'handler': ini_set('memory_limit', '32M'); set_exception_handler(function () { $a = str_repeat('x', 100 << 20); }); throw new Exception('x');
+case 'order': file_put_contents(getenv('PLACE') . '/orders', 'o', FILE_APPEND); echo 'ordered'; break;
+"#;
+    let server = looped("", cases).start();
+    let mut orders = 0;
+    for round in 0..3 {
+        for what in ["shutdown", "buffer", "handler"] {
+            server.get(&format!("/?do={what}"));
+            let order = server.client().request("POST", "/?do=order", &[], b"");
+            orders += 1;
+            assert_eq!((order.status, order.text().as_str()), (200, "ordered"), "{what}, {round}");
+            assert_eq!(fs::read_to_string(server.directory().join("place/orders")).unwrap().len(), orders, "{what}");
+        }
+    }
+    wait_until("each was counted", 5, || info(&server).number("recycles.bailout") == 9);
+}
+
+#[test]
+fn a_request_that_php_complains_about_is_not_the_applications_to_refuse() {
+    let boot = "set_error_handler(function ($n, $text) { throw new ErrorException($text); });";
+    let server = looped(boot, "case 'ok': echo 'ok'; break;").start();
+    let pid = text(&server, "pid");
+    for (kind, body) in [
+        ("multipart/form-data", "x=1".to_owned()),
+        ("application/x-www-form-urlencoded", (0..1200).map(|n| format!("v{n}=1&")).collect()),
+    ] {
+        let answer = server.client().request("POST", "/?do=ok", &[("Content-Type", kind)], body.as_bytes());
+        assert_eq!((answer.status, answer.text().as_str()), (200, "ok"), "{kind}: {}", server.log());
+    }
+    // Bodies that break off cost nobody a boot.
+    use std::io::Write;
+    for _ in 0..20 {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.write_all(b"POST /?do=ok HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 40000\r\n\r\n").unwrap();
+        stream.write_all(&[b'x'; 20000]).unwrap();
+    }
+    wait_until("all are over", 20, || text(&server, "ok") == "ok");
+    assert_eq!(text(&server, "pid"), pid, "{}", server.log());
+}
+
+#[test]
+fn between_two_requests_the_script_may_use_buffers() {
+    let script = "<?php $n = 0; $page = function () use (&$n) { ob_start(); echo 'page ', ++$n, ' ', getmypid(); ob_end_flush(); };
+        register_shutdown_function(fn () => error_log('shutdown of boot'));
+        while (reprise_handle_request($page)) { ob_start(); echo 'between'; ob_end_clean(); echo 'lost'; flush(); $kept[] = ob_get_level(); }
+        register_shutdown_function(fn () => error_log('shutdown behind the loop'));";
+    let mut server = Setup::empty().file("index.php", script).application("workers = 1").start();
+    let first = server.get("/").text();
+    let pid = first.trim_start_matches("page 1 ").to_owned();
+    for n in 2..30 {
+        assert_eq!(server.get("/").text(), format!("page {n} {pid}"));
+    }
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0);
+    let log = server.log();
+    assert!(log.matches("shutdown of boot").count() >= 2 && log.contains("shutdown behind the loop"), "{log}");
+}

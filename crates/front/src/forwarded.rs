@@ -1,5 +1,8 @@
-//! Who a client behind declared proxies is and what it asked them for: `Forwarded` (RFC 7239), else X-Forwarded-For, -Proto
-//! and -Port.
+//! Who a client behind declared proxies is and what it asked them for: X-Forwarded-For, -Proto and -Port, or `Forwarded` (RFC
+//! 7239), whichever the proxies are declared to write. The other comes from the client, and is dropped.
+//!
+//! Nothing a client writes may make what a proxy appends unreadable: lists are split at every comma, quoted or not, unless
+//! all quotes are balanced in `Forwarded`, and letters that are no text spoil their own element only.
 //!
 //! Every proxy appends whom it got the request from, so the chain is read from its end: the first address that is no
 //! declared proxy is the client. What stands before it anybody may have written. The host is not taken from a header: a
@@ -9,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{HeaderMap, HeaderName};
 
-use crate::settings::Network;
+use crate::settings::{Network, ProxyHeaders};
 
 /// Hops looked at.
 const MAX_HOPS: usize = 32;
@@ -34,24 +37,27 @@ struct Hop {
 }
 
 /// The client of a request that a declared proxy has sent; `None` if its headers say nothing.
-pub fn client(headers: &HeaderMap, proxies: &[Network]) -> Option<Client> {
-    let forwarded = values(headers, "forwarded");
-    let (hops, port) = if forwarded.is_empty() {
-        let protocols = values(headers, "x-forwarded-proto");
-        let ports = values(headers, "x-forwarded-port");
-        let sources = values(headers, "x-forwarded-for");
-        let mut hops: Vec<Hop> = sources.iter().map(|text| Hop { from: address(text), is_https: None }).collect();
-        if hops.is_empty() && !(protocols.is_empty() && ports.is_empty()) {
-            hops.push(Hop::default());
+pub fn client(headers: &HeaderMap, proxies: &[Network], written: ProxyHeaders) -> Option<Client> {
+    let (hops, port) = match written {
+        ProxyHeaders::Forwarded => {
+            let elements = values(headers, "forwarded", split_quoted);
+            (elements.iter().map(|element| hop(element)).collect(), None)
         }
-        // Lists of the same length belong together from their ends; a single value is the last proxy's about them all.
-        for (back, hop) in hops.iter_mut().rev().enumerate() {
-            let one = protocols.len().checked_sub(back + 1).or(if protocols.is_empty() { None } else { Some(0) });
-            hop.is_https = one.and_then(|one| protocol(protocols[one]));
+        ProxyHeaders::XForwarded => {
+            let protocols = values(headers, "x-forwarded-proto", split);
+            let ports = values(headers, "x-forwarded-port", split);
+            let sources = values(headers, "x-forwarded-for", split);
+            let mut hops: Vec<Hop> = sources.iter().map(|text| Hop { from: address(text), is_https: None }).collect();
+            if hops.is_empty() && !(protocols.is_empty() && ports.is_empty()) {
+                hops.push(Hop::default());
+            }
+            // Lists of the same length belong together from their ends; a single value is the last proxy's about them all.
+            for (back, hop) in hops.iter_mut().rev().enumerate() {
+                let one = protocols.len().checked_sub(back + 1).or(if protocols.is_empty() { None } else { Some(0) });
+                hop.is_https = one.and_then(|one| protocol(&protocols[one]));
+            }
+            (hops, ports.last().and_then(|port| port.parse().ok()))
         }
-        (hops, ports.last().and_then(|port| port.parse().ok()))
-    } else {
-        (forwarded.iter().map(|element| hop(element)).collect(), None)
     };
     let mut found: Option<&Hop> = None;
     for hop in hops.iter().rev().take(MAX_HOPS) {
@@ -79,13 +85,26 @@ pub fn client(headers: &HeaderMap, proxies: &[Network]) -> Option<Client> {
 }
 
 /// All elements of all headers of that name.
-fn values<'a>(headers: &'a HeaderMap, name: &'static str) -> Vec<&'a str> {
-    let texts = headers.get_all(HeaderName::from_static(name)).iter().filter_map(|value| value.to_str().ok());
-    texts.flat_map(|text| split(text, b',')).filter(|element| !element.is_empty()).collect()
+fn values(headers: &HeaderMap, name: &'static str, split: fn(&str) -> Vec<&str>) -> Vec<String> {
+    let mut elements = Vec::new();
+    for value in headers.get_all(HeaderName::from_static(name)) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        elements.extend(split(&text).into_iter().filter(|element| !element.is_empty()).map(str::to_owned));
+    }
+    elements
 }
 
-/// Split at a separator that stands in no quoted string.
-fn split(text: &str, separator: u8) -> Vec<&str> {
+/// At every comma.
+fn split(text: &str) -> Vec<&str> {
+    text.split(',').map(str::trim).collect()
+}
+
+/// At commas that stand in no quoted string; at every one if a quote is not closed.
+fn split_quoted(text: &str) -> Vec<&str> {
+    split_outside_quotes(text, b',').unwrap_or_else(|| split(text))
+}
+
+fn split_outside_quotes(text: &str, separator: u8) -> Option<Vec<&str>> {
     let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -100,13 +119,13 @@ fn split(text: &str, separator: u8) -> Vec<&str> {
         }
     }
     parts.push(text[from..].trim());
-    parts
+    (!quoted).then_some(parts)
 }
 
 /// An element of `Forwarded`: `for="[2001:db8::1]:4711";proto=https`.
 fn hop(element: &str) -> Hop {
     let mut hop = Hop::default();
-    for pair in split(element, b';') {
+    for pair in split_outside_quotes(element, b';').unwrap_or_else(|| element.split(';').map(str::trim).collect()) {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let value = value.trim_matches('"');
         if name.eq_ignore_ascii_case("for") {
@@ -148,7 +167,10 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let proxies = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap(), Network::Unix];
-        client(&headers, &proxies).map(|client| (client.address, client.port, client.is_https, client.server_port))
+        let written =
+            if headers.contains_key("forwarded") { ProxyHeaders::Forwarded } else { ProxyHeaders::XForwarded };
+        client(&headers, &proxies, written)
+            .map(|client| (client.address, client.port, client.is_https, client.server_port))
     }
 
     fn is(
@@ -183,6 +205,25 @@ mod tests {
     }
 
     #[test]
+    fn no_letter_of_a_client_hides_what_a_proxy_appends() {
+        for theirs in ["\"", "\"a", "\\\"", "\u{ff}", "for=\"", "x, \"y", "[", ""] {
+            let mut headers = HeaderMap::new();
+            let value = [theirs.as_bytes(), b", 203.0.113.9"].concat();
+            headers.append("x-forwarded-for", hyper::header::HeaderValue::from_bytes(&value).unwrap());
+            let proxies = ["10.0.0.0/8".parse().unwrap()];
+            assert_eq!(
+                client(&headers, &proxies, ProxyHeaders::XForwarded).unwrap().address,
+                "203.0.113.9",
+                "{theirs}"
+            );
+            let mut headers = HeaderMap::new();
+            let value = [theirs.as_bytes(), b", for=203.0.113.9"].concat();
+            headers.append("forwarded", hyper::header::HeaderValue::from_bytes(&value).unwrap());
+            assert_eq!(client(&headers, &proxies, ProxyHeaders::Forwarded).unwrap().address, "203.0.113.9", "{theirs}");
+        }
+    }
+
+    #[test]
     fn protocol_and_port_belong_to_the_client() {
         let https = [("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https"), ("x-forwarded-port", "8443")];
         assert_eq!(found(&https), is("192.0.2.1", "", Some(true), Some(8443)));
@@ -195,9 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_goes_before_the_others() {
+    fn each_family_is_read_by_itself() {
         let both = [("forwarded", "for=192.0.2.7;proto=https;by=10.0.0.1"), ("x-forwarded-for", "192.0.2.1")];
         assert_eq!(found(&both), is("192.0.2.7", "", Some(true), None));
+        let mut headers = HeaderMap::new();
+        both.iter().for_each(|(name, value)| drop(headers.append(*name, value.parse().unwrap())));
+        let client = client(&headers, &[], ProxyHeaders::XForwarded).unwrap();
+        assert_eq!((client.address.as_str(), client.is_https), ("192.0.2.1", None));
         let quoted = [("forwarded", "for=\"1.1.1.1\", For=\"[2001:db8::1]:4711\";Proto=http, for=\"[fd00::2]\"")];
         assert_eq!(found(&quoted), is("2001:db8::1", "4711", Some(false), None));
         assert_eq!(found(&[("forwarded", "for=_hidden, for=10.0.0.2")]), is("10.0.0.2", "", None, None));

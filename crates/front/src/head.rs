@@ -13,7 +13,7 @@ use wire::head::{TooLarge, Writer};
 use crate::connection::Peer;
 use crate::forwarded::Client;
 use crate::route::Script;
-use crate::settings::Application;
+use crate::settings::{Application, ProxyHeaders};
 
 /// The header by which a client on this machine chooses classic mode. PHP never sees it.
 pub const MODE: &str = "reprise-mode";
@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub parts: &'a Parts,
     /// Whose connection.
     pub peer: &'a Peer,
+    /// Which headers proxies write.
+    pub written: ProxyHeaders,
     /// Who is behind it, if that is a proxy.
     pub client: Option<&'a Client>,
     /// Whose script.
@@ -82,7 +84,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     }
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
     let host = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
-    add_headers(&mut head, headers, host, peer.is_proxy)?;
+    add_headers(&mut head, headers, host, peer.is_proxy.then_some(facts.written))?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
 }
@@ -129,12 +131,15 @@ fn add_headers(
     head: &mut Writer<'_>,
     headers: &HeaderMap,
     host: Option<&[u8]>,
-    is_proxy: bool,
+    written: Option<ProxyHeaders>,
 ) -> Result<(), TooLarge> {
     for name in headers.keys() {
         let spelled = name.as_str().as_bytes();
-        let forwards = spelled == b"forwarded" || spelled.starts_with(b"x-forwarded-");
-        if spelled.len() > MAX_NAME || spelled == b"proxy" || spelled == MODE.as_bytes() || (forwards && !is_proxy) {
+        let is_strange = match spelled {
+            b"forwarded" => written != Some(ProxyHeaders::Forwarded),
+            _ => spelled.starts_with(b"x-forwarded-") && written != Some(ProxyHeaders::XForwarded),
+        };
+        if spelled.len() > MAX_NAME || spelled == b"proxy" || spelled == MODE.as_bytes() || is_strange {
             continue;
         }
         let mut values = headers.get_all(name).iter();

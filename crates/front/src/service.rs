@@ -50,8 +50,11 @@ pub async fn serve(
     server::collect();
     let (parts, body) = request.into_parts();
     let peer = &connection.peer;
-    let proxies = &connection.shared.settings.proxies;
-    let client = if peer.is_proxy { forwarded::client(&parts.headers, proxies) } else { None };
+    let settings = &connection.shared.settings;
+    let client = match peer.is_proxy {
+        true => forwarded::client(&parts.headers, &settings.proxies, settings.proxy_headers),
+        false => None,
+    };
     let mut response = match respond(&connection, client.as_ref(), &parts, body, began).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
@@ -229,7 +232,17 @@ async fn run(
     // A whole body has a length, also if the client did not say it.
     let content_length = content_length.or_else(|| (has_body && rest.is_none()).then_some(read));
     let Site { application, script, host, client, .. } = *site;
-    let facts = Facts { parts, peer: &connection.peer, client, application, script, host, content_length, has_body };
+    let facts = Facts {
+        parts,
+        peer: &connection.peer,
+        written: connection.shared.settings.proxy_headers,
+        client,
+        application,
+        script,
+        host,
+        content_length,
+        has_body,
+    };
     // hyper may have given more at once than the ring takes.
     let surplus = bytes.split_off(bytes.len().min(BODY_RING));
     let has_more = rest.is_some() || !surplus.is_empty();

@@ -20,6 +20,8 @@ pub struct Settings {
     pub threads: usize,
     /// Whose forwarding headers are believed and passed on.
     pub proxies: Vec<Network>,
+    /// Which of them they write.
+    pub proxy_headers: ProxyHeaders,
     /// Limits.
     pub limits: Limits,
     /// In the supervisor's order.
@@ -33,6 +35,15 @@ pub enum LogFormat {
     Combined,
     /// An object a line.
     Json,
+}
+
+/// The headers by which proxies say whom they speak for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProxyHeaders {
+    /// X-Forwarded-For, -Proto, -Port.
+    XForwarded,
+    /// Forwarded.
+    Forwarded,
 }
 
 /// A listening socket.

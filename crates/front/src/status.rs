@@ -88,7 +88,7 @@ pub fn answer(
 pub fn is_local((peer, client): (&Peer, Option<&Client>)) -> bool {
     let is_here =
         |address: &str| address == "unix:" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_here(&peer.address) && client.is_none_or(|client| client.address.is_empty() || is_here(&client.address))
+    is_here(&peer.address) && client.is_none_or(|client| is_here(&client.address))
 }
 
 fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<AnswerBody> {

@@ -96,6 +96,7 @@ void reprise_in_forked_child(void);
 /* loop.c */
 _Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked for a worker script's lane */
 bool reprise_is_loop(void);
+bool reprise_loop_has_begun(void);
 void reprise_loop_forget(void);
 
 /* request.c */

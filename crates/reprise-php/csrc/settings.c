@@ -3,7 +3,7 @@
  * php.ini, `.user.ini` files from the document root down to the script's directory; and those that nobody may change.
  *
  * What was read from .user.ini files is kept for user_ini.cache_ttl seconds per directory, in memory that lives as long
- * as the worker. A snapshot has the settings of its boot: its requests read no file again.
+ * as the worker. A snapshot and a worker script have the settings of their boot: their requests read no file again.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -98,7 +98,7 @@ int reprise_activate_settings(void)
 	bool has_user_files = PG(user_ini_filename) && *PG(user_ini_filename);
 	char path[MAXPATHLEN];
 
-	if (!slash || snapshot.is_taken) {
+	if (!slash || snapshot.is_taken || reprise_loop_has_begun()) {
 		return SUCCESS;
 	}
 	activate_host();

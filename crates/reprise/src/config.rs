@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use front::settings::{LogFormat, Network};
+use front::settings::{LogFormat, Network, ProxyHeaders};
 use process::sys::ProcessLimits;
 use serde::Serialize;
 use wire::control::{Isolation, MAX_LANES};
@@ -29,6 +29,8 @@ pub struct Config {
     pub access_log: String,
     /// Format of its lines.
     pub access_log_format: LogFormat,
+    /// Which headers proxies write.
+    pub proxy_headers: ProxyHeaders,
     /// Of unix sockets.
     pub sockets: crate::listen::Permissions,
     /// Whose forwarding headers are believed.
@@ -234,6 +236,7 @@ fn defaults() -> Config {
         state_dir: None,
         access_log: "stdout".to_owned(),
         access_log_format: LogFormat::Combined,
+        proxy_headers: ProxyHeaders::XForwarded,
         sockets: crate::listen::Permissions::default(),
         proxies: Vec::new(),
         front_user: None,

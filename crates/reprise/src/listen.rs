@@ -140,7 +140,8 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     Ok((socket, Bound { shown, file: Some(path.to_owned()) }))
 }
 
-/// Owner, then mode, of the very socket that was bound, whatever the path may name by now.
+/// Owner, then mode, of what the path names: a socket, and no link to one. Whoever may rename things in its directory could
+/// put another there, as for any server; keep sockets in directories of one's own.
 fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> std::io::Result<()> {
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode).is_socket();

@@ -60,7 +60,7 @@ use Scope::{Application, Server};
 const DAY: u64 = 86400;
 
 /// All of them. A change needs a restart.
-pub const ROWS: [Row; 41] = [
+pub const ROWS: [Row; 42] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -105,8 +105,16 @@ pub const ROWS: [Row; 41] = [
         "proxies",
         Texts,
         "[]",
-        "Addresses and networks (10.0.0.0/8, unix:) whose X-Forwarded-For, -Proto, -Port or Forwarded say who the client \
-         is and what it asked; PHP sees that in $_SERVER. From others such headers are dropped.",
+        "Addresses and networks (10.0.0.0/8, unix:) whose forwarding headers say who the client is and what it asked; PHP \
+         sees that in $_SERVER. From others such headers are dropped.",
+    ),
+    row(
+        Server,
+        "proxy_headers",
+        Text,
+        "\"x-forwarded\"",
+        "Which headers the proxies write: \"x-forwarded\" (X-Forwarded-For, -Proto, -Port) or \"forwarded\" (RFC 7239). The \
+         others can only come from a client, and are dropped.",
     ),
     row(
         Server,

@@ -126,6 +126,7 @@ fn service(
         access_log: log.is_some().then_some(first + listeners.len() as i32),
         threads: config.front_threads,
         proxies: config.proxies.clone(),
+        proxy_headers: config.proxy_headers,
         limits: Limits {
             header_timeout_ms: milliseconds(config.header_timeout),
             body_timeout_ms: milliseconds(config.body_timeout),

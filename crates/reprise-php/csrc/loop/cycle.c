@@ -10,8 +10,11 @@
 #include <SAPI.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
+#include <ext/standard/file.h>
+#include <ext/random/php_random.h>
 #include <zend_exceptions.h>
 
+#include <string.h>
 #include <unistd.h>
 
 #include "loop.h"
@@ -29,9 +32,82 @@ static void name_interface(void)
 
 void reprise_loop_forget_input(void)
 {
+	static const char *const names[] = {"_GET",    "_POST", "_COOKIE",  "_FILES",
+	                                    "_SERVER", "_ENV",  "_REQUEST", "_SESSION"};
+
 	for (int i = 0; i < NUM_TRACK_VARS; i++) {
 		zval_ptr_dtor(&PG(http_globals)[i]);
 		ZVAL_UNDEF(&PG(http_globals)[i]);
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		zend_hash_str_del(&EG(symbol_table), names[i], strlen(names[i]));
+	}
+}
+
+/* What the request has put into its superglobals goes while its output still comes; output callbacks find what came. */
+static void empty_superglobals(void)
+{
+	static const char *const names[NUM_TRACK_VARS] = {
+	    [TRACK_VARS_POST] = "_POST",     [TRACK_VARS_GET] = "_GET", [TRACK_VARS_COOKIE] = "_COOKIE",
+	    [TRACK_VARS_SERVER] = "_SERVER", [TRACK_VARS_ENV] = "_ENV", [TRACK_VARS_FILES] = "_FILES",
+	};
+
+	for (int i = 0; i < NUM_TRACK_VARS; i++) {
+		if (names[i] && Z_TYPE(PG(http_globals)[i]) == IS_ARRAY) {
+			zval brought;
+			ZVAL_COPY(&brought, &PG(http_globals)[i]);
+			zend_hash_str_update(&EG(symbol_table), names[i], strlen(names[i]), &brought);
+		}
+	}
+	zend_hash_str_del(&EG(symbol_table), ZEND_STRL("_REQUEST"));
+}
+
+/* php://input has the body without holding it: its streams go first. */
+static void close_body(void)
+{
+	zend_resource *resource, *body = NULL;
+
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource)
+	{
+		if (resource->type != php_file_le_stream() || !resource->ptr) {
+			continue;
+		}
+		php_stream *stream = resource->ptr;
+		if (stream == SG(request_info).request_body) {
+			body = resource;
+		} else if (stream->ops->label && strcmp(stream->ops->label, "Input") == 0) {
+			zend_list_close(resource);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	if (body) {
+		zend_list_close(body);
+	}
+	SG(request_info).request_body = NULL;
+	SG(post_read) = true; /* nothing of it is waited for */
+}
+
+/* What PHP's own functions remember of a request. */
+static void forget_functions(void)
+{
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+	if (BG(strtok_string)) {
+		zend_string_release(BG(strtok_string));
+		BG(strtok_string) = NULL;
+	}
+	if (FG(default_context)) {
+		zend_list_delete(FG(default_context)->res);
+		FG(default_context) = NULL;
+	}
+	php_clear_stat_cache(0, NULL, 0);
+	if (PG(last_error_message)) {
+		zend_string_release(PG(last_error_message));
+		PG(last_error_message) = NULL;
+	}
+	if (PG(last_error_file)) {
+		zend_string_release(PG(last_error_file));
+		PG(last_error_file) = NULL;
 	}
 }
 
@@ -46,7 +122,17 @@ void reprise_loop_begin_request(void)
 	PG(during_request_startup) = true;
 	PG(header_is_being_sent) = 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
+	/* What the script has written since the last request is nobody's, nor are its headers. */
+	SG(headers_sent) = 1;
+	php_output_discard_all();
+	php_output_deactivate();
 	php_output_activate();
+	SG(headers_sent) = 0;
+	zend_memory_reset_peak_usage();
+	/* As in classic mode: PHP reads the request before it knows any of the application's handlers. */
+	zval handler_of_script;
+	ZVAL_COPY_VALUE(&handler_of_script, &EG(user_error_handler));
+	ZVAL_UNDEF(&EG(user_error_handler));
 	sapi_activate();
 	SG(request_info).proto_num = (int)head->protocol;
 	zend_set_timeout(EG(timeout_seconds), 1);
@@ -67,25 +153,28 @@ void reprise_loop_begin_request(void)
 	php_hash_environment();
 	reprise_loop_start_modules();
 	reprise_loop_restore_session_handlers();
+	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler_of_script);
 	reprise_fill_superglobals(true);
 	name_interface();
 	reprise_enter_directory(reprise_head_text(head->script));
 	SG(sapi_started) = 1;
 	PG(during_request_startup) = false;
 	reprise_worker.stage = REPRISE_RUNNING;
-	if (reprise_worker.body_broken) {
-		zend_bailout();
-	}
 }
 
-static void forget(const char *name, size_t size)
-{
-	zend_hash_str_del(&EG(symbol_table), name, size);
-}
+/* A fatal error came after the callable had returned: the process is not to be trusted with another request. */
+static bool is_damaged;
 
 /* What nobody has caught: exit() ends the request; an exception is PHP's to report, as at the end of a script. */
 void reprise_loop_settle_exception(void)
 {
+#ifdef ZEND_HAS_OOM
+	/* Since 8.2.33 exhausted memory unwinds like exit(), and no function is called until it is forgotten. */
+	if (EG(delayed_oom).state != ZEND_OOM_STATE_NONE) {
+		EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
+		is_damaged = true;
+	}
+#endif
 	if (!EG(exception)) {
 		return;
 	}
@@ -93,18 +182,20 @@ void reprise_loop_settle_exception(void)
 		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
 			zend_user_exception_handler();
 		}
-		if (EG(exception)) {
-			if (zend_is_unwind_exit(EG(exception))) {
-				zend_clear_exception();
-			} else {
-				zend_exception_error(EG(exception), E_ERROR);
-			}
+		if (EG(exception) && !zend_is_unwind_exit(EG(exception))) {
+			zend_exception_error(EG(exception), E_ERROR);
 		}
-		return;
 	}
-	OBJ_RELEASE(EG(exception));
-	EG(exception) = NULL;
+	if (EG(exception)) {
+		OBJ_RELEASE(EG(exception));
+		EG(exception) = NULL;
+	}
 }
+
+/* Each may run code of the request, which may throw, exit or fail. Within a script that is not over, it would go on. */
+#define SETTLED(what)                                                                                                  \
+	STEP(what);                                                                                                        \
+	reprise_loop_settle_exception()
 
 /* As php_request_shutdown, as far as a request goes. */
 void reprise_loop_end_request(void)
@@ -114,37 +205,28 @@ void reprise_loop_end_request(void)
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /");
 	}
-	/* Code of the request may throw or exit in each of these too. Within a script that is not over, it would go on. */
-	php_call_shutdown_functions();
-	reprise_loop_settle_exception();
+	SETTLED(php_call_shutdown_functions());
 	php_free_shutdown_functions();
-	STEP(php_output_end_all());
-	reprise_loop_settle_exception();
+	SETTLED(empty_superglobals());
+	SETTLED(php_output_end_all());
 	zend_unset_timeout();
-	reprise_loop_stop_modules();
-	reprise_loop_settle_exception();
-	STEP(php_output_deactivate());
-	if (SG(request_info).request_body) {
-		STEP(php_stream_close(SG(request_info).request_body));
-		SG(request_info).request_body = NULL;
-		SG(post_read) = true; /* and nothing of it is waited for */
-	}
-	STEP(sapi_deactivate());
-	reprise_loop_forget_input();
-	forget(ZEND_STRL("_SESSION"));
-	STEP(reprise_loop_restore_ini());
+	SETTLED(reprise_loop_stop_modules());
+	SETTLED(php_output_deactivate());
+	/* Code between two requests may use buffers, which go nowhere. */
+	php_output_activate();
+	SETTLED(close_body());
+	SETTLED(sapi_deactivate());
+	/* Some of it is freed now, and would be again at the end of the script. */
+	memset(&SG(request_info), 0, sizeof SG(request_info));
+	SETTLED(reprise_loop_forget_input());
+	SETTLED(reprise_loop_restore_ini());
 	reprise_loop_restore_environment();
-	STEP(reprise_loop_restore_handlers());
-	if (PG(last_error_message)) {
-		zend_string_release(PG(last_error_message));
-		PG(last_error_message) = NULL;
-	}
-	if (PG(last_error_file)) {
-		zend_string_release(PG(last_error_file));
-		PG(last_error_file) = NULL;
-	}
-	php_clear_stat_cache(0, NULL, 0);
+	SETTLED(reprise_loop_restore_handlers());
+	SETTLED(forget_functions());
 	if (reprise_worker.is_worker && reprise_worker.answering) {
 		reprise_finish_answer();
+	}
+	if (is_damaged || CG(unclean_shutdown)) {
+		zend_bailout();
 	}
 }

@@ -27,6 +27,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,11 @@ bool reprise_is_loop(void)
 	return loop.is_on;
 }
 
+bool reprise_loop_has_begun(void)
+{
+	return loop.has_begun;
+}
+
 static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 {
 	zval result;
@@ -60,8 +66,9 @@ static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 	zend_call_function(handler, cache);
 	zval_ptr_dtor(&result);
 #ifdef ZEND_HAS_OOM
-	/* Since 8.2.33 exhausted memory unwinds like exit(), but is as fatal as ever. */
 	if (EG(delayed_oom).state != ZEND_OOM_STATE_NONE) {
+		/* As fatal as ever: what is left of the request is php_request_shutdown's. */
+		EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 		zend_bailout();
 	}
 #endif
@@ -92,7 +99,10 @@ static void begin_loop(void)
 	reprise_loop_note_handlers();
 	loop.shutdown_functions = BG(user_shutdown_function_names);
 	BG(user_shutdown_function_names) = NULL;
+	php_output_activate();
 	sapi_deactivate();
+	memset(&SG(request_info), 0, sizeof SG(request_info));
+	SG(post_read) = true;
 	reprise_loop_forget_input();
 	if (!loop.is_trial) {
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
@@ -168,6 +178,10 @@ ZEND_FUNCTION(reprise_handle_request)
 		zend_throw_unwind_exit();
 		return;
 	}
+	if (OG(running)) {
+		zend_throw_error(NULL, "reprise_handle_request() was called by an output callback");
+		RETURN_THROWS();
+	}
 	if (!loop.has_begun) {
 		begin_loop();
 	}
@@ -177,7 +191,10 @@ ZEND_FUNCTION(reprise_handle_request)
 	}
 	loop.in_request = true;
 	reprise_loop_begin_request();
-	call_handler(&handler, &cache);
+	/* A body that broke off: the callable is not for it. */
+	if (!reprise_worker.body_broken) {
+		call_handler(&handler, &cache);
+	}
 	if (getpid() != reprise_worker.pid) {
 		/* A child that the request has forked ends with it. */
 		php_output_discard_all();
@@ -192,6 +209,31 @@ ZEND_FUNCTION(reprise_handle_request)
 
 /* ---- processes ----------------------------------------------------------------------------------------------------
  */
+
+/* The boot's, then those registered since, or by a request that ended by a fatal error. */
+static void restore_shutdown_functions(void)
+{
+	HashTable *later = BG(user_shutdown_function_names);
+	php_shutdown_function_entry *entry;
+
+	if (!loop.shutdown_functions) {
+		return;
+	}
+	BG(user_shutdown_function_names) = loop.shutdown_functions;
+	if (later && !loop.in_request) {
+		ZEND_HASH_FOREACH_PTR(later, entry)
+		{
+			zend_hash_next_index_insert_ptr(loop.shutdown_functions, entry);
+		}
+		ZEND_HASH_FOREACH_END();
+		later->pDestructor = NULL;
+		zend_hash_destroy(later);
+		FREE_HASHTABLE(later);
+	} else if (later) {
+		/* The request's end comes first: its answer is to have what they write. The script's run when it is out. */
+		BG(user_shutdown_function_names) = later;
+	}
+}
 
 static _Noreturn void run_script(void)
 {
@@ -220,9 +262,7 @@ static _Noreturn void run_script(void)
 	}
 	has_ended = !loop.in_request;
 	reprise_worker.stage = REPRISE_ENDING;
-	if (loop.shutdown_functions && !BG(user_shutdown_function_names)) {
-		BG(user_shutdown_function_names) = loop.shutdown_functions;
-	}
+	restore_shutdown_functions();
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker && reprise_worker.answering) {
 		reprise_finish_answer();

@@ -44,8 +44,16 @@ void reprise_loop_note_ini(void)
 	ZEND_HASH_FOREACH_END();
 }
 
-/* Settings that a request has changed are again what they were when the loop began. */
-void reprise_loop_restore_ini(void)
+static bool is_as_before(const zend_ini_entry *entry, const zval *before)
+{
+	if (!entry->value || Z_TYPE_P(before) != IS_STRING) {
+		return !entry->value && Z_TYPE_P(before) != IS_STRING;
+	}
+	return zend_string_equals(Z_STR_P(before), entry->value);
+}
+
+/* Settings that only requests have changed go back to what the files say. */
+static void restore_defaults(void)
 {
 	zend_ini_entry *entry;
 	zend_string *changed[64];
@@ -53,32 +61,44 @@ void reprise_loop_restore_ini(void)
 
 	do {
 		count = 0;
-		if (!EG(modified_ini_directives)) {
-			return;
-		}
 		ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry)
 		{
-			zval *before = zend_hash_find(&kept.ini, entry->name);
-			bool same = before && entry->value && Z_TYPE_P(before) == IS_STRING
-			            && zend_string_equals(Z_STR_P(before), entry->value);
-			bool both_empty = before && !entry->value && Z_TYPE_P(before) == IS_NULL;
-			if (!same && !both_empty && count < sizeof changed / sizeof *changed) {
+			if (!zend_hash_exists(&kept.ini, entry->name) && count < sizeof changed / sizeof *changed) {
 				changed[count++] = zend_string_copy(entry->name);
 			}
 		}
 		ZEND_HASH_FOREACH_END();
 		for (size_t i = 0; i < count; i++) {
-			zval *before = zend_hash_find(&kept.ini, changed[i]);
-			if (before && Z_TYPE_P(before) == IS_STRING) {
-				zend_string *value = zend_string_dup(Z_STR_P(before), 0);
-				zend_alter_ini_entry(changed[i], value, PHP_INI_SYSTEM, PHP_INI_STAGE_ACTIVATE);
-				zend_string_release(value);
-			} else {
-				zend_restore_ini_entry(changed[i], PHP_INI_STAGE_DEACTIVATE);
-			}
+			zend_restore_ini_entry(changed[i], PHP_INI_STAGE_DEACTIVATE);
+			/* Whatever it says to that: it is looked at once. */
+			zend_hash_del(EG(modified_ini_directives), changed[i]);
 			zend_string_release(changed[i]);
 		}
 	} while (count == sizeof changed / sizeof *changed);
+}
+
+/* Settings that a request has changed are again what they were when the loop began. */
+void reprise_loop_restore_ini(void)
+{
+	zend_string *name;
+	zval *before;
+
+	if (EG(modified_ini_directives)) {
+		restore_defaults();
+	}
+	/* Session refuses its handler "user" unless it asks for that itself. */
+	PS(set_handler) = 1;
+	ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.ini, name, before)
+	{
+		zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
+		if (entry && Z_TYPE_P(before) == IS_STRING && !is_as_before(entry, before)) {
+			zend_string *value = zend_string_dup(Z_STR_P(before), 0);
+			zend_alter_ini_entry_ex(name, value, PHP_INI_SYSTEM, PHP_INI_STAGE_RUNTIME, true);
+			zend_string_release(value);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	PS(set_handler) = 0;
 }
 
 void reprise_loop_note_environment(void)
@@ -106,16 +126,11 @@ void reprise_loop_restore_environment(void)
 			pair++;
 			continue;
 		}
-		char added[256];
-		if (size >= sizeof added) {
-			pair++;
-			continue;
-		}
-		memcpy(added, *pair, size);
-		added[size] = 0;
+		char *added = estrndup(*pair, size);
 		/* PHP's own note of it first: it would put back what was there before. */
 		zend_hash_str_del(&BG(putenv_ht), added, size);
 		unsetenv(added);
+		efree(added);
 		pair = environ;
 	}
 	ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.environment, name, value)

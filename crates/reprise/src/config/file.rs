@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use front::settings::LogFormat;
+use front::settings::{LogFormat, ProxyHeaders};
 use front::target::clean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -284,6 +284,10 @@ pub(super) fn read(path: &Path) -> Result<Config, Failure> {
             "access_log_format" => {
                 let words = [("combined", LogFormat::Combined), ("json", LogFormat::Json)];
                 config.access_log_format = file.word(name, item, &words)?;
+            }
+            "proxy_headers" => {
+                let words = [("x-forwarded", ProxyHeaders::XForwarded), ("forwarded", ProxyHeaders::Forwarded)];
+                config.proxy_headers = file.word(name, item, &words)?;
             }
             "socket_mode" => config.sockets.mode = file.permissions(name, item)?,
             "socket_owner" => config.sockets.owner = Some(file.text(name, item)?),
