@@ -105,28 +105,29 @@ fn examine(page: &Page, rounds: u32, visitors: &mut [Visitor; 2]) -> Result<Find
     let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
     let mut findings = Findings::default();
     let marks = [visitors[0].marks(), visitors[1].marks()];
+    let mut own: [Vec<Answer>; 2] = [Vec::new(), Vec::new()];
+    let mut classic: [Vec<Answer>; 2] = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         // Interleaved: each comes between two requests of the other, in both modes.
-        let mut answers: [Vec<Answer>; 2] = [Vec::new(), Vec::new()];
-        for classic in [false, true, true, false] {
+        for is_classic in [false, true, true, false] {
             for (number, visitor) in visitors.iter_mut().enumerate() {
-                answers[number].push(visitor.ask(page, classic).map_err(failed)?);
+                let answer = visitor.ask(page, is_classic).map_err(failed)?;
+                let answers = if is_classic { &mut classic } else { &mut own };
+                answers[number].push(answer);
                 findings.answers += 1;
             }
         }
-        for (number, answers) in answers.iter().enumerate() {
-            let [own, first, second, again] = &answers[..] else { continue };
-            let normal = Normal::between(first, second);
-            findings.volatile = findings.volatile.max(normal.volatile());
-            let name = visitors[number].name;
-            for answer in [own, again] {
-                findings.differences.extend(normal.compare(name, first, answer));
-            }
-            for answer in answers {
-                let whose = visitors[1 - number].name;
-                let seen = marks[1 - number].iter().filter(|(_, mark)| answer.contains(mark));
-                findings.leaks.extend(seen.map(|(what, _)| format!("{name} sees {whose}'s {what}")));
-            }
+    }
+    for (number, visitor) in visitors.iter().enumerate() {
+        let normal = Normal::of(&classic[number]);
+        findings.volatile = findings.volatile.max(normal.volatile());
+        for answer in &own[number] {
+            findings.differences.extend(normal.compare(visitor.name, &classic[number][0], answer));
+        }
+        let whose = visitors[1 - number].name;
+        for answer in own[number].iter().chain(&classic[number]) {
+            let seen = marks[1 - number].iter().filter(|(_, mark)| answer.contains(mark));
+            findings.leaks.extend(seen.map(|(what, _)| format!("{} sees {whose}'s {what}", visitor.name)));
         }
     }
     // The first of a kind shows it.

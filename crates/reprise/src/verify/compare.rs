@@ -26,7 +26,7 @@ pub struct Difference {
     pub own: String,
 }
 
-/// What two answers of classic mode to the same request have in common.
+/// What all answers of classic mode to the same request have in common.
 pub struct Normal {
     /// By part of the body: it was drawn anew. `None`: even their number differs.
     volatile: Option<Vec<bool>>,
@@ -80,14 +80,29 @@ fn headers(answer: &Answer) -> BTreeMap<&str, Vec<String>> {
 }
 
 impl Normal {
-    /// Of two answers of classic mode.
-    pub fn between(first: &Answer, second: &Answer) -> Normal {
-        let (a, b) = (parts(&first.body), parts(&second.body));
-        let volatile = (a.len() == b.len()).then(|| a.iter().zip(&b).map(|(a, b)| a != b).collect());
-        let (a, b) = (headers(first), headers(second));
-        let differing =
-            a.iter().filter(|(name, values)| b.get(*name) != Some(values)).map(|(name, _)| (*name).to_owned());
-        Normal { volatile, headers: differing.collect() }
+    /// Of answers of classic mode; the more there are, the fewer of the parts drawn anew happen to be the same.
+    pub fn of(answers: &[Answer]) -> Normal {
+        let Some((first, others)) = answers.split_first() else {
+            return Normal { volatile: None, headers: Vec::new() };
+        };
+        let (first_parts, first_headers) = (parts(&first.body), headers(first));
+        let mut volatile = Some(vec![false; first_parts.len()]);
+        let mut differing = Vec::new();
+        for other in others {
+            let (other_parts, other_headers) = (parts(&other.body), headers(other));
+            volatile = volatile.filter(|known| known.len() == other_parts.len());
+            for (number, known) in volatile.iter_mut().flatten().enumerate() {
+                *known |= first_parts[number] != other_parts[number];
+            }
+            for (name, values) in &first_headers {
+                if other_headers.get(name) != Some(values) {
+                    differing.push((*name).to_owned());
+                }
+            }
+        }
+        differing.sort();
+        differing.dedup();
+        Normal { volatile, headers: differing }
     }
 
     /// Parts that are left out.
@@ -158,7 +173,8 @@ mod tests {
     #[test]
     fn what_classic_mode_draws_anew_is_left_out() {
         let (one, two) = (answer("a nonce=n12 b", &[("date", "1")]), answer("a nonce=n34 b", &[("date", "2")]));
-        let normal = Normal::between(&one, &two);
+        let normal = Normal::of(&[one, two]);
+        let one = answer("a nonce=n12 b", &[]);
         assert_eq!(normal.volatile(), 1);
         assert!(normal.compare("anna", &one, &answer("a nonce=n56 b", &[])).is_empty());
         let found = normal.compare("anna", &one, &answer("a nonce=n56 c", &[]));
@@ -169,7 +185,7 @@ mod tests {
     #[test]
     fn headers_are_compared_but_for_the_closed_list() {
         let one = answer("", &[("set-cookie", "s=1; path=/"), ("x-a", "1"), ("server", "a")]);
-        let normal = Normal::between(&one, &one);
+        let normal = Normal::of(&[answer("", &[("set-cookie", "s=1; path=/"), ("x-a", "1"), ("server", "b")])]);
         assert!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-a", "1")])).is_empty());
         assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/x"), ("x-a", "1")])).len(), 1);
         assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-b", "1")])).len(), 2);
