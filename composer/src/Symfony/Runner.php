@@ -1,0 +1,87 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise\Symfony;
+
+use Doctrine\DBAL\Connection;
+use Symfony\Component\DependencyInjection\Container;
+use Symfony\Component\HttpFoundation\Request;
+use Symfony\Component\HttpKernel\HttpKernelInterface;
+use Symfony\Component\HttpKernel\KernelInterface;
+use Symfony\Component\HttpKernel\TerminableInterface;
+use Symfony\Component\Runtime\RunnerInterface;
+
+use function Reprise\beforeSnapshot;
+use function Reprise\isBoot;
+use function Reprise\run;
+
+/** @internal */
+final class Runner implements RunnerInterface
+{
+    public function __construct(private readonly HttpKernelInterface $kernel)
+    {
+    }
+
+    public function run(): int
+    {
+        if (isBoot() && $this->kernel instanceof KernelInterface) {
+            $this->kernel->boot();
+        }
+        beforeSnapshot($this->reset(...));
+        run($this->handle(...), $this->warmUp(...));
+
+        return 0;
+    }
+
+    private function handle(): void
+    {
+        $request = Request::createFromGlobals();
+        $response = $this->kernel->handle($request);
+        $response->send();
+        if ($this->kernel instanceof TerminableInterface) {
+            $this->kernel->terminate($request, $response);
+        }
+    }
+
+    /** A request without an answer. In a snapshot no request follows it that would have the services reset. */
+    private function warmUp(): int
+    {
+        $request = Request::createFromGlobals();
+        $response = $this->kernel->handle($request);
+        if ($this->kernel instanceof TerminableInterface) {
+            $this->kernel->terminate($request, $response);
+        }
+
+        return $response->getStatusCode();
+    }
+
+    /** What the warm-up has left: data in services, open connections. */
+    private function reset(): void
+    {
+        if (!$this->kernel instanceof KernelInterface) {
+            return;
+        }
+        // Symfony resets the services (tag kernel.reset) when a booted kernel that has handled something is booted again.
+        $this->kernel->boot();
+        foreach (self::services($this->kernel->getContainer()) as $service) {
+            if ($service instanceof Connection) {
+                $service->close();
+            }
+        }
+    }
+
+    /**
+     * The services made so far, private ones too: without DoctrineBundle there is no registry of connections to ask.
+     *
+     * @return array<mixed>
+     */
+    private static function services(object $container): array
+    {
+        if (!$container instanceof Container) {
+            return [];
+        }
+
+        return (fn (): array => [...array_values($this->services), ...array_values($this->privates)])->call($container);
+    }
+}

@@ -1,0 +1,67 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise;
+
+/** Whether this is the boot of a snapshot or of a worker script, and not a request of anybody. */
+function isBoot(): bool
+{
+    return isset($_SERVER['REPRISE_BOOT']);
+}
+
+/** Whether REPRISE_MODE wants a worker's loop. The default is a snapshot. */
+function wantsWorker(): bool
+{
+    return 'worker' === ($_SERVER['REPRISE_MODE'] ?? getenv('REPRISE_MODE'));
+}
+
+/** Runs before the snapshot, once: close here what has another end (connections, sockets, files open for writing). */
+function beforeSnapshot(callable $hook): void
+{
+    Hooks::$before[] = $hook;
+}
+
+/** Runs behind the snapshot, in every request, before the application sees it. */
+function afterRestore(callable $hook): void
+{
+    Hooks::$after[] = $hook;
+}
+
+/** reprise_snapshot() between the hooks. They run only where a snapshot is taken. */
+function snapshot(): void
+{
+    // A request that runs without a snapshot also makes the call: that is how the server finds the script.
+    if (!isBoot()) {
+        reprise_snapshot();
+
+        return;
+    }
+    Hooks::run(Hooks::$before);
+    gc_collect_cycles();
+    reprise_snapshot();
+    Hooks::run(Hooks::$after);
+}
+
+/**
+ * Runs an application that takes its request from the superglobals and prints its answer: from a snapshot, in a worker's
+ * loop (REPRISE_MODE=worker), or, without Reprise, once.
+ *
+ * @param callable(): mixed      $handle one request
+ * @param null|callable(): mixed $warmUp one warm-up request; without it there are none
+ */
+function run(callable $handle, ?callable $warmUp = null): void
+{
+    if (isBoot() && $warmUp !== null) {
+        WarmUp::run($warmUp);
+    }
+    if (!wantsWorker()) {
+        snapshot();
+        $handle();
+
+        return;
+    }
+    while (reprise_handle_request($handle)) {
+        gc_collect_cycles();
+    }
+}

@@ -1,0 +1,251 @@
+//! The Composer package: with a bridge, in worker mode and from a snapshot, an application's pages are those it has in
+//! classic mode without the package, for two visitors who take turns, and nothing of one is seen by the other.
+
+#[path = "bridges/pair.rs"]
+mod pair;
+
+use std::path::Path;
+use std::process::Command;
+
+use pair::{Drawn, Pair, build, change, require_package};
+use tests::client::multipart;
+use tests::{Server, Setup};
+
+/// The visitors' marks. Neither is part of the other or of any page.
+const ANNA: &str = "annax7391";
+const BERT: &str = "bertq2846";
+
+const FORM: [(&str, &str); 1] = [("Content-Type", "application/x-www-form-urlencoded")];
+
+/// The application with its bridge, in `mode`.
+fn bridged(root: &Path, mode: &str, warm_up: &str) -> Setup {
+    let setup = Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
+    let setup = setup.env("REPRISE_MODE", mode).env("REPRISE_WARMUP", warm_up);
+    if mode == "snapshot" { setup.flag("--audit") } else { setup }
+}
+
+/// The application as it was.
+fn plain(root: &Path) -> Setup {
+    Setup::root(root).application("front_controller = \"plain.php\"").application("mode.\"plain.php\" = \"classic\"")
+}
+
+/// That the server has served all of it in that mode, and no worker was lost.
+fn served_in(server: &Server, mode: &str) {
+    let log = server.log();
+    let word = if mode == "worker" { "worker mode" } else { "is booted, isolation" };
+    assert!(log.contains(word), "{log}");
+    assert!(!log.contains("recycled") && !log.contains("warm-up"), "{log}");
+}
+
+/// As docs/frameworks.md has it.
+const SLIM: &str = r"<?php
+require __DIR__ . '/../vendor/autoload.php';
+$app = require __DIR__ . '/../src/app.php';
+$container = $app->getContainer();
+Reprise\beforeSnapshot(function () use ($container) {
+    $make = $container->raw('db');
+    unset($container['db']);
+    $container['db'] = $make;
+});
+Reprise\Psr\run(
+    fn ($request) => $app->process($request, $container->raw('response')($container)),
+    [Slim\Psr7\Factory\ServerRequestFactory::class, 'createFromGlobals'],
+);
+";
+
+#[test]
+fn slim_with_its_bridge_answers_as_without() {
+    let (_place, application) = build("slim", None);
+    require_package(&application);
+    let root = application.join("public");
+    change(&root, |_| SLIM.to_owned());
+    for mode in ["snapshot", "worker", "classic"] {
+        let mut pair = Pair::start(bridged(&root, mode, "/hello / /post/5 /nowhere"), plain(&root), &[]);
+        let mut visitors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
+        for round in 0..12 {
+            for (who, mark, other) in &mut visitors {
+                for path in ["/", "/post/5", "/api/posts", "/hello", "/section3/x/y", "/error", "/post/999", "/nowhere"]
+                {
+                    pair.same(who, other, path, |visitor| visitor.get(path));
+                }
+                let own = format!("/hello/{mark}{round}");
+                pair.same(who, other, &own, |visitor| visitor.get(&own));
+                let body = format!("a={mark}&b%5B%5D={round}");
+                let echo = pair.same(who, other, "POST /echo", |visitor| {
+                    visitor.request("POST", &format!("/echo?q={mark}"), &FORM, body.as_bytes())
+                });
+                assert!(echo.text().contains(&format!("\"parsed\":{{\"a\":\"{mark}\"")), "{}", echo.text());
+                pair.same(who, other, "HEAD /", |visitor| visitor.request("HEAD", "/", &[], b""));
+                pair.same(who, other, "DELETE /hello", |visitor| visitor.request("DELETE", "/hello", &[], b""));
+            }
+        }
+        if mode != "classic" {
+            served_in(&pair.bridged, mode);
+        }
+        println!("slim, {mode}: {} answers are the same", pair.compared);
+    }
+}
+
+/// A PSR-15 handler, with nothing of a framework but the messages.
+const HANDLER: &str = r#"<?php
+namespace Psr\Http\Server {
+    interface RequestHandlerInterface { public function handle(\Psr\Http\Message\ServerRequestInterface $request): \Psr\Http\Message\ResponseInterface; }
+}
+namespace {
+    require __DIR__ . '/../vendor/autoload.php';
+    $handler = new class implements Psr\Http\Server\RequestHandlerInterface {
+        public array $seen = [];
+        public function handle(Psr\Http\Message\ServerRequestInterface $request): Psr\Http\Message\ResponseInterface
+        {
+            $this->seen[] = $request->getMethod() . ' ' . $request->getUri()->getPath() . ' ' . $request->getHeaderLine('X-Warm') . ' ' . ($request->getCookieParams()['mark'] ?? '');
+            $response = (new Slim\Psr7\Response(201))->withHeader('X-Two', ['a', 'b'])->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('Set-Cookie', 'b=2');
+            $response->getBody()->write(json_encode(['seen' => $this->seen, 'hooks' => $GLOBALS['hooks'], 'server' => array_intersect_key($_SERVER, ['REPRISE_BOOT' => 1, 'HTTP_X_WARM' => 1]), 'get' => $_GET, 'mode' => reprise_info()['mode']]));
+            return $response;
+        }
+    };
+    $hooks = [];
+    Reprise\beforeSnapshot(function () { $GLOBALS['hooks'][] = 'before'; });
+    Reprise\afterRestore(function () { $GLOBALS['hooks'][] = 'after ' . $_SERVER['REQUEST_URI']; });
+    Reprise\Psr\run($handler, [Slim\Psr7\Factory\ServerRequestFactory::class, 'createFromGlobals']);
+}
+"#;
+
+#[test]
+fn a_psr_15_handler_is_warm_and_its_hooks_run() {
+    let (_place, application) = build("slim", None);
+    require_package(&application);
+    let root = application.join("public");
+    change(&root, |_| HANDLER.to_owned());
+    for (mode, hooks) in [("snapshot", r#"["before","after \/one?a=1"]"#), ("worker", "[]"), ("classic", "[]")] {
+        let server = bridged(&root, mode, "/w1?x=2 /w2").application("workers = 1").start();
+        let answer = server.get("/one?a=1");
+        let warm = if mode == "classic" { "" } else { r#""GET \/w1  ","GET \/w2  ","# };
+        let body = format!(
+            r#"{{"seen":[{warm}"GET \/one  "],"hooks":{hooks},"server":[],"get":{{"a":"1"}},"mode":"{mode}"}}"#
+        );
+        assert_eq!((answer.status, answer.text()), (201, body), "{mode}");
+        assert_eq!((answer.all("x-two"), answer.all("set-cookie")), (vec!["a", "b"], vec!["a=1", "b=2"]), "{mode}");
+    }
+}
+
+#[test]
+fn without_the_server_its_functions_do_nothing() {
+    let code = r#"
+        require 'composer/src/stubs.php'; require 'composer/src/functions.php'; require 'composer/src/Hooks.php';
+        require 'composer/src/WarmUp.php';
+        Reprise\beforeSnapshot(fn () => print 'never'); Reprise\afterRestore(fn () => print 'never');
+        Reprise\snapshot(); reprise_snapshot();
+        var_dump(reprise_handle_request(fn () => print 'handled '), reprise_finish_request(), reprise_info(), reprise_warmup_requests());
+        Reprise\run(fn () => print 'ran ', fn () => print 'never');
+        putenv('REPRISE_MODE=worker'); Reprise\run(fn () => print 'ran');"#;
+    let output = Command::new("php").arg("-r").arg(code).current_dir(tests::server::project()).output().expect("php");
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "handled bool(false) bool(false) array(1) { [\"mode\"]=> string(4) \"none\" } array(0) { } ran ran";
+    assert_eq!(text, expected, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// With TOML's own escape.
+const RUNTIME: &str = r"Reprise\\Symfony\\Runtime";
+/// The token of the login form, and the session's id where a page shows its cookies.
+const SYMFONY: [Drawn; 3] = [
+    Drawn { before: "name=\"_csrf_token\" value=\"", after: "\"" },
+    Drawn { before: "\"PHPSESSID\":\"", after: "\"" },
+    Drawn { before: "PHPSESSID=", after: "\"" },
+];
+
+/// Pages that Symfony's kernel has made before the first visitor comes.
+const SYMFONY_WARM: &str = "/hello / /post/5 /api/posts /about /hello/you /login /session /error/404";
+
+#[test]
+fn symfony_with_its_runtime_answers_as_without() {
+    let (_place, application) = build("symfony", None);
+    require_package(&application);
+    let root = application.join("public");
+    change(&root, str::to_owned);
+    for mode in ["snapshot", "worker", "classic"] {
+        let setup = bridged(&root, mode, SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
+        symfony(Pair::start(setup, plain(&root), &SYMFONY), mode);
+    }
+}
+
+/// The runtime beside a front controller that was booted and warmed by hand.
+#[test]
+fn symfony_s_runtime_answers_as_a_snapshot_by_hand() {
+    let (_place, application) = build("symfony", None);
+    require_package(&application);
+    let root = application.join("public");
+    let setup = bridged(&root, "snapshot", SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
+    let by_hand = Setup::root(&root)
+        .application("front_controller = \"snapshot.php\"")
+        .application("mode.\"snapshot.php\" = \"snapshot\"");
+    symfony(Pair::start(setup, by_hand, &SYMFONY), "snapshot");
+}
+
+/// All kinds of pages, logged in as two users in turn.
+fn symfony(mut pair: Pair, mode: &str) {
+    let served = |server: &Server| -> u32 {
+        server.get("/hello").header("x-served-by-process").and_then(|count| count.parse().ok()).expect("a number")
+    };
+    if mode == "snapshot" {
+        let first = served(&pair.bridged);
+        assert!(first > 8 && served(&pair.bridged) == first, "behind the same warm-up, each time: {first}");
+    }
+    for round in 0..4 {
+        let mut visitors =
+            [(pair.visitor(ANNA), ANNA, BERT, "editor", "admin"), (pair.visitor(BERT), BERT, ANNA, "admin", "editor")];
+        let pages =
+            ["/", "/post/5", "/api/posts", "/hello", "/stream", "/cookie", "/error/500", "/error/404", "/login"];
+        for path in pages {
+            for (who, _, other, ..) in &mut visitors {
+                pair.same(who, other, path, |visitor| visitor.get(path));
+            }
+        }
+        for (who, mark, other, ..) in &mut visitors {
+            let closed = pair.same(who, other, "/admin without a login", |visitor| visitor.get("/admin"));
+            assert_eq!(closed.header("location"), Some("http://blog.test:8080/login"));
+            let own = format!("/nowhere/{mark}{round}");
+            assert_eq!(pair.same(who, other, &own, |visitor| visitor.get(&own)).status, 404);
+        }
+        for password in ["wrong", ""] {
+            for (who, _, other, name, foreign) in &mut visitors {
+                let password = if password.is_empty() { *name } else { password };
+                let answer = pair.same(who, other, "a login", |visitor| {
+                    let page = visitor.get("/login").text();
+                    let token = pair::between(&page, SYMFONY[0].before, "\"");
+                    visitor.post_form("/login", &[("_username", name), ("_password", password), ("_csrf_token", token)])
+                });
+                assert_eq!(answer.status, 302);
+                let next = if password == *name { "/admin" } else { "/login" };
+                assert!(answer.header("location").is_some_and(|place| place.ends_with(next)), "{:?}", answer.headers);
+                let page = pair.same(who, other, next, |visitor| visitor.get(next)).text();
+                assert!(page.contains(*name) && !page.contains(&format!("Admin {foreign}")), "{page}");
+            }
+        }
+        for visit in 1..=3 {
+            for (who, mark, other, name, _) in &mut visitors {
+                let page = pair.same(who, other, "/session", |visitor| visitor.get("/session"));
+                assert_eq!(page.text(), format!("visits {visit}"));
+                let admin = pair.same(who, other, "/admin", |visitor| visitor.get("/admin"));
+                assert!(admin.text().contains(&format!("Admin {name}")), "{}", admin.text());
+                let body = format!("own={mark}");
+                let echo = pair.same(who, other, "POST /api/echo", |visitor| {
+                    visitor.request("POST", &format!("/api/echo?q={mark}"), &FORM, body.as_bytes())
+                });
+                assert!(echo.text().contains(&format!("\"post\":{{\"own\":\"{mark}\"}}")), "{}", echo.text());
+                let (kind, upload) = multipart(&[("title", mark)], &[("file", mark, "text/plain", &[b'x'; 20_000])]);
+                let echo = pair.same(who, other, "upload to /api/echo", |visitor| {
+                    visitor.request("POST", "/api/echo", &[("Content-Type", &kind)], &upload)
+                });
+                assert!(echo.text().contains(&format!("[\"{mark}\",20000]")), "{}", echo.text());
+            }
+        }
+        for (who, _, other, ..) in &mut visitors {
+            pair.same(who, other, "/logout", |visitor| visitor.get("/logout"));
+            assert_eq!(pair.same(who, other, "/admin after it", |visitor| visitor.get("/admin")).status, 302);
+        }
+    }
+    if mode != "classic" {
+        served_in(&pair.bridged, mode);
+    }
+    println!("symfony, {mode}: {} answers are the same", pair.compared);
+}

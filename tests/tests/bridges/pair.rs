@@ -1,0 +1,201 @@
+//! An application with the Composer package beside the same application without it: two visitors work in both, in turn.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tests::client::encode;
+use tests::peer::{Database, run_to_end, web_user};
+use tests::server::{Directory, project};
+use tests::{Client, Response, Server, Setup};
+
+/// With a port: where Host has none, Slim's URI gets that of the server.
+const HOST: &str = "blog.test:8080";
+
+/// A part of a body that is drawn for each visitor, taken out before bodies are compared.
+#[derive(Clone, Copy)]
+pub struct Drawn {
+    /// Where it begins.
+    pub before: &'static str,
+    /// Where it ends.
+    pub after: &'static str,
+}
+
+/// Headers of the server and its connection, not of the application; the last counts requests of a process.
+const OTHERWISE: [&str; 7] =
+    ["connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-served-by-process"];
+
+/// An application's directory, built by tests/apps/setup.sh. `plain.php` is its front controller as it was.
+pub fn build(name: &str, database: Option<&Database>) -> (Directory, PathBuf) {
+    let directory = Directory::new();
+    let mut command = Command::new(project().join("tests/apps/setup.sh"));
+    command.arg(&directory.0).arg(name).env("WEBUSER", web_user());
+    command.envs(database.iter().flat_map(|database| database.environment()));
+    run_to_end(&mut command);
+    let application = directory.0.join(name);
+    (directory, application)
+}
+
+/// Installs the package with Composer, from its directory.
+pub fn require_package(application: &Path) {
+    let composer = |arguments: &[&str]| {
+        let mut command = Command::new("composer");
+        command.args(["--no-interaction", "--quiet"]).args(arguments).current_dir(application);
+        run_to_end(command.env("COMPOSER_ALLOW_SUPERUSER", "1").env("COMPOSER_DISABLE_NETWORK", "1"));
+    };
+    let place = project().join("composer");
+    let repository = format!(r#"{{"type":"path","url":"{}","options":{{"symlink":false}}}}"#, place.display());
+    composer(&["config", "repositories.packagist.org", "false"]);
+    composer(&["config", "repositories.reprise", &repository]);
+    composer(&["require", "--optimize-autoloader", "--classmap-authoritative", "reprise/reprise:*@dev"]);
+    let status = Command::new("chmod").args(["-R", "a+rX"]).arg(application.join("vendor")).status().expect("chmod");
+    assert!(status.success());
+}
+
+/// Keeps the front controller as `plain.php` and changes it as the documentation says.
+pub fn change(root: &Path, edit: impl Fn(&str) -> String) {
+    let path = root.join("index.php");
+    let before = fs::read_to_string(&path).expect("a front controller");
+    fs::write(root.join("plain.php"), &before).expect("a file");
+    fs::write(path, edit(&before)).expect("a file");
+}
+
+/// A visitor with a cookie jar and a kept connection.
+pub struct Visitor {
+    client: Client,
+    cookies: BTreeMap<String, String>,
+    mark: &'static str,
+}
+
+impl Visitor {
+    /// Whom the pages know by `mark`: sent as a header and a cookie with each request.
+    pub fn new(port: u16, mark: &'static str) -> Visitor {
+        Visitor { client: Client::new(port), cookies: BTreeMap::new(), mark }
+    }
+
+    /// A GET.
+    pub fn get(&mut self, path: &str) -> Response {
+        self.request("GET", path, &[], b"")
+    }
+
+    /// A POST of a form.
+    pub fn post_form(&mut self, path: &str, form: &[(&str, &str)]) -> Response {
+        let body: Vec<String> =
+            form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+        self.request("POST", path, &[("Content-Type", "application/x-www-form-urlencoded")], body.join("&").as_bytes())
+    }
+
+    /// Any request.
+    pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        let jar: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let jar = [vec![format!("mark={}", self.mark)], jar].concat().join("; ");
+        let mut headers = headers.to_vec();
+        headers.extend([("Host", HOST), ("Cookie", &jar), ("X-Mark", self.mark)]);
+        let answer = self.client.request(method, path, &headers, body);
+        for cookie in answer.all("set-cookie") {
+            let (name, value) = cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
+            if cookie.to_ascii_lowercase().contains("max-age=0") {
+                self.cookies.remove(name);
+            } else {
+                self.cookies.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        answer
+    }
+}
+
+/// The application in two servers: with its bridge, and as it was, in classic mode.
+pub struct Pair {
+    /// With the bridge.
+    pub bridged: Server,
+    plain: Server,
+    drawn: Vec<Drawn>,
+    /// Answers that were the same.
+    pub compared: usize,
+}
+
+impl Pair {
+    /// Starts both.
+    pub fn start(bridged: Setup, plain: Setup, drawn: &[Drawn]) -> Pair {
+        Pair { bridged: bridged.start(), plain: plain.start(), drawn: drawn.to_vec(), compared: 0 }
+    }
+
+    /// One identity in both servers.
+    pub fn visitor(&self, mark: &'static str) -> [Visitor; 2] {
+        [Visitor::new(self.bridged.port, mark), Visitor::new(self.plain.port, mark)]
+    }
+
+    /// The same visit to both; panics unless status, headers and body are the same, and without the other's mark.
+    pub fn same(
+        &mut self,
+        who: &mut [Visitor; 2],
+        other: &str,
+        what: &str,
+        visit: impl Fn(&mut Visitor) -> Response,
+    ) -> Response {
+        let (ours, theirs) = (visit(&mut who[0]), visit(&mut who[1]));
+        let bodies = [self.normal(&ours.text()), self.normal(&theirs.text())];
+        assert_eq!((ours.status, &ours.reason), (theirs.status, &theirs.reason), "{what}: bridged, plain\n{bodies:?}");
+        assert_eq!(headers(&ours), headers(&theirs), "{what}: headers, bridged and plain");
+        if bodies[0] != bodies[1] {
+            let at = bodies[0].bytes().zip(bodies[1].bytes()).take_while(|(a, b)| a == b).count();
+            let near = |body: &str| {
+                let body = body.as_bytes();
+                String::from_utf8_lossy(&body[at.saturating_sub(200)..(at + 300).min(body.len())]).into_owned()
+            };
+            let [ours, theirs] = [near(&bodies[0]), near(&bodies[1])];
+            panic!("{what}: bodies differ at byte {at}\n--- bridged\n{ours}\n--- plain\n{theirs}");
+        }
+        let whole = format!("{:?}\n{}", ours.headers, ours.text());
+        assert!(!whole.contains(other), "{what}: {other} in an answer for {}\n{whole}", who[0].mark);
+        self.compared += 1;
+        ours
+    }
+
+    fn normal(&self, body: &str) -> String {
+        self.drawn.iter().fold(body.to_owned(), |body, drawn| {
+            let mut pieces = body.split(drawn.before);
+            let mut whole = pieces.next().unwrap_or("").to_owned();
+            for piece in pieces {
+                let (part, rest) = piece.split_once(drawn.after).expect("an end");
+                assert_ne!(part, "", "{}", drawn.before);
+                whole.extend([drawn.before, drawn.after, rest]);
+            }
+            whole
+        })
+    }
+}
+
+/// The application's headers, sorted. Values of cookies are drawn, and two times are a moment apart.
+fn headers(answer: &Response) -> Vec<String> {
+    let mut headers: Vec<String> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| !OTHERWISE.contains(&name.as_str()))
+        .map(|(name, value)| match name.as_str() {
+            "set-cookie" => format!("set-cookie: {}", cookie_but_for_value_and_time(value)),
+            "expires" if !value.contains(" 19") => "expires: a time".to_owned(),
+            _ => format!("{name}: {value}"),
+        })
+        .collect();
+    headers.sort();
+    headers
+}
+
+fn cookie_but_for_value_and_time(cookie: &str) -> String {
+    let parts = cookie.split("; ").enumerate().map(|(number, part)| match part.split_once('=') {
+        Some((name, value)) if number == 0 && !value.is_empty() => format!("{name}=a value"),
+        Some((name, _)) if name.eq_ignore_ascii_case("expires") => format!("{name}=a time"),
+        // Counted from a moment too; 0 takes the cookie away.
+        Some((name, value)) if name.eq_ignore_ascii_case("max-age") && value != "0" => format!("{name}=a while"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// What stands between two texts of a page.
+pub fn between<'a>(page: &'a str, before: &str, after: &str) -> &'a str {
+    let rest = page.split_once(before).unwrap_or_else(|| panic!("no {before} in {page}")).1;
+    rest.split_once(after).unwrap_or_else(|| panic!("no {after} behind {before}")).0
+}
