@@ -249,3 +249,57 @@ fn symfony(mut pair: Pair, mode: &str) {
     }
     println!("symfony, {mode}: {} answers are the same", pair.compared);
 }
+
+/// What a visitor's session and cookies are, where a page shows them.
+const LARAVEL: [Drawn; 3] = [
+    Drawn { before: "<meta name=\"csrf-token\" content=\"", after: "\"" },
+    Drawn { before: "XSRF-TOKEN=", after: ";" },
+    Drawn { before: "test_session=", after: "\"" },
+];
+/// As docs/frameworks.md has it.
+const LARAVEL_LINE: [&str; 2] = ["bootstrap/app.php';\n", "bootstrap/app.php';\nReprise\\Laravel\\serve($app);\n"];
+const LARAVEL_WARM: &str = "/ /post/5 /api/posts /hello /session /nowhere /search?q=12";
+
+#[test]
+fn laravel_with_its_bridge_answers_as_without() {
+    let (_place, application) = build("laravel", None);
+    require_package(&application);
+    let root = application.join("public");
+    change(&root, |script| script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]));
+    for mode in ["snapshot", "worker", "classic"] {
+        let mut pair = Pair::start(bridged(&root, mode, LARAVEL_WARM), plain(&root), &LARAVEL);
+        for round in 0..4 {
+            let mut visitors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
+            for path in ["/", "/post/5", "/api/posts", "/hello", "/post/999", "/api/posts/999", "/?page=2", "/authors"]
+            {
+                for (who, _, other) in &mut visitors {
+                    pair.same(who, other, path, |visitor| visitor.get(path));
+                }
+            }
+            for visit in 1..=4 {
+                for (who, mark, other) in &mut visitors {
+                    let page = pair.same(who, other, "/session", |visitor| visitor.get("/session"));
+                    assert_eq!(page.text(), format!("visits {visit}"));
+                    let search = format!("/search?q={mark}{round}");
+                    pair.same(who, other, &search, |visitor| visitor.get(&search));
+                    let own = format!("/nowhere/{mark}{round}");
+                    assert_eq!(pair.same(who, other, &own, |visitor| visitor.get(&own)).status, 404);
+                    let (body, path) = (format!("name={mark}&empty="), format!("/echo?q={mark}"));
+                    let echo = pair.same(who, other, "POST /echo", |visitor| {
+                        visitor.request("POST", &path, &FORM, body.as_bytes())
+                    });
+                    assert!(echo.text().contains(&format!("\"name\":\"{mark}\"")), "{}", echo.text());
+                    let closed = pair.same(who, other, "POST without a token", |visitor| {
+                        visitor.request("POST", "/session", &FORM, body.as_bytes())
+                    });
+                    assert_eq!(closed.status, 405);
+                    pair.same(who, other, "HEAD /", |visitor| visitor.request("HEAD", "/", &[], b""));
+                }
+            }
+        }
+        if mode != "classic" {
+            served_in(&pair.bridged, mode);
+        }
+        println!("laravel, {mode}: {} answers are the same", pair.compared);
+    }
+}

@@ -1,0 +1,99 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise\Laravel;
+
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Auth\Access\Gate;
+use Illuminate\Contracts\Http\Kernel;
+use Illuminate\Foundation\Application;
+use Illuminate\Http\Request;
+use Illuminate\Pagination\PaginationState;
+use Illuminate\Support\Facades\Facade;
+
+/**
+ * Requests in a living process, as Laravel's Octane runs them: each in a clone of the booted application, so that what a
+ * request resolves goes with it. Services that are there before are shared; they are handed the clone, and State has them
+ * forget the request before.
+ *
+ * @internal
+ */
+final class Worker
+{
+    /** Shared, because other services of the boot hold them. */
+    private const SHARED = ['auth', 'cache', 'cookie', 'db', 'encrypter', 'events', 'files', 'hash', 'log', 'session', 'translator'];
+    /** Of these the clone has its own, because they collect what is set in a request. */
+    private const CLONED = ['config', 'url', 'view'];
+    /** Those that keep an application and can be handed another. */
+    private const HANDED = ['auth', 'db', 'filesystem', 'mail.manager', 'queue', 'router', 'session', 'validator', 'view', Kernel::class, Gate::class];
+
+    private readonly State $state;
+
+    public function __construct(private readonly Application $app)
+    {
+        // In a classic request the script runs for one, and its application is not yet booted.
+        if (!$app->hasBeenBootstrapped()) {
+            $app->instance('request', Request::capture());
+            $app->make(Kernel::class)->bootstrap();
+        }
+        foreach ([...self::SHARED, ...self::CLONED] as $name) {
+            if ($app->bound($name)) {
+                $app->make($name);
+            }
+        }
+        $this->state = new State($app);
+    }
+
+    public function handle(): void
+    {
+        $kernel = $this->sandbox()->make(Kernel::class);
+        $request = Request::capture();
+        $response = $kernel->handle($request);
+        $response->send();
+        $kernel->terminate($request, $response);
+        $this->state->forget();
+    }
+
+    /** A request without an answer. */
+    public function warmUp(): int
+    {
+        $kernel = $this->sandbox()->make(Kernel::class);
+        $request = Request::capture();
+        $response = $kernel->handle($request);
+        $kernel->terminate($request, $response);
+        $this->state->forget();
+
+        return $response->getStatusCode();
+    }
+
+    private function sandbox(): Application
+    {
+        // The request before may have ended by exit().
+        $this->state->forget();
+        $sandbox = clone $this->app;
+        Container::setInstance($sandbox);
+        Facade::clearResolvedInstances();
+        Facade::setFacadeApplication($sandbox);
+        $sandbox->instance('app', $sandbox);
+        $sandbox->instance(Container::class, $sandbox);
+        foreach (self::CLONED as $name) {
+            $sandbox->instance($name, clone $this->app[$name]);
+        }
+        $sandbox['view']->share(['app' => $sandbox, '__env' => $sandbox['view']]);
+        foreach (self::HANDED as $name) {
+            if (!$sandbox->resolved($name)) {
+                continue;
+            }
+            $service = $sandbox->make($name);
+            foreach (['setApplication', 'setContainer'] as $setter) {
+                if (method_exists($service, $setter)) {
+                    $service->$setter($sandbox);
+                }
+            }
+        }
+        PaginationState::resolveUsing($sandbox);
+
+        return $sandbox;
+    }
+}
