@@ -4,11 +4,14 @@
 #[path = "bridges/pair.rs"]
 mod pair;
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use pair::{Drawn, Pair, build, change, require_package};
 use tests::client::multipart;
+use tests::peer::Database;
+use tests::server::project;
 use tests::{Server, Setup};
 
 /// The visitors' marks. Neither is part of the other or of any page.
@@ -302,4 +305,97 @@ fn laravel_with_its_bridge_answers_as_without() {
         }
         println!("laravel, {mode}: {} answers are the same", pair.compared);
     }
+}
+
+/// What WordPress has made of the request, at the end of each page.
+const SHOW: &str = r#"<?php
+add_action('wp_footer', function () {
+    global $is_chrome, $is_iphone, $PHP_SELF, $pagenow;
+    echo '<!-- ', json_encode([$is_chrome, $is_iphone, $PHP_SELF, $pagenow, $_GET, $_POST, array_diff_key($_COOKIE, ['x' => 1]), $_REQUEST, $_SERVER['REQUEST_URI'], $_SERVER['HTTP_X_QUOTE'] ?? null, isset($_SERVER['REPRISE_BOOT']),
+        wp_get_current_user()->user_login, current_user_can('edit_posts'), has_filter('content_save_pre', 'wp_filter_post_kses'), get_option('blogname'), $GLOBALS['loaded'] ?? null]), ' -->';
+});
+add_action('wp_loaded', function () { $GLOBALS['loaded'] = $_GET['loaded'] ?? 'without'; });
+"#;
+
+/// Two users, whose names are their marks.
+const USERS: &str = r#"
+    $_SERVER += ['HTTP_HOST' => 'a', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1'];
+    require 'htdocs/wp-load.php';
+    foreach (['annax7391', 'bertq2846'] as $name) {
+        $id = wp_insert_user(['user_login' => $name, 'user_pass' => "$name pw", 'role' => 'author', 'user_email' => "$name@example.org"]);
+        if (is_wp_error($id)) { exit(1); }
+    }
+    echo COOKIEHASH;"#;
+
+#[test]
+fn wordpress_with_the_plugin_answers_as_without() {
+    let database = Database::start();
+    let (_place, application) = build("wordpress", Some(&database));
+    let root = application.join("htdocs");
+    // A site's address is fixed; the test application's follows the request.
+    let config = fs::read_to_string(root.join("wp-config.php")).unwrap();
+    let config = config.replace("'http://' . $_SERVER['HTTP_HOST']", "'http://blog.test:8080'");
+    fs::write(root.join("wp-config.php"), config).unwrap();
+    let plugins = root.join("wp-content/mu-plugins");
+    fs::create_dir_all(&plugins).unwrap();
+    fs::copy(project().join("composer/wordpress/reprise.php"), plugins.join("reprise.php")).unwrap();
+    fs::write(plugins.join("show.php"), SHOW).unwrap();
+    let hash = pair::php(USERS, &application);
+    for theme in ["twentytwentythree", "twentytwentyone"] {
+        pair::php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+        wordpress(&root, &hash, theme);
+    }
+}
+
+/// Pages of the front, by authors and readers in turn.
+fn wordpress(root: &Path, hash: &str, theme: &str) {
+    let mode = |mode: &str| Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
+    let mut pair = Pair::start(mode("snapshot").flag("--audit"), mode("classic"), &[]);
+    let mut authors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
+    for (who, mark, _) in &mut authors {
+        let [ours, theirs] = who;
+        ours.get("/wp-login.php");
+        let form = [("log", *mark), ("pwd", &format!("{mark} pw")), ("testcookie", "1")];
+        let welcome = ours.post_form("/wp-login.php", &form);
+        assert_eq!(welcome.status, 302, "{}", welcome.text());
+        // One session in both servers, so that nonces are the same.
+        theirs.cookies = ours.cookies.clone();
+    }
+    let mut readers = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
+    for (who, mark, _) in &mut readers {
+        for visitor in who {
+            visitor.cookies.insert(format!("comment_author_{hash}"), format!("{mark}%20O%27Hara"));
+        }
+    }
+    let pages =
+        ["/", "/post-5/", "/page-1/", "/feed/", "/wp-json/wp/v2/posts?per_page=3", "/nowhere/", "/post-5", "/?p=5"];
+    for round in 0..2 {
+        for path in pages {
+            for (who, mark, other) in authors.iter_mut().chain(&mut readers) {
+                let path = if path.contains('?') { path.to_owned() } else { format!("{path}?loaded={mark}{round}%27") };
+                pair.same(who, other, &path, |visitor| visitor.get(&path));
+            }
+        }
+        for (who, mark, other) in authors.iter_mut().chain(&mut readers) {
+            let search = format!("/?s=lorem&mine={mark}%22%27");
+            let agent = ["Mozilla/5.0 Chrome/1", "Mozilla/5.0 Mobile Safari/1"][round];
+            let page = pair.same(who, other, &search, |visitor| {
+                visitor.request("GET", &search, &[("User-Agent", agent), ("X-Quote", "it's")], b"")
+            });
+            assert!(page.text().contains(&format!("\"mine\":\"{mark}\\\\\\\"\\\\'\"")), "{}", page.text());
+            let body = format!("field={mark}%27");
+            pair.same(who, other, "POST /", |visitor| visitor.request("POST", "/", &FORM, body.as_bytes()));
+            pair.same(who, other, "who am I", |visitor| visitor.get("/wp-json/wp/v2/users/me"));
+        }
+        for (who, mark, other) in &mut authors {
+            let page = pair.same(who, other, "the admin bar", |visitor| visitor.get("/post-6/")).text();
+            assert!(page.contains("wp-admin-bar-my-account") && page.contains(&format!("\"{mark}\",true")), "{page}");
+        }
+        for (who, mark, other) in &mut readers {
+            let page = pair.same(who, other, "the comment form", |visitor| visitor.get("/post-6/")).text();
+            assert!(page.contains(&format!("value=\"{mark} O&#039;Hara\"")), "{page}");
+        }
+    }
+    served_in(&pair.bridged, "snapshot");
+    println!("wordpress, {theme}: {} answers are the same", pair.compared);
 }

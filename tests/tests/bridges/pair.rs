@@ -53,6 +53,14 @@ pub fn require_package(application: &Path) {
     assert!(status.success());
 }
 
+/// A script's output; panics unless it succeeds.
+pub fn php(code: &str, directory: &Path) -> String {
+    let output = Command::new("php").arg("-r").arg(code).current_dir(directory).output().expect("php");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
 /// Keeps the front controller as `plain.php` and changes it as the documentation says.
 pub fn change(root: &Path, edit: impl Fn(&str) -> String) {
     let path = root.join("index.php");
@@ -64,7 +72,8 @@ pub fn change(root: &Path, edit: impl Fn(&str) -> String) {
 /// A visitor with a cookie jar and a kept connection.
 pub struct Visitor {
     client: Client,
-    cookies: BTreeMap<String, String>,
+    /// The jar.
+    pub cookies: BTreeMap<String, String>,
     mark: &'static str,
 }
 

@@ -1,0 +1,96 @@
+<?php
+/*
+Plugin Name: Reprise
+Description: Serves the site from a snapshot of the booted WordPress, where the server is Reprise. Does nothing elsewhere.
+License: MIT
+
+To be dropped into wp-content/mu-plugins. It needs nothing else of the package.
+*/
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH')) {
+    exit;
+}
+
+/**
+ * The snapshot is taken when WordPress has loaded, before anything else that waits for that: what plugins do on wp_loaded
+ * (forms, carts, WordPress' own cron) runs per request.
+ */
+final class Snapshot
+{
+    /** @param string $browser WordPress' own lines that tell browsers apart */
+    private function __construct(private readonly string $browser)
+    {
+    }
+
+    public static function register(): void
+    {
+        // The admin's pages, wp-login.php and the like are scripts of their own, and run as ever.
+        if (function_exists('reprise_snapshot') && realpath($_SERVER['SCRIPT_FILENAME']) === realpath(ABSPATH . 'index.php')) {
+            add_action('wp_loaded', [self::class, 'take'], PHP_INT_MIN);
+        }
+    }
+
+    public static function take(): void
+    {
+        if (!isset($_SERVER['REPRISE_BOOT'])) {
+            // A request that runs without a snapshot: the call is how the server finds the script.
+            reprise_snapshot();
+
+            return;
+        }
+        $snapshot = new self(self::browserDetection());
+        $snapshot->before();
+        reprise_snapshot();
+        $snapshot->after();
+    }
+
+    private function before(): void
+    {
+        global $wpdb;
+        do_action('reprise_before_snapshot');
+        // Options and posts are read anew by each request.
+        wp_cache_flush();
+        if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
+            \WP_Theme_JSON_Resolver::clean_cached_data();
+        }
+        $wpdb->close();
+    }
+
+    /** What wp-settings.php does with the request on its way to wp_loaded, in its order. */
+    private function after(): void
+    {
+        global $wpdb, $current_user;
+        wp_fix_server_vars();
+        timer_start();
+        $wpdb->db_connect();
+        if ($this->browser !== '') {
+            eval($this->browser);
+        }
+        wp_magic_quotes();
+        sanitize_comment_cookies();
+        $current_user = null;
+        wp_get_current_user();
+        _show_post_preview();
+        do_action('reprise_after_restore');
+    }
+
+    /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */
+    private static function browserDetection(): string
+    {
+        $text = (string) file_get_contents(ABSPATH . WPINC . '/vars.php');
+        $from = strpos($text, '$is_lynx   = false;');
+        $to = strpos($text, '// Server detection.');
+        if ($from === false || $to === false || $to < $from) {
+            return '';
+        }
+
+        return 'global $is_lynx, $is_gecko, $is_winIE, $is_macIE, $is_opera, $is_NS4, $is_safari, $is_chrome, $is_iphone, '
+            . '$is_IE, $is_edge; ' . substr($text, $from, $to - $from);
+    }
+}
+
+Snapshot::register();
