@@ -28,5 +28,6 @@ if ($lv) {
     $db->exec('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, password TEXT, remember_token TEXT)');
     $db->exec('CREATE TABLE messages (id INTEGER PRIMARY KEY, name TEXT, email TEXT, message TEXT)');
     $db->prepare('INSERT INTO users VALUES (1, ?, ?, ?, NULL)')->execute(['Editor', 'editor@example.org', password_hash('editor', PASSWORD_BCRYPT, ['cost' => 10])]);
+    $db->prepare('INSERT INTO users VALUES (2, ?, ?, ?, NULL)')->execute(['Admin', 'admin@example.org', password_hash('admin', PASSWORD_BCRYPT, ['cost' => 10])]);
 }
 $db->commit(); echo "$file: ", $db->query("SELECT COUNT(*) FROM $t[3]")->fetchColumn(), " posts\n";

@@ -1,0 +1,4 @@
+@extends('layouts.app')
+@section('body')<form method="post" action="/account/login">@csrf
+<p>{{ $errors->first('name') }} {{ session('status') }} {{ $shared ?? 'nothing shared' }}</p>
+<input name="name" value="{{ old('name') }}"><input name="password" type="password"><button>Log in</button></form>@endsection
