@@ -6,13 +6,12 @@ mod pair;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use pair::{Drawn, Pair, build, change, require_package};
 use tests::client::multipart;
 use tests::peer::Database;
 use tests::server::project;
-use tests::{Server, Setup};
+use tests::{Server, Setup, wait_until};
 
 /// The visitors' marks. Neither is part of the other or of any page.
 const ANNA: &str = "annax7391";
@@ -131,20 +130,29 @@ fn a_psr_15_handler_is_warm_and_its_hooks_run() {
     }
 }
 
+/// Without a line in the configuration: the first request makes the call, and is answered in classic mode.
 #[test]
-fn without_the_server_its_functions_do_nothing() {
-    let code = r#"
-        require 'composer/src/stubs.php'; require 'composer/src/functions.php'; require 'composer/src/Hooks.php';
-        require 'composer/src/WarmUp.php';
-        Reprise\beforeSnapshot(fn () => print 'never'); Reprise\afterRestore(fn () => print 'never');
-        Reprise\snapshot(); reprise_snapshot();
-        var_dump(reprise_handle_request(fn () => print 'handled '), reprise_finish_request(), reprise_info(), reprise_warmup_requests());
-        Reprise\run(fn () => print 'ran ', fn () => print 'never');
-        putenv('REPRISE_MODE=worker'); Reprise\run(fn () => print 'ran');"#;
-    let output = Command::new("php").arg("-r").arg(code).current_dir(tests::server::project()).output().expect("php");
-    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    let expected = "handled bool(false) bool(false) array(1) { [\"mode\"]=> string(4) \"none\" } array(0) { } ran ran";
-    assert_eq!(text, expected, "{}", String::from_utf8_lossy(&output.stderr));
+fn the_server_finds_what_calls_through_the_package() {
+    let (_place, application) = build("slim", None);
+    require_package(&application);
+    let root = application.join("public");
+    change(&root, |_| HANDLER.to_owned());
+    for mode in ["snapshot", "worker"] {
+        let server = Setup::root(&root).env("REPRISE_MODE", mode).start();
+        assert!(server.get("/").text().contains("\"mode\":\"classic\""));
+        let found = format!("\"mode\":\"{mode}\"");
+        wait_until("the script is booted", 30, || server.get("/").text().contains(&found));
+    }
+}
+
+/// What the tests above have added to the applications is what the page tells to add.
+#[test]
+fn the_documentation_has_these_lines() {
+    let page = fs::read_to_string(project().join("docs/frameworks.md")).unwrap();
+    let runtime = format!("env.APP_RUNTIME = '{}'", RUNTIME.replace(r"\\", r"\"));
+    for lines in [SLIM, LARAVEL_LINE[1], &runtime] {
+        assert!(page.contains(lines), "{lines}");
+    }
 }
 
 /// With TOML's own escape.
@@ -361,7 +369,7 @@ const SHOW: &str = r#"<?php
 add_action('wp_footer', function () {
     global $is_chrome, $is_iphone, $PHP_SELF, $pagenow;
     echo '<!-- ', json_encode([$is_chrome, $is_iphone, $PHP_SELF, $pagenow, $_GET, $_POST, array_diff_key($_COOKIE, ['x' => 1]), $_REQUEST, $_SERVER['REQUEST_URI'], $_SERVER['HTTP_X_QUOTE'] ?? null, isset($_SERVER['REPRISE_BOOT']),
-        wp_get_current_user()->user_login, current_user_can('edit_posts'), has_filter('content_save_pre', 'wp_filter_post_kses'), get_option('blogname'), $GLOBALS['loaded'] ?? null]), ' -->';
+        wp_get_current_user()->user_login, current_user_can('edit_posts'), has_filter('content_save_pre', 'wp_filter_post_kses'), get_option('blogname'), $GLOBALS['loaded'] ?? null]), ' --><!-- nonce ', wp_create_nonce('wp_rest'), ' -->';
 });
 add_action('wp_loaded', function () { $GLOBALS['loaded'] = $_GET['loaded'] ?? 'without'; });
 "#;
@@ -438,6 +446,19 @@ fn wordpress(root: &Path, hash: &str, theme: &str) {
         }
         for (who, mark, other) in &mut authors {
             let page = pair.same(who, other, "the admin bar", |visitor| visitor.get("/post-6/")).text();
+            let nonce = pair::between(&page, "<!-- nonce ", " -->");
+            let text = format!(r#"{{"title":"A draft","content":"{mark} writes","status":"draft"}}"#);
+            let mut send = |nonce| {
+                let headers = [("Content-Type", "application/json"), ("X-WP-Nonce", nonce)];
+                who[0].request("POST", "/wp-json/wp/v2/posts", &headers, text.as_bytes())
+            };
+            assert_eq!(send("0123456789").status, 403, "a wrong nonce");
+            let stored = send(nonce);
+            assert_eq!(stored.status, 201, "{}", stored.text());
+            let draft = format!("/wp-json/wp/v2/posts/{}?context=edit", pair::between(&stored.text(), "\"id\":", ","));
+            let seen = pair
+                .same(who, other, "a draft", |visitor| visitor.request("GET", &draft, &[("X-WP-Nonce", nonce)], b""));
+            assert!(seen.status == 200 && seen.text().contains(*mark), "{}", seen.text());
             assert!(page.contains("wp-admin-bar-my-account") && page.contains(&format!("\"{mark}\",true")), "{page}");
         }
         for (who, mark, other) in &mut readers {

@@ -1,0 +1,69 @@
+//! The Composer package by itself, on the command line: without the server it does nothing, and warm-up requests leave nothing.
+
+use std::process::Command;
+
+use tests::server::project;
+
+/// What the code prints, with one space between words.
+fn php(code: &str) -> String {
+    let load = "foreach (['stubs', 'functions', 'Hooks', 'WarmUp'] as $file) require \"composer/src/$file.php\";";
+    let code = code.replace("LOAD;", load);
+    let output = Command::new("php").arg("-r").arg(code).current_dir(project()).output().expect("php");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn without_the_server_its_functions_do_nothing() {
+    let text = php(r#"LOAD;
+        Reprise\beforeSnapshot(fn () => print 'never'); Reprise\afterRestore(fn () => print 'never');
+        Reprise\snapshot(); reprise_snapshot();
+        var_dump(reprise_handle_request(fn () => print 'handled '), reprise_finish_request(), reprise_info(), reprise_warmup_requests());
+        Reprise\run(fn () => print 'ran ', fn () => print 'never');
+        putenv('REPRISE_MODE=worker'); Reprise\run(fn () => print 'ran');"#);
+    let expected = "handled bool(false) bool(false) array(1) { [\"mode\"]=> string(4) \"none\" } array(0) { } ran ran";
+    assert_eq!(text, expected);
+}
+
+/// The server's list, then the environment's; each in superglobals of its own, and gone with them.
+#[test]
+fn warm_up_requests_are_seen_in_the_superglobals_and_leave_nothing() {
+    let text = php(r#"
+        function reprise_warmup_requests(): array {
+            return [['method' => 'HEAD', 'path' => '/a?x[]=1&y=%C3%A4', 'headers' => ['Accept-Language' => 'de', 'Content-Type' => 'text/plain', 'Cookie' => 'c=1; d=a+b%20c&e']]];
+        }
+        LOAD;
+        putenv('REPRISE_WARMUP= /b  /c?d=1 ');
+        $_SERVER['REPRISE_BOOT'] = '1'; $_SERVER['KEPT'] = 'kept'; $_GET = ['own' => '1'];
+        $before = [$_SERVER, $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST];
+        $seen = [];
+        ob_start();
+        Reprise\run(fn () => print 'ran', function (array $request) use (&$seen) {
+            $seen[] = [$request['path'], $_SERVER['REQUEST_METHOD'], $_SERVER['REQUEST_URI'], $_SERVER['QUERY_STRING'], $_SERVER['HTTP_ACCEPT_LANGUAGE'] ?? null,
+                $_SERVER['CONTENT_TYPE'] ?? null, $_GET, $_COOKIE, $_REQUEST, $_SERVER['KEPT']];
+            ob_start();
+            echo 'never';
+            http_response_code(500);
+        });
+        echo ob_get_clean(), ' ', var_export($before === [$_SERVER, $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST], true), ' ', http_response_code(), ' ';
+        foreach ($seen as $one) echo json_encode($one, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE), "\n";"#);
+    let expected = r#"ran true 200 ["/a?x[]=1&y=%C3%A4","HEAD","/a?x[]=1&y=%C3%A4","x[]=1&y=%C3%A4","de","text/plain",{"x":["1"],"y":"ä"},{"c":"1","d":"a+b c&e"},{"x":["1"],"y":"ä"},"kept"]
+        ["/b","GET","/b","",null,null,[],[],[],"kept"] ["/c?d=1","GET","/c?d=1","d=1",null,null,{"d":"1"},[],{"d":"1"},"kept"]"#;
+    assert_eq!(text, expected.split_whitespace().collect::<Vec<_>>().join(" "));
+}
+
+/// An exception of a warm-up request ends the boot, with the superglobals in order; a 5xx answer is in the log.
+#[test]
+fn a_warm_up_request_that_fails_is_reported() {
+    let text = php(r#"LOAD;
+        ini_set('error_log', '/dev/stdout');
+        putenv('REPRISE_WARMUP=/a /b');
+        $_SERVER['REPRISE_BOOT'] = '1';
+        $before = $_SERVER;
+        try {
+            Reprise\run(fn () => print 'never', function (array $request) { if ($request['path'] === '/b') { echo 'x'; throw new Exception('no b'); } return 503; });
+        } catch (Exception $error) {
+            echo ' ', $error->getMessage(), ' ', var_export($before === $_SERVER, true), ' ', ob_get_level();
+        }"#);
+    assert!(text.ends_with("no b true 0") && text.contains("warm-up: GET /a answers 503"), "{text}");
+}
