@@ -179,13 +179,14 @@ fn symfony_with_its_runtime_answers_as_without() {
     }
 }
 
-/// The runtime beside a front controller that was booted and warmed by hand.
+/// The runtime, under the other isolation, beside a front controller that was booted and warmed by hand.
 #[test]
 fn symfony_s_runtime_answers_as_a_snapshot_by_hand() {
     let (_place, application) = build("symfony", None);
     require_package(&application);
     let root = application.join("public");
     let setup = bridged(&root, "snapshot", SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
+    let setup = setup.application("isolation = \"fork\"");
     let by_hand = Setup::root(&root)
         .application("front_controller = \"snapshot.php\"")
         .application("mode.\"snapshot.php\" = \"snapshot\"");
