@@ -119,9 +119,10 @@ fn a_psr_15_handler_is_warm_and_its_hooks_run() {
     let root = application.join("public");
     change(&root, |_| HANDLER.to_owned());
     for (mode, hooks) in [("snapshot", r#"["before","after \/one?a=1"]"#), ("worker", "[]"), ("classic", "[]")] {
-        let server = bridged(&root, mode, "/w1?x=2 /w2").application("workers = 1").start();
+        let listed = r#"warmup = [{ path = "/w1?x=2", headers = { X-Warm = "yes" } }]"#;
+        let server = bridged(&root, mode, "/w2").application("workers = 1").application(listed).start();
         let answer = server.get("/one?a=1");
-        let warm = if mode == "classic" { "" } else { r#""GET \/w1  ","GET \/w2  ","# };
+        let warm = if mode == "classic" { "" } else { r#""GET \/w1 yes ","GET \/w2  ","# };
         let body = format!(
             r#"{{"seen":[{warm}"GET \/one  "],"hooks":{hooks},"server":[],"get":{{"a":"1"}},"mode":"{mode}"}}"#
         );
@@ -295,7 +296,7 @@ fn laravel(root: &Path, mode: &str) {
     let mut pair = Pair::start(bridged(root, mode, LARAVEL_WARM), plain(root), &LARAVEL);
     for round in 0..2 {
         let mut visitors =
-            [(pair.visitor(ANNA), ANNA, BERT, "editor", "admin"), (pair.visitor(BERT), BERT, ANNA, "admin", "editor")];
+            [(pair.visitor(ANNA), ANNA, BERT, "Editor", "Admin"), (pair.visitor(BERT), BERT, ANNA, "Admin", "Editor")];
         let pages =
             ["/", "/post/5", "/api/posts", "/hello", "/post/999", "/api/posts/999", "/?page=2", "/error", "/login"];
         for path in pages {
@@ -306,20 +307,21 @@ fn laravel(root: &Path, mode: &str) {
         for (who, _, other, ..) in &mut visitors {
             let closed = pair.same(who, other, "/account without a login", |visitor| visitor.get("/account"));
             assert_eq!(closed.header("location"), Some("http://blog.test:8080/login"));
-            let refused =
-                pair.same(who, other, "POST without a token", |visitor| visitor.post_form("/login", &[("name", "a")]));
+            let refused = pair.same(who, other, "POST without a token", |visitor| {
+                visitor.post_form("/account/login", &[("name", "a")])
+            });
             assert_eq!(refused.status, 419);
         }
         for right in [false, true] {
             for (who, mark, other, name, foreign) in &mut visitors {
-                let (name, password) = if right { (*name, *name) } else { (*mark, "wrong") };
+                let (name, password) = if right { (*name, name.to_lowercase()) } else { (*mark, "wrong".to_owned()) };
                 let answer = pair.same(who, other, "a login", |visitor| {
-                    let page = visitor.get("/login").text();
+                    let page = visitor.get("/account/login").text();
                     let token = pair::between(&page, LARAVEL[0].before, "\"");
-                    visitor.post_form("/login", &[("name", name), ("password", password), ("_token", token)])
+                    visitor.post_form("/account/login", &[("name", name), ("password", &password), ("_token", token)])
                 });
                 assert_eq!(answer.status, 302);
-                let next = if right { "/account" } else { "/login" };
+                let next = if right { "/account" } else { "/account/login" };
                 assert!(answer.header("location").is_some_and(|place| place.ends_with(next)), "{:?}", answer.headers);
                 let page = pair.same(who, other, next, |visitor| visitor.get(next)).text();
                 let seen = if right { format!("welcome {name}") } else { format!("no user {name} with") };
@@ -353,7 +355,7 @@ fn laravel(root: &Path, mode: &str) {
             let bye = pair.same(who, other, "a logout", |visitor| {
                 let page = visitor.get("/account").text();
                 let token = pair::between(&page, LARAVEL[0].before, "\"").to_owned();
-                visitor.post_form("/logout", &[("_token", &token)])
+                visitor.post_form("/account/logout", &[("_token", &token)])
             });
             assert_eq!(bye.status, 302);
             assert_eq!(pair.same(who, other, "/account after it", |visitor| visitor.get("/account")).status, 302);
