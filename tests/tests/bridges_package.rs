@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use tests::server::project;
+use tests::peer::Fpm;
+use tests::server::{Directory, copy, project};
 
 /// What the code prints, with one space between words.
 fn php(code: &str) -> String {
@@ -66,4 +67,27 @@ fn a_warm_up_request_that_fails_is_reported() {
             echo ' ', $error->getMessage(), ' ', var_export($before === $_SERVER, true), ' ', ob_get_level();
         }"#);
     assert!(text.ends_with("no b true 0") && text.contains("warm-up: GET /a answers 503"), "{text}");
+}
+
+/// Nor does it under PHP-FPM: what it wraps runs once, for the request there is.
+#[test]
+fn under_php_fpm_it_does_nothing() {
+    let directory = Directory::new();
+    copy(&project().join("composer/src"), &directory.0.join("src"));
+    let root = directory.0.join("public");
+    std::fs::create_dir(&root).unwrap();
+    let load = "foreach (['stubs', 'functions', 'Hooks', 'WarmUp'] as $file) require __DIR__ . \"/../src/$file.php\";";
+    let script = format!(
+        "<?php {load} $n = 0;
+        Reprise\\beforeSnapshot(fn () => print 'never'); Reprise\\afterRestore(fn () => print 'never');
+        if (isset($_GET['loop'])) {{ putenv('REPRISE_MODE=worker'); }}
+        Reprise\\run(function () use (&$n) {{ echo 'ran ', ++$n, ' ', $_GET['v']; }}, fn () => print 'never');
+        echo ' ', reprise_info()['mode'], reprise_finish_request() ? ' after' : ' not';"
+    );
+    std::fs::write(root.join("index.php"), script).unwrap();
+    let fpm = Fpm::start(&root);
+    for path in ["/?v=5", "/?v=5&loop=1"] {
+        let answer = tests::client::get(fpm.port, path);
+        assert_eq!((answer.status, answer.text().as_str()), (200, "ran 1 5 none"), "{path}");
+    }
 }
