@@ -429,3 +429,26 @@ fn between_two_requests_the_script_may_use_buffers() {
     let log = server.log();
     assert!(log.matches("shutdown of boot").count() >= 2 && log.contains("shutdown behind the loop"), "{log}");
 }
+
+/// A database that goes away after the trial: requests run in classic mode, where each fails or not by itself, until the
+/// script gets to its loop again.
+#[test]
+fn a_script_that_boots_no_more_is_served_in_classic_mode_until_it_does() {
+    let boot = "if (isset($_SERVER['REPRISE_BOOT']) && file_exists(getenv('PLACE') . '/away')) { throw new Exception('the database is away'); }";
+    let server = looped(boot, "case 'mode': echo reprise_info()['mode']; break;");
+    let server = server.application("queue_timeout = \"2s\"").start();
+    assert_eq!(text(&server, "mode"), "worker");
+    let away = server.directory().join("place/away");
+    fs::write(&away, "").unwrap();
+    process::kill(text(&server, "pid").parse().unwrap(), Signal::SIGKILL);
+    // What was queued for it before that is known waits for its time and is answered 503; nothing after it does.
+    wait_until("classic mode serves", 20, || {
+        let answer = server.get("/?do=mode");
+        assert!(answer.status == 200 || answer.header("reprise-refused") == Some("queue-timeout"), "{answer:?}");
+        answer.text() == "classic"
+    });
+    (0..20).for_each(|_| assert_eq!(text(&server, "mode"), "classic"));
+    assert!(server.log().contains("the database is away"), "{}", server.log());
+    fs::remove_file(&away).unwrap();
+    wait_until("the loop serves again", 60, || text(&server, "mode") == "worker");
+}

@@ -16,6 +16,8 @@ use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
 
+/// Exit code of a worker whose script did not get to its loop; the same as in docs/exit-codes.md.
+const NOT_BOOTED: i32 = 70;
 /// Messages taken from one process before others have their turn; more than its socket holds.
 const TURN: usize = 1024;
 
@@ -214,6 +216,11 @@ impl Supervisor {
         let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[message.slot as usize].elapsed());
         self.judge_isolation(number, lane, message.slot, ending);
+        if ending == Ending::Exited(NOT_BOOTED) && lane != CLASSIC {
+            // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
+            // it does again.
+            self.kill_template(number, lane);
+        }
         self.delay(number, lane, lived, worked);
     }
 
