@@ -411,6 +411,12 @@ fn a_client_behind_declared_proxies_is_itself() {
         assert_eq!(json(&client.request("GET", "/", &headers, b""))[0], "203.0.113.9", "{theirs}");
         assert_eq!(client.request("GET", "/s", &headers, b"").status, 403, "{theirs}");
     }
+    // Nor is one that nobody has declared, if it says what it is.
+    let undeclared = Setup::empty().file("index.php", script).application("status_path = \"/s\"").start();
+    assert_eq!(undeclared.get("/s").status, 200);
+    for name in ["X-Forwarded-For", "X-Real-IP", "Via", "Forwarded"] {
+        assert_eq!(undeclared.client().request("GET", "/s", &[(name, "1.1 x")], b"").status, 403, "{name}");
+    }
     let nobody = [("X-Forwarded-For", "unknown")];
     assert_eq!(server.client().request("GET", "/s", &nobody, b"").status, 403);
     // From others nothing is believed.

@@ -452,3 +452,29 @@ fn a_script_that_boots_no_more_is_served_in_classic_mode_until_it_does() {
     fs::remove_file(&away).unwrap();
     wait_until("the loop serves again", 60, || text(&server, "mode") == "worker");
 }
+
+/// A fatal error ends the script too, but the script's own end is no part of the answer; a child ends as any process.
+#[test]
+fn the_scripts_end_is_not_in_the_answer_of_its_last_request() {
+    let boot = "function note(string $what): void { file_put_contents(getenv('PLACE') . \"/$what\", getmypid() . \"\\n\", FILE_APPEND); }
+        register_shutdown_function(function () { echo ' END OF THE SCRIPT'; note('boot'); });";
+    let cases = "case 'fatal': register_shutdown_function(function () { echo 'own end'; note('own'); }); ini_set('memory_limit', '8M'); $a = str_repeat('x', 100 << 20); break;
+        case 'bare': ini_set('memory_limit', '8M'); $a = str_repeat('x', 100 << 20); break;
+        case 'finished': echo 'early'; register_shutdown_function(fn () => note('late')); fastcgi_finish_request(); ini_set('memory_limit', '8M'); $a = str_repeat('x', 100 << 20); break;
+        case 'child': register_shutdown_function(fn () => note('child')); if (($pid = pcntl_fork()) === 0) { $o = new class { function __destruct() { note('destructor'); } }; return; } pcntl_waitpid($pid, $status); echo $pid, ' ', pcntl_wexitstatus($status); break;";
+    let server = looped(boot, cases).start();
+    let notes = |name: &str| fs::read_to_string(server.directory().join("place").join(name)).unwrap_or_default();
+    for (what, status, body) in [("fatal", 500, "own end"), ("bare", 500, ""), ("finished", 200, "early")] {
+        let pid = text(&server, "pid");
+        let answer = server.get(&format!("/?do={what}"));
+        assert_eq!((answer.status, answer.text().as_str()), (status, body), "{what}");
+        wait_until("the script's own functions run as well", 5, || notes("boot").contains(&format!("{pid}\n")));
+        assert_eq!(notes("own").contains(&format!("{pid}\n")), what == "fatal", "{what}");
+        assert_eq!(notes("late").contains(&format!("{pid}\n")), what == "finished", "{what}");
+    }
+    let (pid, child) = (text(&server, "pid"), text(&server, "child"));
+    let (child, status) = child.split_once(' ').unwrap();
+    assert_eq!(status, "0");
+    assert!(notes("child").contains(child) && notes("destructor").contains(child), "{child}");
+    assert_eq!(text(&server, "pid"), pid);
+}

@@ -206,7 +206,7 @@ async fn run(
     let lanes = &connection.shared.lanes;
     // `reprise verify` compares what a script does in its own mode with what it does in this one.
     let wants_classic = parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
-        && status::is_local((&connection.peer, site.client));
+        && status::is_local((&connection.peer, site.client), &parts.headers);
     let lane_now = || {
         let lane = if wants_classic { lanes.classic(site.number) } else { lanes.find(site.number, &site.script.name) };
         lane.ok_or(Refusal::QueueFull)

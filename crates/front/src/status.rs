@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -69,7 +69,7 @@ pub fn answer(
             if is_alive { (StatusCode::OK, "pong") } else { (StatusCode::SERVICE_UNAVAILABLE, "no workers") };
         return Some(Ok(reply(status, "text/plain; charset=utf-8", text.to_owned())));
     }
-    if !is_local(from) {
+    if !is_local(from, &parts.headers) {
         return Some(Err(Refusal::Forbidden));
     }
     let query: Vec<&str> = parts.uri.query().unwrap_or("").split('&').collect();
@@ -84,11 +84,13 @@ pub fn answer(
     Some(Ok(reply(StatusCode::OK, kind, text)))
 }
 
-/// From this machine, and not through a proxy on it for somebody else.
-pub fn is_local((peer, client): (&Peer, Option<&Client>)) -> bool {
+/// From this machine, and not through a proxy on it for somebody else: neither a declared one nor one that nobody has
+/// declared, if it says so.
+pub fn is_local((peer, client): (&Peer, Option<&Client>), headers: &HeaderMap) -> bool {
     let is_here =
         |address: &str| address == "unix:" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_here(&peer.address) && client.is_none_or(|client| is_here(&client.address))
+    let passes_on = ["forwarded", "x-forwarded-for", "x-real-ip", "via"].iter().any(|name| headers.contains_key(*name));
+    (peer.is_proxy || !passes_on) && is_here(&peer.address) && client.is_none_or(|client| is_here(&client.address))
 }
 
 fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<AnswerBody> {

@@ -24,8 +24,7 @@ bool reprise_has_templates(void)
 	return templates_exist && *templates_exist;
 }
 
-/* In a new child of a forker that runs no code of the application by itself. */
-void reprise_become_worker(struct forker *forker, pid_t parent)
+static void become_worker(struct forker *forker, pid_t parent)
 {
 	sigset_t none;
 
@@ -42,17 +41,26 @@ void reprise_become_worker(struct forker *forker, pid_t parent)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static long fork_worker(struct forker *forker, uint32_t slot)
+long reprise_fork_worker(struct forker *forker)
 {
 	pid_t parent = getpid();
 
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		reprise_become_worker(forker, parent);
-		reprise_worker_run(forker->slab, &forker->geometry, slot, forker->eventfds);
+		become_worker(forker, parent);
 	}
 	return pid < 0 ? -errno : pid;
+}
+
+static long fork_worker(struct forker *forker, uint32_t slot)
+{
+	long pid = reprise_fork_worker(forker);
+
+	if (pid == 0) {
+		reprise_worker_run(forker->slab, &forker->geometry, slot, forker->eventfds);
+	}
+	return pid;
 }
 
 static long fork_template(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)

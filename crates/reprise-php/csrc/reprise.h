@@ -81,16 +81,25 @@ extern struct worker_state *reprise_worker_state;
 #define reprise_worker (*reprise_worker_state)
 #define reprise_audits (reprise_options.audits)
 
+/* A step of a request's end: a fatal error in it does not keep the others from being taken. */
+#define STEP(what)                                                                                                     \
+	zend_try                                                                                                           \
+	{                                                                                                                  \
+		what;                                                                                                          \
+	}                                                                                                                  \
+	zend_end_try()
+
 /* prototype.c */
 int reprise_prototype_run(void);
 bool reprise_has_templates(void);
 struct forker;
-void reprise_become_worker(struct forker *forker, pid_t parent);
+long reprise_fork_worker(struct forker *forker); /* 0: in the new worker; else its pid or a negative errno */
 
 /* worker.c: never returns. */
 _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+bool reprise_await_request(void); /* queued for this lane's workers; false: there will be none, the worker is to end */
 void reprise_in_forked_child(void);
 
 /* loop.c */

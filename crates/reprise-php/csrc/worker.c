@@ -29,6 +29,19 @@ static bool supervisor_is_gone(void)
 	return poll(&lifeline, 1, 0) > 0;
 }
 
+bool reprise_await_request(void)
+{
+	for (;;) {
+		int next = wire_next(&reprise_worker.wire);
+		if (next != 0) {
+			return next > 0;
+		}
+		if (supervisor_is_gone()) {
+			return false;
+		}
+	}
+}
+
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
 	int error = wire_attach(&reprise_worker.wire, slab, geometry, slot, (uint32_t)getpid(),
@@ -50,13 +63,8 @@ void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
-	for (;;) {
-		int next = wire_next(&reprise_worker.wire);
-		if (next < 0 || (next == 0 && supervisor_is_gone())) {
-			_exit(REPRISE_EXIT_DRAINED);
-		}
-		if (next > 0) {
-			reprise_request_run();
-		}
+	while (reprise_await_request()) {
+		reprise_request_run();
 	}
+	_exit(REPRISE_EXIT_DRAINED);
 }

@@ -230,3 +230,17 @@ void reprise_loop_end_request(void)
 		zend_bailout();
 	}
 }
+
+/* The same for a request whose code was cut off. What follows is the script's end, which nobody reads. */
+void reprise_loop_end_broken_request(void)
+{
+	STEP(php_call_shutdown_functions());
+	php_free_shutdown_functions();
+	STEP(php_output_end_all());
+	zend_unset_timeout();
+	reprise_loop_stop_modules();
+	STEP(php_output_deactivate());
+	if (reprise_worker.is_worker && reprise_worker.answering) {
+		reprise_finish_answer();
+	}
+}

@@ -24,9 +24,6 @@
 #include <zend_exceptions.h>
 
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -109,28 +106,18 @@ static void begin_loop(void)
 	}
 }
 
-static bool supervisor_is_gone(void)
-{
-	struct pollfd lifeline = {.fd = reprise_forker->lifeline, .events = 0};
-
-	return poll(&lifeline, 1, 0) > 0;
-}
-
 /* False: there will be none. */
-static bool await_request(void)
+static bool claim_request(void)
 {
 	if (loop.is_trial || (loop.limit > 0 && loop.served >= loop.limit)) {
 		return false;
 	}
-	for (;;) {
-		int next = wire_next(&reprise_worker.wire);
-		if (next < 0 || (next == 0 && supervisor_is_gone())) {
-			return false;
-		}
-		if (next > 0 && reprise_claim_request()) {
+	while (reprise_await_request()) {
+		if (reprise_claim_request()) {
 			return true;
 		}
 	}
+	return false;
 }
 
 /* In classic mode there is a request already: the callable runs for it, once. */
@@ -163,11 +150,12 @@ ZEND_FUNCTION(reprise_handle_request)
 	if (reprise_worker.is_template) {
 		reprise_boot_failed("it calls reprise_handle_request() before its snapshot", "it is one or the other");
 	}
-	if (!loop.is_on || getpid() != reprise_worker.pid) {
-		/* Also in a child that the script has forked: it has no requests. */
-		if (!loop.is_on) {
-			handle_classic(&handler, &cache);
-		}
+	if (!loop.is_on) {
+		handle_classic(&handler, &cache);
+		RETURN_FALSE;
+	}
+	if (getpid() != reprise_worker.pid) {
+		/* A child that the script has forked: it has no requests. */
 		RETURN_FALSE;
 	}
 	if (loop.in_request) {
@@ -185,7 +173,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	if (!loop.has_begun) {
 		begin_loop();
 	}
-	if (!await_request()) {
+	if (!claim_request()) {
 		loop.is_over = true;
 		RETURN_FALSE;
 	}
@@ -196,9 +184,12 @@ ZEND_FUNCTION(reprise_handle_request)
 		call_handler(&handler, &cache);
 	}
 	if (getpid() != reprise_worker.pid) {
-		/* A child that the request has forked ends with it. */
-		php_output_discard_all();
-		_exit(EG(exit_status));
+		/* A child that the request has forked ends as any process of PHP: with its shutdown functions and destructors.
+		 */
+		if (!EG(exception)) {
+			zend_throw_unwind_exit();
+		}
+		return;
 	}
 	reprise_loop_settle_exception();
 	reprise_loop_end_request();
@@ -210,7 +201,7 @@ ZEND_FUNCTION(reprise_handle_request)
 /* ---- processes ----------------------------------------------------------------------------------------------------
  */
 
-/* The boot's, then those registered since, or by a request that ended by a fatal error. */
+/* The boot's, then those registered behind the loop. */
 static void restore_shutdown_functions(void)
 {
 	HashTable *later = BG(user_shutdown_function_names);
@@ -220,7 +211,7 @@ static void restore_shutdown_functions(void)
 		return;
 	}
 	BG(user_shutdown_function_names) = loop.shutdown_functions;
-	if (later && !loop.in_request) {
+	if (later) {
 		ZEND_HASH_FOREACH_PTR(later, entry)
 		{
 			zend_hash_next_index_insert_ptr(loop.shutdown_functions, entry);
@@ -229,16 +220,12 @@ static void restore_shutdown_functions(void)
 		later->pDestructor = NULL;
 		zend_hash_destroy(later);
 		FREE_HASHTABLE(later);
-	} else if (later) {
-		/* The request's end comes first: its answer is to have what they write. The script's run when it is out. */
-		BG(user_shutdown_function_names) = later;
 	}
 }
 
 static _Noreturn void run_script(void)
 {
 	const struct wire_RequestHead *head = reprise_head();
-	volatile bool has_ended = false;
 
 	loop.is_on = true;
 	reprise_worker.pid = getpid();
@@ -260,45 +247,36 @@ static _Noreturn void run_script(void)
 	if (!loop.has_begun) {
 		reprise_boot_ended("the script ended without calling reprise_handle_request()");
 	}
-	has_ended = !loop.in_request;
 	reprise_worker.stage = REPRISE_ENDING;
+	if (loop.in_request) {
+		/* Its own first: the script's end is no part of an answer. */
+		reprise_loop_end_broken_request();
+	}
 	restore_shutdown_functions();
 	php_request_shutdown(NULL);
-	if (reprise_worker.is_worker && reprise_worker.answering) {
-		reprise_finish_answer();
+	if (loop.in_request) {
+		reprise_recycle(wire_Recycle_Bailout, "a request ended by a fatal error");
 	}
-	if (has_ended && !(loop.limit > 0 && loop.served >= loop.limit)) {
-		_exit(REPRISE_EXIT_DRAINED);
+	if (loop.limit > 0 && loop.served >= loop.limit) {
+		reprise_recycle(wire_Recycle_Requests, "it has served max_requests");
 	}
-	reprise_recycle(has_ended ? wire_Recycle_Requests : wire_Recycle_Bailout,
-	                has_ended ? "it has served max_requests" : "a request ended by a fatal error");
-}
-
-static void become(struct forker *forker, pid_t parent)
-{
-	reprise_become_worker(forker, parent);
-	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
-	}
+	_exit(REPRISE_EXIT_DRAINED);
 }
 
 static long fork_worker(struct forker *forker, uint32_t slot)
 {
-	pid_t parent = getpid();
+	long pid = reprise_fork_worker(forker);
 
-	fflush(NULL);
-	pid_t pid = fork();
 	if (pid == 0) {
-		become(forker, parent);
 		loop.slot = slot;
 		if (reprise_options.max_requests > 0) {
 			/* A tenth more or less, so that workers that began together do not end so. */
 			uint64_t spread = reprise_options.max_requests / 10;
-			loop.limit = reprise_options.max_requests - spread + (spread ? (uint64_t)getpid() % (2 * spread + 1) : 0);
+			loop.limit = reprise_options.max_requests - spread + (uint64_t)getpid() % (2 * spread + 1);
 		}
 		run_script();
 	}
-	return pid < 0 ? -errno : pid;
+	return pid;
 }
 
 static const struct forker_methods methods = {.fork_worker = fork_worker};
@@ -306,13 +284,10 @@ static const struct forker_methods methods = {.fork_worker = fork_worker};
 /* Whether the script gets to its loop and ends when it is told to. */
 static bool try_script(struct forker *forker)
 {
-	pid_t parent = getpid(), pid;
+	pid_t pid = (pid_t)reprise_fork_worker(forker);
 	int status;
 
-	fflush(NULL);
-	pid = fork();
 	if (pid == 0) {
-		become(forker, parent);
 		loop.is_trial = true;
 		run_script();
 	}

@@ -11,17 +11,11 @@
 
 #include "../snapshot/snapshot.h"
 
-#define STEP(what)                                                                                                     \
-	zend_try                                                                                                           \
-	{                                                                                                                  \
-		what;                                                                                                          \
-	}                                                                                                                  \
-	zend_end_try()
-
 /* cycle.c */
 void reprise_loop_begin_request(void);
 void reprise_loop_end_request(void);
-void reprise_loop_settle_exception(void); /* of the callable */
+void reprise_loop_end_broken_request(void); /* after a fatal error; the script has ended */
+void reprise_loop_settle_exception(void);   /* of the callable */
 void reprise_loop_forget_input(void);
 
 /* modules.c */

@@ -163,13 +163,6 @@ static void close_persistent(void)
 	}
 }
 
-#define STEP(what)                                                                                                     \
-	zend_try                                                                                                           \
-	{                                                                                                                  \
-		what;                                                                                                          \
-	}                                                                                                                  \
-	zend_end_try()
-
 void reprise_end(void)
 {
 	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
