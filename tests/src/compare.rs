@@ -64,12 +64,20 @@ pub struct Visitor {
     client: Client,
     /// By name.
     pub cookies: BTreeMap<String, String>,
+    host: &'static str,
+    /// What the pages know it by.
+    pub mark: Option<&'static str>,
 }
 
 impl Visitor {
     /// One that was never here.
     pub fn new(port: u16) -> Visitor {
-        Visitor { client: Client::new(port), cookies: BTreeMap::new() }
+        Visitor { client: Client::new(port), cookies: BTreeMap::new(), host: HOST, mark: None }
+    }
+
+    /// One whom the pages of `host` know by `mark`: sent as a header and a cookie with each request.
+    pub fn marked(port: u16, host: &'static str, mark: &'static str) -> Visitor {
+        Visitor { host, mark: Some(mark), ..Visitor::new(port) }
     }
 
     /// A GET.
@@ -86,12 +94,14 @@ impl Visitor {
 
     /// Any request, with the cookies that were set before.
     pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
-        let jar: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let jar = jar.join("; ");
+        let mark = self.mark.map(|mark| format!("mark={mark}"));
+        let jar = mark.into_iter().chain(self.cookies.iter().map(|(name, value)| format!("{name}={value}")));
+        let jar = jar.collect::<Vec<_>>().join("; ");
         let mut headers = headers.to_vec();
         if !headers.iter().any(|(name, _)| *name == "Host") {
-            headers.push(("Host", HOST));
+            headers.push(("Host", self.host));
         }
+        headers.extend(self.mark.map(|mark| ("X-Mark", mark)));
         if !jar.is_empty() {
             headers.push(("Cookie", &jar));
         }

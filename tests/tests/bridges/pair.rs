@@ -1,14 +1,13 @@
 //! An application with the Composer package beside the same application without it: two visitors work in both, in turn.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tests::client::encode;
+use tests::compare::Visitor;
 use tests::peer::{Database, run_to_end, web_user};
 use tests::server::{Directory, project};
-use tests::{Client, Response, Server, Setup};
+use tests::{Response, Server, Setup};
 
 /// With a port: where Host has none, Slim's URI gets that of the server.
 const HOST: &str = "blog.test:8080";
@@ -69,51 +68,6 @@ pub fn change(root: &Path, edit: impl Fn(&str) -> String) {
     fs::write(path, edit(&before)).expect("a file");
 }
 
-/// A visitor with a cookie jar and a kept connection.
-pub struct Visitor {
-    client: Client,
-    /// The jar.
-    pub cookies: BTreeMap<String, String>,
-    mark: &'static str,
-}
-
-impl Visitor {
-    /// Whom the pages know by `mark`: sent as a header and a cookie with each request.
-    pub fn new(port: u16, mark: &'static str) -> Visitor {
-        Visitor { client: Client::new(port), cookies: BTreeMap::new(), mark }
-    }
-
-    /// A GET.
-    pub fn get(&mut self, path: &str) -> Response {
-        self.request("GET", path, &[], b"")
-    }
-
-    /// A POST of a form.
-    pub fn post_form(&mut self, path: &str, form: &[(&str, &str)]) -> Response {
-        let body: Vec<String> =
-            form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
-        self.request("POST", path, &[("Content-Type", "application/x-www-form-urlencoded")], body.join("&").as_bytes())
-    }
-
-    /// Any request.
-    pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
-        let jar: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let jar = [vec![format!("mark={}", self.mark)], jar].concat().join("; ");
-        let mut headers = headers.to_vec();
-        headers.extend([("Host", HOST), ("Cookie", &jar), ("X-Mark", self.mark)]);
-        let answer = self.client.request(method, path, &headers, body);
-        for cookie in answer.all("set-cookie") {
-            let (name, value) = cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
-            if cookie.to_ascii_lowercase().contains("max-age=0") {
-                self.cookies.remove(name);
-            } else {
-                self.cookies.insert(name.to_owned(), value.to_owned());
-            }
-        }
-        answer
-    }
-}
-
 /// The application in two servers: with its bridge, and as it was, in classic mode.
 pub struct Pair {
     /// With the bridge.
@@ -132,7 +86,7 @@ impl Pair {
 
     /// One identity in both servers.
     pub fn visitor(&self, mark: &'static str) -> [Visitor; 2] {
-        [Visitor::new(self.bridged.port, mark), Visitor::new(self.plain.port, mark)]
+        [self.bridged.port, self.plain.port].map(|port| Visitor::marked(port, HOST, mark))
     }
 
     /// The same visit to both; panics unless status, headers and body are the same, and without the other's mark.
@@ -157,7 +111,11 @@ impl Pair {
             panic!("{what}: bodies differ at byte {at}\n--- bridged\n{ours}\n--- plain\n{theirs}");
         }
         let whole = format!("{:?}\n{}", ours.headers, ours.text());
-        assert!(!whole.contains(other), "{what}: {other} in an answer for {}\n{whole}", who[0].mark);
+        assert!(
+            !whole.contains(other),
+            "{what}: {other} in an answer for {}\n{whole}",
+            who[0].mark.unwrap_or("nobody")
+        );
         self.compared += 1;
         ours
     }
