@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import bridges
 import processes
 from failure import Failure, tool
 
@@ -83,16 +84,26 @@ class Builder:
         self.source, self.dest, self.user, self.rebuild, self.say = source, dest, user, rebuild, say
         self.mark = _fingerprint(source)
 
-    def prepare(self, name: str, database: Database | None) -> Path:
-        """The application's directory, ready to be served."""
-        directory, stamp = self.dest / name, self.dest / f".{name}.built"
+    def directory(self, name: str, bridged: bool = False) -> Path:
+        return (self.dest / "bridged" if bridged else self.dest) / name
+
+    def prepare(self, name: str, database: Database | None, bridged: bool = False) -> Path:
+        """The application's directory, ready to be served; `bridged` with the package. Both use one database."""
+        directory = self.directory(name, bridged)
+        stamp = directory.with_name(f".{name}.built")
+        mark = self.mark + _fingerprint(bridges.PACKAGE) if bridged else self.mark
         # The database is new in every run, so what depends on it is as well.
-        if database is None and not self.rebuild and directory.is_dir() and stamp.is_file() and stamp.read_text() == self.mark:
+        if database is None and not self.rebuild and directory.is_dir() and stamp.is_file() and stamp.read_text() == mark:
             return directory
         self.say(f"building {name} in {directory}")
         stamp.unlink(missing_ok=True)
-        if APPLICATIONS[name].built:
-            self._setup(name, database)
+        directory.parent.mkdir(mode=0o755, exist_ok=True)
+        if bridged and database:
+            # Building it anew would empty the database.
+            shutil.rmtree(directory, ignore_errors=True)
+            subprocess.run(["cp", "-a", str(self.directory(name)), str(directory)], check=True)
+        elif APPLICATIONS[name].built:
+            self._setup(name, database, directory.parent)
         else:
             if not (self.source / name).is_dir():
                 raise Failure(f"{self.source / name} is not there")
@@ -100,24 +111,26 @@ class Builder:
             shutil.copytree(self.source / name, directory)
         if not (directory / APPLICATIONS[name].public).is_dir():
             raise Failure(f"{name} was built, but has no {APPLICATIONS[name].public}/")
-        stamp.write_text(self.mark)
+        if bridged:
+            bridges.INSTALL[name](directory)
+        stamp.write_text(mark)
         return directory
 
-    def _setup(self, name: str, database: Database | None) -> None:
+    def _setup(self, name: str, database: Database | None, dest: Path) -> None:
         script = self.source / "setup.sh"
         if not script.is_file():
             raise Failure(f"{script} is not there")
         env = {**os.environ, "WEBUSER": self.user, **(database.env() if database else {})}
-        command = ["bash", str(script), str(self.dest), name]
+        command = ["bash", str(script), str(dest), name]
         result = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
         if result.returncode:
             tail = "\n".join(result.stdout.splitlines()[-25:])
             raise Failure(f"{name} could not be built (status {result.returncode})",
                           "setup.sh --packages prints the Debian packages it needs", f"$ {' '.join(command)}\n{tail}")
 
-    def root(self, name: str, front_controller: str = "index.php") -> Path:
+    def root(self, name: str, front_controller: str = "index.php", bridged: bool = False) -> Path:
         """The document root. One with another front controller has no index.php, which would answer for / before it."""
-        public = self.dest / name / APPLICATIONS[name].public
+        public = self.directory(name, bridged) / APPLICATIONS[name].public
         if front_controller == "index.php":
             return public
         other = self.dest / name / f"public-{Path(front_controller).stem}"
@@ -127,9 +140,10 @@ class Builder:
 
     def empty(self, name: str) -> None:
         for pattern in APPLICATIONS[name].emptied:
-            for path in (self.dest / name).glob(pattern):
-                if path.is_file():
-                    path.unlink(missing_ok=True)
+            for directory in (self.directory(name), self.directory(name, bridged=True)):
+                for path in directory.glob(pattern):
+                    if path.is_file():
+                        path.unlink(missing_ok=True)
 
 
 class Database:
@@ -152,7 +166,7 @@ class Database:
         self.process = processes.start("mariadbd", [
             server, "--no-defaults", f"--datadir={data}", f"--socket={self.socket}", f"--port={self.port}",
             "--bind-address=127.0.0.1", f"--pid-file={self.directory}/pid", f"--user={user}", "--skip-log-bin",
-            "--innodb-flush-log-at-trx-commit=2"], workdir / "mariadb.log", cpus=cpus)
+            "--innodb-flush-log-at-trx-commit=2", "--max-connections=2000"], workdir / "mariadb.log", cpus=cpus)
         processes.wait_until(lambda: self._client("SELECT 1").returncode == 0, 60, self.process, "answering")
         for account in ("'app'@'127.0.0.1'", "'app'@'localhost'"):
             granted = self._client(f"CREATE USER {account} IDENTIFIED BY '{DATABASE_PASSWORD}'; "

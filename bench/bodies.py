@@ -63,7 +63,7 @@ class Check:
 
 
 def require_alike(scenario: Scenario, sides: list[tuple[str, int]], when: str) -> Check:
-    """Fetch the scenario's page from both sides. Anything but two equal 200 answers is a failure."""
+    """Fetch the scenario's page from both sides. Anything but two 200 answers with equal bodies is a failure."""
     answers: list[Answer] = []
     for label, port in sides:
         try:
@@ -76,7 +76,12 @@ def require_alike(scenario: Scenario, sides: list[tuple[str, int]], when: str) -
         answers.append(answer)
     labels = (sides[0][0], sides[1][0])
     first, second = (scenario.normalised(answer.body) for answer in answers)
-    if first != second:
+    if scenario.drawn_bytes:
+        for label, answer in zip(labels, answers):
+            if len(answer.body) != scenario.drawn_bytes:
+                raise Failure(f"{scenario.name}: the body of {label} has {len(answer.body)} bytes {when}, not {scenario.drawn_bytes}",
+                              detail=excerpt(answer.body, 300))
+    elif first != second:
         raise Failure(f"{scenario.name}: the bodies of {labels[0]} and {labels[1]} differ {when}; unlike is not compared",
                       detail=difference(first, second, labels))
     one, two = (answer.headers for answer in answers)

@@ -84,11 +84,12 @@ class Result:
     sides: tuple[Side, Side]
     interval: Interval
     check: bodies.Check
-    judged: bool  # whether the project's goals are about these two peers
+    goal: intervals.Goal | None  # if the project has one about these two peers
+    jit: bool = False  # of PHP
 
     @property
-    def goal(self) -> intervals.Goal | None:
-        return self.scenario.goal if self.judged else None
+    def name(self) -> str:
+        return self.scenario.name + (", JIT" if self.jit else "")
 
     @property
     def verdict(self) -> str:
@@ -103,11 +104,11 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "scenario": self.scenario.name, "path": self.scenario.path,
+            "scenario": self.scenario.name, "path": self.scenario.path, "jit": self.jit,
             "ratio": {"median": self.interval.ratio, "low": self.interval.low, "high": self.interval.high},
             "goal": str(self.goal) if self.goal else None, "verdict": self.verdict,
             "body": {"sha256": self.check.sha256, "bytes": self.check.size, "normalised": list(self.scenario.normalise),
-                     "unlike_headers": list(self.check.unlike_headers)},
+                     "drawn": bool(self.scenario.drawn_bytes), "unlike_headers": list(self.check.unlike_headers)},
             "order": [[self.sides[i].label for i in order] for order in intervals.abba(len(self.sides[0].slots))],
             "sides": [{
                 "label": side.label, "requests_per_s": side.rate(), "cpu_us_per_request": side.cpu(),
@@ -186,8 +187,8 @@ def turn(side: Side, scenario: Scenario, plan: Plan, seconds: int, shared: Calla
                 max(0.0, foreign / capacity), (steal_now - steal) / capacity)
 
 
-def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, judged: bool, between: Callable[[], None],
-        shared: Callable[[], processes.Groups]) -> Result:
+def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, goal: intervals.Goal | None, jit: bool,
+        between: Callable[[], None], shared: Callable[[], processes.Groups]) -> Result:
     """All rounds of a scenario on two started sides."""
     addresses = [(side.label, side.running.port) for side in sides]
     for side in sides:
@@ -212,4 +213,4 @@ def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, judged: bool, 
         for name, pids in {**side.running.groups(), **shared()}.items():
             sizes = [processes.pss_kib(pid) for pid in pids]
             side.pss_kib[name] = None if None in sizes else sum(size for size in sizes if size is not None)
-    return Result(scenario, sides, intervals.ratio_interval(sides[0].rates(), sides[1].rates()), check, judged)
+    return Result(scenario, sides, intervals.ratio_interval(sides[0].rates(), sides[1].rates()), check, goal, jit)

@@ -221,6 +221,16 @@ def pss_kib(pid: int) -> int | None:
     return None
 
 
+def page_tables_kib(pid: int) -> int | None:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmPTE:"):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
 def machine_busy_s() -> tuple[float, float]:
     """Seconds all CPUs have been busy since boot, and those the hypervisor took away."""
     fields = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]

@@ -31,7 +31,7 @@ def throughput(results: list[Result]) -> str:
     rows = []
     for result in results:
         one, two = result.sides
-        rows.append([result.scenario.name, f"{one.rate():,.0f}", f"{two.rate():,.0f}", str(result.interval),
+        rows.append([result.name, f"{one.rate():,.0f}", f"{two.rate():,.0f}", str(result.interval),
                      str(result.goal) if result.goal else "–", result.verdict,
                      f"{one.p99_us() / 1000:.1f}", f"{two.p99_us() / 1000:.1f}"])
     return table(["scenario", f"{first} req/s", f"{second} req/s", "ratio [95 %]", "goal", "verdict",
@@ -44,16 +44,16 @@ def resources(results: list[Result]) -> str:
         for side in result.sides:
             for group, used in side.cpu().items():
                 size = side.pss_kib.get(group)
-                rows.append([result.scenario.name, side.label, group, f"{used:,.1f}",
+                rows.append([result.name, side.label, group, f"{used:,.1f}",
                              "–" if size is None else f"{size / 1024:.1f}"])
-            rows.append([result.scenario.name, side.label, "all", f"{sum(side.cpu().values()):,.1f}", ""])
+            rows.append([result.name, side.label, "all", f"{sum(side.cpu().values()):,.1f}", ""])
     return table(["scenario", "server", "processes", "CPU µs/request", "PSS MiB"], rows, left=3)
 
 
 def warnings(results: list[Result]) -> list[str]:
     found = []
     for result in results:
-        name = result.scenario.name
+        name = result.name
         if result.foreign() > FOREIGN_LIMIT:
             found.append(f"{name}: other processes used {result.foreign():.0%} of the machine; do not quote these numbers")
         for side in result.sides:

@@ -4,10 +4,12 @@
     def check(options) -> None              raise Failure if something it needs is missing
     def versions(options) -> dict[str, str]
     def start(site, options) -> Running     start it on 127.0.0.1:site.port; it need not be ready on return
-    SNAPSHOTS = True                        only if it can serve from a snapshot: then site.snapshot may be set
+    def boot(wanted, options) -> Boot       only if it can boot a script once: what it makes of a scenario's wish
+    def kind(options) -> str                only if one of its options makes it another thing to goals than its name
+    PHP = False                             only if it runs no PHP
 
 A peer gets the same number of workers, the same ini settings over Debian's fpm profile, the same user and the same
-environment as the other side, and keeps an access log with one line per request.
+environment as the other side, as far as it runs PHP, and keeps an access log with one line per request.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from types import ModuleType
 
 from failure import Failure, pick
 from processes import Groups, Started
+from scenarios import Boot
 
 WEB_USER = "www-data"
 
@@ -39,7 +42,7 @@ class Site:
     workers: int
     ini: dict[str, str]
     cpus: str  # taskset's list, or empty
-    snapshot: str = ""  # front controller that is to serve from a snapshot (peers with SNAPSHOTS only); else index.php
+    boot: Boot | None = None  # what is booted once; else index.php runs for each request
 
     @property
     def user(self) -> str:
@@ -58,6 +61,7 @@ class Running:
     access_log: Path
     logs: list[Path] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
+    served: Callable[[], dict[int, int]] | None = None  # with the option count: requests by the process that served them
     verify: Callable[[], None] = lambda: None  # called before and after load: Failure if that was not answered as was asked for
 
     def stop(self) -> None:
@@ -74,6 +78,21 @@ def names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     return importlib.import_module(f"peers.{pick('peer', name, names())}")
+
+
+def boot(module: ModuleType, wanted: Boot | None, chosen: dict[str, str]) -> Boot | None:
+    found: Boot | None = module.boot(wanted, chosen) if hasattr(module, "boot") else None
+    return found
+
+
+def kind(name: str, chosen: dict[str, str]) -> str:
+    """What goals call this side."""
+    module = load(name)
+    return str(module.kind(chosen)) if hasattr(module, "kind") else name
+
+
+def runs_php(module: ModuleType) -> bool:
+    return bool(getattr(module, "PHP", True))
 
 
 def options(labels: dict[str, str], settings: list[str]) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import processes
@@ -20,6 +21,7 @@ from peers import Running, Site
 PHP = "8.2"
 OPTIONS: dict[str, tuple[str, str]] = {
     "processes": ("1", "nginx worker processes, a number or auto; the application needs the other core"),
+    "count": ("", "1: PHP-FPM writes down which process serves each request"),
     "upstream_requests": ("8", "requests per kept FastCGI connection; 0 opens one for each request"),
 }
 
@@ -98,6 +100,7 @@ pm = static
 pm.max_children = {workers}
 pm.max_requests = 0
 clear_env = yes
+{count}
 {env}
 """
 
@@ -121,6 +124,11 @@ def versions(options: dict[str, str]) -> dict[str, str]:
             "php-fpm": subprocess.run([fpm, "-v"], capture_output=True, text=True, check=True).stdout.splitlines()[0]}
 
 
+def served(log: Path) -> dict[int, int]:
+    """Requests by process."""
+    return Counter(map(int, log.read_text().split()))
+
+
 def start(site: Site, options: dict[str, str]) -> Running:
     nginx_program, fpm_program = _programs()
     root_user = os.geteuid() == 0
@@ -131,7 +139,8 @@ def start(site: Site, options: dict[str, str]) -> Running:
         root=site.root, keep_conn="fastcgi_keep_conn on;" if kept else "",
         keepalive=f"keepalive {site.workers}; keepalive_requests {kept};" if kept else "")
     fpm_conf = FPM.format(
-        workdir=workdir, workers=site.workers, env="\n".join(f'env[{key}] = "{value}"' for key, value in site.env.items()),
+        workdir=workdir, workers=site.workers, count=f"access.log = {workdir}/served.log\naccess.format = %p" if options["count"] else "",
+        env="\n".join(f'env[{key}] = "{value}"' for key, value in site.env.items()),
         user=f"user = {site.user}\ngroup = {site.user}\nlisten.owner = {site.user}" if root_user else "")
     (workdir / "nginx.conf").write_text(nginx_conf)
     (workdir / "fpm.conf").write_text(fpm_conf)
@@ -146,4 +155,5 @@ def start(site: Site, options: dict[str, str]) -> Running:
                             signal.SIGTERM, site.cpus)
     return Running("nginx_fpm", site.port, [nginx, fpm],
                    lambda: {"nginx": processes.tree(nginx.pid), "fpm": processes.tree(fpm.pid)},
-                   Path(workdir / "access.log"), logs, {"nginx.conf": nginx_conf, "fpm.conf": fpm_conf})
+                   Path(workdir / "access.log"), logs, {"nginx.conf": nginx_conf, "fpm.conf": fpm_conf},
+                   (lambda: served(workdir / "served.log")) if options["count"] else None)

@@ -8,17 +8,22 @@ import os
 import subprocess
 from pathlib import Path
 
+import bodies
 import processes
-from failure import Failure
+from failure import Failure, pick
 from peers import Running, Site
+from scenarios import Boot
 
 BUILT = Path(__file__).resolve().parents[2] / "target" / "release" / "reprise"
-SNAPSHOTS = True
 # Of the CPU time of all workers; classic ones wake up once a second.
 SNAPSHOT_SHARE = 0.98
+STATUS = "/reprise-status"
+MODES = ("snapshot", "worker", "classic")
 OPTIONS: dict[str, tuple[str, str]] = {
     "program": ("", "the executable; target/release/reprise if empty"),
     "entry": ("", "front controller with a snapshot or a loop, instead of the scenario's"),
+    "count": ("", "1: with a status page, which tells the requests of each process"),
+    "mode": ("", "snapshot, worker or classic, instead of the scenario's"),
 }
 
 
@@ -30,6 +35,8 @@ def check(options: dict[str, str]) -> None:
     program = _program(options)
     if not os.access(program, os.X_OK):
         raise Failure(f"{program} is not there", "cargo build --release")
+    if options["mode"]:
+        pick("mode", options["mode"], MODES)
 
 
 def versions(options: dict[str, str]) -> dict[str, str]:
@@ -49,12 +56,31 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def mode(site: Site) -> str:
-    """What the front controller is, by its name."""
-    return "worker" if site.snapshot.startswith("worker") else "snapshot"
+def boot(wanted: Boot | None, options: dict[str, str]) -> Boot | None:
+    """The scenario's, or what the options make of it. The entries' names say which of them have a loop."""
+    if wanted is None or options["mode"] == "classic":
+        return None
+    if options["entry"]:
+        wanted = Boot(options["entry"], "worker" if options["entry"].startswith("worker") else "snapshot")
+    return dataclasses.replace(wanted, mode=options["mode"] or wanted.mode)
 
 
-def configuration(site: Site) -> str:
+def kind(options: dict[str, str]) -> str:
+    mode = options["mode"] or ("worker" if options["entry"].startswith("worker") else "")
+    return f"reprise {mode}" if mode else "reprise"
+
+
+def application(boot: Boot) -> list[str]:
+    """The application's lines for what is booted."""
+    paths = ", ".join(map(quoted, boot.warmup))
+    return [f"front_controller = {quoted(boot.script)}", f'mode = {{ {quoted(boot.script)} = {quoted(boot.mode)} }}',
+            *([f"warmup = [{paths}]"] if boot.warmup else [])]
+
+
+def configuration(site: Site, count: bool = False) -> str:
+    env: dict[str, str] = {}
+    if site.boot and site.boot.bridge:
+        env = {**site.boot.env, "REPRISE_MODE": site.boot.mode}
     lines = [
         f'listen = ["127.0.0.1:{site.port}"]',
         f"state_dir = {quoted(str(site.workdir / 'state'))}",
@@ -65,10 +91,10 @@ def configuration(site: Site) -> str:
         f"root = {quoted(str(site.root))}",
         *([f"user = {quoted(site.user)}"] if os.geteuid() == 0 else []),
         f"workers = {site.workers}",
-        *([f"front_controller = {quoted(site.snapshot)}", f'mode = {{ {quoted(site.snapshot)} = "{mode(site)}" }}']
-          if site.snapshot else []),
+        *([f'status_path = "{STATUS}"'] if count else []),
+        *(application(site.boot) if site.boot else []),
         *_table("[application.ini]", site.ini),
-        *_table("[application.env]", site.env),
+        *_table("[application.env]", {**site.env, **env}),
     ]
     return "\n".join(lines) + "\n"
 
@@ -101,39 +127,47 @@ def clones(supervisor: int) -> tuple[list[int], list[int]]:
     return split({pid: processes.parent(pid) for pid in php}, supervisor, php)
 
 
+def served(port: int, script: str) -> dict[int, int]:
+    """Requests by process, of the workers that serve the script: those of its lane if it has one."""
+    told = json.loads(bodies.fetch(port, f"{STATUS}?full&json").body)["processes"]
+    lanes = {one["lane"] for one in told}
+    lane = next((name for name in lanes if Path(name).name == script), "classic")
+    return {one["pid"]: one["requests"] for one in told if one["lane"] == lane}
+
+
 class SnapshotCheck:
     """The script is booted, and since the first call it is clones that answer: nearly all CPU time of workers is theirs.
     The pages do not tell who answers them, and a path may lead to another script than the one that is booted."""
 
     def __init__(self, server: processes.Started, script: str) -> None:
         self.server, self.script = server, script
-        self.before: tuple[int, int] | None = None
+        self.before: dict[int, int] | None = None  # CPU time by process
 
     def __call__(self) -> None:
         if f"/{self.script} is booted" not in self.server.log.read_text(errors="replace"):
             raise self.server.failed(f"{self.script} is not booted")
-        of_clones, of_others = (sum(map(processes.cpu_ns, pids)) for pids in clones(self.server.pid))
+        now = [{pid: processes.cpu_ns(pid) for pid in pids} for pids in clones(self.server.pid)]
         if self.before is None:
-            self.before = of_clones, of_others
+            self.before = {pid: ns for pids in now for pid, ns in pids.items()}
             return
-        of_clones, of_others = of_clones - self.before[0], of_others - self.before[1]
+        # Clones that have been idle for long are replaced: those count from 0.
+        of_clones, of_others = (sum(ns - (self.before or {}).get(pid, 0) for pid, ns in pids.items()) for pids in now)
         if of_clones < SNAPSHOT_SHARE * (of_clones + of_others) or of_clones <= 0:
             raise self.server.failed(f"not every request is answered from the lane of {self.script}: its workers used "
                                      f"{of_clones / 1e6:.0f} ms of CPU time, classic ones {of_others / 1e6:.0f} ms")
 
 
 def start(site: Site, options: dict[str, str]) -> Running:
-    if options["entry"] and site.snapshot:
-        site = dataclasses.replace(site, snapshot=options["entry"])
-    text = configuration(site)
+    text = configuration(site, bool(options["count"]))
     config = site.workdir / "reprise.toml"
     config.write_text(text)
     server = processes.start("reprise", [str(_program(options)), "serve", "--config", str(config)],
                              site.workdir / "reprise.log", cpus=site.cpus)
-    if site.snapshot:
+    if site.boot:
         # Until its entries are booted the server answers in classic mode.
         processes.wait_until(lambda: "ready after" in server.log.read_text(errors="replace"), 30, server,
                              "it says that it is ready")
     return Running("reprise", site.port, [server], lambda: groups(server.pid), site.workdir / "access.log", [],
                    {"reprise.toml": text},
-                   SnapshotCheck(server, site.snapshot) if site.snapshot else lambda: None)
+                   (lambda: served(site.port, "index.php" if site.boot is None else site.boot.script)) if options["count"] else None,
+                   SnapshotCheck(server, site.boot.script) if site.boot else lambda: None)

@@ -16,13 +16,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import applications
 import bodies
+import bridges
 import peers
 import phpini
 import processes
 from failure import Failure, pick, tool
 from peers import reprise
 from processes import CpuReading
-from scenarios import NORMALISATIONS, SCENARIOS
+from scenarios import NORMALISATIONS, SCENARIOS, Boot
 
 
 class Messages(unittest.TestCase):
@@ -93,10 +94,10 @@ class Peers(unittest.TestCase):
 
 
     def test_snapshot_is_configured_and_required(self) -> None:
-        site = peers.Site("app", Path("/srv/a"), {}, Path("/tmp/w"), 8080, 2, {"opcache.enable": "1"}, "", "boot.php")
+        site = peers.Site("app", Path("/srv/a"), {}, Path("/tmp/w"), 8080, 2, {"opcache.enable": "1"}, "", Boot("boot.php"))
         application = tomllib.loads(reprise.configuration(site))["application"][0]
         self.assertEqual((application["front_controller"], application["mode"]), ("boot.php", {"boot.php": "snapshot"}))
-        plain = tomllib.loads(reprise.configuration(dataclasses.replace(site, snapshot="")))["application"][0]
+        plain = tomllib.loads(reprise.configuration(dataclasses.replace(site, boot=None)))["application"][0]
         self.assertFalse({"front_controller", "mode"} & plain.keys())
 
     def test_clones_are_told_from_classic_workers(self) -> None:
@@ -160,9 +161,12 @@ class Applications(unittest.TestCase):
     def test_scenarios_name_what_is_there(self) -> None:
         for scenario in SCENARIOS.values():
             self.assertIn(scenario.application, applications.APPLICATIONS)
-            if scenario.snapshot:
+            boot = scenario.boot
+            if boot and boot.bridge:
+                self.assertIn(scenario.application, bridges.INSTALL)
+            elif boot:
                 public = applications.APPLICATIONS[scenario.application].public
-                self.assertTrue((applications.SOURCE / scenario.application / public / scenario.snapshot).is_file())
+                self.assertTrue((applications.SOURCE / scenario.application / public / boot.script).is_file())
 
 
 class Processes(unittest.TestCase):

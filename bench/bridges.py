@@ -1,0 +1,54 @@
+"""The test applications with their bridges, installed as docs/frameworks.md tells users to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from failure import Failure, tool
+
+PACKAGE = Path(__file__).resolve().parents[1] / "composer"
+
+
+def _change(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    if text.count(before) != 1:
+        raise Failure(f"{path}: {before!r} is not there once")
+    path.write_text(text.replace(before, after))
+
+
+def _require_package(directory: Path) -> None:
+    repository = {"type": "path", "url": str(PACKAGE), "options": {"symlink": False}}
+    for words in (["config", "repositories.packagist.org", "false"],
+                  ["config", "repositories.reprise", json.dumps(repository)],
+                  ["require", "--optimize-autoloader", "--classmap-authoritative", "reprise/reprise:*@dev"]):
+        command = [tool("composer", "composer"), "--no-interaction", *words]
+        done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+                              env={**os.environ, "COMPOSER_ALLOW_SUPERUSER": "1", "COMPOSER_DISABLE_NETWORK": "1"})
+        if done.returncode:
+            raise Failure(f"the package could not be installed in {directory}", detail=f"$ {' '.join(command)}\n{done.stdout[-2000:]}")
+    subprocess.run(["chmod", "-R", "a+rX", str(directory / "vendor")], check=True)
+
+
+def laravel(directory: Path) -> None:
+    _require_package(directory)
+    line = "bootstrap/app.php';\n"
+    _change(directory / "public" / "index.php", line, line + "Reprise\\Laravel\\serve($app);\n")
+
+
+def wordpress(directory: Path) -> None:
+    # The address must be fixed; the clients of these programs send this one.
+    config = directory / "htdocs" / "wp-config.php"
+    config.write_text(config.read_text().replace("'http://' . $_SERVER['HTTP_HOST']", "'http://localhost'"))
+    plugins = directory / "htdocs" / "wp-content" / "mu-plugins"
+    plugins.mkdir(exist_ok=True)
+    shutil.copy(PACKAGE / "wordpress" / "reprise.php", plugins)
+    for path in (plugins, plugins / "reprise.php"):
+        path.chmod(path.stat().st_mode | 0o444 | (0o111 if path.is_dir() else 0))
+
+
+INSTALL: dict[str, Callable[[Path], None]] = {"symfony": _require_package, "laravel": laravel, "wordpress": wordpress}

@@ -1,0 +1,107 @@
+"""Two kinds of plots as SVG text, light or dark as the reader's page is. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT = 760, 360
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 72, 40
+# Told apart by colour-blind readers too, on either background.
+COLOURS = (("#2a78d6", "#3987e5"), ("#1baf7a", "#199e70"), ("#eda100", "#c98500"), ("#4a3aa7", "#9085e9"))
+
+
+@dataclass(frozen=True)
+class Series:
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of several parts, with what is said behind it."""
+
+    name: str
+    parts: Sequence[float]
+    label: str
+
+
+def steps(top: float, count: int = 5) -> list[float]:
+    """Round numbers from 0 until `top` is reached, some `count` of them."""
+    if top <= 0:
+        return [0.0, 1.0]
+    raw = top / count
+    scale = 10.0 ** math.floor(math.log10(raw))
+    step = next(scale * factor for factor in (1, 2, 2.5, 5, 10) if scale * factor >= raw * 0.999)
+    return [step * i for i in range(math.ceil(top / step * 0.999) + 1)]
+
+
+def _style() -> str:
+    light = "".join(f" .f{i} {{ fill: {one} }} .s{i} {{ stroke: {one} }}" for i, (one, _) in enumerate(COLOURS))
+    dark = "".join(f" .f{i} {{ fill: {two} }} .s{i} {{ stroke: {two} }}" for i, (_, two) in enumerate(COLOURS))
+    return ("<style>text { font: 13px system-ui, sans-serif; fill: #52514e } .title { font-size: 16px; fill: #0b0b0b }"
+            " .back { fill: #fcfcfb } .grid { stroke: #e4e3df } .line { fill: none; stroke-width: 2; stroke-linejoin: round }"
+            f"{light} @media (prefers-color-scheme: dark) {{ text {{ fill: #c3c2b7 }} .title {{ fill: #ffffff }}"
+            f" .back {{ fill: #1a1a19 }} .grid {{ stroke: #383835 }}{dark} }}</style>")
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{escape(text)}</text>'.replace("'", '"')
+
+
+def _legend(names: Sequence[str], y: float) -> list[str]:
+    found, x = [], float(LEFT)
+    for number, name in enumerate(names):
+        found += [f'<rect class="f{number}" x="{x:.1f}" y="{y - 10:.1f}" width="12" height="12" rx="2"/>', _text(x + 18, y, name)]
+        x += 18 + 7.2 * len(name) + 24
+    return found
+
+
+def _page(title: str, height: float, body: Sequence[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">'
+    back = f'<rect class="back" width="{WIDTH}" height="{height:g}"/>'
+    return "\n".join([head, _style(), back, _text(LEFT, 28, title, kind="title"), *body, "</svg>"]) + "\n"
+
+
+def lines(title: str, across: str, up: str, series: Sequence[Series]) -> str:
+    """One line per series over a common axis; the vertical one begins at 0."""
+    if len(series) > len(COLOURS) or not any(one.points for one in series):
+        raise ValueError("one to four series, with points")
+    rows = steps(max(y for one in series for _, y in one.points))
+    columns = steps(max(x for one in series for x, _ in one.points), 6)
+    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    last = max(x for one in series for x, _ in one.points) or 1.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + wide * x / last, TOP + high * (1 - y / rows[-1])
+
+    body = _legend([one.name for one in series], 52)
+    for value in rows:
+        _, y = place(0, value)
+        body += [f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>', _text(LEFT - 8, y + 4, f"{value:g}", "end")]
+    for value in columns:
+        if value <= last:
+            body.append(_text(place(value, 0)[0], HEIGHT - BOTTOM + 18, f"{value:g}", "middle"))
+    body += [_text(WIDTH - RIGHT, HEIGHT - 6, across, "end"), _text(WIDTH - RIGHT, 52, up, "end")]
+    for number, one in enumerate(series):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in one.points))
+        body.append(f'<polyline class="line s{number}" points="{points}"><title>{escape(one.name)}</title></polyline>')
+    return _page(title, HEIGHT, body)
+
+
+def bars(title: str, parts: Sequence[str], rows: Sequence[Bar]) -> str:
+    """One bar per row, its parts one behind the other, all to one scale."""
+    longest = max(sum(row.parts) for row in rows) or 1.0
+    body, y = _legend(parts, 52), float(TOP)
+    for row in rows:
+        x = float(LEFT)
+        body.append(_text(x, y + 10, row.name))
+        for number, value in enumerate(row.parts):
+            width = (WIDTH - LEFT - RIGHT - 200) * value / longest
+            body.append(f'<rect class="f{number}" x="{x:.1f}" y="{y + 16:.1f}" width="{max(width - 2, 1):.1f}" height="22" rx="2"/>')
+            x += width
+        body.append(_text(x + 8, y + 32, row.label))
+        y += 56
+    return _page(title, y + 8, body)
