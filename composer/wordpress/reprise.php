@@ -26,11 +26,43 @@ final class Snapshot
     {
     }
 
+    /** What the boot makes something of; the rest each request reads anew. */
+    private const OPTIONS = '/^(active_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules'
+        . '|sidebars_widgets|widget_.*|WPLANG|timezone_string|gmt_offset|.*user_roles)$/';
+
     public static function register(): void
     {
+        if (!function_exists('reprise_snapshot') || is_multisite()) {
+            // A network's sites are told apart by the request, before WordPress has loaded.
+            return;
+        }
+        self::watch();
         // The admin's pages, wp-login.php and the like are scripts of their own, and run as ever.
-        if (function_exists('reprise_snapshot') && realpath($_SERVER['SCRIPT_FILENAME']) === realpath(ABSPATH . 'index.php')) {
+        if (realpath($_SERVER['SCRIPT_FILENAME']) === realpath(ABSPATH . 'index.php')) {
             add_action('wp_loaded', [self::class, 'take'], PHP_INT_MIN);
+        }
+    }
+
+    /** A change of code, or of what the boot has made of options, is seen by a new boot: opcache_reset() asks for one. */
+    private static function watch(): void
+    {
+        foreach (['upgrader_process_complete', 'activated_plugin', 'deactivated_plugin', 'switch_theme'] as $change) {
+            add_action($change, [self::class, 'renew']);
+        }
+        foreach (['updated_option', 'added_option', 'deleted_option'] as $change) {
+            add_action($change, static function ($option): void {
+                if (preg_match(self::OPTIONS, (string) $option)) {
+                    self::renew();
+                }
+            });
+        }
+    }
+
+    /** At the end of the request, when all of the change is there. */
+    public static function renew(): void
+    {
+        if (!has_action('shutdown', 'opcache_reset')) {
+            add_action('shutdown', 'opcache_reset', PHP_INT_MAX, 0);
         }
     }
 

@@ -28,6 +28,7 @@ if ($lv) {
     $db->exec('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, password TEXT, remember_token TEXT)');
     $db->exec('CREATE TABLE messages (id INTEGER PRIMARY KEY, name TEXT, email TEXT, message TEXT)');
     $db->prepare('INSERT INTO users VALUES (1, ?, ?, ?, NULL)')->execute(['Editor', 'editor@example.org', password_hash('editor', PASSWORD_BCRYPT, ['cost' => 10])]);
+    foreach (['annak8vq3lxt7wzr2m5p', 'bertd4hj9syc6nfg1uxe'] as $i => $name) $db->prepare('INSERT INTO users VALUES (?, ?, ?, ?, NULL)')->execute([3 + $i, $name, "$name@example.org", password_hash($name, PASSWORD_BCRYPT, ['cost' => 4])]);
     $db->prepare('INSERT INTO users VALUES (2, ?, ?, ?, NULL)')->execute(['Admin', 'admin@example.org', password_hash('admin', PASSWORD_BCRYPT, ['cost' => 10])]);
 }
 $db->commit(); echo "$file: ", $db->query("SELECT COUNT(*) FROM $t[3]")->fetchColumn(), " posts\n";

@@ -4,6 +4,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`bridged`] | the test applications with the Composer package |
 //! | [`server`] | starts and stops the real binaries |
 //! | [`client`] | requests over sockets, answers read to the byte |
 //! | [`marking`] | an application whose scripts leave marks |
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bridged;
 pub mod client;
 pub mod closed_list;
 pub mod compare;

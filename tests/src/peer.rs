@@ -151,6 +151,11 @@ impl Database {
         database
     }
 
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Where it is, for tests/apps/setup.sh.
     pub fn environment(&self) -> [(&'static str, String); 4] {
         [

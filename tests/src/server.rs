@@ -273,6 +273,36 @@ impl Server {
         process::kill(self.pid(), signal);
     }
 
+    /// `reprise reload`: whether it went well, and what it said.
+    pub fn reload(&self) -> (bool, String) {
+        let output = Command::new(program())
+            .args(["reload", "--state-dir"])
+            .arg(self.directory.0.join("state"))
+            .output()
+            .expect("reprise reload");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Writes its configuration anew, with a text replaced in it.
+    pub fn reconfigure(&self, from: &str, to: &str) {
+        let path = self.directory.0.join("reprise.toml");
+        let text = fs::read_to_string(&path).expect("the configuration");
+        assert!(text.contains(from), "{from:?} is not in the configuration");
+        fs::write(&path, text.replace(from, to)).expect("the configuration");
+    }
+
+    /// All its processes.
+    pub fn processes(&self) -> Vec<i32> {
+        let mut all = vec![self.pid()];
+        let mut next = 0;
+        while next < all.len() {
+            all.extend(process::children(all[next]));
+            next += 1;
+        }
+        all
+    }
+
     /// Waits for its end and returns its exit code; negative for a signal.
     pub fn wait(&mut self, seconds: u64) -> i32 {
         let status = wait_for("the server ends", seconds, || {

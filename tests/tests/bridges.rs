@@ -7,8 +7,13 @@ mod pair;
 use std::fs;
 use std::path::Path;
 
-use pair::{Drawn, Pair, build, change, require_package};
+use pair::{Drawn, Pair};
+use tests::bridged::{
+    self, HOST, LARAVEL_LINE, LARAVEL_WARM, RUNTIME, SLIM, SLIM_WARM, SYMFONY_WARM, build, build_bridged, change, php,
+    require_package, served_in,
+};
 use tests::client::multipart;
+use tests::compare::between;
 use tests::peer::Database;
 use tests::server::project;
 use tests::{Server, Setup, wait_until};
@@ -19,10 +24,9 @@ const BERT: &str = "bertq2846";
 
 const FORM: [(&str, &str); 1] = [("Content-Type", "application/x-www-form-urlencoded")];
 
-/// The application with its bridge, in `mode`.
+/// The application with its bridge, in `mode`, audited.
 fn bridged(root: &Path, mode: &str, warm_up: &str) -> Setup {
-    let setup = Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
-    let setup = setup.env("REPRISE_MODE", mode).env("REPRISE_WARMUP", warm_up);
+    let setup = bridged::bridged(root, mode, warm_up);
     if mode == "snapshot" { setup.flag("--audit") } else { setup }
 }
 
@@ -31,38 +35,12 @@ fn plain(root: &Path) -> Setup {
     Setup::root(root).application("front_controller = \"plain.php\"").application("mode.\"plain.php\" = \"classic\"")
 }
 
-/// That the server has served all of it in that mode, and no worker was lost.
-fn served_in(server: &Server, mode: &str) {
-    let log = server.log();
-    let word = if mode == "worker" { "worker mode" } else { "is booted, isolation" };
-    assert!(log.contains(word), "{log}");
-    assert!(!log.contains("recycled") && !log.contains("warm-up"), "{log}");
-}
-
-/// As docs/frameworks.md has it.
-const SLIM: &str = r"<?php
-require __DIR__ . '/../vendor/autoload.php';
-$app = require __DIR__ . '/../src/app.php';
-$container = $app->getContainer();
-Reprise\beforeSnapshot(function () use ($container) {
-    $make = $container->raw('db');
-    unset($container['db']);
-    $container['db'] = $make;
-});
-Reprise\Psr\run(
-    fn ($request) => $app->process($request, $container->raw('response')($container)),
-    [Slim\Psr7\Factory\ServerRequestFactory::class, 'createFromGlobals'],
-);
-";
-
 #[test]
 fn slim_with_its_bridge_answers_as_without() {
-    let (_place, application) = build("slim", None);
-    require_package(&application);
+    let (_place, application) = build_bridged("slim");
     let root = application.join("public");
-    change(&root, |_| SLIM.to_owned());
     for mode in ["snapshot", "worker", "classic"] {
-        let mut pair = Pair::start(bridged(&root, mode, "/hello / /post/5 /nowhere"), plain(&root), &[]);
+        let mut pair = Pair::start(bridged(&root, mode, SLIM_WARM), plain(&root), &[]);
         let mut visitors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
         for round in 0..12 {
             for (who, mark, other) in &mut visitors {
@@ -122,7 +100,12 @@ fn a_psr_15_handler_is_warm_and_its_hooks_run() {
         let listed = r#"warmup = [{ path = "/w1?x=2", headers = { X-Warm = "yes" } }]"#;
         let server = bridged(&root, mode, "/w2").application("workers = 1").application(listed).start();
         let answer = server.get("/one?a=1");
-        let warm = if mode == "classic" { "" } else { r#""GET \/w1 yes ","GET \/w2  ","# };
+        // The boot's own, and what the server asks for when it has booted, which only a worker remembers.
+        let warm = match mode {
+            "classic" => "",
+            "worker" => r#""GET \/w1 yes ","GET \/w2  ","GET \/w1 yes ","#,
+            _ => r#""GET \/w1 yes ","GET \/w2  ","#,
+        };
         let body = format!(
             r#"{{"seen":[{warm}"GET \/one  "],"hooks":{hooks},"server":[],"get":{{"a":"1"}},"mode":"{mode}"}}"#
         );
@@ -156,8 +139,6 @@ fn the_documentation_has_these_lines() {
     }
 }
 
-/// With TOML's own escape.
-const RUNTIME: &str = r"Reprise\\Symfony\\Runtime";
 /// The token of the login form, and the session's id where a page shows its cookies.
 const SYMFONY: [Drawn; 3] = [
     Drawn { before: "name=\"_csrf_token\" value=\"", after: "\"" },
@@ -165,15 +146,10 @@ const SYMFONY: [Drawn; 3] = [
     Drawn { before: "PHPSESSID=", after: "\"" },
 ];
 
-/// Pages that Symfony's kernel has made before the first visitor comes.
-const SYMFONY_WARM: &str = "/hello / /post/5 /api/posts /about /hello/you /login /session /error/404";
-
 #[test]
 fn symfony_with_its_runtime_answers_as_without() {
-    let (_place, application) = build("symfony", None);
-    require_package(&application);
+    let (_place, application) = build_bridged("symfony");
     let root = application.join("public");
-    change(&root, str::to_owned);
     for mode in ["snapshot", "worker", "classic"] {
         let setup = bridged(&root, mode, SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
         symfony(Pair::start(setup, plain(&root), &SYMFONY), mode);
@@ -183,8 +159,7 @@ fn symfony_with_its_runtime_answers_as_without() {
 /// The runtime, under the other isolation, beside a front controller that was booted and warmed by hand.
 #[test]
 fn symfony_s_runtime_answers_as_a_snapshot_by_hand() {
-    let (_place, application) = build("symfony", None);
-    require_package(&application);
+    let (_place, application) = build_bridged("symfony");
     let root = application.join("public");
     let setup = bridged(&root, "snapshot", SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
     let setup = setup.application("isolation = \"fork\"");
@@ -224,7 +199,7 @@ fn symfony(mut pair: Pair, mode: &str) {
                 let password = if password.is_empty() { *name } else { password };
                 let answer = pair.same(who, other, "a login", |visitor| {
                     let page = visitor.get("/login").text();
-                    let token = pair::between(&page, SYMFONY[0].before, "\"");
+                    let token = between(&page, SYMFONY[0].before, "\"");
                     visitor.post_form("/login", &[("_username", name), ("_password", password), ("_csrf_token", token)])
                 });
                 assert_eq!(answer.status, 302);
@@ -269,16 +244,10 @@ const LARAVEL: [Drawn; 3] = [
     Drawn { before: "<meta name=\"csrf-token\" content=\"", after: "\"" },
     Drawn { before: "XSRF-TOKEN=", after: "\"" },
 ];
-/// As docs/frameworks.md has it.
-const LARAVEL_LINE: [&str; 2] = ["bootstrap/app.php';\n", "bootstrap/app.php';\nReprise\\Laravel\\serve($app);\n"];
-const LARAVEL_WARM: &str = "/ /post/5 /api/posts /hello /session /nowhere /search?q=12";
-
 #[test]
 fn laravel_with_its_bridge_answers_as_without() {
-    let (_place, application) = build("laravel", None);
-    require_package(&application);
+    let (_place, application) = build_bridged("laravel");
     let root = application.join("public");
-    change(&root, |script| script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]));
     for mode in ["snapshot", "worker", "classic"] {
         laravel(&root, mode);
     }
@@ -317,7 +286,7 @@ fn laravel(root: &Path, mode: &str) {
                 let (name, password) = if right { (*name, name.to_lowercase()) } else { (*mark, "wrong".to_owned()) };
                 let answer = pair.same(who, other, "a login", |visitor| {
                     let page = visitor.get("/account/login").text();
-                    let token = pair::between(&page, LARAVEL[0].before, "\"");
+                    let token = between(&page, LARAVEL[0].before, "\"");
                     visitor.post_form("/account/login", &[("name", name), ("password", &password), ("_token", token)])
                 });
                 assert_eq!(answer.status, 302);
@@ -354,7 +323,7 @@ fn laravel(root: &Path, mode: &str) {
         for (who, _, other, ..) in &mut visitors {
             let bye = pair.same(who, other, "a logout", |visitor| {
                 let page = visitor.get("/account").text();
-                let token = pair::between(&page, LARAVEL[0].before, "\"").to_owned();
+                let token = between(&page, LARAVEL[0].before, "\"").to_owned();
                 visitor.post_form("/account/logout", &[("_token", &token)])
             });
             assert_eq!(bye.status, 302);
@@ -377,34 +346,47 @@ add_action('wp_footer', function () {
 add_action('wp_loaded', function () { $GLOBALS['loaded'] = $_GET['loaded'] ?? 'without'; });
 "#;
 
-/// Two users, whose names are their marks.
-const USERS: &str = r#"
-    $_SERVER += ['HTTP_HOST' => 'a', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1'];
-    require 'htdocs/wp-load.php';
-    foreach (['annax7391', 'bertq2846'] as $name) {
-        $id = wp_insert_user(['user_login' => $name, 'user_pass' => "$name pw", 'role' => 'author', 'user_email' => "$name@example.org"]);
-        if (is_wp_error($id)) { exit(1); }
-    }
-    echo COOKIEHASH;"#;
-
 #[test]
 fn wordpress_with_the_plugin_answers_as_without() {
     let database = Database::start();
-    let (_place, application) = build("wordpress", Some(&database));
+    let (_place, application) = bridged::build_wordpress(&database);
     let root = application.join("htdocs");
-    // A site's address is fixed; the test application's follows the request.
-    let config = fs::read_to_string(root.join("wp-config.php")).unwrap();
-    let config = config.replace("'http://' . $_SERVER['HTTP_HOST']", "'http://blog.test:8080'");
-    fs::write(root.join("wp-config.php"), config).unwrap();
-    let plugins = root.join("wp-content/mu-plugins");
-    fs::create_dir_all(&plugins).unwrap();
-    fs::copy(project().join("composer/wordpress/reprise.php"), plugins.join("reprise.php")).unwrap();
-    fs::write(plugins.join("show.php"), SHOW).unwrap();
-    let hash = pair::php(USERS, &application);
+    fs::write(root.join("wp-content/mu-plugins/show.php"), SHOW).unwrap();
+    let hash = bridged::add_authors([ANNA, BERT], &application);
     for theme in ["twentytwentythree", "twentytwentyone"] {
-        pair::php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+        php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
         wordpress(&root, &hash, theme);
     }
+}
+
+/// What the boot has made something of is changed in the admin's part, which runs in classic mode.
+#[test]
+fn wordpress_boots_anew_after_a_change() {
+    let database = Database::start();
+    let (_place, application) = bridged::build_wordpress(&database);
+    let root = application.join("htdocs");
+    let change = "<?php require 'wp-load.php'; fastcgi_finish_request(); switch_theme($_GET['theme']);";
+    fs::write(root.join("change.php"), change).unwrap();
+    let mode = "<?php add_action('wp_footer', function () { echo '<!-- ', reprise_info()['mode'], ' -->'; });";
+    fs::write(root.join("wp-content/mu-plugins/mode.php"), mode).unwrap();
+    php("$argv[1] = 'twentytwentythree'; require 'theme.php';", &application);
+    let server = Setup::root(&root)
+        .application(
+            "mode.\"index.php\" = \"snapshot\"\nwarmup = [{ path = \"/\", headers = { Host = \"blog.test:8080\" } }]",
+        )
+        .start();
+    for theme in ["twentytwentyone", "twentytwentythree"] {
+        let before = server.client().request("GET", "/", &[("Host", HOST)], b"");
+        let text = before.text();
+        assert!(text.contains("<!-- snapshot -->") && !text.contains(&format!("themes/{theme}/")), "{:?}", before);
+        let answer = server.client().request("GET", &format!("/change.php?theme={theme}"), &[("Host", HOST)], b"");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        wait_until("a snapshot with the other theme", 30, || {
+            let text = server.client().request("GET", "/", &[("Host", HOST)], b"").text();
+            text.contains("<!-- snapshot -->") && text.contains(&format!("themes/{theme}/"))
+        });
+    }
+    wait_until("a boot for each change", 30, || server.log().contains("reloaded: app generation 3"));
 }
 
 /// Pages of the front, by authors and readers in turn.
@@ -449,7 +431,7 @@ fn wordpress(root: &Path, hash: &str, theme: &str) {
         }
         for (who, mark, other) in &mut authors {
             let page = pair.same(who, other, "the admin bar", |visitor| visitor.get("/post-6/")).text();
-            let nonce = pair::between(&page, "<!-- nonce ", " -->");
+            let nonce = between(&page, "<!-- nonce ", " -->");
             let text = format!(r#"{{"title":"A draft","content":"{mark} writes","status":"draft"}}"#);
             let mut send = |nonce| {
                 let headers = [("Content-Type", "application/json"), ("X-WP-Nonce", nonce)];
@@ -458,7 +440,7 @@ fn wordpress(root: &Path, hash: &str, theme: &str) {
             assert_eq!(send("0123456789").status, 403, "a wrong nonce");
             let stored = send(nonce);
             assert_eq!(stored.status, 201, "{}", stored.text());
-            let draft = format!("/wp-json/wp/v2/posts/{}?context=edit", pair::between(&stored.text(), "\"id\":", ","));
+            let draft = format!("/wp-json/wp/v2/posts/{}?context=edit", between(&stored.text(), "\"id\":", ","));
             let seen = pair
                 .same(who, other, "a draft", |visitor| visitor.request("GET", &draft, &[("X-WP-Nonce", nonce)], b""));
             assert!(seen.status == 200 && seen.text().contains(*mark), "{}", seen.text());

@@ -49,10 +49,18 @@ fn load<R>(server: &Server, clients: usize, path: &str, tally: &Tally, during: i
                 }
             });
         }
-        let result = during();
-        stop.store(true, Ordering::Relaxed);
-        result
+        let _stopped = Stopped(&stop);
+        during()
     })
+}
+
+/// Also if the test has failed: the clients are waited for.
+struct Stopped<'a>(&'a AtomicBool);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn open(stream: std::net::TcpStream) -> Client {
@@ -118,7 +126,6 @@ fn journalled_with(workers: usize, front_threads: usize) -> (Server, std::path::
 /// Kills workers at random points of a hello load.
 fn kill_workers(kills: usize, front_threads: usize) {
     let (mut server, journal) = journalled_with(4, front_threads);
-    let prototype = server.prototype().unwrap();
     let tally = Tally::default();
     let mut seed = 88_172_645_463_325_252u64;
     let mut random = move || {
@@ -131,7 +138,8 @@ fn kill_workers(kills: usize, front_threads: usize) {
         tally.wait_for_more(100);
         for _ in 0..kills {
             let worker = wait_for("a worker", 20, || {
-                let workers = process::children(prototype);
+                // So many deaths make a generation suspect: there may be another prototype by now.
+                let workers = server.workers();
                 (!workers.is_empty()).then(|| workers[random() as usize % workers.len()])
             });
             // A random point: up to a few requests later.

@@ -119,6 +119,7 @@ fn settings_that_make_no_sense_are_refused_in_words() {
     refused(with("admin_ini.precision = 3\nini.precision = 4"), 78, &["precision", "admin_ini", "keep one"]);
     refused(with("priority = 20"), 78, &["priority", "-20 to 19"]);
     refused(with("rlimit_files = 100"), 78, &["rlimit_files", "1100"]);
+    refused(with("rlimit_processes = 3"), 78, &["rlimit_processes", "16"]);
     refused(with("clear_env = \"no\""), 78, &["clear_env", "true or false"]);
     refused(with("status_path = \"status\""), 78, &["status_path", "begins with /"]);
     refused(with("ping_path = \"/a/../b\""), 78, &["ping_path"]);
@@ -148,7 +149,7 @@ fn limits_and_priority_are_phps_alone() {
     let script = "<?php echo file_get_contents('/proc/self/limits'), file_get_contents('/proc/self/stat');";
     let server = Setup::empty()
         .file("index.php", script)
-        .application("rlimit_files = 1234\nrlimit_core = \"0\"\npriority = 7")
+        .application("rlimit_files = 1234\nrlimit_processes = 2345\nrlimit_core = \"0\"\npriority = 7")
         .start();
     let text = server.get("/").text();
     let limit = |text: &str, name: &str| {
@@ -156,6 +157,7 @@ fn limits_and_priority_are_phps_alone() {
         line[name.len()..].split_whitespace().next().unwrap().to_owned()
     };
     assert_eq!((limit(&text, "Max open files"), limit(&text, "Max core file size")), ("1234".into(), "0".into()));
+    assert_eq!(limit(&text, "Max processes"), "2345");
     let nice = |stat: &str| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().to_owned();
     assert_eq!(nice(text.lines().last().unwrap()), "7");
     let front = server.front().unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use tests::snapshot::{HAZARDS, Lane, both, snapshot, with_hazards};
-use tests::{Setup, process};
+use tests::{Setup, process, wait_until};
 
 fn hazards(boot: &str, cases: &str) -> Setup {
     with_hazards(snapshot(&format!("{HAZARDS}{boot}"), cases))
@@ -210,4 +210,41 @@ fn a_gigabyte_at_the_snapshot() {
     const BOOT: &str = "for ($i = 0; $i < 64; $i++) $blocks[] = str_repeat(chr(65 + $i % 26), 16 << 20);";
     const CASES: &str = "case 'seen': echo count($blocks), $blocks[63][9999999], $blocks[0][0]; $blocks[5][77] = '!'; unset($blocks[7]); break;\n";
     both(|| snapshot(BOOT, CASES).ini("memory_limit", "-1"), |lane| assert_eq!(lane.same("seen", 6), "64LA"));
+}
+
+/// Patterns that requests compile again and again are part of a later snapshot, and rewinds are fast from then on. What one
+/// request alone has made of its input is kept by nobody.
+#[test]
+fn patterns_are_learned() {
+    let cases = r#"case 'often': for ($i = $sum = 0; $i < 60; $i++) $sum += preg_match("~^(?<word>w{$i}x|[a-f]{0,$i}9)+$~i", "w{$i}xaa9", $found); echo $sum, $found['word']; break;
+case 'once': echo preg_match('/mark' . $_GET['side'] . str_repeat('z', 20) . '|x/', 'x'); break;
+case 'find': $maps = file('/proc/self/maps'); $count = 0; $mem = fopen('/proc/self/mem', 'r'); $mark = 'mark' . implode('', ['a', 'b']) . str_repeat('z', 20);
+    foreach ($maps as $line) if (str_contains($line, '/dev/zero') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw-s/', $line, $at) && hexdec($at[2]) - hexdec($at[1]) < 1 << 20) {
+        fseek($mem, hexdec($at[1])); $text = stream_get_contents($mem, hexdec($at[2]) - hexdec($at[1])); $count += str_contains($text, 'w7x') * 100 + str_contains($text, $mark); } echo $count; break;
+"#;
+    both(
+        || snapshot("preg_match('/of the boot/', '');", cases),
+        |lane| {
+            assert_eq!(lane.get("/?do=once&side=ab").text(), "1");
+            let answer = lane.same("often", 10);
+            assert_eq!(
+                (answer.as_str(), lane.text("find").as_str()),
+                ("58aa9", "100"),
+                "noted, but for what came once"
+            );
+            assert_eq!(lane.same("often", 60), answer);
+            if lane.rewinds() {
+                wait_until("both clones have left for the newer snapshot", 20, || {
+                    lane.pair("often");
+                    lane.recycled("learned") >= 2
+                });
+                assert_eq!(lane.same("often", 100), answer);
+                let before = lane.info();
+                assert_eq!(lane.same("often", 100), answer);
+                let after = lane.info();
+                let fast = after.number("rewinds.fast") as i64 - before.number("rewinds.fast") as i64;
+                assert!(fast > 30, "{before:?} {after:?}");
+            }
+        },
+    );
 }

@@ -33,7 +33,7 @@ function run(object|callable $handler, callable $request, ?callable $emit = null
     runApplication(static fn () => $emit($handle($request())), $warmUp);
 }
 
-/** Sends an answer: head, then body in pieces of 8 KB. */
+/** Sends an answer: head, then body in pieces of 8 KB. A body that has no size is made while it is read: each piece goes out by itself. */
 function emit(ResponseInterface $response): void
 {
     $status = $response->getStatusCode();
@@ -55,7 +55,14 @@ function emit(ResponseInterface $response): void
     if ($body->isSeekable()) {
         $body->rewind();
     }
-    while (!$body->eof()) {
+    $isMade = null === $body->getSize();
+    while (!$body->eof() && CONNECTION_NORMAL === connection_status()) {
         echo $body->read(8192);
+        if ($isMade) {
+            if (ob_get_level() > 0) {
+                ob_flush();
+            }
+            flush();
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! PHP's answer: its head read and checked, its body passed on.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::ext::ReasonPhrase;
@@ -25,14 +26,22 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 ];
 
 /// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
-pub async fn receive(ticket: Ticket, parts: &Parts) -> Result<(Response<AnswerBody>, u32), Refusal> {
+/// `is_timed`: the answer says how long it took.
+pub async fn receive(ticket: Ticket, parts: &Parts, is_timed: bool) -> Result<(Response<AnswerBody>, u32), Refusal> {
     let mut bytes = Vec::new();
     let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
         match reply::complete(&bytes).map_err(|_| Refusal::BadAnswer)? {
             Some(size) => {
-                let response = head(&bytes[..size])?;
+                let mut response = head(&bytes[..size])?;
                 if !response.status().is_informational() {
+                    let timing = if is_timed { ticket.timing() } else { None };
+                    if let Some((waited, ran)) = timing {
+                        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+                        let text = format!("queue;dur={:.3}, php;dur={:.3}", ms(waited), ms(ran));
+                        let value = HeaderValue::try_from(text).map_err(|_| Refusal::BadAnswer)?;
+                        response.headers_mut().append(HeaderName::from_static("server-timing"), value);
+                    }
                     let rest = Bytes::from(bytes).slice(size..);
                     return Ok((with_body(response, ticket, rest, &last, parts), last.notes));
                 }

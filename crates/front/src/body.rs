@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use hyper::body::Incoming;
 use wire::layout::Usage;
 
 use crate::access::Entry;
-use crate::lane::{BodySlip, Ticket};
+use crate::clients::Place;
+use crate::lane::{BodySlip, Lane, Ticket};
 use crate::refusal::Refusal;
 
 /// Bytes read from a file at once.
@@ -26,6 +28,8 @@ pub struct AnswerBody {
     sent: u64,
     usage: Usage,
     entry: Option<Box<Entry>>,
+    _place: Option<Place>,
+    timed: Option<(Instant, Arc<Lane>)>,
 }
 
 enum Source {
@@ -59,7 +63,7 @@ impl Drop for Draining {
 
 impl AnswerBody {
     fn new(source: Source) -> AnswerBody {
-        AnswerBody { source, sent: 0, usage: Usage::default(), entry: None }
+        AnswerBody { source, sent: 0, usage: Usage::default(), entry: None, _place: None, timed: None }
     }
 
     /// No body.
@@ -98,6 +102,16 @@ impl AnswerBody {
         self
     }
 
+    /// Its client's place, until it is over.
+    pub fn hold(&mut self, place: Place) {
+        self._place = Some(place);
+    }
+
+    /// Its duration counts for that lane when it is over.
+    pub fn time(&mut self, began: Instant, lane: Arc<Lane>) {
+        self.timed = Some((began, lane));
+    }
+
     /// To be logged when it is over.
     pub fn log(&mut self, entry: Box<Entry>) {
         self.entry = Some(entry);
@@ -106,6 +120,9 @@ impl AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
+        if let Some((began, lane)) = self.timed.take() {
+            lane.durations.note(began.elapsed());
+        }
         if let Some(entry) = self.entry.take() {
             crate::access::write(&entry, self.sent, self.usage);
         }

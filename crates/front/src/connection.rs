@@ -60,6 +60,12 @@ impl Peer {
         })
     }
 
+    /// Of a request that the server makes itself.
+    pub fn ourselves() -> Peer {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        Peer::tcp(here, here, &[])
+    }
+
     fn with_variables(mut peer: Peer) -> Peer {
         peer.variables = crate::head::of_connection(&peer);
         peer

@@ -7,6 +7,8 @@
 //!
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
 
+mod count;
+mod ends;
 mod ticket;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,18 +18,25 @@ use std::time::{Duration, Instant};
 
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
-use wire::layout::{Phase, Slot};
-use wire::queue;
+use wire::layout::Phase;
 use wire::slab::Slab;
+use wire::sys::ticks;
 
 use crate::control::Link;
 use crate::refusal::Refusal;
-use crate::settings::Application;
+use crate::settings::{Application, TimeLimits};
 
+use crate::metrics::Durations;
+
+pub use count::Count;
+use count::Most;
 pub use ticket::{BodySlip, Received, Ticket};
 
 /// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
 const BATCH: usize = 8;
+
+/// Time between two messages that a lane is busy.
+const BUSY_MS: u64 = 20;
 
 /// One lane of one application, for one epoch of the front.
 pub struct Lane {
@@ -38,14 +47,22 @@ pub struct Lane {
     script: String,
     /// Its template lives, or it needs none.
     is_up: AtomicBool,
+    /// Nobody is going to serve what waits.
+    is_given_up: AtomicBool,
     slab: Slab,
     link: Arc<dyn Link>,
     max_requests: usize,
     max_workers: usize,
+    /// Workers come and go with the load.
+    is_elastic: bool,
+    slow_ms: u64,
+    began: Instant,
+    last_busy_ms: AtomicU64,
     queue_timeout: Duration,
-    request_timeout: Option<Duration>,
     body_limit: AtomicU64,
     in_flight: AtomicUsize,
+    /// Of requests, from their head to the end of their answer.
+    pub durations: Durations,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
     /// Of each front thread: requests posted since it last woke a worker.
@@ -63,39 +80,18 @@ struct Desk {
     most: Most,
 }
 
-/// The most there was of something.
-#[derive(Clone, Copy, Default)]
-struct Most {
-    waiting: usize,
-    in_flight: usize,
-    /// How often there came to be more requests than workers.
-    saturated: u64,
-    is_saturated: bool,
-}
-
-/// A lane at one moment, for the status page.
-pub struct Count {
-    /// Its script; empty: classic.
-    pub script: String,
-    /// Requests posted since the front began.
-    pub accepted: u64,
-    /// Requests that wait for a worker.
-    pub waiting: usize,
-    /// The most that waited at once.
-    pub most_waiting: usize,
-    /// The most requests at once that had a worker.
-    pub most_active: usize,
-    /// How often there came to be more requests than workers.
-    pub saturated: u64,
-    /// Process, [`wire::layout::Activity`] and requests of each worker: their word.
-    pub workers: Vec<(u32, u32, u64)>,
-}
-
 struct Call {
     id: u64,
     posting: Posting,
     since: Instant,
+    /// [`ticks`] when it was posted.
+    posted: u64,
     entered: Option<Instant>,
+    time: TimeLimits,
+    /// PHP was told that it ran over its soft limit.
+    is_told: bool,
+    /// The supervisor was told that it is slow.
+    is_slow: bool,
     /// The worker last seen with it; for a call whose owner word has become nonsense.
     slot: Option<u16>,
     answer_waker: Option<Waker>,
@@ -119,6 +115,8 @@ pub struct Order<'a> {
     pub prefix: &'a [u8],
     /// Whether more of it will be sent through a [`BodySlip`].
     pub has_more: bool,
+    /// How long PHP may take.
+    pub time: TimeLimits,
     /// It need not run if its client leaves before a worker has it.
     pub withdrawable: bool,
 }
@@ -126,16 +124,6 @@ pub struct Order<'a> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while a lock is held ends its connection; what it guards is changed in single steps.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Most {
-    fn note(&mut self, in_flight: usize, waiting: usize, workers: usize) {
-        self.in_flight = self.in_flight.max(in_flight);
-        self.waiting = self.waiting.max(waiting);
-        let is_saturated = in_flight > workers;
-        self.saturated += u64::from(is_saturated && !self.is_saturated);
-        self.is_saturated = is_saturated;
-    }
 }
 
 impl Call {
@@ -163,14 +151,18 @@ impl Lane {
             epoch: message.epoch,
             script,
             is_up: AtomicBool::new(true),
+            is_given_up: AtomicBool::new(false),
             link,
             max_requests: application.max_requests,
             max_workers: application.workers,
+            is_elastic: application.min_workers < application.workers,
+            slow_ms: application.slow_ms,
+            began: Instant::now(),
+            last_busy_ms: AtomicU64::new(0),
             queue_timeout: Duration::from_millis(application.queue_timeout_ms),
-            request_timeout: (application.request_timeout_ms > 0)
-                .then(|| Duration::from_millis(application.request_timeout_ms)),
             body_limit: AtomicU64::new(message.limit),
             in_flight: AtomicUsize::new(0),
+            durations: Durations::default(),
             desk: Mutex::new(Desk {
                 tail: 0,
                 free,
@@ -219,27 +211,6 @@ impl Lane {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// What the status page wants to know.
-    pub fn count(&self) -> Count {
-        let desk = lock(&self.desk);
-        let (accepted, most) = (desk.next_id, desk.most);
-        drop(desk);
-        let slots = (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
-        let worker = |slot: &Slot| {
-            let pid = slot.pid.load(Ordering::Relaxed);
-            (pid, slot.activity.load(Ordering::Relaxed), slot.requests.load(Ordering::Relaxed))
-        };
-        Count {
-            script: self.script.clone(),
-            accepted,
-            waiting: self.slab.queue().waiting(),
-            most_waiting: most.waiting,
-            most_active: most.in_flight.min(self.max_workers),
-            saturated: most.saturated,
-            workers: slots.map(worker).filter(|(pid, ..)| *pid != 0).collect(),
-        }
-    }
-
     /// Lets workers end: once the queue is empty, or after their request.
     pub fn end(&self, phase: Phase) {
         self.slab.set_phase(phase);
@@ -249,10 +220,10 @@ impl Lane {
 
     /// Posts a request. `None`: every place is taken.
     pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
-        if self.in_flight() >= self.max_requests {
+        let mut desk = lock(&self.desk);
+        if self.in_flight() >= self.max_requests || self.is_given_up.load(Ordering::Relaxed) {
             return None;
         }
-        let mut desk = lock(&self.desk);
         let exchange = desk.free[door].pop()?;
         let sequence = desk.sequences[exchange as usize].wrapping_add(1);
         desk.sequences[exchange as usize] = sequence;
@@ -269,7 +240,11 @@ impl Lane {
             id,
             posting,
             since: order.since,
+            posted: ticks(),
             entered: None,
+            time: order.time,
+            is_told: false,
+            is_slow: false,
             slot: None,
             answer_waker: None,
             body_waker: None,
@@ -300,9 +275,24 @@ impl Lane {
         if self.unannounced[door].swap(0, Ordering::Relaxed) > 0 {
             for _ in 0..self.slab.queue().waiting() {
                 if !front::wake_one(&self.slab) {
+                    self.report_busy();
                     break;
                 }
             }
+        }
+    }
+
+    /// Nobody could be woken: the supervisor may fork more workers. It looks for itself, so not every time is told.
+    fn report_busy(&self) {
+        if !self.is_elastic {
+            return;
+        }
+        let now = self.began.elapsed().as_millis() as u64;
+        let last = self.last_busy_ms.load(Ordering::Relaxed);
+        let is_due = now >= last + BUSY_MS
+            && self.last_busy_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_due {
+            self.link.send(&self.message(Kind::Busy));
         }
     }
 
@@ -364,69 +354,6 @@ impl Lane {
         front::awake(&self.slab, door);
     }
 
-    /// A worker was reaped. What it had claimed but not entered is queued again, once; what it ran is lost; what it had
-    /// taken from the queue without claiming is found. Then its slot is free.
-    pub fn worker_died(&self, slot: u32) {
-        let mut desk = lock(&self.desk);
-        let mut orphans = Vec::new();
-        for place in &self.calls {
-            let mut place = lock(place);
-            let Some(call) = place.as_mut() else { continue };
-            if call.unheld {
-                continue;
-            }
-            let progress = call.posting.progress(&self.slab);
-            let is_its = match progress {
-                Ok(Progress::Claimed(holder) | Progress::Running(holder)) => u32::from(holder) == slot,
-                Ok(Progress::Queued) => {
-                    // Unless it was claimed just now, by a worker that was only slow.
-                    if call.posting.is_lost(&self.slab)
-                        && !self.enqueue(&mut desk, &mut call.posting)
-                        && call.posting.withdraw(&self.slab)
-                    {
-                        call.unheld = true;
-                        call.fail(Refusal::QueueFull);
-                    }
-                    false
-                }
-                // Complete, but perhaps it died before it could say so.
-                Ok(Progress::Done) => {
-                    call.wake();
-                    if call.abandoned {
-                        orphans.extend(place.take());
-                    }
-                    false
-                }
-                Err(_) => call.slot.is_none_or(|seen| u32::from(seen) == slot),
-            };
-            if !is_its {
-                continue;
-            }
-            let Some(call) = place.as_mut() else { continue };
-            if matches!(progress, Ok(Progress::Claimed(_))) && !call.retried && call.fate.is_none() {
-                call.retried = true;
-                let exchange = call.posting.exchange as usize;
-                let sequence = desk.sequences[exchange].wrapping_add(1);
-                desk.sequences[exchange] = sequence;
-                call.posting.offer_again(&self.slab, sequence);
-                if self.enqueue(&mut desk, &mut call.posting) || !call.posting.withdraw(&self.slab) {
-                    continue;
-                }
-            }
-            call.unheld = true;
-            call.bereft = true;
-            call.fail(Refusal::WorkerDied);
-            if call.abandoned {
-                orphans.extend(place.take());
-            }
-        }
-        drop(desk);
-        orphans.into_iter().for_each(|call| self.free(call));
-        front::forget_slot(&self.slab, slot as usize);
-        front::wake_all(&self.slab);
-        self.tell(Kind::SlotFree, slot);
-    }
-
     fn message(&self, kind: Kind) -> Message {
         let (application, lane) = (self.application, self.number);
         Message { application, lane, epoch: self.epoch, ..Message::new(kind) }
@@ -438,51 +365,7 @@ impl Lane {
 
     /// Has a worker killed, provided that it still runs this very request.
     fn kill(&self, slot: u16, posting: &Posting) {
-        let limit = queue::entry(posting.exchange, posting.sequence);
-        self.link.send(&Message { slot: slot.into(), limit, ..self.message(Kind::Kill) });
-    }
-
-    /// Looks for requests of this front thread that waited or ran too long. Called a few times a second.
-    pub fn sweep(&self, door: usize) {
-        if self.in_flight() == 0 {
-            return;
-        }
-        let now = Instant::now();
-        let per_door = self.slab.geometry().per_door();
-        for place in &self.calls[door * per_door..(door + 1) * per_door] {
-            let mut place = lock(place);
-            let Some(call) = place.as_mut() else { continue };
-            match call.posting.progress(&self.slab) {
-                Ok(Progress::Queued)
-                    if now - call.since > self.queue_timeout && !call.unheld && call.posting.withdraw(&self.slab) =>
-                {
-                    call.unheld = true;
-                    call.fail(Refusal::QueueTimeout);
-                    if call.abandoned {
-                        let call = place.take();
-                        drop(place);
-                        call.into_iter().for_each(|call| self.free(call));
-                    }
-                }
-                Ok(Progress::Claimed(slot) | Progress::Running(slot)) => {
-                    call.slot = Some(slot);
-                    let entered = *call.entered.get_or_insert(now);
-                    let over = self.request_timeout.is_some_and(|limit| now - entered > limit);
-                    if over && call.fate != Some(Refusal::RequestTimeout) {
-                        // The answer goes out when the worker is reaped: until then it may still write.
-                        call.fate = Some(Refusal::RequestTimeout);
-                        self.kill(slot, &call.posting);
-                    }
-                }
-                Ok(Progress::Done) if call.abandoned => {
-                    let call = place.take();
-                    drop(place);
-                    call.into_iter().for_each(|call| self.free(call));
-                }
-                Ok(Progress::Done) => call.wake(),
-                _ => {}
-            }
-        }
+        self.tell_of(Kind::Kill, slot, posting);
     }
 }
 

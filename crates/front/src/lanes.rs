@@ -1,101 +1,169 @@
-//! The lanes of all applications: which runs a script, and what each thread does with all of them.
+//! The lanes of all generations: which runs a script, and what each thread does with all of them.
 //!
-//! Lanes come and are replaced by the supervisor's word. Each thread has a table of its own, renewed when the version has
-//! changed, so that a request takes no lock to find its lane.
+//! Lanes come and are replaced by the supervisor's word, and so do whole generations of an application: the settings name
+//! the one that takes new requests. A request holds the [`View`] it began with, and with it the generation it was routed
+//! in, until it has its answer: none is routed by one and run by another. A generation that no settings name is gone when
+//! nobody holds it and its lanes are empty; then the supervisor is told.
+//!
+//! Each thread has the view of its own, renewed when the version has changed, so that a request takes no lock to find its
+//! lane.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::control::{Isolation, Kind, MAX_LANES, Message};
 use wire::slab::Slab;
 
 use crate::control::Link;
 use crate::lane::Lane;
-use crate::settings::Application;
+use crate::settings::{Application, Settings};
 
-/// Entries of an application that are reported to the supervisor.
+/// Entries of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
 /// Bytes of a script's name at most; a target that has one is not longer.
 const MAX_NAME: usize = crate::target::MAX_TARGET;
+/// Bytes of settings at most.
+const MAX_SETTINGS: u64 = 64 << 20;
 
 /// All lanes.
 pub struct Lanes {
     link: Arc<dyn Link>,
-    /// MAX_LANES places for each application; classic is its first.
-    places: Vec<RwLock<Option<Arc<Lane>>>>,
-    /// Changes with every new lane.
+    known: Mutex<Known>,
+    /// Changes with every new lane and with the settings.
     version: AtomicU64,
-    /// Of each application: scripts that asked for a snapshot in classic mode.
-    entries: Vec<Mutex<HashSet<String>>>,
 }
 
-/// What a thread knows of them.
+/// What the supervisor has told.
 struct Known {
+    settings: Arc<Settings>,
+    /// What it may be told to go over to.
+    next: Option<Arc<Settings>>,
+    generations: BTreeMap<u32, Generation>,
+}
+
+/// One generation of an application.
+#[derive(Default)]
+struct Generation {
+    /// Classic first; there may be gaps.
+    lanes: BTreeMap<u32, Arc<Lane>>,
+    /// Held by every view that names it.
+    held: Arc<()>,
+    /// Scripts that asked for a lane of their own in classic mode.
+    entries: HashSet<String>,
+}
+
+/// The settings and lanes that a request is served by, from its first byte to its last.
+pub struct View {
+    /// What is configured.
+    pub settings: Arc<Settings>,
+    /// Of each application in the settings' order.
+    lanes: Vec<Vec<Arc<Lane>>>,
+    _held: Vec<Arc<()>>,
+}
+
+/// What a thread knows.
+struct Seen {
     version: u64,
+    view: Option<Arc<View>>,
+    /// Of all generations, those that take no more requests too.
     lanes: Vec<Arc<Lane>>,
-    /// Where the lanes of an application begin, and at last their number.
-    from: Vec<usize>,
 }
 
 thread_local! {
-    static KNOWN: RefCell<Known> = const { RefCell::new(Known { version: 0, lanes: Vec::new(), from: Vec::new() }) };
+    static SEEN: RefCell<Seen> = const { RefCell::new(Seen { version: 0, view: None, lanes: Vec::new() }) };
 }
 
-impl Lanes {
-    /// Places for the lanes of that many applications.
-    pub fn new(applications: usize, link: Arc<dyn Link>) -> Lanes {
-        Lanes {
-            link,
-            places: (0..applications * MAX_LANES).map(|_| RwLock::new(None)).collect(),
-            version: AtomicU64::new(1),
-            entries: (0..applications).map(|_| Mutex::default()).collect(),
+impl View {
+    /// The lane that runs a script of an application now: its own while that is up, else classic.
+    pub fn find(&self, application: usize, script: &str) -> Option<&Arc<Lane>> {
+        let others = self.lanes.get(application)?.get(1..)?;
+        others.iter().find(|lane| lane.takes(script)).or_else(|| self.classic(application))
+    }
+
+    /// The lane that runs whatever has no lane of its own.
+    pub fn classic(&self, application: usize) -> Option<&Arc<Lane>> {
+        self.lanes.get(application)?.first().filter(|lane| lane.is_classic())
+    }
+
+    /// All lanes of an application.
+    pub fn of_application(&self, application: usize) -> &[Arc<Lane>] {
+        self.lanes.get(application).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Known {
+    fn view(&self, settings: &Arc<Settings>) -> View {
+        let generations = || settings.applications.iter().map(|one| self.generations.get(&one.generation));
+        View {
+            settings: settings.clone(),
+            lanes: generations()
+                .map(|one| one.map_or(Vec::new(), |one| one.lanes.values().cloned().collect()))
+                .collect(),
+            _held: generations().flatten().map(|one| one.held.clone()).collect(),
         }
     }
 
-    fn at(&self, place: usize) -> Option<Arc<Lane>> {
-        self.places[place].read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.generations.values().flat_map(|generation| generation.lanes.values())
     }
 
-    fn place(&self, message: &Message) -> Option<usize> {
-        let (application, lane) = (message.application as usize, message.lane as usize);
-        (application < self.entries.len() && lane < MAX_LANES).then_some(application * MAX_LANES + lane)
+    /// What is configured for a generation, now or next.
+    fn application(&self, number: u32) -> Option<&Application> {
+        let both = self.settings.applications.iter().chain(self.next.iter().flat_map(|next| &next.applications));
+        both.into_iter().find(|application| application.generation == number)
+    }
+}
+
+impl Lanes {
+    /// None yet, of these settings' applications.
+    pub fn new(settings: Settings, link: Arc<dyn Link>) -> Lanes {
+        let known = Known { settings: Arc::new(settings), next: None, generations: BTreeMap::new() };
+        Lanes { link, known: Mutex::new(known), version: AtomicU64::new(1) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lane a message is about, if it is of its epoch.
     pub fn of(&self, message: &Message) -> Option<Arc<Lane>> {
-        self.at(self.place(message)?).filter(|lane| lane.epoch() == message.epoch)
+        let known = self.known();
+        let lane = known.generations.get(&message.application)?.lanes.get(&message.lane)?;
+        (lane.epoch() == message.epoch).then(|| lane.clone())
     }
 
     /// All there are.
-    pub fn all(&self) -> impl Iterator<Item = Arc<Lane>> {
-        (0..self.places.len()).filter_map(|place| self.at(place))
+    pub fn all(&self) -> Vec<Arc<Lane>> {
+        self.known().all().cloned().collect()
     }
 
     /// Whether every application can be served.
     pub fn are_complete(&self) -> bool {
-        (0..self.places.len()).step_by(MAX_LANES).all(|place| self.at(place).is_some())
+        let known = self.known();
+        let view = known.view(&known.settings);
+        (0..view.settings.applications.len()).all(|number| view.classic(number).is_some())
     }
 
     /// Requests posted and not finished.
     pub fn in_flight(&self) -> usize {
-        self.all().map(|lane| lane.in_flight()).sum()
+        self.known().all().map(|lane| lane.in_flight()).sum()
     }
 
     /// Takes a lane from the supervisor: its slab, and the name of its script unless it is classic. A lane of this epoch
-    /// has a template again, or a prototype that may take bodies of another size.
-    pub fn take(&self, message: &Message, attached: &[OwnedFd], applications: &[Application]) -> io::Result<()> {
+    /// has a template again, or a prototype that may take bodies of another size. False: it is of a generation that takes
+    /// no requests any more, or never will; the supervisor did not know that yet.
+    pub fn take(&self, message: &Message, attached: &[OwnedFd]) -> io::Result<bool> {
         let wrong = |what: &'static str| io::Error::other(what);
-        let place = self.place(message).ok_or_else(|| wrong("a lane of no application"))?;
         if let Some(lane) = self.of(message) {
             lane.set_body_limit(message.limit);
             lane.set_up(true);
-            return Ok(());
+            return Ok(true);
         }
         let script = match (message.lane, attached.get(1)) {
             (0, _) => String::new(),
@@ -105,73 +173,135 @@ impl Lanes {
         let slab = attached.first().ok_or_else(|| wrong("a lane without a slab"))?;
         let slab =
             Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
-        let application = &applications[message.application as usize];
+        let mut known = self.known();
+        if message.lane as usize >= MAX_LANES {
+            return Err(wrong("more lanes than there may be"));
+        }
+        let Some(application) = known.application(message.application) else { return Ok(false) };
         let lane = Arc::new(Lane::new(slab, message, script, application, self.link.clone()));
-        *self.places[place].write().unwrap_or_else(PoisonError::into_inner) = Some(lane);
+        known.generations.entry(message.application).or_default().lanes.insert(message.lane, lane);
+        drop(known);
         self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Takes settings to go over to later, or learns that there will be none.
+    pub fn expect(&self, attached: &[OwnedFd]) -> io::Result<()> {
+        let Some(file) = attached.first() else {
+            self.known().next = None;
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        let file = File::from(file.try_clone()?);
+        let size = file.metadata()?.len();
+        if size > MAX_SETTINGS {
+            return Err(io::Error::other("settings that are too large"));
+        }
+        bytes.resize(size as usize, 0);
+        file.read_exact_at(&mut bytes, 0)?;
+        self.known().next = Some(Arc::new(serde_json::from_slice(&bytes)?));
         Ok(())
     }
 
-    /// The lane that runs a script now: its own while that is up, else classic.
-    pub fn find(&self, application: usize, script: &str) -> Option<Arc<Lane>> {
-        self.with_known(|known| {
-            let own = &known.lanes[*known.from.get(application)?..*known.from.get(application + 1)?];
-            let (classic, others) = own.split_first().filter(|(classic, _)| classic.is_classic())?;
-            Some(others.iter().find(|lane| lane.takes(script)).unwrap_or(classic).clone())
-        })
+    /// Goes over to the settings that came last.
+    pub fn switch(&self) {
+        let mut known = self.known();
+        if let Some(next) = known.next.take() {
+            known.settings = next;
+        }
+        drop(known);
+        self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The lane that runs whatever has no lane of its own.
-    pub fn classic(&self, application: usize) -> Option<Arc<Lane>> {
-        self.with_known(|known| {
-            let own = &known.lanes[*known.from.get(application)?..*known.from.get(application + 1)?];
-            own.first().filter(|lane| lane.is_classic()).cloned()
-        })
+    /// What waits in a generation will not be served.
+    pub fn give_up(&self, generation: u32) {
+        let known = self.known();
+        let lanes = known.generations.get(&generation).map(|one| one.lanes.values().cloned().collect::<Vec<_>>());
+        drop(known);
+        lanes.into_iter().flatten().for_each(|lane| lane.give_up());
     }
 
-    /// All lanes of an application.
-    pub fn of_application(&self, application: usize) -> Vec<Arc<Lane>> {
-        self.with_known(|known| match (known.from.get(application), known.from.get(application + 1)) {
-            (Some(&from), Some(&to)) => known.lanes[from..to].to_vec(),
-            _ => Vec::new(),
-        })
+    /// Lets go of generations that no settings name, nobody holds and no request is in.
+    pub fn retire(&self) {
+        let mut known = self.known();
+        let is_over = |number: u32, generation: &Generation| {
+            known.application(number).is_none()
+                && Arc::strong_count(&generation.held) == 1
+                && generation.lanes.values().all(|lane| lane.in_flight() == 0)
+        };
+        let over: Vec<u32> = known
+            .generations
+            .iter()
+            .filter(|(number, one)| is_over(**number, one))
+            .map(|(number, _)| *number)
+            .collect();
+        if over.is_empty() {
+            return;
+        }
+        let gone: Vec<_> = over.iter().filter_map(|number| known.generations.remove(number)).collect();
+        drop(known);
+        drop(gone);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        for application in over {
+            self.link.send(&Message { application, ..Message::new(Kind::Retired) });
+        }
+    }
+
+    /// What a request that begins now is served by.
+    pub fn view(&self) -> Arc<View> {
+        let fresh = || {
+            let known = self.known();
+            Arc::new(known.view(&known.settings))
+        };
+        self.with_seen(|seen| seen.view.clone()).unwrap_or_else(fresh)
+    }
+
+    /// What a request to a generation that takes none yet, or takes them all, is served by, and its application's number
+    /// there.
+    pub fn view_of(&self, generation: u32) -> Option<(Arc<View>, usize)> {
+        let known = self.known();
+        let settings = known.next.iter().chain([&known.settings]).find_map(|settings| {
+            let number = settings.applications.iter().position(|one| one.generation == generation)?;
+            Some((settings, number))
+        });
+        settings.map(|(settings, number)| (Arc::new(known.view(settings)), number))
     }
 
     /// Does the same with each lane.
     pub fn each(&self, each: impl Fn(&Lane)) {
-        self.with_known(|known| known.lanes.iter().for_each(|lane| each(lane)));
+        self.with_seen(|seen| seen.lanes.iter().for_each(|lane| each(lane)));
     }
 
-    fn with_known<R>(&self, use_it: impl FnOnce(&Known) -> R) -> R {
-        KNOWN.with_borrow_mut(|known| {
+    fn with_seen<R>(&self, use_it: impl FnOnce(&Seen) -> R) -> R {
+        SEEN.with_borrow_mut(|seen| {
             let version = self.version.load(Ordering::Acquire);
-            if known.version != version {
-                *known = Known { version, lanes: Vec::new(), from: Vec::new() };
-                for place in 0..self.places.len() {
-                    if place % MAX_LANES == 0 {
-                        known.from.push(known.lanes.len());
-                    }
-                    known.lanes.extend(self.at(place));
-                }
-                known.from.push(known.lanes.len());
+            if seen.version != version {
+                let known = self.known();
+                *seen = Seen {
+                    version,
+                    view: Some(Arc::new(known.view(&known.settings))),
+                    lanes: known.all().cloned().collect(),
+                };
             }
-            use_it(known)
+            use_it(seen)
         })
     }
 
     /// Tells the supervisor, once, that a script in classic mode asked for a snapshot or is a worker script.
-    pub fn report_entry(&self, application: usize, script: &str, is_loop: bool) {
-        let mut entries = self.entries[application].lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.contains(script) || entries.len() >= MAX_ENTRIES {
+    pub fn report_entry(&self, generation: u32, script: &str, is_loop: bool) {
+        let mut known = self.known();
+        let Some(entries) = known.generations.get_mut(&generation).map(|generation| &mut generation.entries) else {
+            return;
+        };
+        if entries.len() >= MAX_ENTRIES || !entries.insert(script.to_owned()) {
             return;
         }
-        entries.insert(script.to_owned());
-        drop(entries);
+        drop(known);
         // Without descriptors to spare there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
         if rustix::io::pwrite(&file, script.as_bytes(), 0) == Ok(script.len()) {
             let message = Message {
-                application: application as u32,
+                application: generation,
                 status: if is_loop { Isolation::Loop as i32 } else { 0 },
                 ..Message::new(Kind::Entry)
             };

@@ -18,6 +18,9 @@
 //! | [`answer`] | PHP's answer read back |
 //! | [`body`] | bodies, both ways |
 //! | [`refusal`] | the front's own answers |
+//! | [`clients`] | requests at once of one address |
+//! | [`warm`] | requests made of a generation before visitors' |
+//! | [`metrics`] | health and metrics on listeners of their own |
 //! | [`status`] | ping and PHP-FPM's status page |
 //! | [`access`] | the access log |
 //! | [`control`] | messages with the supervisor |
@@ -29,6 +32,7 @@
 pub mod access;
 mod answer;
 mod body;
+mod clients;
 mod connection;
 pub mod control;
 mod files;
@@ -36,6 +40,7 @@ pub mod forwarded;
 mod head;
 mod lane;
 mod lanes;
+mod metrics;
 mod refusal;
 mod route;
 mod server;
@@ -43,5 +48,6 @@ mod service;
 pub mod settings;
 mod status;
 pub mod target;
+mod warm;
 
 pub use server::{Inherited, run};

@@ -44,6 +44,8 @@ pub enum Refusal {
     Range,
     /// All places for waiting requests are taken.
     QueueFull,
+    /// Its client has as many requests as it may have at once.
+    ClientBusy,
     /// It waited too long for a worker.
     QueueTimeout,
     /// Its worker died.
@@ -55,6 +57,31 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// All of them.
+    pub const ALL: [Refusal; 21] = [
+        Refusal::BadHost,
+        Refusal::BadTarget,
+        Refusal::BadScheme,
+        Refusal::BadFraming,
+        Refusal::BadMethod,
+        Refusal::BodyTimeout,
+        Refusal::BodyTooLarge,
+        Refusal::TargetTooLong,
+        Refusal::HeadTooLarge,
+        Refusal::UnknownHost,
+        Refusal::NotFound,
+        Refusal::Forbidden,
+        Refusal::FileMethod,
+        Refusal::Precondition,
+        Refusal::Range,
+        Refusal::QueueFull,
+        Refusal::ClientBusy,
+        Refusal::QueueTimeout,
+        Refusal::WorkerDied,
+        Refusal::RequestTimeout,
+        Refusal::BadAnswer,
+    ];
+
     /// Status and words.
     pub const fn describe(self) -> (StatusCode, &'static str) {
         match self {
@@ -74,6 +101,7 @@ impl Refusal {
             Refusal::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition"),
             Refusal::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range"),
             Refusal::QueueFull => (StatusCode::SERVICE_UNAVAILABLE, "queue-full"),
+            Refusal::ClientBusy => (StatusCode::TOO_MANY_REQUESTS, "client-busy"),
             Refusal::QueueTimeout => (StatusCode::SERVICE_UNAVAILABLE, "queue-timeout"),
             Refusal::WorkerDied => (StatusCode::BAD_GATEWAY, "worker-died"),
             Refusal::RequestTimeout => (StatusCode::GATEWAY_TIMEOUT, "request-timeout"),
@@ -109,7 +137,7 @@ impl Refusal {
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/html; charset=utf-8"));
         headers.insert(HEADER, header::HeaderValue::from_static(word));
         match self {
-            Refusal::QueueFull | Refusal::QueueTimeout => {
+            Refusal::QueueFull | Refusal::QueueTimeout | Refusal::ClientBusy => {
                 headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
             }
             Refusal::FileMethod => {

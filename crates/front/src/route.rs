@@ -82,8 +82,8 @@ enum Kind {
 
 /// How long a script that was found is believed to be there. If it is not, the worker answers 404.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// When a script was found, for which application, and which.
-type Remembered = (Instant, usize, Arc<Script>);
+/// When a script was found, by which generation, and which.
+type Remembered = (Instant, u32, Arc<Script>);
 
 /// Scripts remembered per thread.
 const REMEMBERED: usize = 1024;
@@ -92,11 +92,11 @@ thread_local! {
     static SCRIPTS: RefCell<HashMap<String, Remembered>> = RefCell::new(HashMap::new());
 }
 
-/// Decides for a cleaned path of application `number`. Scripts found by their own name are remembered for a second;
+/// Decides for a cleaned path of an application. Scripts found by their own name are remembered for a second;
 /// what is missing never is, so that a file is served as soon as it is there.
-pub fn route(number: usize, application: &Application, path: &str, now: Instant) -> Route {
+pub fn route(application: &Application, path: &str, now: Instant) -> Route {
     let known = SCRIPTS.with_borrow(|scripts| match scripts.get(path) {
-        Some((since, of, script)) if *of == number && now - *since < BELIEVED => Some(script.clone()),
+        Some((since, of, script)) if *of == application.generation && now - *since < BELIEVED => Some(script.clone()),
         _ => None,
     });
     if let Some(script) = known {
@@ -109,7 +109,7 @@ pub fn route(number: usize, application: &Application, path: &str, now: Instant)
                 if scripts.len() >= REMEMBERED {
                     scripts.clear();
                 }
-                scripts.insert(path.to_owned(), (now, number, script.clone()));
+                scripts.insert(path.to_owned(), (now, application.generation, script.clone()));
             });
         }
     }
@@ -227,16 +227,24 @@ mod tests {
     fn application(root: &Path, hosts: &[&str]) -> Application {
         Application {
             name: "test".into(),
+            generation: 0,
             root: root.canonicalize().unwrap(),
             follow: vec![],
             front_controller: None,
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             max_requests: 1,
             workers: 1,
+            min_workers: 1,
+            classic_paths: vec![],
+            warmup: vec![],
             ping_path: None,
             status_path: None,
             queue_timeout_ms: 1,
-            request_timeout_ms: 1,
+            time: crate::settings::TimeLimits { soft_ms: 0, hard_ms: 1 },
+            paths: vec![],
+            client_requests: 0,
+            slow_ms: 0,
+            server_timing: false,
             max_body: None,
         }
     }

@@ -7,14 +7,17 @@
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tokio::io::unix::AsyncFd;
@@ -25,12 +28,16 @@ use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
 use crate::access;
+use crate::body::AnswerBody;
+use crate::clients::Clients;
 use crate::connection::{Peer, RawHead, Timed};
 use crate::control::Link;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
+use crate::metrics;
 use crate::service::{Connection, serve};
 use crate::settings::Settings;
+use crate::warm;
 
 /// How often time-outs are looked for and logs are written.
 const TICK: Duration = Duration::from_millis(250);
@@ -53,12 +60,16 @@ pub struct Inherited {
 
 /// What all threads share.
 pub struct Shared {
-    /// As given.
-    pub settings: Settings,
-    /// Where requests are posted.
+    /// As given at the start: of these only what no reload changes is used.
+    settings: Settings,
+    /// Where requests are posted, and the settings of now.
     pub lanes: Lanes,
     /// When this front began.
     pub began: SystemTime,
+    /// Who has how many requests.
+    pub clients: Clients,
+    /// What the supervisor wants to be warmed up.
+    pub to_warm: warm::Wanted,
     connections: AtomicUsize,
     /// What the supervisor has opened anew, and how often it did.
     access_log: Mutex<Option<OwnedFd>>,
@@ -138,8 +149,10 @@ fn after_unpark() {
 /// Serves until the supervisor says to stop or is gone, and everything is answered.
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let shared = Arc::new(Shared {
-        lanes: Lanes::new(settings.applications.len(), inherited.link.clone()),
+        lanes: Lanes::new(settings.clone(), inherited.link.clone()),
         began: SystemTime::now(),
+        clients: Clients::default(),
+        to_warm: warm::Wanted::default(),
         connections: AtomicUsize::new(0),
         access_log: Mutex::new(None),
         log_version: AtomicU64::new(0),
@@ -162,7 +175,9 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
         match came {
             Came::Message(message, descriptors) => match message.kind() {
                 Some(Kind::Lane) => {
-                    shared.lanes.take(&message, &descriptors, &shared.settings.applications)?;
+                    if !shared.lanes.take(&message, &descriptors)? {
+                        continue;
+                    }
                     inherited.link.send(&Message { geometry: Message::new(Kind::Lane).geometry, ..message });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
@@ -174,6 +189,13 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                 }
                 Some(Kind::AccessLog) => shared.renew_access_log(descriptors),
+                Some(Kind::Settings) => shared.lanes.expect(&descriptors)?,
+                Some(Kind::Switch) => {
+                    shared.lanes.switch();
+                    inherited.link.send(&message);
+                }
+                Some(Kind::WarmUp) => shared.to_warm.add(message.application),
+                Some(Kind::GiveUp) => shared.lanes.give_up(message.application),
                 Some(Kind::Drain) => break None,
                 _ => note_death(&shared, &message),
             },
@@ -186,7 +208,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let ended = finish(&shared, threads, &inherited, last);
     // Workers whose clients were cut off must not wait for them.
     let phase = if shared.lanes.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
-    shared.lanes.all().for_each(|lane| lane.end(phase));
+    shared.lanes.all().iter().for_each(|lane| lane.end(phase));
     ended
 }
 
@@ -230,19 +252,22 @@ fn finish(
     shared: &Shared,
     threads: Vec<JoinHandle<io::Result<()>>>,
     inherited: &Inherited,
-    patience: Option<Duration>,
+    mut patience: Option<Duration>,
 ) -> io::Result<()> {
-    let began = std::time::Instant::now();
+    let mut began = std::time::Instant::now();
     while threads.iter().any(|thread| !thread.is_finished()) {
         if patience.is_some_and(|patience| began.elapsed() > patience) {
             return Ok(());
         }
         let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let channel = inherited.link.descriptor();
+        let mut watched = [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
         // With the supervisor gone its end is readable for ever: the tick alone has to do.
-        let mut watched = [PollFd::new(&channel, PollFlags::IN)];
-        let watched = if patience.is_some() { &mut watched[..0] } else { &mut watched[..] };
-        let _ = poll(watched, Some(&tick));
+        let all = if patience.is_some() { &mut watched[..0] } else { &mut watched[..] };
+        let _ = poll(all, Some(&tick));
+        if patience.is_none() && !watched[1].revents().is_empty() {
+            (patience, began) = (Some(LAST_DRAIN), std::time::Instant::now());
+        }
         while let Some((message, _)) = inherited.link.receive()? {
             note_death(shared, &message);
         }
@@ -263,6 +288,7 @@ fn start_thread(
     let listeners: Vec<OwnedFd> = inherited.listeners.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
     let (shared, stopped) = (shared.clone(), stopped.clone());
+    let link = inherited.link.clone();
     std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {
         DOOR.set(number);
         SHARED.set(Some(shared.clone()));
@@ -273,6 +299,9 @@ fn start_thread(
             .on_thread_park(before_park)
             .on_thread_unpark(after_unpark)
             .build()?;
+        if number == 0 {
+            runtime.spawn(warm::run(shared.clone(), link));
+        }
         let result = runtime.block_on(run_thread(door, listeners, shared, stopped));
         access::flush();
         result
@@ -292,17 +321,17 @@ async fn run_thread(
     let settings = shared.settings.listeners.clone();
     for (listener, settings) in listeners.into_iter().zip(settings) {
         let (shared, stopped) = (shared.clone(), stopped.clone());
-        let proxies = shared.settings.proxies.clone();
+        let is_admin = settings.admin;
         if settings.unix {
             let listener = UnixListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, async move || Ok((listener.accept().await?.0, Peer::unix(&proxies)))));
+            tokio::spawn(accept(shared, stopped, is_admin, async move || Ok((listener.accept().await?.0, None))));
         } else {
             let listener = TcpListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, async move || {
+            tokio::spawn(accept(shared, stopped, is_admin, async move || {
                 let (stream, client) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 let server = stream.local_addr()?;
-                Ok((stream, Peer::tcp(client, server, &proxies)))
+                Ok((stream, Some((client, server))))
             }));
         }
     }
@@ -315,6 +344,7 @@ async fn run_thread(
             ticking.follow_access_log(&mut log_version);
             collect();
             each_lane(|lane, door| lane.sweep(door));
+            ticking.lanes.retire();
             access::flush();
             if ticking.connections.load(Ordering::Acquire) == 0 && ticking.lanes.in_flight() == 0 {
                 ticking.idle.notify_waiters();
@@ -347,11 +377,14 @@ async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
+/// Both ends of a TCP connection.
+type Ends = (SocketAddr, SocketAddr);
+
 /// Takes connections until the front stops. The listener is closed with this task.
-async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, next: F)
+async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool, next: F)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: AsyncFn() -> io::Result<(S, Peer)>,
+    F: AsyncFn() -> io::Result<(S, Option<Ends>)>,
 {
     let stopping = stopped.clone();
     loop {
@@ -367,9 +400,14 @@ where
             () = told_to_stop(&mut stopped) => return,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, ends)) => {
+                let view = shared.lanes.view();
+                let peer = match ends {
+                    None => Peer::unix(&view.settings.proxies),
+                    Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
+                };
                 shared.connections.fetch_add(1, Ordering::AcqRel);
-                tokio::spawn(converse(stream, peer, shared.clone(), stopping.clone()));
+                tokio::spawn(converse(stream, peer, shared.clone(), stopping.clone(), is_admin));
             }
             // Out of descriptors, or the connection was gone before it was taken. The first does not go away at once.
             Err(error) if error.raw_os_error() == Some(24) || error.raw_os_error() == Some(23) => {
@@ -378,6 +416,12 @@ where
             Err(_) => {}
         }
     }
+}
+
+/// Answers a request on an admin listener.
+fn administer(shared: &Shared, is_stopping: bool, request: &Request<Incoming>) -> Response<AnswerBody> {
+    let connections = shared.connections.load(Ordering::Relaxed);
+    metrics::answer(&shared.lanes.view(), connections, is_stopping, request.method(), request.uri().path())
 }
 
 /// Counts a connection for as long as it lives.
@@ -390,16 +434,25 @@ impl Drop for Counted {
     }
 }
 
-async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>)
+async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let counted = Counted(shared.clone());
-    let limits = shared.settings.limits.clone();
+    let limits = shared.lanes.view().settings.limits.clone();
     let raw = Arc::new(RawHead::default());
     let stream = Timed::new(stream, Duration::from_millis(limits.send_timeout_ms), raw.clone());
-    let connection = Connection { shared, peer: Arc::new(peer), raw };
-    let service = service_fn(move |request| serve(connection.clone(), request));
+    let connection = Connection { shared, peer: Arc::new(peer), raw, warms: None };
+    let stopping = stopped.clone();
+    let service = service_fn(move |request| {
+        let (connection, is_stopping) = (connection.clone(), *stopping.borrow());
+        async move {
+            match is_admin {
+                true => Ok(administer(&connection.shared, is_stopping, &request)),
+                false => serve(connection, request).await,
+            }
+        }
+    });
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))

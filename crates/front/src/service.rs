@@ -18,10 +18,12 @@ use crate::files;
 use crate::forwarded::{self, Client};
 use crate::head::{self, Facts, MODE, is_withdrawable};
 use crate::lane::Order;
+use crate::lanes::View;
+use crate::metrics;
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Script};
 use crate::server::{self, Shared};
-use crate::settings::Application;
+use crate::settings::{Application, TimeLimits};
 use crate::status;
 use crate::target::{self, MAX_TARGET};
 
@@ -39,6 +41,8 @@ pub struct Connection {
     pub peer: Arc<Peer>,
     /// For strict checks.
     pub raw: Arc<RawHead>,
+    /// The application that its requests are for, whatever host they name: those of a warm-up.
+    pub warms: Option<usize>,
 }
 
 /// Answers a request. Never fails: a refusal is an answer too.
@@ -50,14 +54,19 @@ pub async fn serve(
     server::collect();
     let (parts, body) = request.into_parts();
     let peer = &connection.peer;
-    let settings = &connection.shared.settings;
+    // Held to the answer's head: by what it was routed it is run.
+    let view = connection.shared.lanes.view();
     let client = match peer.is_proxy {
-        true => forwarded::client(&parts.headers, &settings.proxies, settings.proxy_headers),
+        true => forwarded::client(&parts.headers, &view.settings.proxies, view.settings.proxy_headers),
         false => None,
     };
-    let mut response = match respond(&connection, client.as_ref(), &parts, body, began).await {
+    let body = Some(body).filter(|body| !body.is_end_stream());
+    let mut response = match respond(&connection, &view, client.as_ref(), &parts, body, began).await {
         Ok(response) => response,
-        Err(refusal) => refusal.response(),
+        Err(refusal) => {
+            metrics::refused(refusal);
+            refusal.response()
+        }
     };
     connection.raw.restart();
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
@@ -68,25 +77,34 @@ pub async fn serve(
     Ok(response)
 }
 
-async fn respond(
+/// Answers by these settings and lanes. Without a body there is none, or it is empty.
+pub async fn respond(
     connection: &Connection,
+    view: &View,
     client: Option<&Client>,
     parts: &Parts,
-    body: Incoming,
+    body: Option<Incoming>,
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
-    let shared = &connection.shared;
     let host = check(parts, &connection.raw)?;
     let name = host_name(&host).to_ascii_lowercase();
-    let (number, application) = route::application(&shared.settings.applications, &name).ok_or(Refusal::UnknownHost)?;
+    let (number, application) = match connection.warms {
+        Some(number) => Some((number, &view.settings.applications[number])),
+        None => route::application(&view.settings.applications, &name),
+    }
+    .ok_or(Refusal::UnknownHost)?;
     let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
-    if let Some(answer) = status::answer(shared, number, application, &path, parts, (&connection.peer, client)) {
+    let from = (&*connection.peer, client);
+    let (since, lanes) = (connection.shared.began, view.of_application(number));
+    if let Some(answer) = status::answer(since, lanes, application, &path, parts, from) {
         return answer;
     }
-    match route::route(number, application, &path, began) {
+    match route::route(application, &path, began) {
         Route::File(found) => files::answer(found, parts),
         Route::Script(script) => {
-            let site = Site { number, application, script: &script, host: &name, client };
+            let is_classic = is_below(&path, &application.classic_paths);
+            let time = time_limits(application, &path);
+            let site = Site { view, number, application, script: &script, is_classic, time, host: &name, client };
             run(connection, &site, parts, body, began).await
         }
         Route::Directory => Ok(add_slash(&path, parts)),
@@ -164,6 +182,23 @@ fn host_name(host: &str) -> &str {
     host[from..].find(':').map_or(host, |at| &host[..from + at])
 }
 
+/// Whether a path is another or below it.
+fn is_at(path: &str, prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a path is one of these or below it.
+fn is_below(path: &str, prefixes: &[String]) -> bool {
+    prefixes.iter().any(|prefix| is_at(path, prefix))
+}
+
+/// What the longest path that fits says, else the application.
+fn time_limits(application: &Application, path: &str) -> TimeLimits {
+    let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
+    fitting.max_by_key(|(prefix, _)| prefix.len()).map_or(application.time, |(_, limits)| *limits)
+}
+
 fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::none());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -188,9 +223,13 @@ fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
 
 /// Where a request goes.
 struct Site<'a> {
+    view: &'a View,
     number: usize,
     application: &'a Application,
     script: &'a Script,
+    /// Its path is one of those that run in classic mode.
+    is_classic: bool,
+    time: TimeLimits,
     host: &'a str,
     client: Option<&'a Client>,
 }
@@ -200,29 +239,36 @@ async fn run(
     connection: &Connection,
     site: &Site<'_>,
     parts: &Parts,
-    body: Incoming,
+    body: Option<Incoming>,
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
-    let lanes = &connection.shared.lanes;
+    let view = site.view;
+    let address = site.client.map_or(&connection.peer.address, |client| &client.address);
+    // Whoever else is at that address, a warm-up is no client.
+    let limit = if connection.warms.is_some() { 0 } else { site.application.client_requests };
+    let place = connection.shared.clients.enter(address, limit)?;
     // `reprise verify` compares what a script does in its own mode with what it does in this one.
-    let wants_classic = parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
-        && status::is_local((&connection.peer, site.client), &parts.headers);
+    let is_classic = site.is_classic
+        || parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
+            && status::is_local((&connection.peer, site.client), &parts.headers);
     let lane_now = || {
-        let lane = if wants_classic { lanes.classic(site.number) } else { lanes.find(site.number, &site.script.name) };
+        let lane = if is_classic { view.classic(site.number) } else { view.find(site.number, &site.script.name) };
         lane.ok_or(Refusal::QueueFull)
     };
     let mut lane = lane_now()?;
     let limit = site.application.max_body.unwrap_or_else(|| lane.body_limit());
-    let has_body = !body.is_end_stream();
-    let content_length =
-        body.size_hint().exact().filter(|_| has_body || parts.headers.contains_key(header::CONTENT_LENGTH));
+    let has_body = body.is_some();
+    let content_length = match &body {
+        Some(body) => body.size_hint().exact(),
+        None => parts.headers.contains_key(header::CONTENT_LENGTH).then_some(0),
+    };
     if limit > 0 && content_length.is_some_and(|length| length > limit) {
         return Err(Refusal::BodyTooLarge);
     }
-    let patience = Duration::from_millis(connection.shared.settings.limits.body_timeout_ms);
-    let Prefix { mut bytes, rest } = match has_body {
-        true => body::read_prefix(body, limit, patience).await?,
-        false => Prefix { bytes: Vec::new(), rest: None },
+    let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
+    let Prefix { mut bytes, rest } = match body {
+        Some(body) => body::read_prefix(body, limit, patience).await?,
+        None => Prefix { bytes: Vec::new(), rest: None },
     };
     if has_body {
         // Meanwhile another may have come, or this one may be down.
@@ -235,7 +281,7 @@ async fn run(
     let facts = Facts {
         parts,
         peer: &connection.peer,
-        written: connection.shared.settings.proxy_headers,
+        written: view.settings.proxy_headers,
         client,
         application,
         script,
@@ -249,16 +295,19 @@ async fn run(
     let ticket = SCRATCH.with_borrow_mut(|buffer| {
         let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
         let withdrawable = is_withdrawable(&parts.method);
-        let order = Order { since: began, prefix: &bytes, has_more, withdrawable };
+        let order = Order { since: began, prefix: &bytes, has_more, time: site.time, withdrawable };
         lane.post(server::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
     })?;
     if has_more {
         let remainder = Remainder { surplus, rest, read, limit };
         tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
-    let (response, notes) = answer::receive(ticket, parts).await?;
-    if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() {
-        connection.shared.lanes.report_entry(site.number, &site.script.name, notes & NOTE_LOOP != 0);
+    let (mut response, notes) = answer::receive(ticket, parts, application.server_timing).await?;
+    place.into_iter().for_each(|place| response.body_mut().hold(place));
+    response.body_mut().time(began, lane.clone());
+    if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
+        let is_loop = notes & NOTE_LOOP != 0;
+        connection.shared.lanes.report_entry(application.generation, &site.script.name, is_loop);
     }
     Ok(response)
 }
@@ -266,6 +315,18 @@ async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_below_others_are_found() {
+        let prefixes = ["/cart".to_owned(), "/shop/".to_owned()];
+        for path in ["/cart", "/cart/", "/cart/1", "/shop", "/shop/a/b"] {
+            assert!(is_below(path, &prefixes), "{path}");
+        }
+        for path in ["/", "/carts", "/a/cart", "/Cart"] {
+            assert!(!is_below(path, &prefixes), "{path}");
+        }
+        assert!(is_below("/x", &["/".to_owned()]));
+    }
 
     #[test]
     fn hosts_are_checked() {

@@ -1,6 +1,7 @@
 //! What the front is told by the supervisor: resolved, checked, with absolute paths. Descriptors are numbers of files
 //! the supervisor has opened for it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -53,6 +54,8 @@ pub struct Listener {
     pub descriptor: i32,
     /// Whether it is a unix socket.
     pub unix: bool,
+    /// Whether it is for health checks and metrics alone.
+    pub admin: bool,
 }
 
 /// Limits and time-outs; times in milliseconds. docs/configuration.md has the defaults.
@@ -73,6 +76,8 @@ pub struct Limits {
 pub struct Application {
     /// For messages and logs.
     pub name: String,
+    /// Number of the generation that runs it: whose lanes take its requests.
+    pub generation: u32,
     /// Document root, absolute and resolved.
     pub root: PathBuf,
     /// Other directories that symbolic links in the root may lead to, resolved.
@@ -83,18 +88,52 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// Requests at once, waiting ones included.
     pub max_requests: usize,
-    /// Workers of each lane.
+    /// Workers of each lane, at most.
     pub workers: usize,
+    /// And at least.
+    pub min_workers: usize,
+    /// Paths whose requests run in classic mode, and all below them.
+    pub classic_paths: Vec<String>,
+    /// Requests made of a generation before it takes visitors'.
+    pub warmup: Vec<Warmup>,
     /// Path that answers while there are workers.
     pub ping_path: Option<String>,
     /// Path that answers with their state.
     pub status_path: Option<String>,
     /// How long a request may wait for a worker.
     pub queue_timeout_ms: u64,
-    /// How long PHP may take for a request; 0: for ever.
-    pub request_timeout_ms: u64,
+    /// How long PHP may take for a request.
+    pub time: TimeLimits,
+    /// The same for paths and all below them; the longest that fits counts.
+    pub paths: Vec<(String, TimeLimits)>,
+    /// Whether answers say how long they took.
+    pub server_timing: bool,
+    /// After how long the supervisor is told that a request is slow, in milliseconds; 0: never.
+    pub slow_ms: u64,
+    /// Requests at once of one client address that PHP may run or that wait for it; 0: any number.
+    pub client_requests: usize,
     /// Bytes of body; `None`: what PHP's post_max_size says.
     pub max_body: Option<u64>,
+}
+
+/// How long PHP may take for a request, in milliseconds; 0: for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeLimits {
+    /// Then PHP is told to end it.
+    pub soft_ms: u64,
+    /// Then its worker is killed.
+    pub hard_ms: u64,
+}
+
+/// A request to warm an application up with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warmup {
+    /// GET, unless it says otherwise.
+    pub method: String,
+    /// With the query.
+    pub path: String,
+    /// By name.
+    pub headers: BTreeMap<String, String>,
 }
 
 /// An address, a network, or all unix sockets.

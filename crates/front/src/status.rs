@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -15,9 +16,8 @@ use wire::layout::Activity;
 use crate::body::AnswerBody;
 use crate::connection::Peer;
 use crate::forwarded::Client;
-use crate::lane::Count;
+use crate::lane::{Count, Lane};
 use crate::refusal::Refusal;
-use crate::server::Shared;
 use crate::settings::Application;
 
 /// A value: PHP-FPM's name for it, the metric's, and whether that only grows.
@@ -47,8 +47,8 @@ const ROWS: [Row; 10] = [
 
 /// The answer, if the path is one of the two.
 pub fn answer(
-    shared: &Shared,
-    number: usize,
+    since: SystemTime,
+    lanes: &[Arc<Lane>],
     application: &Application,
     path: &str,
     parts: &Parts,
@@ -62,7 +62,7 @@ pub fn answer(
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return Some(Err(Refusal::FileMethod));
     }
-    let counts: Vec<Count> = shared.lanes.of_application(number).iter().map(|lane| lane.count()).collect();
+    let counts: Vec<Count> = lanes.iter().map(|lane| lane.count()).collect();
     if is_ping {
         let is_alive = counts.iter().any(|count| !count.workers.is_empty());
         let (status, text) =
@@ -73,7 +73,7 @@ pub fn answer(
         return Some(Err(Refusal::Forbidden));
     }
     let query: Vec<&str> = parts.uri.query().unwrap_or("").split('&').collect();
-    let status = Status { application, since: shared.began, counts, is_full: query.contains(&"full") };
+    let status = Status { application, since, counts, is_full: query.contains(&"full") };
     let (kind, text) = if query.contains(&"json") {
         ("application/json", status.json())
     } else if query.contains(&"openmetrics") {

@@ -12,6 +12,7 @@
 //! | [`channel`] | one message per packet, descriptors attached |
 //! | [`boot`] | the request that a template boots with |
 //! | [`user`] | who runs what |
+//! | [`notify`] | what a service manager is told |
 //! | [`state`] | the state directory and its lock |
 //! | [`sys`] | fork, exec, signals: the only unsafe code |
 
@@ -20,6 +21,7 @@
 pub mod boot;
 pub mod channel;
 pub mod log;
+pub mod notify;
 pub mod plan;
 pub mod state;
 pub mod supervisor;

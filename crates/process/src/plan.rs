@@ -1,5 +1,6 @@
 //! The supervisor's decisions, without clocks, processes or descriptors, so that each can be tested by itself.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// First delay after a failed start.
@@ -74,9 +75,11 @@ fn meaning(code: i32) -> &'static str {
     match code {
         0 => " (drained)",
         70 => " (did not boot)",
+        71 => " (asked for no lane)",
         77 => " (permission)",
         88 => " (recycle)",
         89 => " (unhealthy)",
+        90 => " (a request closed the worker's own descriptors)",
         _ => "",
     }
 }
@@ -102,6 +105,35 @@ pub fn slots_to_fill(slots: &[Slot], wanted: usize) -> Vec<usize> {
     empty.take(wanted.saturating_sub(alive)).collect()
 }
 
+/// Crashes within [`CRASH_WINDOW`] that make a generation suspect.
+const MAX_CRASHES: usize = 20;
+/// See [`MAX_CRASHES`].
+const CRASH_WINDOW: Duration = Duration::from_secs(60);
+/// A second worker that had to be killed within this time makes a generation suspect: perhaps both waited for a lock that
+/// a dead one holds.
+const STUCK_WINDOW: Duration = Duration::from_secs(10);
+
+/// Whether the memory that workers of a generation share may be in disorder.
+#[derive(Debug, Default)]
+pub struct Suspicion {
+    crashes: VecDeque<Duration>,
+    last_stuck: Option<Duration>,
+}
+
+impl Suspicion {
+    /// A worker was killed by a signal that was not ours, at that time. True if that makes the generation suspect.
+    pub fn crashed(&mut self, now: Duration) -> bool {
+        self.crashes.retain(|then| now.saturating_sub(*then) < CRASH_WINDOW);
+        self.crashes.push_back(now);
+        self.crashes.len() >= MAX_CRASHES
+    }
+
+    /// A worker ran over its time and was killed.
+    pub fn stuck(&mut self, now: Duration) -> bool {
+        self.last_stuck.replace(now).is_some_and(|then| now.saturating_sub(then) < STUCK_WINDOW)
+    }
+}
+
 /// Bytes of a script's name at most.
 pub const MAX_NAME: usize = 1024;
 
@@ -125,6 +157,36 @@ pub fn classic_workers(configured: usize, is_beside: bool, cpus: usize) -> usize
     if is_beside { configured.min(4 * cpus) } else { configured }
 }
 
+/// What there is to be judged of a lane whose workers come and go.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Workers that live or were asked for.
+    pub live: usize,
+    /// Of them without a request.
+    pub idle: usize,
+    /// Requests that nobody has taken.
+    pub waiting: usize,
+    /// How long nothing has waited.
+    pub quiet: Duration,
+}
+
+/// How long nothing may have waited before workers are given back.
+pub const QUIET: Duration = Duration::from_secs(10);
+
+/// How many workers a lane should have, which had `target`, between `least` and `most`. As many more as requests wait, but
+/// no more than twice as many at once; one less at a time, never fewer than a quarter more than are busy.
+pub fn next_target(load: Load, target: usize, least: usize, most: usize) -> usize {
+    let least = least.min(most);
+    if load.waiting > 0 && load.idle == 0 {
+        return (load.live + load.waiting.min(load.live.max(1))).max(target).clamp(least, most);
+    }
+    let busy = load.live.saturating_sub(load.idle);
+    if load.quiet >= QUIET && load.idle > 0 && target > busy + busy / 4 + 1 {
+        return (target - 1).clamp(least, most);
+    }
+    target.clamp(least, most)
+}
+
 /// Requests before a lane is judged by what became of them.
 const MIN_REQUESTS: u64 = 200;
 
@@ -146,6 +208,14 @@ pub enum Stopping {
 }
 
 impl Stopping {
+    /// How the status calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stopping::No => "serving",
+            Stopping::Draining | Stopping::Now => "draining",
+        }
+    }
+
     /// The next stage after another request to stop, or after the deadline.
     pub fn further(self) -> Stopping {
         match self {
@@ -197,11 +267,41 @@ mod tests {
     }
 
     #[test]
+    fn workers_come_fast_and_go_slowly() {
+        let load = |live, idle, waiting, quiet| Load { live, idle, waiting, quiet: Duration::from_secs(quiet) };
+        // A burst: doubled each time, but not beyond the most.
+        assert_eq!(next_target(load(2, 0, 50, 0), 2, 2, 32), 4);
+        assert_eq!(next_target(load(4, 0, 46, 0), 4, 2, 32), 8);
+        assert_eq!(next_target(load(30, 0, 9, 0), 30, 2, 32), 32);
+        assert_eq!(next_target(load(0, 0, 1, 0), 1, 1, 4), 1);
+        // Somebody is about to take what waits.
+        assert_eq!(next_target(load(8, 1, 3, 0), 8, 2, 32), 8);
+        // Quiet: one by one, down to what is busy and a little more.
+        assert_eq!(next_target(load(32, 32, 0, 9), 32, 2, 32), 32);
+        assert_eq!(next_target(load(32, 32, 0, 10), 32, 2, 32), 31);
+        assert_eq!(next_target(load(11, 1, 0, 99), 11, 2, 32), 11);
+        assert_eq!(next_target(load(2, 2, 0, 99), 2, 2, 32), 2);
+        // Another configuration.
+        assert_eq!(next_target(load(2, 2, 0, 0), 2, 4, 8), 4);
+    }
+
+    #[test]
     fn threads_in_one_of_twenty_requests_are_too_many() {
         assert!(!is_fork_better(199, 199));
         assert!(!is_fork_better(10, 200));
         assert!(is_fork_better(11, 200));
         assert!(!is_fork_better(11, 1_000_000));
+    }
+
+    #[test]
+    fn many_crashes_or_two_stuck_workers_are_suspect() {
+        let seconds = Duration::from_secs;
+        let mut few = Suspicion::default();
+        assert!((0..60).all(|number| !few.crashed(seconds(4 * number))));
+        let mut many = Suspicion::default();
+        assert_eq!((0..20).filter(|number| many.crashed(seconds(*number))).count(), 1);
+        let mut stuck = Suspicion::default();
+        assert!(!stuck.stuck(seconds(1)) && !stuck.stuck(seconds(12)) && stuck.stuck(seconds(15)));
     }
 
     #[test]

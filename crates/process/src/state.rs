@@ -2,12 +2,15 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
 /// All that a server keeps there.
-const FILES: [&str; 2] = ["lock", "pid"];
+const FILES: [&str; 3] = ["lock", "pid", SOCKET];
+/// The admin socket.
+const SOCKET: &str = "admin.sock";
 
 /// A locked state directory. The lock ends with the process.
 pub struct StateDirectory {
@@ -63,13 +66,32 @@ impl StateDirectory {
             return Err(wrong(&format!("in use by process {}", holder.trim())));
         }
         fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
+        // What a killed predecessor has left: nobody else has the lock.
+        match fs::remove_file(path.join(SOCKET)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
         Ok(StateDirectory { path: path.to_owned(), _lock: lock })
     }
+}
+
+impl StateDirectory {
+    /// The socket by which `reprise reload` and its like speak to this server.
+    pub fn listen(&self) -> Result<UnixListener, String> {
+        let path = socket(&self.path);
+        UnixListener::bind(&path).map_err(|error| format!("admin socket {}: {error}", path.display()))
+    }
+}
+
+/// Where the admin socket of a state directory is.
+pub fn socket(directory: &Path) -> PathBuf {
+    directory.join(SOCKET)
 }
 
 impl Drop for StateDirectory {
     fn drop(&mut self) {
         // The directory itself stays: removing it could take it from a successor that is just locking it.
         let _ = fs::remove_file(self.path.join("pid"));
+        let _ = fs::remove_file(self.path.join(SOCKET));
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
@@ -34,6 +35,8 @@ pub struct Program<'a> {
 pub struct ProcessLimits {
     /// Open files.
     pub files: Option<u64>,
+    /// Processes and threads of the user, whoever started them.
+    pub processes: Option<u64>,
     /// Bytes of a core file.
     pub core: Option<u64>,
     /// Nice value.
@@ -46,6 +49,9 @@ impl ProcessLimits {
         use nix::sys::resource::{Resource, setrlimit};
         if let Some(files) = self.files {
             setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
+        }
+        if let Some(processes) = self.processes {
+            setrlimit(Resource::RLIMIT_NPROC, processes, processes)?;
         }
         if let Some(core) = self.core {
             setrlimit(Resource::RLIMIT_CORE, core, core)?;
@@ -69,6 +75,7 @@ impl ProcessLimits {
         };
         above(self.files, Resource::RLIMIT_NOFILE)
             .map(|why| format!("rlimit_files: {why}"))
+            .or_else(|| above(self.processes, Resource::RLIMIT_NPROC).map(|why| format!("rlimit_processes: {why}")))
             .or_else(|| above(self.core, Resource::RLIMIT_CORE).map(|why| format!("rlimit_core: {why}")))
             .or_else(|| self.priority.filter(|&nice| nice < 0).map(|nice| format!("priority: {nice} needs root")))
     }
@@ -144,7 +151,16 @@ fn become_program(
             nix::errno::Errno::result(libc::setresuid(user.uid, user.uid, user.uid))?;
         }
     }
+    leave_session_keyring();
     Ok(())
+}
+
+/// Makes a session keyring of its own: applications of several users would find each other's keys in the one that this server
+/// was started with. A kernel without keys, or a container that forbids them, has none to share.
+fn leave_session_keyring() {
+    const JOIN: libc::c_long = 1;
+    // SAFETY: without a name the call makes an anonymous keyring and reads no memory.
+    unsafe { libc::syscall(libc::SYS_keyctl, JOIN, std::ptr::null::<libc::c_char>()) };
 }
 
 /// Makes orphaned workers this process's children, so that it can reap them.
@@ -243,11 +259,58 @@ pub fn kill(pid: i32, signal: Signal) {
     }
 }
 
+/// The signal by which a worker learns that its request ran over its soft limit: one that PHP does not use. The same as
+/// in reprise.h.
+const OVERTIME: i32 = 62;
+
+/// Tells a worker that its request ran over its soft limit.
+pub fn tell_overtime(pid: i32) {
+    if pid > 1 {
+        // SAFETY: kill takes no pointers. There is no name for signals of this range in the libraries.
+        unsafe { nix::libc::kill(pid, OVERTIME) };
+    }
+}
+
+/// Does something to a process if it is a child of that one, or ours: any other of its number is a stranger.
+pub fn if_child_of(forker: Option<i32>, pid: i32, act: impl FnOnce(i32)) {
+    let parent = parent_of(pid);
+    if parent.is_some() && (parent == forker || parent == Some(std::process::id() as i32)) {
+        act(pid);
+    }
+}
+
 /// The parent of a process; `None` if there is no such process.
 pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, parentheses included; the state and the parent follow its last one.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// User and system time.
+    pub processor: Duration,
+    /// Resident memory that is not of files or shared.
+    pub private_kib: u64,
+    /// All resident memory.
+    pub resident_kib: u64,
+}
+
+/// The kernel's unit of processor times in /proc, on all its architectures that matter here: a hundredth of a second.
+const USER_TICK: Duration = Duration::from_millis(10);
+
+/// What a process has used; `None` if there is no such process.
+pub fn usage(pid: i32) -> Option<Usage> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    let processor = USER_TICK * (ticks()? + ticks()?);
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut fields = statm.split_whitespace().skip(1).map(|field| field.parse::<u64>().unwrap_or(0));
+    let page = rustix::param::page_size() as u64 / 1024;
+    let (resident, shared) = (fields.next()?, fields.next()?);
+    Some(Usage { processor, private_kib: resident.saturating_sub(shared) * page, resident_kib: resident * page })
 }
 
 /// Takes ownership of a descriptor this process was started with.

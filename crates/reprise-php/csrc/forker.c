@@ -104,6 +104,11 @@ static struct forker_child *find_child(struct forker *forker, pid_t pid)
 	return NULL;
 }
 
+bool reprise_forker_has(struct forker *forker, pid_t pid)
+{
+	return pid > 0 && find_child(forker, pid);
+}
+
 static void report_fork(struct forker *forker, struct wire_Message *answer, struct forker_child *entry, long pid)
 {
 	if (pid < 0) {
@@ -199,6 +204,7 @@ static void obey(struct forker *forker, const struct wire_Message *what, const i
 		}
 		break;
 	case wire_Kind_Spawn: spawn(forker, what); break;
+	case wire_Kind_Trace: reprise_forker_trace(forker, what); break;
 	case wire_Kind_Drain: forker->draining = true; break;
 	default: reprise_service_log("error", "the supervisor sent a message that is not for PHP", NULL);
 	}
@@ -259,7 +265,7 @@ int reprise_forker_run(struct forker *forker)
 		    {.fd = forker->signals, .events = POLLIN},
 		    /* Once draining, nothing more is said to us; a closed socket would only spin the loop. */
 		    {.fd = forker->draining ? -1 : forker->control, .events = POLLIN},
-		    {.fd = forker->draining ? -1 : forker->lifeline, .events = 0},
+		    {.fd = orphaned_at ? -1 : forker->lifeline, .events = 0},
 		};
 		struct timespec second = {.tv_sec = 1};
 		long ready = raw6(SYS_ppoll, (long)watched, 3, (long)(orphaned_at ? &second : NULL), 0, RAW_SIGSET_SIZE, 0);

@@ -66,6 +66,12 @@ void reprise_forker_tell(struct forker *forker, const struct wire_Message *what)
 /* Runs until drained; returns an exit code. */
 int reprise_forker_run(struct forker *forker);
 
+/* Whether that process is a child of the forker's. */
+bool reprise_forker_has(struct forker *forker, pid_t pid);
+
+/* trace.c: tells the supervisor where a child is in its PHP code. */
+void reprise_forker_trace(struct forker *forker, const struct wire_Message *what);
+
 /* In a new child: gives up what is the parent's. */
 void reprise_forker_leave(struct forker *forker);
 

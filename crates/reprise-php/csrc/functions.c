@@ -87,7 +87,7 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_loop() ? "worker" : mode));
 	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot.isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
-	add_assoc_long(return_value, "generation", 1);
+	add_assoc_long(return_value, "generation", reprise_options.generation);
 	add_assoc_long(return_value, "slot", reprise_worker.slot);
 	add_assoc_long(return_value, "pid", reprise_worker.pid);
 	add_assoc_long(return_value, "requests", (zend_long)reprise_worker.requests);

@@ -34,6 +34,9 @@ enum {
 	OPT_MAX_REQUESTS,
 	OPT_WARMUP,
 	OPT_MEASURE,
+	OPT_GENERATION,
+	OPT_MAX_AGE,
+	OPT_MAX_MEMORY,
 	OPT_UFFD,
 	OPT_VERSION
 };
@@ -52,6 +55,7 @@ const char *__asan_default_options(void)
 static const struct option long_options[] = {
     {"name", required_argument, NULL, OPT_NAME},
     {"number", required_argument, NULL, OPT_NUMBER},
+    {"generation", required_argument, NULL, OPT_GENERATION},
     {"control", required_argument, NULL, OPT_CONTROL},
     {"lifeline", required_argument, NULL, OPT_LIFELINE},
     {"ini", required_argument, NULL, OPT_INI},
@@ -59,6 +63,8 @@ static const struct option long_options[] = {
     {"admin-ini", required_argument, NULL, OPT_ADMIN_INI},
     {"audit", no_argument, NULL, OPT_AUDIT},
     {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
+    {"max-age", required_argument, NULL, OPT_MAX_AGE},
+    {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
     {"warmup", required_argument, NULL, OPT_WARMUP},
     {"measure", no_argument, NULL, OPT_MEASURE},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
@@ -213,6 +219,7 @@ int reprise_php_main(int argc, char **argv)
 		switch (option) {
 		case OPT_NAME: reprise_options.name = optarg; break;
 		case OPT_NUMBER: reprise_options.number = (uint32_t)number(optarg); break;
+		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
 		case OPT_INI:
@@ -233,6 +240,8 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_AUDIT: reprise_options.audits = true; break;
 		case OPT_WARMUP: reprise_options.warmup = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
+		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;
+		case OPT_MAX_MEMORY: reprise_options.max_memory_kib = strtoull(optarg, NULL, 10) / 1024; break;
 		case OPT_MEASURE: reprise_options.measures = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:

@@ -31,9 +31,12 @@ enum reprise_exit {
 	REPRISE_EXIT_INTERNAL = 1,
 	REPRISE_EXIT_USAGE = 64,
 	REPRISE_EXIT_BOOT = 70,
+	/* A boot that ran to the end of its script: that asks for no lane. */
+	REPRISE_EXIT_NOT_ASKED = 71,
 	REPRISE_EXIT_PERMISSION = 77,
 	REPRISE_EXIT_RECYCLE = 88,
 	REPRISE_EXIT_UNHEALTHY = 89,
+	REPRISE_EXIT_DESCRIPTORS = 90,
 };
 
 /* What the supervisor said on the command line. */
@@ -45,11 +48,14 @@ struct reprise_options {
 	const char *warmup;   /* requests for a boot to run, a JSON list; NULL: none */
 	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
-	int control;           /* socket to the supervisor */
-	int lifeline;          /* read end of a pipe; hang-up means that the supervisor is gone */
-	int userfaultfd;       /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t number;       /* of the application */
-	uint64_t max_requests; /* of a worker script's process; 0: any number */
+	int control;             /* socket to the supervisor */
+	int lifeline;            /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd;         /* /dev/userfaultfd, opened; -1: not given */
+	uint32_t number;         /* of the generation, among those of all applications */
+	uint32_t generation;     /* the same, among those of its application, from 1 */
+	uint64_t max_requests;   /* of a worker; 0: any number */
+	uint64_t max_age;        /* seconds of a worker; 0: any */
+	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
 	enum wire_Isolation isolation;
 	bool audits;   /* compare all memory after each rewind */
 	bool measures; /* tell the front what each request has used */
@@ -115,7 +121,8 @@ void reprise_finish_answer(void); /* completes it as it is; the exchange is not 
 int reprise_note_memory(void);
 bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
 void reprise_describe_request(const struct wire_RequestHead *head);
-void reprise_run_script(const char *script);
+/* False if it was left by exit() or by an error. */
+bool reprise_run_script(const char *script);
 void reprise_close_script(void);
 void reprise_enter_directory(const char *script);
 
@@ -132,6 +139,12 @@ void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_ha
 /* sapi.c */
 bool reprise_sapi_start(void);
 uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
+
+/* overtime.c. The signal is that of process::sys::OVERTIME. */
+#define REPRISE_OVERTIME_SIGNAL 62
+void reprise_overtime_start(void);  /* once, when PHP's modules have started */
+void reprise_overtime_watch(void);  /* in each process that runs code */
+void reprise_overtime_forget(void); /* a request begins */
 
 /* settings.c */
 int reprise_activate_settings(void);

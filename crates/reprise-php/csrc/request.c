@@ -82,7 +82,7 @@ void reprise_close_script(void)
 	}
 }
 
-void reprise_run_script(const char *script)
+bool reprise_run_script(const char *script)
 {
 	zend_file_handle file;
 
@@ -92,13 +92,14 @@ void reprise_run_script(const char *script)
 	file.primary_script = 1;
 	reprise_worker.stage = REPRISE_RUNNING;
 	running_script = &file;
-	php_execute_script(&file);
+	bool ran_to_end = php_execute_script(&file);
 	/* As FPM: shutdown functions and destructors do not see the script's directory. */
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /: %s", strerror(errno));
 	}
 	zend_destroy_file_handle(&file);
 	running_script = NULL;
+	return ran_to_end;
 }
 
 static uint64_t processor_ns(void)
@@ -145,6 +146,7 @@ bool reprise_claim_request(void)
 	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
 
 	reprise_worker.requests++;
+	reprise_overtime_forget();
 	reprise_worker.head_sent = reprise_worker.body_broken = false;
 	reprise_worker.stage = REPRISE_STARTING;
 	reprise_worker.peak = 0;

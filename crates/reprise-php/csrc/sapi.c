@@ -232,19 +232,20 @@ static int startup(sapi_module_struct *module)
 	return php_module_startup(module, &reprise_module);
 }
 
-/* A restart would wipe the memory under templates, which hold opcache's lock for ever: it would never come, and until
- * then nothing would be cached. */
+/* A restart of opcache would wipe the memory under templates, which hold its lock for ever: it would never come, and
+ * until then nothing would be cached. What who calls this wants is code loaded anew: a new generation, whose opcache is
+ * empty, takes the place of this one. */
 static reprise_handler opcache_reset;
 
-static void guarded_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
+static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 {
-	if (!reprise_has_templates()) {
-		opcache_reset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-		return;
-	}
 	ZEND_PARSE_PARAMETERS_NONE();
-	reprise_log_line("warning", "opcache_reset() does nothing beside snapshots: restart reprise to load new code");
-	RETURN_FALSE;
+	if (!reprise_worker.is_worker) {
+		/* A boot: it is new as it is. */
+		RETURN_FALSE;
+	}
+	wire_renew(&reprise_worker.wire);
+	RETURN_TRUE;
 }
 
 /* FPM's defaults where they differ from the library's. Files and options win over them. */
@@ -298,7 +299,8 @@ bool reprise_sapi_start(void)
 		return false;
 	}
 	reprise_variables_start();
-	reprise_wrap_function("opcache_reset", guarded_opcache_reset, &opcache_reset);
+	reprise_overtime_start();
+	reprise_wrap_function("opcache_reset", renewing_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {
 		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");
 	} else if (!zend_ini_long("opcache.enable", sizeof "opcache.enable" - 1, 0)) {

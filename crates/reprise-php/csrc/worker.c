@@ -26,7 +26,15 @@ static bool supervisor_is_gone(void)
 {
 	struct pollfd lifeline = {.fd = reprise_forker->lifeline, .events = 0};
 
-	return poll(&lifeline, 1, 0) > 0;
+	if (poll(&lifeline, 1, 0) <= 0) {
+		return false;
+	}
+	if (lifeline.revents & POLLNVAL) {
+		/* The application has closed what is not its own, standard error maybe too: the supervisor says why. */
+		wire_recycled(&reprise_worker.wire, wire_Recycle_Descriptors);
+		_exit(REPRISE_EXIT_DESCRIPTORS);
+	}
+	return true;
 }
 
 bool reprise_await_request(void)
@@ -52,6 +60,7 @@ void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint3
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	close(slab);
+	reprise_overtime_watch();
 	reprise_worker.slot = slot;
 	reprise_worker.pid = getpid();
 	reprise_worker.is_worker = true;
@@ -63,8 +72,10 @@ void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
-	while (reprise_await_request()) {
+	reprise_limits_start();
+	while (!reprise_is_spent() && reprise_await_request()) {
 		reprise_request_run();
 	}
+	reprise_end_if_spent();
 	_exit(REPRISE_EXIT_DRAINED);
 }

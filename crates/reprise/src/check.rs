@@ -4,6 +4,7 @@ use crate::What;
 use crate::config::{self, Config};
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::plan;
 use crate::serve;
 
 /// Prints a reference.
@@ -39,7 +40,7 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         for entry in discover::entries(application) {
             let (function, how) = match entry.is_loop {
                 true => ("reprise_handle_request", "worker mode".to_owned()),
-                false => ("reprise_snapshot", format!("isolation {}", serve::word(application.isolation))),
+                false => ("reprise_snapshot", format!("isolation {}", plan::word(application.isolation))),
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };

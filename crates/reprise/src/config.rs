@@ -2,13 +2,12 @@
 
 mod file;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use front::settings::{LogFormat, Network, ProxyHeaders};
+use front::settings::{LogFormat, Network, ProxyHeaders, Warmup};
 use process::sys::ProcessLimits;
-use serde::Serialize;
 use wire::control::{Isolation, MAX_LANES};
 
 use crate::What;
@@ -21,6 +20,8 @@ use crate::options::{Kind, Scope, find};
 pub struct Config {
     /// Addresses as written.
     pub listen: Vec<String>,
+    /// Addresses for health checks and metrics.
+    pub admin_listen: Vec<String>,
     /// Names the state directory.
     pub name: String,
     /// Overrides where it is.
@@ -60,20 +61,38 @@ pub struct Application {
     pub name: String,
     /// Absolute, resolved.
     pub root: PathBuf,
+    /// As it stands in the file.
+    pub written_root: PathBuf,
+    /// A reload follows when that comes to lead elsewhere.
+    pub watch: bool,
     /// Below the root.
     pub front_controller: Option<String>,
     /// Lower-case.
     pub hosts: Vec<String>,
     /// As configured.
     pub user: Option<String>,
-    /// Count.
+    /// Count, at most.
     pub workers: usize,
+    /// Count, at least.
+    pub min_workers: Option<usize>,
     /// Waiting requests.
     pub queue: usize,
     /// As its row says.
     pub queue_timeout: Duration,
     /// As its row says; zero: none.
     pub request_timeout: Duration,
+    /// As its row says; zero: none.
+    pub soft_timeout: Duration,
+    /// Of paths: soft and hard.
+    pub path_limits: BTreeMap<String, (Option<Duration>, Option<Duration>)>,
+    /// As its row says; 0: any number.
+    pub client_requests: usize,
+    /// As its row says; zero: never.
+    pub slow_timeout: Duration,
+    /// As its row says.
+    pub slow_headers: Vec<String>,
+    /// As its row says.
+    pub server_timing: bool,
     /// As its row says.
     pub max_body: Option<u64>,
     /// Resolved.
@@ -100,19 +119,23 @@ pub struct Application {
     pub boot_timeout: Duration,
     /// As its row says; 0: any number.
     pub max_requests: u64,
+    /// As its row says; zero: any.
+    pub max_age: Duration,
+    /// As its row says; 0: any number of bytes.
+    pub max_memory: u64,
     /// As its row says.
     pub warmup: Vec<Warmup>,
+    /// As the row of `warmup_failure` says.
+    pub is_warmup_optional: bool,
+    /// As its row says.
+    pub classic_paths: Vec<String>,
 }
 
-/// A request for the boot to run.
-#[derive(Debug, Serialize)]
-pub struct Warmup {
-    /// GET, unless it says otherwise.
-    pub method: String,
-    /// With the query.
-    pub path: String,
-    /// By name.
-    pub headers: BTreeMap<String, String>,
+impl Application {
+    /// Workers of each lane that are always there.
+    pub fn least_workers(&self) -> usize {
+        self.min_workers.unwrap_or(self.workers).min(self.workers)
+    }
 }
 
 /// How a script is run.
@@ -172,7 +195,7 @@ pub fn load(what: &What) -> Result<Config, Failure> {
             Failure::new(Code::Configuration, "listen", "names no address").hint("listen = [\"127.0.0.1:8080\"]")
         );
     }
-    config.listen.iter().try_for_each(|address| crate::listen::check(address))?;
+    config.listen.iter().chain(&config.admin_listen).try_for_each(|address| crate::listen::check(address))?;
     if config.name.is_empty() {
         config.name =
             config.listen[0].chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
@@ -226,12 +249,20 @@ fn check_together(config: &Config) -> Result<(), Failure> {
             }
         }
     }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = config.applications.iter().find(|application| !names.insert(&application.name)) {
+        let why = format!("two applications are named '{}'", twice.name);
+        return Err(
+            Failure::new(Code::Configuration, "name", why).hint("name = \"…\" below one of the [[application]]")
+        );
+    }
     Ok(())
 }
 
 fn defaults() -> Config {
     Config {
         listen: vec!["127.0.0.1:8080".to_owned()],
+        admin_listen: Vec::new(),
         name: String::new(),
         state_dir: None,
         access_log: "stdout".to_owned(),
@@ -260,13 +291,22 @@ fn application(root: PathBuf) -> Application {
     Application {
         name: name.unwrap_or_else(|| "app".to_owned()),
         front_controller: discover::front_controller(&root),
+        written_root: root.clone(),
+        watch: false,
         root,
         hosts: Vec::new(),
         user: None,
         workers: 4 * cpus(),
+        min_workers: None,
         queue: 1024,
         queue_timeout: Duration::from_secs(30),
         request_timeout: Duration::from_secs(300),
+        soft_timeout: Duration::ZERO,
+        path_limits: BTreeMap::new(),
+        client_requests: 0,
+        slow_timeout: Duration::ZERO,
+        slow_headers: Vec::new(),
+        server_timing: false,
         max_body: None,
         follow: Vec::new(),
         ini: BTreeMap::new(),
@@ -280,7 +320,11 @@ fn application(root: PathBuf) -> Application {
         modes: BTreeMap::new(),
         boot_timeout: Duration::from_secs(60),
         max_requests: 0,
+        max_age: Duration::ZERO,
+        max_memory: 0,
         warmup: Vec::new(),
+        is_warmup_optional: false,
+        classic_paths: Vec::new(),
     }
 }
 

@@ -25,13 +25,14 @@ pub enum Code {
 }
 
 /// Every code of every process: number, whose, meaning. The reference comes from here.
-const MEANINGS: [(u8, &str, &str); 10] = [
+const MEANINGS: [(u8, &str, &str); 12] = [
     (Code::Success as u8, "reprise, workers", "done; of a server: drained"),
     (Code::Internal as u8, "reprise", "internal error, or requests were cut off at the end of a drain"),
     (Code::Different as u8, "reprise verify", "a page differs from classic mode, or shows what is another visitor's"),
     (Code::Usage as u8, "reprise", "the command line is wrong"),
     (Code::AddressInUse as u8, "reprise", "the address or the state directory is in use"),
     (Code::NotBooted as u8, "reprise, reprise-php", "the application, or PHP for it, did not start"),
+    (71, "templates", "the script ran to its end without asking for a snapshot or a loop"),
     (
         Code::Permission as u8,
         "reprise, reprise-php",
@@ -40,6 +41,7 @@ const MEANINGS: [(u8, &str, &str); 10] = [
     (Code::Configuration as u8, "reprise", "the configuration is wrong"),
     (88, "workers", "recycle: what a request left cannot be put back; a fresh clone takes its place"),
     (89, "workers", "unhealthy: the worker could not take its place"),
+    (90, "workers", "a request closed descriptors that are the worker's own"),
 ];
 
 /// The reference, as in docs/exit-codes.md.
@@ -56,6 +58,13 @@ pub fn reference() -> String {
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
         ExitCode::from(code as u8)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(text, "{}: {}", self.what, self.why)?;
+        self.hint.iter().try_for_each(|hint| write!(text, "; hint: {hint}"))
     }
 }
 

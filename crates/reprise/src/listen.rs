@@ -1,4 +1,6 @@
-//! Binds the listeners. They stay with the supervisor; every front gets copies.
+//! Binds the listeners, or takes those that are bound already. They stay with the supervisor; every front gets copies.
+
+mod handed;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::exit::{Code, Failure};
+pub use handed::take as handed_over;
 
 /// Connections the kernel keeps until they are taken; it cuts this down to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
@@ -17,7 +20,9 @@ const BACKLOG: i32 = 4096;
 pub struct Bound {
     /// For people: `http://127.0.0.1:8080` or `unix:/path`.
     pub shown: String,
-    /// The file to remove at the end, if it is a unix socket.
+    /// Whether it is a unix socket.
+    pub is_unix: bool,
+    /// The file to remove at the end, if it is a unix socket of our own.
     pub file: Option<PathBuf>,
 }
 
@@ -41,7 +46,7 @@ pub fn check(address: &str) -> Result<(), Failure> {
 }
 
 /// Who may connect to unix sockets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// Bits, of 0o777.
     pub mode: u32,
@@ -65,8 +70,13 @@ impl Permissions {
     }
 }
 
+/// Binds all addresses.
+pub fn bind(addresses: &[String], permissions: &Permissions) -> Result<Vec<(OwnedFd, Bound)>, Failure> {
+    addresses.iter().map(|address| bind_one(address, permissions)).collect()
+}
+
 /// Binds one address: a listening, non-blocking socket.
-pub fn bind(address: &str, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
+fn bind_one(address: &str, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
     match address.strip_prefix("unix:") {
         Some(path) => bind_unix(Path::new(path), permissions),
         None => bind_tcp(address),
@@ -108,15 +118,13 @@ fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
-    Ok((socket, Bound { shown: format!("http://{at}"), file: None }))
+    Ok((socket, Bound { shown: format!("http://{at}"), is_unix: false, file: None }))
 }
 
 fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
     let shown = format!("unix:{}", path.display());
-    // A socket that nobody answers is what a killed server left.
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+    if is_socket && is_left_over(path) {
         std::fs::remove_file(path).map_err(|error| fail(&shown, &error))?;
     }
     let (owner, group) = permissions.numbers()?;
@@ -137,10 +145,23 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
-    Ok((socket, Bound { shown, file: Some(path.to_owned()) }))
+    Ok((socket, Bound { shown, is_unix: true, file: Some(path.to_owned()) }))
 }
 
-/// Owner, then mode, of what the path names: a socket, and no link to one. Whoever may rename things in its directory could
+/// Whether a socket is what a killed server has left: nobody listens on it.
+fn is_left_over(path: &Path) -> bool {
+    match UnixStream::connect(path).map_err(|error| error.kind()) {
+        Err(std::io::ErrorKind::ConnectionRefused) => true,
+        // It was given away, and this process has not all of root's rights. Column 4 is a flag of listening, 8 the path.
+        Err(std::io::ErrorKind::PermissionDenied) => std::fs::read("/proc/net/unix").is_ok_and(|list| {
+            let name = format!(" {}", path.display());
+            !String::from_utf8_lossy(&list).lines().any(|line| line.contains(" 00010000 ") && line.ends_with(&name))
+        }),
+        _ => false,
+    }
+}
+
+/// Group, mode, then owner, each while it is still ours, of what the path names: a socket, and no link to one. Whoever may rename things in its directory could
 /// put another there, as for any server; keep sockets in directories of one's own.
 fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> std::io::Result<()> {
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
@@ -149,9 +170,10 @@ fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> 
         return Err(std::io::Error::other("it is no socket any more"));
     }
     let (owner, group) = (owner.map(rustix::fs::Uid::from_raw), group.map(rustix::fs::Gid::from_raw));
-    rustix::fs::chownat(&place, "", owner, group, AtFlags::EMPTY_PATH)?;
+    rustix::fs::chownat(&place, "", None, group, AtFlags::EMPTY_PATH)?;
     // fchmod does not take such a descriptor.
     let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place));
     rustix::fs::chmodat(CWD, handle, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    rustix::fs::chownat(&place, "", owner, None, AtFlags::EMPTY_PATH)?;
     Ok(())
 }

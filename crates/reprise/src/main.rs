@@ -1,10 +1,12 @@
-//! The command: `reprise serve`, `check`, `verify`, `version`.
+//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `verify`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
 //! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
+//! | [`admin`] | what is asked of a running server |
+//! | [`plan`] | the configuration as supervisor and front want it |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
 //! | [`config`] | flags and file made into one configuration |
@@ -13,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod check;
 mod config;
 mod discover;
@@ -20,11 +23,12 @@ mod exit;
 mod front_process;
 mod listen;
 mod options;
+mod plan;
 mod serve;
 mod verify;
 mod version;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -51,6 +55,38 @@ enum Verb {
         /// Compare all memory with the snapshot after each rewind; slow, for finding faults
         #[arg(long)]
         audit: bool,
+    },
+    /// Load code and configuration anew, without losing a request; the same as SIGHUP, but says how it went
+    #[command(
+        after_help = "New processes boot beside the old ones, with a fresh opcache. When they serve, new requests go to \
+        them; the old ones finish what they have and end. If anything fails, the old ones go on.\n\nWhat takes a restart: \
+        listen, name, state_dir, socket_*, access_log, access_log_format, front_user, front_threads, max_connections."
+    )]
+    Reload {
+        #[command(flatten)]
+        which: admin::Which,
+    },
+    /// Show what a running server does: generations, lanes, workers with their requests, the longest first
+    Status {
+        #[command(flatten)]
+        which: admin::Which,
+        /// All workers, idle ones too
+        #[arg(long)]
+        all: bool,
+        /// Again each second, until interrupted
+        #[arg(long)]
+        watch: bool,
+        /// As JSON, with all there is
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show where a worker is in its PHP code, while it runs
+    Trace {
+        /// The worker's process, as `reprise status` shows it
+        #[arg(value_name = "PID")]
+        pid: i32,
+        #[command(flatten)]
+        which: admin::Which,
     },
     /// Check a configuration or directory and print what would be served
     Check {
@@ -89,7 +125,7 @@ enum Verb {
 }
 
 /// What to serve. Flags win over the file, the file over defaults.
-#[derive(Args)]
+#[derive(Args, Default)]
 struct What {
     /// The application's directory
     #[arg(value_name = "DIR", conflicts_with = "config")]
@@ -117,6 +153,13 @@ struct What {
     access_log: Option<String>,
 }
 
+impl What {
+    /// What a configuration file says, without flags.
+    fn of_file(file: &Path) -> What {
+        What { config: Some(file.to_owned()), ..What::default() }
+    }
+}
+
 fn main() -> ExitCode {
     let command = match Command::try_parse() {
         Ok(command) => command,
@@ -128,7 +171,10 @@ fn main() -> ExitCode {
         }
     };
     let result = match command.verb {
-        Verb::Serve { what, audit } => serve::run(&what, audit),
+        Verb::Serve { what, audit } => serve::run(what, audit),
+        Verb::Reload { which } => admin::reload(&which),
+        Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
+        Verb::Trace { pid, which } => admin::trace(&which, pid),
         Verb::Check { options: true, .. } => check::print(&options::reference()),
         Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),

@@ -1,24 +1,22 @@
 //! `reprise serve`: everything that needs this user's rights is opened here, then the supervisor takes over.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use front::settings::{Limits, Listener, LogFormat, Settings};
+use front::settings::Listener;
+use process::notify::Notify;
 use process::state::{self, StateDirectory};
-use process::supervisor::{self, Outcome, Service, Supervisor};
-use process::sys::FIRST_DESCRIPTOR;
+use process::supervisor::{Outcome, Plan, Service, Supervisor};
+use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
-use wire::control::Isolation;
 
 use crate::What;
-use crate::config::{self, Config, Mode};
-use crate::discover;
+use crate::config::{self, Config};
 use crate::exit::{Code, Failure};
 use crate::listen::{self, Bound};
-use crate::version::{self, Php};
+use crate::plan::{self, Opened};
+use crate::version;
 
 /// Descriptors of the front before the listeners: channel, lifeline, settings.
 pub const BEFORE_LISTENERS: i32 = 3;
@@ -63,20 +61,21 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
 }
 
 /// Serves until told to stop.
-pub fn run(what: &What, audit: bool) -> Result<Code, Failure> {
-    let config = config::load(what)?;
+pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
+    // From the first moment: as process 1 of a container this one would not hear of them otherwise.
+    let signals = Signals::watch().map_err(internal("signals"))?;
+    let handed = listen::handed_over()?;
+    let config = config::load(&what)?;
     let php = version::find_php()?;
     let people = choose_users(&config)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
-    let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
-    for address in &config.listen {
-        let (socket, bound) = listen::bind(address, &config.sockets)?;
-        sockets.push(socket);
-        listeners.push(bound);
-    }
+    let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.sockets)? } else { handed };
+    let for_visitors = opened.len();
+    opened.extend(listen::bind(&config.admin_listen, &config.sockets)?);
+    let (mut sockets, listeners): (Vec<OwnedFd>, Vec<Bound>) = opened.into_iter().unzip();
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
-    let _state = StateDirectory::open(&path).map_err(|why| {
+    let state = StateDirectory::open(&path).map_err(|why| {
         let code = if why.contains("in use") { Code::AddressInUse } else { Code::Permission };
         Failure::new(code, "cannot start", why)
     })?;
@@ -87,11 +86,27 @@ pub fn run(what: &What, audit: bool) -> Result<Code, Failure> {
         eprintln!("  {:<13} {}", "listening", listener.shown);
     }
     process::sys::protect_memory().map_err(internal("memory"))?;
-    let mut service = service(&config, &people, &php, &listeners, sockets, connections as usize)?;
-    if audit {
-        service.applications.iter_mut().for_each(|application| application.arguments.push("--audit".to_owned()));
-    }
-    let supervisor = Supervisor::new(service).map_err(internal("supervisor"))?;
+    let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
+    let log = open_access_log(&config.access_log)?;
+    let numbered = listeners.iter().enumerate().zip(first..);
+    let opened = Opened {
+        listeners: numbered
+            .map(|((number, one), descriptor)| Listener {
+                descriptor,
+                unix: one.is_unix,
+                admin: number >= for_visitors,
+            })
+            .collect(),
+        access_log: log.is_some().then_some(first + listeners.len() as i32),
+        connections: connections as usize,
+        audit,
+    };
+    let plan = plan::make(&config, &people, &php, &opened)?;
+    // The only copies here: the supervisor drops them when it drains.
+    sockets.extend(log.map(OwnedFd::from));
+    let mut service = service(config, what, opened, sockets, people.front, signals)?;
+    service.admin = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
+    let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
     let ready = move |took: Duration| eprintln!("ready after {} ms: {}", took.as_millis(), addresses.join(" "));
     match supervisor.run(&ready).map_err(internal("supervisor"))? {
@@ -101,179 +116,51 @@ pub fn run(what: &What, audit: bool) -> Result<Code, Failure> {
             let why = format!("{what} did not start; its message is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
         }
+        Outcome::Cold(name, request) => {
+            let why = format!("its warm-up request {request} failed; its answer is above");
+            Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why)
+                .hint("warmup_failure = \"log\" starts all the same"))
+        }
         Outcome::NoFront => Err(Failure::new(Code::Internal, "front", "did not start; its message is above")),
     }
 }
 
 fn service(
-    config: &Config,
-    people: &People,
-    php: &Php,
-    listeners: &[Bound],
-    sockets: Vec<OwnedFd>,
-    connections: usize,
+    config: Config,
+    what: What,
+    opened: Opened,
+    descriptors: Vec<OwnedFd>,
+    front_user: Option<Identity>,
+    signals: Signals,
 ) -> Result<Service, Failure> {
     let failed = |error: std::io::Error| Failure::new(Code::Internal, "front", error);
-    let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
-    let log = open_access_log(&config.access_log)?;
-    let settings = Settings {
-        listeners: listeners
-            .iter()
-            .enumerate()
-            .map(|(number, one)| Listener { descriptor: first + number as i32, unix: one.file.is_some() })
-            .collect(),
-        access_log_format: config.access_log_format,
-        access_log: log.is_some().then_some(first + listeners.len() as i32),
-        threads: config.front_threads,
-        proxies: config.proxies.clone(),
-        proxy_headers: config.proxy_headers,
-        limits: Limits {
-            header_timeout_ms: milliseconds(config.header_timeout),
-            body_timeout_ms: milliseconds(config.body_timeout),
-            send_timeout_ms: milliseconds(config.send_timeout),
-            max_connections: connections,
-        },
-        applications: config.applications.iter().map(front_application).collect(),
-    };
-    let mut descriptors = vec![settings_file(&settings).map_err(failed)?];
-    // The only copies here: the supervisor drops them when it drains.
-    descriptors.extend(sockets);
-    descriptors.extend(log.map(OwnedFd::from));
     Ok(Service {
         front: OwnedFd::from(File::open("/proc/self/exe").map_err(failed)?),
         front_arguments: vec!["reprise-front".to_owned(), "front".to_owned()],
-        front_user: people.front.clone(),
+        front_user,
         front_descriptors: descriptors,
         access_log: is_file(&config.access_log).then(|| config.access_log.clone().into()),
         front_threads: config.front_threads,
-        php: OwnedFd::from(php.open()?),
         // Where it is not there or not for us, PHP does what it can without.
         userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
         cpus: config::cpus(),
-        applications: config
-            .applications
-            .iter()
-            .zip(&people.applications)
-            .map(|(application, user)| php_application(config, application, user.as_ref().map(|(user, _)| user)))
-            .collect(),
-        drain_timeout: config.drain_timeout,
+        admin: None,
+        signals,
+        notify: Notify::from_environment(),
+        read: Box::new(move || read_again(&what, &config, &opened).map_err(|failure| failure.to_string())),
     })
 }
 
-/// The server's own environment; what is no text PHP could not read either.
-fn inherited_environment() -> BTreeMap<String, String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
+/// The configuration as it is now, if this server can go over to it.
+fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<Plan, Failure> {
+    let next = config::load(what)?;
+    plan::obstacle(now, &next)?;
+    let people = choose_users(&next)?;
+    plan::make(&next, &people, &version::find_php()?, opened)
 }
 
 fn is_file(target: &str) -> bool {
     !["off", "stdout"].contains(&target)
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    time.as_millis().try_into().unwrap_or(u64::MAX)
-}
-
-fn front_application(application: &config::Application) -> front::settings::Application {
-    front::settings::Application {
-        name: application.name.clone(),
-        root: application.root.clone(),
-        follow: application.follow.clone(),
-        front_controller: application.front_controller.clone(),
-        hosts: application.hosts.clone(),
-        max_requests: application.workers + application.queue,
-        workers: application.workers,
-        ping_path: application.ping_path.clone(),
-        status_path: application.status_path.clone(),
-        queue_timeout_ms: milliseconds(application.queue_timeout),
-        request_timeout_ms: milliseconds(application.request_timeout),
-        max_body: application.max_body,
-    }
-}
-
-fn php_application(
-    config: &Config,
-    application: &config::Application,
-    user: Option<&Identity>,
-) -> supervisor::Application {
-    let mut arguments =
-        ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
-    for (name, value) in &application.ini {
-        arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
-    }
-    for (name, value) in &application.admin_ini {
-        arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
-    }
-    if !application.warmup.is_empty() {
-        let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
-        arguments.extend(["--warmup".to_owned(), requests]);
-    }
-    if application.max_requests > 0 {
-        arguments.extend(["--max-requests".to_owned(), application.max_requests.to_string()]);
-    }
-    if config.access_log_format == LogFormat::Json && config.access_log != "off" {
-        arguments.push("--measure".to_owned());
-    }
-    let current = user.cloned().or_else(user::current);
-    // What comes later wins.
-    let mut variables: BTreeMap<String, String> = match application.clear_env {
-        true => BTreeMap::new(),
-        false => inherited_environment(),
-    };
-    if let Some(user) = current {
-        variables.extend([("USER".to_owned(), user.name), ("HOME".to_owned(), user.home)]);
-    }
-    variables.extend(application.env.clone());
-    let environment = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let is_classic = application.modes.iter().filter(|(_, mode)| **mode == Mode::Classic);
-    supervisor::Application {
-        name: application.name.clone(),
-        arguments,
-        environment,
-        user: user.cloned(),
-        limits: application.limits,
-        workers: application.workers,
-        // Whichever of the front's threads they come to.
-        exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
-        root: application.root.clone(),
-        host: application
-            .hosts
-            .iter()
-            .find(|host| !host.starts_with('*'))
-            .map_or("localhost".to_owned(), String::clone),
-        entries: discover::entries(application)
-            .into_iter()
-            .map(|entry| supervisor::Entry {
-                script: entry.script,
-                is_required: entry.is_required,
-                is_loop: entry.is_loop,
-            })
-            .collect(),
-        classic: is_classic.map(|(script, _)| script.clone()).collect(),
-        isolation: application.isolation,
-        boot_timeout: application.boot_timeout,
-    }
-}
-
-/// An isolation's word in configuration, arguments and messages.
-pub fn word(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::Auto => "auto",
-        Isolation::Rewind => "rewind",
-        Isolation::Fork => "fork",
-        Isolation::Loop => "none",
-    }
-}
-
-/// The settings, in memory, for a front that may be allowed to read no file of ours.
-fn settings_file(settings: &Settings) -> std::io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create("reprise-settings", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(file);
-    serde_json::to_writer(&mut file, settings)?;
-    file.flush()?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 fn open_access_log(target: &str) -> Result<Option<File>, Failure> {

@@ -25,7 +25,11 @@ pub fn find_php() -> Result<Php, Failure> {
         Failure::new(Code::NotBooted, "reprise-php", format!("not found; looked for {}", looked.join(" and ")))
             .hint("cargo build --release builds both")
     })?;
-    let output = Command::new(path)
+    let mut command = Command::new(path);
+    for name in process::notify::VARIABLES {
+        command.env_remove(name);
+    }
+    let output = command
         .arg("--version")
         .output()
         .map_err(|error| Failure::new(Code::NotBooted, path.display().to_string(), error))?;

@@ -37,6 +37,31 @@ pub enum Kind {
     /// script and 0 for a snapshot; attached is a file with its name below the root. In
     /// `Lane` of any lane but 0 the same file follows the slab.
     Entry = 12,
+    /// Supervisor → front: what it may be told to go over to (attached: settings, as at its start), in which lanes of
+    /// generations that come after this are described. Another takes its place; without a file there is none any more.
+    Settings = 14,
+    /// Supervisor → front: go over to these settings for every request that comes from now on. Front → supervisor: done.
+    Switch = 15,
+    /// Front → supervisor: nothing refers to the generation `application` any more, which the settings do not name; its
+    /// lanes are gone.
+    Retired = 16,
+    /// Supervisor → front: what waits in the generation `application` is not going to be served.
+    GiveUp = 17,
+    /// Supervisor → front: make the configured warm-up requests of the generation `application`. Front → supervisor: the one of
+    /// number `slot` was answered with `status` (0: it cannot be made) after `limit` microseconds; attached may be a file with
+    /// the beginning of its body.
+    WarmUp = 19,
+    /// Front → supervisor: requests wait in `lane` and no worker is idle.
+    Busy = 20,
+    /// Front → supervisor: as `Kill`, but the worker is only told to end its request.
+    Overtime = 21,
+    /// Supervisor → forker: where is the worker `pid` in its PHP code? Forker → supervisor: the same message, with the
+    /// answer as text (attached).
+    Trace = 22,
+    /// Front → supervisor: the request of `slot`, named as for `Kill`, runs for longer than is usual.
+    Slow = 23,
+    /// Front → supervisor: a script asked for a new generation in place of `application`.
+    Renew = 18,
 }
 
 /// How a template keeps requests apart. As `status` of `Boot`, and of a template's `Ready`.
@@ -65,7 +90,7 @@ pub const TEMPLATE: u32 = u32::MAX;
 pub struct Message {
     /// A [`Kind`].
     pub kind: u32,
-    /// Number of the application.
+    /// Number of the generation of an application: never used again.
     pub application: u32,
     /// Number of the lane within it; 0 is `classic`, the others have a template each.
     pub lane: u32,
@@ -109,6 +134,16 @@ impl Message {
             11 => Kind::LaneDown,
             12 => Kind::Entry,
             13 => Kind::AccessLog,
+            14 => Kind::Settings,
+            15 => Kind::Switch,
+            16 => Kind::Retired,
+            17 => Kind::GiveUp,
+            18 => Kind::Renew,
+            19 => Kind::WarmUp,
+            20 => Kind::Busy,
+            21 => Kind::Overtime,
+            22 => Kind::Trace,
+            23 => Kind::Slow,
             _ => return None,
         })
     }

@@ -212,7 +212,7 @@ pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool 
     unsafe { (*message).kind().is_some() }
 }
 
-/// Leaves a note for the front: `wire_NOTE_SNAPSHOT`.
+/// Leaves a note for the front: `wire_NOTE_SNAPSHOT` or `wire_NOTE_LOOP`.
 ///
 /// # Safety
 /// `w` is attached.
@@ -220,6 +220,16 @@ pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool 
 pub unsafe extern "C" fn wire_note(w: *mut WireWorker, note: u32) {
     // SAFETY: by contract.
     unsafe { worker(w) }.note(note);
+}
+
+/// Asks for code to be loaded anew, by a new generation.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_renew(w: *mut WireWorker) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.renew();
 }
 
 /// Says what the current request has used: microseconds of processor time, KiB of memory.

@@ -102,7 +102,12 @@ impl Posting {
         }
     }
 
-    /// What the worker noted about the script: [`NOTE_SNAPSHOT`] or nothing. Its word, to be checked.
+    /// [`crate::sys::ticks`] when a worker claimed it. Its word.
+    pub fn claimed(&self, slab: &Slab) -> u64 {
+        slab.control(self.exchange).worker.0.claimed.load(Ordering::Relaxed)
+    }
+
+    /// What the worker noted about the script: [`NOTE_SNAPSHOT`], [`NOTE_LOOP`] or nothing. Its word, to be checked.
     pub fn notes(&self, slab: &Slab) -> u32 {
         slab.control(self.exchange).worker.0.notes.load(Ordering::Relaxed)
     }

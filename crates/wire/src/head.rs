@@ -147,9 +147,64 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Method and target of a head that another process may be writing to; copied before. `None` if they are not there.
+pub fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
+    let word = |at: usize| Some(u32::from_ne_bytes(head.get(at..at + 4)?.try_into().ok()?) as usize);
+    let span = |at: usize| {
+        let offset = word(at)?;
+        head.get(offset..offset.checked_add(word(at + 4)?)?).filter(|text| !text.is_empty())
+    };
+    Some((span(core::mem::offset_of!(RequestHead, method))?, span(core::mem::offset_of!(RequestHead, uri))?))
+}
+
+/// The value of a variable (`HTTP_USER_AGENT`) of a head that another process may be writing to; copied before.
+pub fn variable<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let word = |at: usize| Some(u32::from_ne_bytes(head.get(at..at.checked_add(4)?)?.try_into().ok()?) as usize);
+    let (count, mut at) = (word(core::mem::offset_of!(RequestHead, variables))?, size_of::<RequestHead>());
+    for _ in 0..count {
+        let (name_size, value_size) = (word(at)?, word(at + 4)?);
+        let name_at = at + size_of::<Variable>();
+        let value_at = name_at.checked_add(name_size)?.checked_add(1)?;
+        let end = value_at.checked_add(value_size)?;
+        if head.get(name_at..value_at - 1)? == name {
+            return head.get(value_at..end);
+        }
+        at = end.checked_add(1)?.checked_next_multiple_of(8)?;
+    }
+    None
+}
+
 fn total(pieces: &[&[u8]]) -> u32 {
     // The sum of slices in one address space fits usize; beyond u32 it does not fit the head either.
     pieces.iter().map(|piece| piece.len()).sum::<usize>().min(u32::MAX as usize / 4) as u32
 }
 
 const _: () = assert!(size_of::<RequestHead>() == 4 + 4 + 8 + 7 * 8 + 4 + 4 && size_of::<RequestHead>() % 8 == 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_found_and_nonsense_is_not() {
+        let mut buffer = [0; 512];
+        let mut writer = Writer::new(&mut buffer);
+        writer.head.method = writer.add(&[b"REQUEST_METHOD"], &[b"GET"]).unwrap();
+        writer.head.uri = writer.add(&[b"REQUEST_URI"], &[b"/a", b"?b"]).unwrap();
+        writer.add_header(b"user-agent", &[b"me"]).unwrap();
+        let size = writer.finish().unwrap();
+        assert_eq!(request_line(&buffer), Some((&b"GET"[..], &b"/a?b"[..])));
+        assert_eq!(variable(&buffer, b"HTTP_USER_AGENT"), Some(&b"me"[..]));
+        assert_eq!(variable(&buffer, b"HTTP_COOKIE"), None);
+        // Whatever a hostile worker makes of it, nothing is read beyond its end.
+        for at in 0..size {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut broken = buffer;
+                broken[at] = value;
+                let _ = (request_line(&broken), variable(&broken, b"HTTP_COOKIE"));
+                broken[..at].fill(value);
+                let _ = (request_line(&broken[..at]), variable(&broken, b"HTTP_COOKIE"));
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@
 use crate::atomics::{AtomicU32, AtomicU64};
 
 /// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4504;
+pub const MAGIC: u64 = 0x5245_5052_4953_4507;
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -58,6 +58,8 @@ pub struct Header {
     pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
     /// Scoreboard: workers that ended, by [`Recycle`].
     pub recycles: Line<[AtomicU64; RECYCLES]>,
+    /// Set by workers: code is to be loaded anew (`opcache_reset()`). Cleared by the front.
+    pub renewal: Line<AtomicU32>,
 }
 
 /// Numbers of things in a slab.
@@ -105,6 +107,10 @@ pub struct Slot {
     pub scanned_rewinds: AtomicU64,
     /// Pages copied back by the worker.
     pub pages: AtomicU64,
+    /// Not zero: the supervisor wants the worker to end when it is idle.
+    pub leave: AtomicU32,
+    /// [`crate::sys::ticks`] of the last change of `activity`.
+    pub since: AtomicU64,
 }
 
 /// Why a worker of a snapshot's or worker script's lane ended though it might have served on. The words are those of log, `reprise_info()`
@@ -138,10 +144,18 @@ pub enum Recycle {
     Bailout = 11,
     /// Worker mode: it has served as many requests as `max_requests` says.
     Requests = 12,
+    /// It had nothing to do for a while, and memory of its own that a fresh clone does not have.
+    Idle = 13,
+    /// It is as old as `max_age` says.
+    Age = 14,
+    /// It held more memory than `max_memory` after a request.
+    Memory = 15,
+    /// There is a newer snapshot, which has learned something, or shall be one.
+    Learned = 16,
 }
 
 /// Number of reasons.
-pub const RECYCLES: usize = 13;
+pub const RECYCLES: usize = 17;
 
 impl Recycle {
     /// All of them, in order.
@@ -159,6 +173,10 @@ impl Recycle {
         Recycle::Kernel,
         Recycle::Bailout,
         Recycle::Requests,
+        Recycle::Idle,
+        Recycle::Age,
+        Recycle::Memory,
+        Recycle::Learned,
     ];
 
     /// Its word.
@@ -177,6 +195,10 @@ impl Recycle {
             Recycle::Kernel => "kernel",
             Recycle::Bailout => "bailout",
             Recycle::Requests => "requests",
+            Recycle::Idle => "idle",
+            Recycle::Age => "age",
+            Recycle::Memory => "memory",
+            Recycle::Learned => "learned",
         }
     }
 }
@@ -195,6 +217,25 @@ pub enum Activity {
     Running = 3,
     /// The answer is out, PHP has not ended the request.
     Finishing = 4,
+    /// PHP waits for the client's body.
+    Reading = 5,
+    /// Memory is being put back.
+    Rewinding = 6,
+}
+
+impl Activity {
+    /// Its word, from what a slot says.
+    pub const fn word(activity: u32) -> &'static str {
+        match activity {
+            1 => "booting",
+            2 => "idle",
+            3 => "running",
+            4 => "finishing",
+            5 => "reading",
+            6 => "rewinding",
+            _ => "empty",
+        }
+    }
 }
 
 /// The words of an exchange. One line for each writer, so that they do not pull on each other's cache lines.
@@ -236,6 +277,8 @@ pub struct WorkerWords {
     pub wants_space: AtomicU32,
     /// [`NOTE_SNAPSHOT`], [`NOTE_LOOP`] or nothing: what the worker found out about the script. Zeroed by the front.
     pub notes: AtomicU32,
+    /// [`crate::sys::ticks`] when a worker claimed the request.
+    pub claimed: AtomicU64,
     /// Microseconds of processor time the request took, if the worker measures. Zeroed by the front.
     pub processor_us: AtomicU32,
     /// Most memory PHP had for the request, in KiB, if the worker measures. Zeroed by the front.

@@ -108,6 +108,11 @@ impl Slab {
         &self.header().recycles.0
     }
 
+    /// Not zero: workers want code to be loaded anew.
+    pub fn renewal(&self) -> &AtomicU32 {
+        &self.header().renewal.0
+    }
+
     /// Where it is mapped: first byte and number of bytes.
     pub fn extent(&self) -> (usize, usize) {
         (self.base as usize, self.geometry.size())

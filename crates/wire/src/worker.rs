@@ -66,7 +66,9 @@ impl Worker {
         for counter in [&line.requests, &line.fast_rewinds, &line.scanned_rewinds, &line.pages] {
             counter.store(0, Ordering::Relaxed);
         }
+        line.leave.store(0, Ordering::Relaxed);
         line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
+        line.since.store(sys::ticks(), Ordering::Relaxed);
         line.pid.store(pid, Ordering::Release);
         Ok(Worker { slab, slot, eventfds, current: None })
     }
@@ -77,7 +79,9 @@ impl Worker {
 
     /// Says what the worker does.
     pub fn show(&self, activity: Activity) {
-        self.line().activity.store(activity as u32, Ordering::Relaxed);
+        let line = self.line();
+        line.since.store(sys::ticks(), Ordering::Relaxed);
+        line.activity.store(activity as u32, Ordering::Relaxed);
     }
 
     /// Leaves a note about the script of the current request for the front.
@@ -109,6 +113,11 @@ impl Worker {
         self.slab.recycles()[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Asks for code to be loaded anew.
+    pub fn renew(&self) {
+        self.slab.renewal().store(1, Ordering::Relaxed);
+    }
+
     /// Ends of the lane's workers so far for one reason.
     pub fn recycles(&self, why: Recycle) -> u64 {
         self.slab.recycles()[why as usize].load(Ordering::Relaxed)
@@ -131,7 +140,7 @@ impl Worker {
         if self.claim() {
             return Next::Request;
         }
-        if self.slab.phase() != Phase::Open {
+        if self.slab.phase() != Phase::Open || self.line().leave.load(Ordering::Relaxed) != 0 {
             // Look once more: a request queued before the phase changed is still ours to answer.
             return if self.claim() { Next::Request } else { Next::Drained };
         }
@@ -158,6 +167,7 @@ impl Worker {
         let Some((exchange, sequence)) = self.slab.queue().claim(self.slot, |number| self.slab.owner(number)) else {
             return false;
         };
+        self.slab.control(exchange).worker.0.claimed.store(sys::ticks(), Ordering::Relaxed);
         self.current = Some(Current { exchange, sequence, body_head: 0, answer_tail: 0, published: 0 });
         let line = self.line();
         line.exchange.store(exchange, Ordering::Relaxed);
@@ -211,7 +221,7 @@ impl Worker {
             let control = self.slab.control(current.exchange);
             // The flag first: once it is seen, no byte follows the tail read after it.
             let ended = control.front.0.flags.load(Ordering::Acquire) & BODY_ENDED != 0;
-            let body_head = current.body_head;
+            let (body_head, exchange) = (current.body_head, current.exchange);
             let available =
                 ring::readable(body_head, &control.front.0.body_tail, BODY_RING).map_err(|_| Gone::Aborted)?;
             if available > 0 && !target.is_empty() {
@@ -223,7 +233,6 @@ impl Worker {
                 if control.worker.0.wants_space.load(Ordering::SeqCst) != 0
                     && control.worker.0.wants_space.swap(0, Ordering::SeqCst) != 0
                 {
-                    let exchange = current.exchange;
                     self.tell(exchange);
                 }
                 return Ok(count);
@@ -234,10 +243,13 @@ impl Worker {
             if aborted {
                 return Err(Gone::Aborted);
             }
+            self.show(Activity::Reading);
+            let control = self.slab.control(exchange);
             bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
                 ring::readable(body_head, &control.front.0.body_tail, BODY_RING) != Ok(0)
                     || control.front.0.flags.load(Ordering::Acquire) != 0
             });
+            self.show(Activity::Running);
         }
     }
 

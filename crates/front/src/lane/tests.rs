@@ -42,16 +42,24 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
     let worker = Worker::attach(descriptor, geometry, 1, 42, [-1; MAX_DOORS]).unwrap();
     let application = Application {
         name: "test".into(),
+        generation: 0,
         root: "/".into(),
         follow: vec![],
         front_controller: None,
         hosts: vec![],
         workers: 2,
+        min_workers: 1,
+        classic_paths: vec![],
+        warmup: vec![],
         ping_path: None,
         status_path: None,
         max_requests: 3,
         queue_timeout_ms: 60_000,
-        request_timeout_ms: 60_000,
+        time: crate::settings::TimeLimits { soft_ms: 0, hard_ms: 60_000 },
+        paths: vec![],
+        client_requests: 0,
+        slow_ms: 0,
+        server_timing: false,
         max_body: None,
     };
     let told = Arc::new(Told::default());
@@ -60,7 +68,17 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
 }
 
 fn post(lane: &Arc<Lane>) -> Option<Ticket> {
-    lane.post(0, b"head", Order { since: Instant::now(), prefix: b"", has_more: false, withdrawable: true })
+    lane.post(
+        0,
+        b"head",
+        Order {
+            since: Instant::now(),
+            prefix: b"",
+            has_more: false,
+            time: crate::settings::TimeLimits { soft_ms: 0, hard_ms: 60_000 },
+            withdrawable: true,
+        },
+    )
 }
 
 fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result<bool, Refusal>> {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use wire::front::Progress;
 use wire::layout::Usage;
+use wire::sys::ticks;
 
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
@@ -82,6 +84,19 @@ impl Ticket {
             call.answer_waker = Some(waker.clone());
         }
         Poll::Pending
+    }
+
+    /// How long it waited for a worker, and how long that has had it. By the worker's word; `None` if it makes no sense.
+    pub fn timing(&self) -> Option<(Duration, Duration)> {
+        let place = lock(&self.lane.calls[self.exchange as usize]);
+        let call = place.as_ref().filter(|call| call.id == self.id)?;
+        let (now, total) = (ticks(), call.since.elapsed());
+        let claimed = call.posting.claimed(&self.lane.slab);
+        let (all, waited) = (now.checked_sub(call.posted)?, claimed.checked_sub(call.posted)?);
+        // Both clocks run evenly: what one says of the whole, the other says of its parts.
+        let share = waited as f64 / all.max(1) as f64;
+        let waited = (share <= 1.0).then(|| total.mul_f64(share))?;
+        Some((waited, total - waited))
     }
 
     /// The sending side of the body.

@@ -6,7 +6,9 @@ use nix::sys::signal::Signal;
 use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
-use super::{CLASSIC, Outcome, Supervisor, log};
+use super::generation::{CLASSIC, Stage};
+use super::warm::Warmth;
+use super::{Outcome, Supervisor, log};
 use crate::plan::{Ending, HEALTHY_AFTER, Slot, Stopping};
 use crate::sys::{self, Reaped};
 
@@ -33,7 +35,7 @@ impl Supervisor {
 
     fn forker_of(&self, pid: i32) -> Option<(usize, usize)> {
         let is_it = |&(number, lane): &(usize, usize)| {
-            self.applications[number].forker(lane).is_some_and(|child| child.pid == pid)
+            self.generations[number].forker(lane).is_some_and(|child| child.pid == pid)
         };
         self.all_lanes().into_iter().find(is_it)
     }
@@ -41,7 +43,7 @@ impl Supervisor {
     /// A worker whose forker died before it came to us.
     fn orphan_died(&mut self, pid: i32, status: i32) {
         for (number, lane) in self.all_lanes() {
-            let of_lane = &mut self.applications[number].lanes[lane];
+            let of_lane = &mut self.generations[number].lanes[lane];
             of_lane.retired.retain(|(retired, _)| *retired != pid);
             let Some(mailbox) = &of_lane.mailbox else { continue };
             if let Some(slot) = mailbox.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
@@ -53,17 +55,19 @@ impl Supervisor {
     }
 
     fn prototype_died(&mut self, number: usize, ending: Ending) {
-        let name = self.service.applications[number].name.clone();
-        let running = &mut self.applications[number];
-        let Some(child) = running.prototype.take() else { return };
+        let name = self.generations[number].application.name.clone();
+        let generation = &mut self.generations[number];
+        let generation_is_ending = generation.is_ending();
+        let Some(child) = generation.prototype.take() else { return };
         // Also a front that drains has to learn whose requests are lost.
         self.adopt_templates(number);
-        if self.stopping == Stopping::No {
+        if self.stopping == Stopping::No && !generation_is_ending {
             log("error", format_args!("PHP of {name} (process {}) {ending}", child.pid));
-            if !child.ready && !self.applications[number].lanes[CLASSIC].served && !self.announced {
+            if !child.ready && !self.generations[number].lanes[CLASSIC].served && !self.announced {
                 self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;
             }
+            self.refuse_generation(number, &format_args!("PHP of {name} {ending}; its message is in the log"));
             self.delay(number, CLASSIC, child.since.elapsed(), child.ready);
         }
         self.adopt_orphans(number, CLASSIC);
@@ -72,7 +76,7 @@ impl Supervisor {
     /// The workers of a dead forker are our children now (it had one thread and was reaped, so they have been given
     /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
     pub(super) fn adopt_orphans(&mut self, number: usize, lane: usize) {
-        let Some(mailbox) = &self.applications[number].lanes[lane].mailbox else { return };
+        let Some(mailbox) = &self.generations[number].lanes[lane].mailbox else { return };
         for (slot, state) in mailbox.slots.clone().into_iter().enumerate() {
             let dead = match state {
                 Slot::Live(pid) => match sys::reap(Some(pid)) {
@@ -95,11 +99,6 @@ impl Supervisor {
         }
     }
 
-    /// Whether all templates and workers of an earlier prototype are reaped.
-    pub(super) fn no_orphans(&self, number: usize) -> bool {
-        self.applications[number].lanes.iter().all(|lane| lane.template.is_none() && !lane.has_workers())
-    }
-
     pub(super) fn front_died(&mut self, ending: Ending) {
         let Some(front) = self.front.take() else { return };
         if self.stopping != Stopping::No {
@@ -118,11 +117,20 @@ impl Supervisor {
         let lived = front.since.elapsed();
         self.front_not_before = Instant::now() + self.front_back_off.died(lived, lived >= HEALTHY_AFTER / 10);
         // Its workers end after their request, whose answer nobody can read any more.
-        for lane in self.applications.iter_mut().flat_map(|running| &mut running.lanes) {
+        for lane in self.generations.all_mut().flat_map(|generation| &mut generation.lanes) {
             if let Some(mailbox) = lane.mailbox.take() {
                 mailbox.slab.set_phase(Phase::Closed);
                 let pid = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };
                 lane.retired.extend(mailbox.slots.iter().filter_map(pid).map(|pid| (pid, Instant::now())));
+            }
+        }
+        // What drained had its requests in that front, and what was warmed up too.
+        for number in self.generations.numbers() {
+            if self.generations[number].warmth == Warmth::Asked {
+                self.generations[number].warmth = Warmth::Cold;
+            }
+            if matches!(self.generations[number].stage, Stage::Draining(_)) {
+                self.end_generation(number);
             }
         }
     }

@@ -17,7 +17,8 @@ use wire::atomics::Ordering;
 use wire::control::{Isolation, Kind, MAX_LANES, Message, TEMPLATE};
 use wire::layout::{Activity, Phase, Recycle};
 
-use super::{CLASSIC, Child, Lane, Outcome, Supervisor, log, send};
+use super::generation::{CLASSIC, Child, Lane};
+use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
 use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
@@ -30,6 +31,8 @@ pub(super) struct Template {
     pub(super) leaving: Option<Instant>,
     /// It was killed because it took too long to boot.
     is_late: bool,
+    /// The script has shown that it wants no lane.
+    pub(super) is_unasked: bool,
     /// Requests of its dead workers.
     requests: u64,
     /// What the slab said of workers ended by threads when it began.
@@ -46,26 +49,26 @@ impl Template {
 impl Supervisor {
     /// What messages about a lane begin with.
     pub(super) fn describe(&self, number: usize, lane: usize) -> String {
-        let entry = self.applications[number].lanes[lane].entry.as_deref().unwrap_or("classic mode");
-        format!("application '{}': {entry}", self.service.applications[number].name)
+        let entry = self.generations[number].lanes[lane].entry.as_deref().unwrap_or("classic mode");
+        format!("application '{}': {entry}", self.generations[number].application.name)
     }
 
     pub(super) fn boot_if_missing(&mut self, number: usize, lane: usize, now: Instant) {
-        let running = &self.applications[number];
-        let of_lane = &running.lanes[lane];
+        let generation = &self.generations[number];
+        let of_lane = &generation.lanes[lane];
         let Some(entry) = &of_lane.entry else { return };
-        let Some(prototype) = running.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
+        let Some(prototype) = generation.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
         if of_lane.template.is_some() || of_lane.has_workers() || of_lane.not_before > now {
             return;
         }
-        let application = &self.service.applications[number];
+        let application = &self.generations[number].application;
         let booted = boot::head(&application.root, entry, &application.host, of_lane.isolation == Isolation::Loop)
             .map_err(|_| std::io::Error::other("its request is too large"))
             .and_then(|head| boot::file(&head))
             .and_then(|head| Ok((head, Channel::pair()?)));
         let (head, (ours, theirs)) = match booted {
             Ok(made) => made,
-            Err(error) => return self.boot_failed(number, lane, &error),
+            Err(error) => return self.boot_failed(number, lane, &error, false),
         };
         let status = of_lane.isolation as i32;
         let message = Message { status, ..self.message(Kind::Boot, number, lane, 0) };
@@ -75,18 +78,19 @@ impl Supervisor {
             child: Child { pid: 0, channel: ours, since: now, ready: false },
             leaving: None,
             is_late: false,
+            is_unasked: false,
             requests: 0,
             threads_before: ended.map_or(0, |count| count.load(Ordering::Relaxed)),
         };
-        self.applications[number].lanes[lane].template = Some(template);
+        self.generations[number].lanes[lane].template = Some(template);
     }
 
     /// What the prototype says of a template: forked, or not.
     pub(super) fn template_started(&mut self, number: usize, message: &Message) {
-        let running = &mut self.applications[number];
+        let generation = &mut self.generations[number];
         let lane = message.lane as usize;
-        let prototype = running.prototype.as_ref().map(|prototype| prototype.pid);
-        let Some(template) = running.lanes.get_mut(lane).and_then(|lane| lane.template.as_mut()) else { return };
+        let prototype = generation.prototype.as_ref().map(|prototype| prototype.pid);
+        let Some(template) = generation.lanes.get_mut(lane).and_then(|lane| lane.template.as_mut()) else { return };
         if template.child.pid != 0 {
             return;
         }
@@ -94,7 +98,7 @@ impl Supervisor {
             template.child.pid = message.pid;
             if template.child.ready {
                 self.template_ready(number, lane);
-            } else if self.stopping != Stopping::No {
+            } else if self.stopping != Stopping::No || self.generations[number].is_ending() {
                 self.kill_template(number, lane);
             }
         } else {
@@ -105,7 +109,7 @@ impl Supervisor {
 
     /// Its snapshot is taken. Told by the template, on another way than its pid.
     pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, message: &Message) {
-        let of_lane = &mut self.applications[number].lanes[lane];
+        let of_lane = &mut self.generations[number].lanes[lane];
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
@@ -121,8 +125,8 @@ impl Supervisor {
     }
 
     fn template_ready(&mut self, number: usize, lane: usize) {
-        self.applications[number].lanes[lane].has_failed = false;
-        if self.stopping == Stopping::No {
+        self.generations[number].lanes[lane].has_failed = false;
+        if self.stopping == Stopping::No && !self.generations[number].is_ending() {
             self.introduce(number, lane);
             self.fill_slots(number, lane, Instant::now());
         }
@@ -135,16 +139,17 @@ impl Supervisor {
             self.listen_to_forker(number, lane);
         }
         let down = self.message(Kind::LaneDown, number, lane, 0);
-        let has_prototype = self.applications[number].prototype.is_some();
-        let slots = self.applications[number].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
+        let has_prototype = self.generations[number].prototype.is_some();
+        let is_ending = self.generations[number].is_ending();
+        let slots = self.generations[number].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
         let has_served = (0..slots as u32).any(|slot| self.has_worked(number, lane, slot));
-        let of_lane = &mut self.applications[number].lanes[lane];
+        let of_lane = &mut self.generations[number].lanes[lane];
         let has_served = of_lane.served || has_served;
         let Some(template) = of_lane.template.take() else { return };
         if let Some(front) = &self.front {
             send(&front.channel, &down, &[]);
         }
-        let is_expected = template.leaving.is_some() || self.stopping != Stopping::No || !has_prototype;
+        let is_expected = template.leaving.is_some() || self.stopping != Stopping::No || !has_prototype || is_ending;
         if template.leaving.is_some() && self.stopping == Stopping::No {
             if let Some(mailbox) = &of_lane.mailbox {
                 mailbox.slab.set_phase(Phase::Open);
@@ -152,10 +157,10 @@ impl Supervisor {
         }
         of_lane.served = false;
         if !is_expected && !template.child.ready {
-            let limit = self.service.applications[number].boot_timeout;
+            let limit = self.generations[number].application.boot_timeout;
             match template.is_late {
-                true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}")),
-                false => self.boot_failed(number, lane, how),
+                true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}"), false),
+                false => self.boot_failed(number, lane, how, template.is_unasked),
             }
         } else if !is_expected {
             let what = self.describe(number, lane);
@@ -169,28 +174,45 @@ impl Supervisor {
         self.adopt_orphans(number, lane);
     }
 
-    fn boot_failed(&mut self, number: usize, lane: usize, why: &dyn Display) {
+    fn boot_failed(&mut self, number: usize, lane: usize, why: &dyn Display, is_unasked: bool) {
         let what = self.describe(number, lane);
-        let of_lane = &mut self.applications[number].lanes[lane];
+        let name = self.generations[number].application.name.clone();
+        let of_lane = &mut self.generations[number].lanes[lane];
         of_lane.has_failed = true;
         let delay = of_lane.back_off.died(Duration::ZERO, false);
         of_lane.not_before = Instant::now() + delay;
         if of_lane.is_required && !self.announced {
-            let name = self.service.applications[number].name.clone();
             let entry = of_lane.entry.clone().unwrap_or_default();
             log("error", format_args!("{what} did not boot: {why}"));
             self.outcome = Some(Outcome::NotBooted(name, entry));
             return;
         }
+        // New code may do without what the old code asked for.
+        let is_required = self.generations[number].lanes[lane].is_required;
+        if is_required || !is_unasked && self.is_served_now(number, lane) {
+            self.refuse_generation(number, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
+        }
         let consequence = format_args!("its requests run in classic mode; next try in {delay:?}");
         log("error", format_args!("{what} did not boot: {why}; {consequence}"));
+    }
+
+    /// Whether the generation that a new one is to replace has this entry booted.
+    fn is_served_now(&self, number: usize, lane: usize) -> bool {
+        let generation = &self.generations[number];
+        let current = self.current.iter().filter_map(|number| self.generations.get(*number));
+        current.filter(|one| one.application.name == generation.application.name).flat_map(|one| &one.lanes).any(
+            |one| {
+                one.entry == generation.lanes[lane].entry
+                    && one.template.as_ref().is_some_and(|template| template.child.ready)
+            },
+        )
     }
 
     /// The templates of a dead prototype have been killed by the kernel and are ours to reap now, unless it had reaped
     /// them itself.
     pub(super) fn adopt_templates(&mut self, number: usize) {
-        for lane in 1..self.applications[number].lanes.len() {
-            let Some(template) = &self.applications[number].lanes[lane].template else { continue };
+        for lane in 1..self.generations[number].lanes.len() {
+            let Some(template) = &self.generations[number].lanes[lane].template else { continue };
             if let Some(front) = &self.front {
                 send(&front.channel, &self.message(Kind::LaneDown, number, lane, 0), &[]);
             }
@@ -206,41 +228,67 @@ impl Supervisor {
     }
 
     pub(super) fn kill_template(&self, number: usize, lane: usize) {
-        let prototype = self.applications[number].prototype.as_ref().map(|prototype| prototype.pid);
-        if let Some(template) = self.applications[number].forker(lane) {
+        let prototype = self.generations[number].prototype.as_ref().map(|prototype| prototype.pid);
+        if let Some(template) = self.generations[number].forker(lane) {
             Supervisor::kill_child_of(prototype, template.pid);
         }
     }
 
     /// When a template has to be ready, or gone.
     pub(super) fn template_deadline(&self, number: usize, lane: usize) -> Option<Instant> {
-        let template = self.applications[number].lanes[lane].template.as_ref()?;
+        let template = self.generations[number].lanes[lane].template.as_ref()?;
         match template.leaving {
-            Some(since) => Some(since + self.service.drain_timeout),
+            Some(since) => Some(since + self.plan.drain_timeout),
             None if template.child.ready => None,
-            None => Some(template.child.since + self.service.applications[number].boot_timeout),
+            None => Some(template.child.since + self.generations[number].application.boot_timeout),
         }
     }
 
     /// Ends what takes too long: boots, templates that are to leave, workers of earlier fronts.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
+        self.end_overdue_generations();
         for (number, lane) in self.all_lanes() {
             if self.template_deadline(number, lane).is_some_and(|deadline| now >= deadline) {
                 self.kill_template(number, lane);
-                self.applications[number].lanes[lane].template.iter_mut().for_each(|template| template.is_late = true);
+                self.generations[number].lanes[lane].template.iter_mut().for_each(|template| template.is_late = true);
             }
-            for (pid, since) in &self.applications[number].lanes[lane].retired {
-                if since.elapsed() > self.service.drain_timeout {
+            self.end_hung_scripts(number, lane);
+            for (pid, since) in &self.generations[number].lanes[lane].retired {
+                if since.elapsed() > self.plan.drain_timeout {
                     self.kill_worker(number, lane, *pid);
                 }
             }
         }
     }
 
+    /// A worker script that does not come to its loop, or back to it after a request, takes no requests and ends by nothing
+    /// else.
+    fn end_hung_scripts(&self, number: usize, lane: usize) {
+        let generation = &self.generations[number];
+        let (of_lane, limit) = (&generation.lanes[lane], generation.application.boot_timeout);
+        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| of_lane.isolation == Isolation::Loop) else { return };
+        for (slot, state) in mailbox.slots.iter().enumerate() {
+            let (Slot::Live(pid), Some(line)) = (state, mailbox.slab.slot(slot)) else { continue };
+            let took = match line.activity.load(Ordering::Relaxed) {
+                activity if activity == Activity::Empty as u32 => Some(mailbox.started[slot].elapsed()),
+                activity if activity == Activity::Booting as u32 => self.rate.since(line.since.load(Ordering::Relaxed)),
+                _ => None,
+            };
+            if took.is_some_and(|took| took > limit) {
+                let what = self.describe(number, lane);
+                log(
+                    "warning",
+                    format_args!("{what}: worker {pid} has not come to its loop for {limit:?} and is killed"),
+                );
+                self.kill_worker(number, lane, *pid);
+            }
+        }
+    }
+
     /// Whether a worker has come to wait for requests. Its own word: it delays a new start or does not.
     pub(super) fn has_worked(&self, number: usize, lane: usize, slot: u32) -> bool {
-        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
         mailbox
             .and_then(|mailbox| mailbox.slab.slot(slot as usize))
             .is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
@@ -249,9 +297,9 @@ impl Supervisor {
     /// Counts the requests of a dead worker. If threads end too many of them, a process for each request is the way: once,
     /// and only where the choice is ours.
     pub(super) fn judge_isolation(&mut self, number: usize, lane: usize, slot: u32, ending: Ending) {
-        let is_ours = self.service.applications[number].isolation == Isolation::Auto;
+        let is_ours = self.generations[number].application.isolation == Isolation::Auto;
         let (drain, down) = (self.message(Kind::Drain, number, lane, 0), self.message(Kind::LaneDown, number, lane, 0));
-        let of_lane = &mut self.applications[number].lanes[lane];
+        let of_lane = &mut self.generations[number].lanes[lane];
         let (Some(template), Some(mailbox)) = (&mut of_lane.template, &of_lane.mailbox) else { return };
         let requests_of = |slot| mailbox.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
         template.requests = template.requests.saturating_add(requests_of(slot as usize));
@@ -271,7 +319,7 @@ impl Supervisor {
             if let Some(front) = &self.front {
                 send(&front.channel, &down, &[]);
             }
-            let why = format_args!("{threads} of {requests} requests left threads running");
+            let why = format_args!("{threads} of {requests} requests left threads generation");
             log(
                 "warning",
                 format_args!("{}: {why}; it is booted again with isolation fork", self.describe(number, lane)),
@@ -282,13 +330,15 @@ impl Supervisor {
     /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
     pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, status: i32) {
         let is_loop = status == Isolation::Loop as i32;
-        let Some(application) = self.service.applications.get(number) else { return };
+        let Some(application) = self.generations.get(number).map(|generation| generation.application.clone()) else {
+            return;
+        };
         let bytes = match boot::read(name, MAX_NAME + 1) {
             Ok(bytes) => bytes,
             Err(error) => return log("error", format_args!("the name of an entry cannot be read: {error}")),
         };
         let shown = String::from_utf8_lossy(&bytes).into_owned();
-        let lanes = &self.applications[number].lanes;
+        let lanes = &self.generations[number].lanes;
         if application.classic.contains(&shown) || lanes.iter().any(|lane| lane.entry.as_ref() == Some(&shown)) {
             return;
         }
@@ -324,7 +374,7 @@ impl Supervisor {
                 if is_loop { "is a worker script" } else { "asks for a snapshot" }
             ),
         );
-        self.applications[number].lanes.push(lane);
+        self.generations[number].lanes.push(lane);
     }
 }
 

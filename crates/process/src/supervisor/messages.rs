@@ -10,14 +10,17 @@ use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
 use wire::owner::{Owner, State};
 
+use super::generation::CLASSIC;
 use super::lanes::is_about_template;
-use super::{CLASSIC, Supervisor, log, send};
+use super::{Supervisor, log, send};
 use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
 
 /// Exit code of a worker whose script did not get to its loop; the same as in docs/exit-codes.md.
 const NOT_BOOTED: i32 = 70;
+/// Exit code of a template or worker whose script has run to its end without asking for a lane.
+const NOT_ASKED: i32 = 71;
 /// Messages taken from one process before others have their turn; more than its socket holds.
 const TURN: usize = 1024;
 
@@ -53,6 +56,8 @@ impl Supervisor {
             match message.kind() {
                 Some(Kind::Doors) => {
                     self.doors = attached;
+                    self.tell_front_of_change();
+                    self.switched();
                     for (number, lane) in self.all_lanes() {
                         self.introduce(number, lane);
                     }
@@ -62,7 +67,8 @@ impl Supervisor {
                     self.front_back_off.works();
                 }
                 Some(Kind::Lane) if message.epoch == self.epoch => {
-                    let lane = self.applications.get_mut(number).and_then(|running| running.lanes.get_mut(lane));
+                    let generation = self.generations.get_mut(number);
+                    let lane = generation.and_then(|generation| generation.lanes.get_mut(lane));
                     if let Some(mailbox) = lane.and_then(|lane| lane.mailbox.as_mut()) {
                         mailbox.is_known = true;
                     }
@@ -76,14 +82,48 @@ impl Supervisor {
                 }
                 Some(Kind::Kill) if message.epoch == self.epoch => {
                     if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
-                        if self.still_runs(number, lane, &message) {
-                            self.kill_worker(number, lane, pid);
+                        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+                        let mut is_killed = false;
+                        // Looked at last of all: the signal must not come to its next request.
+                        let kill = |pid| {
+                            is_killed = self.still_runs(number, lane, &message);
+                            if is_killed {
+                                sys::kill(pid, Signal::SIGKILL);
+                            }
+                        };
+                        sys::if_child_of(forker, pid, kill);
+                        if is_killed {
+                            self.generations[number].limited.insert(pid);
                         }
+                    }
+                }
+                Some(Kind::Slow) if message.epoch == self.epoch => {
+                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
+                        if self.still_runs(number, lane, &message) {
+                            self.request_is_slow(number, lane, message.slot, pid);
+                        }
+                    }
+                }
+                Some(Kind::Overtime) if message.epoch == self.epoch => {
+                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
+                        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+                        // Here too.
+                        let tell = |pid| {
+                            if self.still_runs(number, lane, &message) {
+                                sys::tell_overtime(pid);
+                            }
+                        };
+                        sys::if_child_of(forker, pid, tell);
                     }
                 }
                 Some(Kind::Entry) => {
                     attached.first().into_iter().for_each(|name| self.discovered(number, name, message.status))
                 }
+                Some(Kind::WarmUp) => self.warmed_up(number, &message, &attached),
+                Some(Kind::Busy) => self.lane_is_busy(number, lane),
+                Some(Kind::Switch) => self.switched(),
+                Some(Kind::Retired) => self.generation_retired(number),
+                Some(Kind::Renew) => self.renewal_wished(number),
                 _ => {}
             }
         }
@@ -92,7 +132,7 @@ impl Supervisor {
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
     fn still_runs(&self, number: usize, lane: usize, message: &Message) -> bool {
         let (exchange, sequence) = wire::queue::unpack(message.limit);
-        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
         let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(exchange));
         owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
             owner.sequence == sequence && u32::from(owner.slot) == message.slot && owner.state != State::Done
@@ -101,34 +141,31 @@ impl Supervisor {
 
     /// Kills a worker of a lane.
     pub(super) fn kill_worker(&self, number: usize, lane: usize, pid: i32) {
-        Supervisor::kill_child_of(self.applications[number].forker(lane).map(|forker| forker.pid), pid);
+        Supervisor::kill_child_of(self.generations[number].forker(lane).map(|forker| forker.pid), pid);
     }
 
     /// Kills a child of that process, or ours since that is dead. Anything else of its number is a stranger.
     pub(super) fn kill_child_of(forker: Option<i32>, pid: i32) {
-        let parent = sys::parent_of(pid);
-        if parent.is_some() && (parent == forker || parent == Some(std::process::id() as i32)) {
-            sys::kill(pid, Signal::SIGKILL);
-        }
+        sys::if_child_of(forker, pid, |pid| sys::kill(pid, Signal::SIGKILL));
     }
 
     fn slot(&mut self, application: usize, lane: usize, slot: u32) -> Option<&mut Slot> {
-        self.applications.get_mut(application)?.lanes.get_mut(lane)?.mailbox.as_mut()?.slots.get_mut(slot as usize)
+        self.generations.get_mut(application)?.lanes.get_mut(lane)?.mailbox.as_mut()?.slots.get_mut(slot as usize)
     }
 
     /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
     pub(super) fn listen_to_forker(&mut self, number: usize, lane: usize) {
         for _ in 0..TURN {
-            let Some(forker) = self.applications[number].forker(lane) else { return };
-            let message = match forker.channel.receive() {
-                Ok(Received::Message(message, _)) => message,
+            let Some(forker) = self.generations[number].forker(lane) else { return };
+            let (message, attached) = match forker.channel.receive() {
+                Ok(Received::Message(message, attached)) => (message, attached),
                 Ok(Received::Nothing) => return,
                 // A prototype that closes its end is about to die. A template may be made to by the application's code.
                 Ok(Received::Closed) if lane == CLASSIC => return,
                 Ok(Received::Closed) => return self.kill_template(number, lane),
                 Err(error) => {
                     self.kill_template(number, lane);
-                    let name = &self.service.applications[number].name;
+                    let name = &self.generations[number].application.name;
                     return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
                 }
             };
@@ -146,6 +183,7 @@ impl Supervisor {
                 Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, message.limit),
                 Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
                 Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
+                Some(Kind::Trace) => self.traced((number, lane), &message, &attached),
                 Some(Kind::Dead) => self.worker_died(number, lane, &message),
                 _ => {}
             }
@@ -154,11 +192,11 @@ impl Supervisor {
 
     fn prototype_ready(&mut self, number: usize, body_limit: u64) {
         let now = Instant::now();
-        let running = &mut self.applications[number];
-        running.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
-        running.body_limit = body_limit;
+        let generation = &mut self.generations[number];
+        generation.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
+        generation.body_limit = body_limit;
         self.introduce(number, CLASSIC);
-        for lane in 0..self.applications[number].lanes.len() {
+        for lane in 0..self.generations[number].lanes.len() {
             self.boot_if_missing(number, lane, now);
         }
         self.fill_slots(number, CLASSIC, now);
@@ -166,14 +204,17 @@ impl Supervisor {
 
     fn template_reaped(&mut self, number: usize, message: &Message) {
         let lane = message.lane as usize;
-        let template = self.applications[number].forker(lane).map(|template| template.pid);
+        let template = self.generations[number].forker(lane).map(|template| template.pid);
         if message.pid > 0 && template == Some(message.pid) {
-            self.template_died(number, lane, &Ending::from_status(message.status));
+            let ending = Ending::from_status(message.status);
+            let template = self.generations[number].lanes[lane].template.as_mut();
+            template.into_iter().for_each(|template| template.is_unasked = ending == Ending::Exited(NOT_ASKED));
+            self.template_died(number, lane, &ending);
         }
     }
 
     fn worker_started(&mut self, number: usize, lane: usize, message: &Message) {
-        let forker = self.applications[number].forker(lane).map(|forker| forker.pid);
+        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
         let Some(slot) = self.slot(number, lane, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
         // A forker whose workers have broken into it must not have us kill what is not its own.
         if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == forker) {
@@ -192,7 +233,7 @@ impl Supervisor {
     pub(super) fn worker_died(&mut self, number: usize, lane: usize, message: &Message) {
         let ending = Ending::from_status(message.status);
         if message.epoch != self.epoch {
-            self.applications[number].lanes[lane].retired.retain(|(pid, _)| *pid != message.pid);
+            self.generations[number].lanes[lane].retired.retain(|(pid, _)| *pid != message.pid);
             return;
         }
         let Some(slot) = self.slot(number, lane, message.slot) else { return };
@@ -210,13 +251,22 @@ impl Supervisor {
             return;
         }
         if !ending.is_regular() {
-            let name = &self.service.applications[number].name;
-            log("warning", format_args!("worker {} of {name} {ending}", message.pid));
+            let generation = &mut self.generations[number];
+            generation.crashes += 1;
+            let (name, ordinal, count) = (generation.application.name.clone(), generation.ordinal, generation.crashes);
+            let request = self.request_of(number, lane, message.slot);
+            let what =
+                request.map_or("without a request".to_owned(), |shown| format!("while it ran {}", shown.request));
+            log(
+                "warning",
+                format_args!("worker {} of {name} {ending} {what} (generation {ordinal}, {count} so far)", message.pid),
+            );
+            self.suspect(number, message.pid, ending);
         }
-        let mailbox = self.applications[number].lanes[lane].mailbox.as_ref();
+        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[message.slot as usize].elapsed());
         self.judge_isolation(number, lane, message.slot, ending);
-        if ending == Ending::Exited(NOT_BOOTED) && lane != CLASSIC {
+        if matches!(ending, Ending::Exited(NOT_BOOTED | NOT_ASKED)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again.
             self.kill_template(number, lane);
@@ -224,8 +274,25 @@ impl Supervisor {
         self.delay(number, lane, lived, worked);
     }
 
+    /// A worker may have died within what all workers of its generation share.
+    fn suspect(&mut self, number: usize, pid: i32, ending: Ending) {
+        let now = self.began.elapsed();
+        let generation = &mut self.generations[number];
+        let why = if generation.limited.remove(&pid) {
+            generation
+                .suspicion
+                .stuck(now)
+                .then_some("two workers ran over their time; perhaps a lock is never released")
+        } else if let Ending::Killed(..) = ending {
+            generation.suspicion.crashed(now).then_some("its workers crash again and again")
+        } else {
+            None
+        };
+        why.into_iter().for_each(|why| self.wish_for(number, why));
+    }
+
     pub(super) fn delay(&mut self, number: usize, lane: usize, lived: Duration, worked: bool) {
-        let of_lane = &mut self.applications[number].lanes[lane];
+        let of_lane = &mut self.generations[number].lanes[lane];
         of_lane.served |= worked;
         // Those that fail together fail once.
         if !worked && of_lane.not_before > Instant::now() {

@@ -8,11 +8,12 @@ use wire::control::{Kind, Message};
 use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
+use super::generation::{CLASSIC, Child, Mailbox};
 use super::lanes::Template;
-use super::{CLASSIC, Child, Mailbox, Supervisor, log, send};
+use super::{Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
-use crate::plan::{Slot, Stopping, classic_workers, slots_to_fill};
+use crate::plan::{Slot, Stopping, slots_to_fill};
 use crate::sys::{self, ProcessLimits, Program};
 
 impl Supervisor {
@@ -31,18 +32,22 @@ impl Supervisor {
                 self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
             }
         }
-        for number in 0..self.applications.len() {
-            let running = &self.applications[number];
-            let is_due = running.lanes[CLASSIC].not_before <= now;
-            if running.prototype.is_none() && is_due && self.no_orphans(number) {
+        for number in self.generations.numbers() {
+            let generation = &self.generations[number];
+            if generation.is_ending() {
+                continue;
+            }
+            let is_due = generation.lanes[CLASSIC].not_before <= now;
+            if generation.prototype.is_none() && is_due && generation.has_no_orphans() {
                 if let Err(error) = self.start_prototype(number) {
-                    let name = &self.service.applications[number].name;
+                    let name = self.generations[number].application.name.clone();
                     log("error", format_args!("PHP of {name} cannot be started: {error}"));
+                    self.refuse_generation(number, &format_args!("PHP of {name} cannot be started: {error}"));
                     self.delay(number, CLASSIC, Duration::ZERO, false);
                     continue;
                 }
             }
-            for lane in 0..self.applications[number].lanes.len() {
+            for lane in 0..self.generations[number].lanes.len() {
                 self.boot_if_missing(number, lane, now);
                 self.fill_slots(number, lane, now);
             }
@@ -52,14 +57,15 @@ impl Supervisor {
     fn start_front(&mut self) -> io::Result<()> {
         self.epoch += 1;
         self.doors.clear();
-        for (number, lane) in self.all_lanes() {
-            let mailbox = self.new_mailbox(number, lane)?;
-            let lane = &mut self.applications[number].lanes[lane];
-            lane.mailbox = Some(mailbox);
-            lane.template.iter_mut().for_each(Template::count_anew);
+        for number in self.generations.numbers() {
+            if !self.generations[number].is_ending() {
+                self.make_mailboxes(number)?;
+            }
         }
         let (ours, theirs) = Channel::pair()?;
-        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        let numbers: Vec<u32> = self.current.iter().map(|number| *number as u32).collect();
+        let settings = (self.plan.settings)(&numbers)?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
         let pid = sys::start(&Program {
             executable: self.service.front.as_fd(),
@@ -74,8 +80,19 @@ impl Supervisor {
         Ok(())
     }
 
+    /// New slabs for all lanes of a generation, for the front of this epoch.
+    pub(super) fn make_mailboxes(&mut self, number: usize) -> io::Result<()> {
+        for lane in 0..self.generations[number].lanes.len() {
+            let mailbox = self.new_mailbox(number, lane)?;
+            let lane = &mut self.generations[number].lanes[lane];
+            lane.mailbox = Some(mailbox);
+            lane.template.iter_mut().for_each(Template::count_anew);
+        }
+        Ok(())
+    }
+
     pub(super) fn new_mailbox(&self, number: usize, lane: usize) -> io::Result<Mailbox> {
-        let application = &self.service.applications[number];
+        let application = &self.generations[number].application;
         // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
         let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
         let geometry = Geometry::new(application.exchanges, slots, self.service.front_threads);
@@ -87,7 +104,7 @@ impl Supervisor {
     }
 
     fn start_prototype(&mut self, number: usize) -> io::Result<()> {
-        let application = &self.service.applications[number];
+        let application = &self.generations[number].application;
         let (ours, theirs) = Channel::pair()?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
         let mut arguments: Vec<String> =
@@ -96,27 +113,28 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "5"].map(str::to_owned));
         }
-        arguments.extend(["--number".to_owned(), number.to_string()]);
+        let ordinal = self.generations[number].ordinal;
+        arguments.extend(["--number".to_owned(), number.to_string(), "--generation".to_owned(), ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
-            executable: self.service.php.as_fd(),
+            executable: self.generations[number].php.as_fd(),
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(self.applications[number].messages.1.as_fd()),
+            messages: Some(self.generations[number].messages.1.as_fd()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
-        self.applications[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        self.generations[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
         Ok(())
     }
 
     /// Sends a lane's slab of the current epoch to its forker and to the front, which learns of a snapshot lane only when
     /// that has a template to serve it.
     pub(super) fn introduce(&mut self, number: usize, lane: usize) {
-        let running = &self.applications[number];
-        let (Some(mailbox), false) = (&running.lanes[lane].mailbox, self.doors.is_empty()) else { return };
-        let forker = running.working_forker(lane);
+        let generation = &self.generations[number];
+        let (Some(mailbox), false) = (&generation.lanes[lane].mailbox, self.doors.is_empty()) else { return };
+        let forker = generation.working_forker(lane);
         if lane != CLASSIC && forker.is_none() {
             return;
         }
@@ -128,32 +146,36 @@ impl Supervisor {
             send(&forker.channel, &message, &attached);
         }
         let Some(front) = &self.front else { return };
-        message.limit = running.body_limit;
-        match running.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
+        message.limit = generation.body_limit;
+        match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
             Err(error) => log("error", format_args!("the front cannot be told of a lane: {error}")),
         }
     }
 
-    pub(super) fn fill_slots(&mut self, number: usize, lane: usize, now: Instant) {
-        let running = &mut self.applications[number];
+    /// Whether workers of a lane can be forked now.
+    pub(super) fn may_fork(&self, number: usize, lane: usize, now: Instant) -> bool {
+        let generation = &self.generations[number];
         let is_served = !self.doors.is_empty() && self.front.as_ref().is_some_and(|front| front.ready);
-        if !is_served || running.lanes[lane].not_before > now || running.working_forker(lane).is_none() {
+        let is_due = generation.lanes[lane].not_before <= now && !generation.is_ending();
+        let has_mailbox = generation.lanes[lane].mailbox.is_some();
+        is_served && is_due && has_mailbox && generation.working_forker(lane).is_some()
+    }
+
+    pub(super) fn fill_slots(&mut self, number: usize, lane: usize, now: Instant) {
+        if !self.may_fork(number, lane, now) {
             return;
         }
-        let configured = self.service.applications[number].workers;
-        let is_beside = running.lanes[1..].iter().any(|lane| !lane.has_failed);
-        let wanted =
-            if lane == CLASSIC { classic_workers(configured, is_beside, self.service.cpus) } else { configured };
-        let Some(mailbox) = &mut running.lanes[lane].mailbox else { return };
+        let wanted = self.wanted_workers(number, lane, now);
+        let Some(mailbox) = &mut self.generations[number].lanes[lane].mailbox else { return };
         let slots = slots_to_fill(&mailbox.slots, wanted);
         for &slot in &slots {
             mailbox.slots[slot] = Slot::Asked;
             mailbox.started[slot] = now;
         }
         let message = self.message(Kind::Spawn, number, lane, 0);
-        let Some(forker) = self.applications[number].working_forker(lane) else { return };
+        let Some(forker) = self.generations[number].working_forker(lane) else { return };
         for slot in slots {
             send(&forker.channel, &Message { slot: slot as u32, ..message }, &[]);
         }

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use wire::control::Kind;
-use wire::layout::Phase;
 
-use super::{CLASSIC, Outcome, Supervisor, log, send};
+use super::generation::CLASSIC;
+use super::{Outcome, Supervisor, log, send};
 use crate::plan::{Slot, Stopping};
 use crate::sys;
 
@@ -15,8 +15,9 @@ impl Supervisor {
         self.stopping = self.stopping.further();
         match self.stopping {
             Stopping::Draining => {
-                log("notice", format_args!("{why}: draining, at most {:?}", self.service.drain_timeout));
-                self.deadline = Instant::now() + self.service.drain_timeout;
+                log("notice", format_args!("{why}: draining, at most {:?}", self.plan.drain_timeout));
+                self.deadline = Instant::now() + self.plan.drain_timeout;
+                self.tell_stopping();
                 // The listeners among them: with the front's copies closed too, new connections are refused.
                 self.service.front_descriptors.clear();
                 match &self.front {
@@ -35,25 +36,16 @@ impl Supervisor {
     }
 
     fn has_forkers(&self) -> bool {
-        self.applications.iter().any(|running| (0..running.lanes.len()).any(|lane| running.forker(lane).is_some()))
+        self.generations
+            .all()
+            .any(|generation| (0..generation.lanes.len()).any(|lane| generation.forker(lane).is_some()))
     }
 
     /// The front has finished, or is gone: workers end when their lane is drained, a template with its last worker, a
     /// prototype with the last of its workers and templates.
     pub(super) fn end_forkers(&mut self) {
-        for (number, lane) in self.all_lanes() {
-            let message = self.message(Kind::Drain, number, lane, 0);
-            let running = &self.applications[number];
-            if let Some(mailbox) = &running.lanes[lane].mailbox {
-                mailbox.slab.set_phase(Phase::Draining);
-            }
-            if let Some(forker) = running.forker(lane) {
-                send(&forker.channel, &message, &[]);
-                // It runs the application's code, and would hear of this after that.
-                if !forker.ready && lane != CLASSIC {
-                    self.kill_template(number, lane);
-                }
-            }
+        for number in self.generations.numbers() {
+            self.end_generation(number);
         }
     }
 
@@ -80,21 +72,22 @@ impl Supervisor {
     /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their templates become ours,
     /// and then the templates' workers. What PHP code has started in the background and left to us is not waited for.
     fn kill_everything(&mut self) {
-        for (number, running) in self.applications.iter().enumerate() {
+        for number in self.generations.numbers() {
+            let generation = &self.generations[number];
             let mut workers = Vec::new();
-            for (lane, of_lane) in running.lanes.iter().enumerate() {
+            for (lane, of_lane) in generation.lanes.iter().enumerate() {
                 let live = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };
                 let from = workers.len();
                 workers.extend(of_lane.mailbox.iter().flat_map(|mailbox| &mailbox.slots).filter_map(live));
                 workers.extend(of_lane.retired.iter().map(|(pid, _)| *pid));
                 workers[from..].iter().for_each(|&pid| self.kill_worker(number, lane, pid));
             }
-            if let Some(prototype) = &running.prototype {
+            if let Some(prototype) = &generation.prototype {
                 end(prototype.pid, true);
             }
-            for lane in 1..running.lanes.len() {
+            for lane in 1..generation.lanes.len() {
                 self.kill_template(number, lane);
-                running.forker(lane).into_iter().for_each(|template| end(template.pid, false));
+                generation.forker(lane).into_iter().for_each(|template| end(template.pid, false));
             }
             workers.into_iter().for_each(|pid| end(pid, false));
         }

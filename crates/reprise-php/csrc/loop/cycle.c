@@ -234,6 +234,10 @@ void reprise_loop_end_request(void)
 /* The same for a request whose code was cut off. What follows is the script's end, which nobody reads. */
 void reprise_loop_end_broken_request(void)
 {
+#ifdef ZEND_HAS_OOM
+	/* PHP's report of exhausted memory may itself have ended at a client that had left: as in php_request_shutdown. */
+	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
+#endif
 	STEP(php_call_shutdown_functions());
 	php_free_shutdown_functions();
 	STEP(php_output_end_all());

@@ -39,7 +39,6 @@ static struct {
 	bool in_request;
 	bool was_called; /* in classic mode */
 	uint32_t slot;
-	uint64_t served, limit;
 	HashTable *shutdown_functions; /* the script's own; they run when it ends */
 } loop;
 
@@ -109,7 +108,7 @@ static void begin_loop(void)
 /* False: there will be none. */
 static bool claim_request(void)
 {
-	if (loop.is_trial || (loop.limit > 0 && loop.served >= loop.limit)) {
+	if (loop.is_trial || reprise_is_spent()) {
 		return false;
 	}
 	while (reprise_await_request()) {
@@ -194,7 +193,8 @@ ZEND_FUNCTION(reprise_handle_request)
 	reprise_loop_settle_exception();
 	reprise_loop_end_request();
 	loop.in_request = false;
-	loop.served++;
+	/* The script's own code: the supervisor looks how long it takes to come back. */
+	wire_show(&reprise_worker.wire, wire_Activity_Booting);
 	RETURN_TRUE;
 }
 
@@ -227,6 +227,8 @@ static _Noreturn void run_script(void)
 {
 	const struct wire_RequestHead *head = reprise_head();
 
+	volatile bool ran_to_end = false;
+
 	loop.is_on = true;
 	reprise_worker.pid = getpid();
 	zend_first_try
@@ -235,7 +237,7 @@ static _Noreturn void run_script(void)
 		reprise_watch_opcache_clock();
 		if (php_request_startup() == SUCCESS) {
 			reprise_found_opcache_clock();
-			reprise_run_script(reprise_head_text(head->script));
+			ran_to_end = reprise_run_script(reprise_head_text(head->script));
 		}
 	}
 	zend_end_try();
@@ -245,7 +247,7 @@ static _Noreturn void run_script(void)
 		_exit(EG(exit_status));
 	}
 	if (!loop.has_begun) {
-		reprise_boot_ended("the script ended without calling reprise_handle_request()");
+		reprise_boot_ended("the script ended without calling reprise_handle_request()", ran_to_end);
 	}
 	reprise_worker.stage = REPRISE_ENDING;
 	if (loop.in_request) {
@@ -257,9 +259,7 @@ static _Noreturn void run_script(void)
 	if (loop.in_request) {
 		reprise_recycle(wire_Recycle_Bailout, "a request ended by a fatal error");
 	}
-	if (loop.limit > 0 && loop.served >= loop.limit) {
-		reprise_recycle(wire_Recycle_Requests, "it has served max_requests");
-	}
+	reprise_end_if_spent();
 	_exit(REPRISE_EXIT_DRAINED);
 }
 
@@ -269,11 +269,7 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 
 	if (pid == 0) {
 		loop.slot = slot;
-		if (reprise_options.max_requests > 0) {
-			/* A tenth more or less, so that workers that began together do not end so. */
-			uint64_t spread = reprise_options.max_requests / 10;
-			loop.limit = reprise_options.max_requests - spread + (uint64_t)getpid() % (2 * spread + 1);
-		}
+		reprise_limits_start();
 		run_script();
 	}
 	return pid;
@@ -281,8 +277,8 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 
 static const struct forker_methods methods = {.fork_worker = fork_worker};
 
-/* Whether the script gets to its loop and ends when it is told to. */
-static bool try_script(struct forker *forker)
+/* 0 if the script gets to its loop and ends when it is told to; else an exit code. */
+static int try_script(struct forker *forker)
 {
 	pid_t pid = (pid_t)reprise_fork_worker(forker);
 	int status;
@@ -293,19 +289,19 @@ static bool try_script(struct forker *forker)
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR) {
-			return false;
+			return REPRISE_EXIT_BOOT;
 		}
 	}
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : REPRISE_EXIT_BOOT;
 }
 
 _Noreturn void reprise_loop_run(struct forker *forker)
 {
 	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
-	int code = REPRISE_EXIT_BOOT;
 
 	forker->methods = &methods;
-	if (try_script(forker)) {
+	int code = try_script(forker);
+	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
 		ready.status = wire_Isolation_Loop;
 		ready.limit = reprise_body_limit();

@@ -199,4 +199,5 @@ void reprise_end(void)
 	if (reprise_worker.answering) {
 		reprise_finish_answer();
 	}
+	reprise_learn_note();
 }

@@ -90,17 +90,14 @@ static bool has_flag(const char *flags, const char *wanted)
 
 /* Calls `visit` for each mapping in order of addresses until it returns false. 0 or a negative errno. With smaps, the
  * flags are known too. */
-long reprise_each_mapping(const char *file, mapping_visitor visit, void *context)
+long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context)
 {
-	struct reader reader = {.descriptor = raw3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC)};
+	struct reader reader = {.descriptor = descriptor};
 	struct mapping mapping;
 	char kept[128] = "";
 	const char *name;
 	bool has_mapping = false, goes_on = true;
 
-	if (reader.descriptor < 0) {
-		return reader.descriptor;
-	}
 	for (char *line; goes_on && (line = next_line(&reader));) {
 		if (line[0] >= 'A' && line[0] <= 'Z') {
 			static const char flags[] = "VmFlags:";
@@ -128,8 +125,19 @@ long reprise_each_mapping(const char *file, mapping_visitor visit, void *context
 	if (goes_on && has_mapping) {
 		visit(&mapping, kept, context);
 	}
-	raw1(SYS_close, reader.descriptor);
 	return 0;
+}
+
+long reprise_each_mapping(const char *file, mapping_visitor visit, void *context)
+{
+	long descriptor = raw3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+
+	if (descriptor < 0) {
+		return descriptor;
+	}
+	long error = reprise_each_mapping_of((int)descriptor, visit, context);
+	raw1(SYS_close, descriptor);
+	return error;
 }
 
 bool reprise_is_own(uintptr_t start, uintptr_t end)

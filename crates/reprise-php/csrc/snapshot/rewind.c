@@ -367,6 +367,7 @@ void reprise_rewind(void)
 {
 	size_t pages;
 
+	wire_show(&reprise_worker.wire, wire_Activity_Rewinding);
 	/* Children are reaped there: only then do the counters know of their faults. */
 	reprise_prove_alone();
 	restore_break();

@@ -11,6 +11,7 @@
 #include <php_output.h>
 #include <php_variables.h>
 #include <SAPI.h>
+#include <ext/date/php_date.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
 
@@ -208,10 +209,13 @@ void reprise_serve_prepare(void)
 	/* Otherwise the end of each request would set it to C again, which takes a look at all mappings. */
 	BG(locale_changed) = 0;
 	zend_unset_timeout();
+	/* PHP reads a time zone's file when it first needs it, through a mapping: a fault for each request. */
+	get_timezone_info();
 	keep_spare_chunk();
 	reprise_random_prepare();
 	reprise_compact();
 	reprise_end_prepare();
+	reprise_learn_prepare();
 	boot.was_sent = SG(headers_sent);
 	boot.headers = SG(sapi_headers);
 	ZVAL_COPY_VALUE(&boot.callback, &SG(callback_func));
@@ -315,6 +319,10 @@ ZEND_FUNCTION(reprise_snapshot)
 	snapshot.service.uc_link = NULL;
 	makecontext(&snapshot.service, reprise_template_loop, 0);
 	swapcontext(&snapshot.php, &snapshot.service);
+	while (snapshot.is_learning) {
+		reprise_learn_patterns();
+		swapcontext(&snapshot.php, &snapshot.service);
+	}
 	/* In a clone, for a request. */
 	serve();
 }

@@ -15,6 +15,7 @@
  * clone.c     a worker: its own userfaultfd, its own identity, its loop
  * compact.c   PHP's heap, so that requests write to few pages
  * serve.c     a request into PHP's globals
+ * learn.c     patterns that requests compile, into the next snapshot
  * end.c       php_request_shutdown without freeing what a rewind frees anyway
  * rewind.c    memory back to the image: hot pages, and what a scan finds
  * kernel.c    descriptors, directory, masks, timers, signals back
@@ -47,6 +48,8 @@
 #define MAX_OWNED 256
 /* Pages that are copied back without being protected. */
 #define MAX_HOT 16384
+/* Clones that leave for a newer snapshot do so one after the other, up to so many. */
+#define REPRISE_LATE 64
 /* New mappings of one request that are undone without reading /proc/self/maps. */
 #define MAX_FRESH 128
 
@@ -122,6 +125,11 @@ struct snapshot_state {
 	unsigned umask;
 	uintptr_t robust_list;
 	size_t robust_size;
+	struct lessons *lessons;    /* shared with all clones; NULL: nothing is learned */
+	uint32_t lesson;            /* how many snapshots there were before this one */
+	bool is_learning;           /* PHP was resumed to learn, not for a request */
+	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
+	bool asks;                  /* this clone makes room for it */
 
 	/* Each clone's own. */
 	ucontext_t service;
@@ -138,6 +146,7 @@ struct snapshot_state {
 	struct hot_page hot[MAX_HOT];
 	uint8_t *hits; /* per page of the image: how often it was found written lately; HOT: it is hot */
 	uint64_t rewinds;
+	uint32_t late; /* requests since there is a newer snapshot */
 	size_t fresh_count;
 	struct range fresh[MAX_FRESH];
 };
@@ -157,7 +166,8 @@ void reprise_interpose_files(void);
 long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);
 void reprise_template_loop(void);
 _Noreturn void reprise_boot_failed(const char *why, const char *detail);
-_Noreturn void reprise_boot_ended(const char *how); /* with PHP's last message */
+/* The script ended before it was time; by itself, or by exit() or an error: then with PHP's last message. */
+_Noreturn void reprise_boot_ended(const char *how, bool ran_to_end);
 
 /* held.c */
 void reprise_settle_what_php_holds(void);
@@ -168,6 +178,7 @@ void reprise_refuse_what_cannot_be_rewound(void);
 
 /* maps.c */
 typedef bool (*mapping_visitor)(const struct mapping *, const char *name, void *context);
+long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context);
 long reprise_each_mapping(const char *file, mapping_visitor visit, void *context);
 long reprise_restore_mappings(void); /* 0, a negative errno, or 1: cannot be made again */
 bool reprise_is_own(uintptr_t start, uintptr_t end);
@@ -184,6 +195,11 @@ int reprise_open_userfaultfd(void);
 bool reprise_is_userfaultfd(int descriptor);
 void reprise_blame(const char *what, uintptr_t address); /* fills culprit */
 _Noreturn void reprise_recycle(enum wire_Recycle why, const char *detail);
+
+/* limits.c */
+void reprise_limits_start(void); /* in a new worker */
+bool reprise_is_spent(void);     /* has it done or used what it may? */
+void reprise_end_if_spent(void); /* if that said so: gives its place to a fresh one */
 
 /* serve.c: on PHP's stack. */
 void reprise_watch_opcache_clock(void);
@@ -205,6 +221,13 @@ void reprise_compact(void);
 /* end.c: on PHP's stack. */
 void reprise_end_prepare(void);
 void reprise_end(void);
+
+/* learn.c */
+void reprise_learn_prepare(void);
+void reprise_learn_note(void);
+bool reprise_learn_leaves(void);
+void reprise_learn_patterns(void);
+void reprise_learn(void);
 
 /* rewind.c */
 struct faults reprise_faults(void);

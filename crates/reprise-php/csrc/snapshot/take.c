@@ -107,7 +107,8 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 static const char *list_mappings(struct listing *listing)
 {
 	*listing = (struct listing){0};
-	if (reprise_each_mapping("/proc/self/smaps", list_mapping, listing) < 0) {
+	if (raw3(SYS_lseek, snapshot.own_smaps, 0, SEEK_SET) < 0
+	    || reprise_each_mapping_of(snapshot.own_smaps, list_mapping, listing) < 0) {
 		return "/proc/self/smaps cannot be read";
 	}
 	snapshot.mapping_count = listing->mappings;
@@ -168,8 +169,7 @@ static const char *make_image(void)
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	size_t size = snapshot.image_size;
 	int file = (int)raw2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	long pagemap = raw4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-	bool done = file >= 0 && pagemap >= 0 && raw2(SYS_ftruncate, file, size) >= 0;
+	bool done = file >= 0 && raw2(SYS_ftruncate, file, size) >= 0;
 
 	/* Mapped before it is filled: only so does the last listing show it. Its pages are the file's until they are
 	 * written to, and nobody can. */
@@ -178,10 +178,9 @@ static const char *make_image(void)
 		done = image == (void *)snapshot.own[2].start;
 	}
 	for (size_t i = 0; done && i < snapshot.region_count; i++) {
-		done = write_region((int)pagemap, file, &snapshot.regions[i]);
+		done = write_region(snapshot.own_pagemap, file, &snapshot.regions[i]);
 	}
 	done = done && raw3(SYS_fcntl, file, F_ADD_SEALS, seals) >= 0;
-	raw1(SYS_close, pagemap);
 	raw1(SYS_close, file);
 	return done ? NULL : "the image cannot be written; is memory or RLIMIT_FSIZE too small?";
 }
@@ -199,13 +198,46 @@ static void find_identity(void)
 	}
 }
 
+/* What only a process that others may look into can open; later, when a snapshot is taken again, it is none. */
+static bool open_own_files(void)
+{
+	long smaps = raw3(SYS_openat, AT_FDCWD, "/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	long pagemap = raw3(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (smaps < 0 || pagemap < 0) {
+		return false;
+	}
+	snapshot.own_smaps = reprise_lift((int)smaps);
+	snapshot.own_pagemap = reprise_lift((int)pagemap);
+	return true;
+}
+
+static void drop_image(void)
+{
+	for (size_t i = 1; i <= 2; i++) {
+		raw2(SYS_munmap, snapshot.own[i].start, snapshot.own[i].end - snapshot.own[i].start);
+		snapshot.own[i] = (struct range){0};
+	}
+}
+
+/* Again, if there is one already. */
 bool reprise_take(const char **why)
 {
 	struct listing listing;
 
 	find_identity();
-	reprise_kernel_take();
+	if (snapshot.is_taken) {
+		snapshot.brk = (uintptr_t)raw1(SYS_brk, 0); /* signals are the forker's by now */
+	} else {
+		reprise_kernel_take();
+	}
 	if (snapshot.isolation == wire_Isolation_Rewind) {
+		if (snapshot.is_taken) {
+			drop_image();
+		} else if (!open_own_files()) {
+			*why = "/proc/self cannot be read";
+			return false;
+		}
 		/* First the sizes, then room for image and counts, then the list for good: with that room in it. */
 		if ((*why = list_mappings(&listing))) {
 			return false;

@@ -87,10 +87,14 @@ static void read_head(int file)
 }
 
 /* The last error of PHP tells why a boot ended early, also if PHP was told not to log it. */
-void reprise_boot_ended(const char *how)
+void reprise_boot_ended(const char *how, bool ran_to_end)
 {
 	char detail[1024] = "";
 
+	if (ran_to_end) {
+		reprise_log_line("error", "%s cannot be booted: %s", reprise_head_text(reprise_head()->script), how);
+		_exit(REPRISE_EXIT_NOT_ASKED);
+	}
 	if (PG(last_error_message)) {
 		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", ZSTR_VAL(PG(last_error_message)),
 		         PG(last_error_file) ? ZSTR_VAL(PG(last_error_file)) : "?", PG(last_error_lineno));
@@ -104,6 +108,8 @@ static _Noreturn void boot(void)
 	const struct wire_RequestHead *head = reprise_head();
 	const char *script = reprise_head_text(head->script);
 
+	volatile bool ran_to_end = false;
+
 	reprise_grow_stack();
 	zend_first_try
 	{
@@ -111,12 +117,12 @@ static _Noreturn void boot(void)
 		reprise_watch_opcache_clock();
 		if (php_request_startup() == SUCCESS) {
 			reprise_found_opcache_clock();
-			reprise_run_script(script);
+			ran_to_end = reprise_run_script(script);
 		}
 	}
 	zend_end_try();
 	if (reprise_worker.is_template) {
-		reprise_boot_ended("the script ended without calling reprise_snapshot()");
+		reprise_boot_ended("the script ended without calling reprise_snapshot()", ran_to_end);
 	}
 	reprise_worker.stage = REPRISE_ENDING;
 	if (!reprise_worker.is_worker) {
@@ -170,6 +176,7 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 		reprise_loop_run(forker);
 	}
 	reprise_worker.is_template = true;
+	reprise_overtime_watch();
 	reprise_note_descriptors();
 	choose_isolation(isolation);
 	reprise_random_start();

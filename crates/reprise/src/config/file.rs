@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use front::settings::{LogFormat, ProxyHeaders};
+use front::settings::{LogFormat, ProxyHeaders, Warmup};
 use front::target::clean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
 
-use super::{Application, Config, Mode, Warmup, application, defaults, resolve};
+use super::{Application, Config, Mode, application, defaults, resolve};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
 
@@ -20,6 +20,8 @@ struct File<'a> {
     text: &'a str,
 }
 
+/// Soft and hard, by path.
+type PathLimits = BTreeMap<String, (Option<Duration>, Option<Duration>)>;
 type Item<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
@@ -185,6 +187,35 @@ impl File<'_> {
         Ok(pairs)
     }
 
+    /// Time limits by path.
+    fn path_limits(&self, name: &str, item: &Item<'_>) -> Result<PathLimits, Failure> {
+        let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
+        let mut limits = BTreeMap::new();
+        for (path, value) in table.iter() {
+            let (at, path) = (path.span().start, path.get_ref().to_string());
+            if clean(&path).as_ref() != Ok(&path) {
+                return Err(self.fail(at, format!("'{path}' is no path: \"/export\", without query or %")));
+            }
+            let DeValue::Table(table) = value.get_ref() else {
+                let failure = self.fail(value.span().start, format!("'{name}' takes a table for each path"));
+                return Err(failure.hint("limits.\"/export\" = { request_timeout = \"10m\" }"));
+            };
+            let (mut soft, mut hard) = (None, None);
+            for (key, value) in table.iter() {
+                match key.get_ref().as_ref() {
+                    which @ "soft_timeout" => soft = Some(self.time(Scope::Application, which, value)?),
+                    which @ "request_timeout" => hard = Some(self.time(Scope::Application, which, value)?),
+                    other => {
+                        let failure = self.fail(key.span().start, format!("the limits of a path have no '{other}'"));
+                        return Err(failure.hint("soft_timeout and request_timeout"));
+                    }
+                }
+            }
+            limits.insert(path, (soft, hard));
+        }
+        Ok(limits)
+    }
+
     /// Requests as paths, or as tables.
     fn requests(&self, name: &str, item: &Item<'_>) -> Result<Vec<Warmup>, Failure> {
         let DeValue::Array(items) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Requests)) };
@@ -264,6 +295,7 @@ pub(super) fn read(path: &Path) -> Result<Config, Failure> {
     let mut config = defaults();
     file.each(Scope::Server, document.get_ref(), |name, item| {
         match name {
+            "admin_listen" => config.admin_listen = file.texts(name, item)?,
             "listen" => config.listen = file.texts(name, item)?,
             "name" => config.name = file.text(name, item)?,
             "state_dir" => config.state_dir = Some(base.join(file.text(name, item)?)),
@@ -343,6 +375,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
         return Err(file.fail(root.span().start, format!("root {} is not a directory", path.display())));
     }
     let mut application = application(path);
+    application.written_root = base.join(file.text("root", root)?);
     file.each(Scope::Application, table, |name, item| {
         match name {
             "root" => {}
@@ -367,11 +400,25 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                     return Err(failure.hint("a name without scheme, port or path; \"*.example.org\" for all below"));
                 }
             }
+            "watch" => application.watch = file.switch(name, item)?,
             "user" => application.user = Some(file.text(name, item)?),
             "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,
+            "min_workers" => {
+                application.min_workers = Some(file.number(Scope::Application, name, item)? as usize);
+            }
+            "max_age" => application.max_age = file.time(Scope::Application, name, item)?,
+            "max_memory" => application.max_memory = file.size(name, item)?,
             "queue" => application.queue = file.number(Scope::Application, name, item)? as usize,
             "queue_timeout" => application.queue_timeout = file.time(Scope::Application, name, item)?,
             "request_timeout" => application.request_timeout = file.time(Scope::Application, name, item)?,
+            "soft_timeout" => application.soft_timeout = file.time(Scope::Application, name, item)?,
+            "limits" => application.path_limits = file.path_limits(name, item)?,
+            "client_requests" => {
+                application.client_requests = file.number(Scope::Application, name, item)? as usize;
+            }
+            "slow_timeout" => application.slow_timeout = file.time(Scope::Application, name, item)?,
+            "server_timing" => application.server_timing = file.switch(name, item)?,
+            "slow_headers" => application.slow_headers = file.texts(name, item)?,
             "max_body" => application.max_body = Some(file.size(name, item)?),
             "follow" => {
                 let paths = file.texts(name, item)?;
@@ -383,6 +430,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             "env" => application.env = file.environment(name, item)?,
             "clear_env" => application.clear_env = file.switch(name, item)?,
             "rlimit_files" => application.limits.files = Some(file.number(Scope::Application, name, item)?),
+            "rlimit_processes" => application.limits.processes = Some(file.number(Scope::Application, name, item)?),
             "rlimit_core" => application.limits.core = Some(file.size(name, item)?),
             "priority" => application.limits.priority = Some(file.signed(Scope::Application, name, item)? as i32),
             "ping_path" => application.ping_path = file.path(name, item)?,
@@ -392,7 +440,17 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.isolation = file.word(name, item, &words)?;
             }
             "mode" => application.modes = file.modes(name, item, &application.root)?,
+            "classic_paths" => {
+                application.classic_paths = file.texts(name, item)?;
+                if let Some(path) = application.classic_paths.iter().find(|path| clean(path).as_ref() != Ok(path)) {
+                    let why = format!("'{path}' is no path as it stands after the host: \"/cart\", without query or %");
+                    return Err(file.fail(item.span().start, why));
+                }
+            }
             "warmup" => application.warmup = file.requests(name, item)?,
+            "warmup_failure" => {
+                application.is_warmup_optional = file.word(name, item, &[("refuse", false), ("log", true)])?;
+            }
             "max_requests" => application.max_requests = file.number(Scope::Application, name, item)?,
             "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
             other => unreachable!("option {other} has a row but is not read"),

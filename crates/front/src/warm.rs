@@ -1,0 +1,121 @@
+//! Warm-up: the configured requests, made of a generation before any visitor's goes there. They come from this machine, are
+//! in no access log, and what they answer is told to the supervisor.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use http_body::Body;
+use hyper::Request;
+use hyper::header::{self, HeaderName, HeaderValue};
+use tokio::sync::Notify;
+use wire::control::{Kind, Message};
+
+use crate::connection::{Peer, RawHead};
+use crate::control::Link;
+use crate::server::Shared;
+use crate::service::{Connection, respond};
+use crate::settings::{Application, Warmup};
+
+/// Bytes of an answer that are told, if it is a failure.
+const TOLD: usize = 2048;
+
+/// Generations to be warmed up.
+#[derive(Default)]
+pub struct Wanted {
+    generations: Mutex<VecDeque<u32>>,
+    news: Notify,
+}
+
+impl Wanted {
+    /// Adds one.
+    pub fn add(&self, generation: u32) {
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner).push_back(generation);
+        self.news.notify_one();
+    }
+
+    async fn next(&self) -> u32 {
+        loop {
+            let first = self.generations.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match first {
+                Some(generation) => return generation,
+                None => self.news.notified().await,
+            }
+        }
+    }
+}
+
+/// Warms up what is wanted, one request at a time.
+pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
+    loop {
+        let generation = shared.to_warm.next().await;
+        let Some((view, number)) = shared.lanes.view_of(generation) else { continue };
+        let application = &view.settings.applications[number];
+        for (index, request) in application.warmup.iter().enumerate() {
+            let connection = Connection {
+                shared: shared.clone(),
+                peer: Arc::new(Peer::ourselves()),
+                raw: Arc::new(RawHead::default()),
+                warms: Some(number),
+            };
+            let began = Instant::now();
+            let answered = match build(application, request) {
+                Ok(parts) => match respond(&connection, &view, None, &parts, None, began).await {
+                    Ok(response) => {
+                        let status = response.status().as_u16();
+                        (status, read(response.into_body()).await)
+                    }
+                    Err(refusal) => {
+                        let (status, word) = refusal.describe();
+                        (status.as_u16(), format!("Reprise: {word}").into_bytes())
+                    }
+                },
+                Err(why) => (0, why.into_bytes()),
+            };
+            let message = Message {
+                application: generation,
+                slot: index as u32,
+                status: i32::from(answered.0),
+                limit: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
+                ..Message::new(Kind::WarmUp)
+            };
+            // Without a descriptor to spare its words are lost, not the answer.
+            let file = rustix::fs::memfd_create("reprise-answer", rustix::fs::MemfdFlags::CLOEXEC);
+            match file.and_then(|file| rustix::io::pwrite(&file, &answered.1, 0).map(|_| file)) {
+                Ok(file) => link.send_with(&message, &[file.as_fd()]),
+                Err(_) => link.send(&message),
+            }
+        }
+    }
+}
+
+fn build(application: &Application, request: &Warmup) -> Result<hyper::http::request::Parts, String> {
+    let mut made = Request::new(());
+    *made.method_mut() = request.method.parse().map_err(|_| format!("{:?} is no method", request.method))?;
+    *made.uri_mut() = request.path.parse().map_err(|_| format!("{:?} is no path", request.path))?;
+    let host = application.hosts.iter().find(|host| !host.starts_with('*')).map_or("localhost", String::as_str);
+    for (name, value) in
+        std::iter::once(("host", host)).chain(request.headers.iter().map(|(a, b)| (a.as_str(), b.as_str())))
+    {
+        let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no header's name"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| format!("{value:?} is no header's value"))?;
+        made.headers_mut().insert(name, value);
+    }
+    made.headers_mut().entry(header::USER_AGENT).or_insert(HeaderValue::from_static("reprise-warmup"));
+    Ok(made.into_parts().0)
+}
+
+/// Reads an answer to its end; gives its beginning.
+async fn read(mut body: impl Body<Data = bytes::Bytes> + Unpin) -> Vec<u8> {
+    let mut beginning = Vec::new();
+    while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        if let Ok(data) = frame.into_data() {
+            let room = TOLD - beginning.len();
+            beginning.extend_from_slice(&data[..data.len().min(room)]);
+        }
+    }
+    beginning
+}

@@ -1,0 +1,277 @@
+//! Generations: one prototype each, with everything forked from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::{Index, IndexMut};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use wire::control::{Isolation, MAX_LANES};
+use wire::slab::Slab;
+
+use super::elastic::Target;
+use super::lanes::Template;
+use super::service::{Application, Entry};
+use super::warm::Warmth;
+use crate::channel::Channel;
+use crate::plan::{BackOff, Slot, Suspicion};
+
+/// The lane of whatever has no lane of its own.
+pub(super) const CLASSIC: usize = 0;
+
+/// What a generation is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is made ready beside the one that serves.
+    Booting,
+    /// New requests go to it.
+    Serving,
+    /// The front finishes what it has there, since then.
+    Draining(Instant),
+    /// Its processes end, since then.
+    Ending(Instant),
+}
+
+/// One generation of an application.
+pub(super) struct Generation {
+    pub(super) application: Rc<Application>,
+    /// `reprise-php`, opened.
+    pub(super) php: Rc<OwnedFd>,
+    /// Which of its application's, from 1.
+    pub(super) ordinal: u32,
+    pub(super) stage: Stage,
+    pub(super) suspicion: Suspicion,
+    /// Workers that ended as they should not.
+    pub(super) crashes: u64,
+    pub(super) warmth: Warmth,
+    /// Workers that were killed for a limit.
+    pub(super) limited: BTreeSet<i32>,
+    pub(super) prototype: Option<Child>,
+    /// Classic first.
+    pub(super) lanes: Vec<Lane>,
+    /// What PHP writes to its standard error: read end, write end.
+    pub(super) messages: (OwnedFd, OwnedFd),
+    pub(super) body_limit: u64,
+}
+
+pub(super) struct Child {
+    /// 0: a template whose process is not known yet.
+    pub(super) pid: i32,
+    pub(super) channel: Channel,
+    pub(super) since: Instant,
+    pub(super) ready: bool,
+}
+
+/// What belongs to one epoch of a lane.
+pub(super) struct Mailbox {
+    pub(super) descriptor: OwnedFd,
+    pub(super) slab: Slab,
+    pub(super) slots: Vec<Slot>,
+    pub(super) started: Vec<Instant>,
+    /// The front has said that it uses it.
+    pub(super) is_known: bool,
+}
+
+pub(super) struct Lane {
+    /// The script it belongs to; none: classic.
+    pub(super) entry: Option<String>,
+    pub(super) template: Option<Template>,
+    pub(super) isolation: Isolation,
+    /// Its generation is not ready before this lane is, unless it has failed.
+    pub(super) is_awaited: bool,
+    /// The server does not start without it.
+    pub(super) is_required: bool,
+    /// The last boot failed.
+    pub(super) has_failed: bool,
+    pub(super) mailbox: Option<Mailbox>,
+    /// Workers of earlier fronts that have not ended yet, and since when.
+    pub(super) retired: Vec<(i32, Instant)>,
+    pub(super) back_off: BackOff,
+    pub(super) not_before: Instant,
+    pub(super) served: bool,
+    pub(super) target: Target,
+}
+
+/// All generations that have processes, by numbers that are never used again.
+#[derive(Default)]
+pub(super) struct Generations {
+    list: BTreeMap<usize, Generation>,
+    next: usize,
+}
+
+impl Lane {
+    pub(super) fn classic(now: Instant) -> Lane {
+        Lane {
+            entry: None,
+            template: None,
+            isolation: Isolation::Auto,
+            is_awaited: true,
+            is_required: false,
+            has_failed: false,
+            mailbox: None,
+            retired: Vec::new(),
+            back_off: BackOff::default(),
+            not_before: now,
+            served: false,
+            target: Target::new(now),
+        }
+    }
+
+    pub(super) fn of(entry: &Entry, now: Instant) -> Lane {
+        Lane {
+            entry: Some(entry.script.clone()),
+            is_required: entry.is_required,
+            isolation: if entry.is_loop { Isolation::Loop } else { Isolation::Auto },
+            ..Lane::classic(now)
+        }
+    }
+
+    /// Whether the front sends it requests and somebody takes them.
+    pub(super) fn is_served(&self) -> bool {
+        let is_live = |slot: &Slot| matches!(slot, Slot::Live(_));
+        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_known && mailbox.slots.iter().any(is_live))
+    }
+
+    /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
+    pub(super) fn has_workers(&self) -> bool {
+        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked))
+    }
+}
+
+impl Generation {
+    /// Without any process yet.
+    pub(super) fn new(
+        application: &Rc<Application>,
+        php: &Rc<OwnedFd>,
+        ordinal: u32,
+        stage: Stage,
+    ) -> io::Result<Generation> {
+        let messages = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&messages.0, rustix::fs::OFlags::NONBLOCK)?;
+        let now = Instant::now();
+        let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
+        Ok(Generation {
+            application: application.clone(),
+            php: php.clone(),
+            ordinal,
+            stage,
+            suspicion: Suspicion::default(),
+            crashes: 0,
+            warmth: Warmth::Cold,
+            limited: BTreeSet::new(),
+            prototype: None,
+            lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
+            messages,
+            body_limit: 0,
+        })
+    }
+
+    /// Adds the lanes that another generation of the application has found out about while it ran.
+    pub(super) fn inherit(&mut self, other: &Generation) {
+        for lane in &other.lanes[1..] {
+            let Some(script) = &lane.entry else { continue };
+            let is_known = self.lanes.iter().any(|own| own.entry.as_ref() == Some(script));
+            let path = self.application.root.join(&script[1..]);
+            if is_known || self.application.classic.contains(script) || !path.is_file() || self.lanes.len() >= MAX_LANES
+            {
+                continue;
+            }
+            let entry =
+                Entry { script: script.clone(), is_required: false, is_loop: lane.isolation == Isolation::Loop };
+            self.lanes.push(Lane::of(&entry, Instant::now()));
+        }
+    }
+
+    /// The process that forks a lane's workers.
+    pub(super) fn forker(&self, lane: usize) -> Option<&Child> {
+        if lane == CLASSIC { self.prototype.as_ref() } else { Some(&self.lanes.get(lane)?.template.as_ref()?.child) }
+    }
+
+    /// The same, if it does so now.
+    pub(super) fn working_forker(&self, lane: usize) -> Option<&Child> {
+        let is_leaving = self.lanes.get(lane)?.template.as_ref().is_some_and(|template| template.leaving.is_some());
+        self.forker(lane).filter(|child| child.ready && child.pid > 0 && !is_leaving)
+    }
+
+    /// Whether visitors' requests may come.
+    pub(super) fn is_ready(&self) -> bool {
+        self.warmth == Warmth::Warm && self.has_lanes()
+    }
+
+    /// Whether everything that is known to be needed serves, or has shown that it will not.
+    pub(super) fn has_lanes(&self) -> bool {
+        self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
+    }
+
+    /// Whether its processes are not to be replaced when they end.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.stage, Stage::Ending(_))
+    }
+
+    /// When it has to be drained, or gone.
+    pub(super) fn deadline(&self, patience: Duration) -> Option<Instant> {
+        match self.stage {
+            Stage::Draining(since) | Stage::Ending(since) => Some(since + patience),
+            Stage::Booting | Stage::Serving => None,
+        }
+    }
+
+    /// Whether all templates and workers of an earlier prototype are reaped.
+    pub(super) fn has_no_orphans(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.template.is_none() && !lane.has_workers())
+    }
+
+    /// Whether none of its processes is left.
+    pub(super) fn is_gone(&self) -> bool {
+        self.prototype.is_none() && self.has_no_orphans() && self.lanes.iter().all(|lane| lane.retired.is_empty())
+    }
+}
+
+impl Generations {
+    pub(super) fn add(&mut self, generation: Generation) -> usize {
+        let number = self.next;
+        self.next += 1;
+        self.list.insert(number, generation);
+        number
+    }
+
+    pub(super) fn remove(&mut self, number: usize) {
+        self.list.remove(&number);
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<&Generation> {
+        self.list.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Generation> {
+        self.list.get_mut(&number)
+    }
+
+    pub(super) fn numbers(&self) -> Vec<usize> {
+        self.list.keys().copied().collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Generation> {
+        self.list.values()
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Generation> {
+        self.list.values_mut()
+    }
+}
+
+impl Index<usize> for Generations {
+    type Output = Generation;
+
+    fn index(&self, number: usize) -> &Generation {
+        &self.list[&number]
+    }
+}
+
+impl IndexMut<usize> for Generations {
+    fn index_mut(&mut self, number: usize) -> &mut Generation {
+        self.list.get_mut(&number).expect("numbers come from the list")
+    }
+}

@@ -1,0 +1,51 @@
+//! What the service manager is told of the server's state, and how long that may take by the configuration: what a boot or a
+//! drain may take is said in one place, and the manager's own time-outs are not to be shorter.
+
+use std::time::Duration;
+
+use super::Supervisor;
+use crate::plan::Stopping;
+
+/// For PHP's modules, which have no time-out of their own, and for the end of processes.
+const SPARE: Duration = Duration::from_secs(15);
+
+impl Supervisor {
+    pub(super) fn tell_booting(&mut self) {
+        let patience = self.boot_patience();
+        self.service.notify.tell("", &"booting", Some(patience));
+    }
+
+    /// Everything serves; also after a reload, which went well or was refused.
+    pub(super) fn tell_ready(&mut self, refused: Option<&str>) {
+        if self.stopping != Stopping::No {
+            return;
+        }
+        let name = |number: &usize| {
+            let generation = &self.generations[*number];
+            format!("{} generation {}", generation.application.name, generation.ordinal)
+        };
+        let names: Vec<String> = self.current.iter().map(name).collect();
+        let serving = format!("serving {}", names.join(", "));
+        match refused {
+            None => self.service.notify.tell("READY=1", &serving, None),
+            Some(why) => self.service.notify.tell("READY=1", &format_args!("reload refused: {why}; {serving}"), None),
+        }
+    }
+
+    pub(super) fn tell_reloading(&mut self) {
+        // The switch waits for an earlier drain.
+        let patience = self.boot_patience() + self.plan.drain_timeout;
+        self.service.notify.tell_reloading(patience);
+    }
+
+    pub(super) fn tell_stopping(&mut self) {
+        let limit = self.plan.drain_timeout;
+        self.service.notify.tell("STOPPING=1", &format_args!("draining, at most {limit:?}"), Some(limit + SPARE));
+    }
+
+    /// The longest boot. After each warm-up request the manager is told again.
+    fn boot_patience(&self) -> Duration {
+        let boot = self.plan.applications.iter().map(|application| application.boot_timeout).max();
+        boot.unwrap_or_default() + SPARE
+    }
+}

@@ -1,0 +1,110 @@
+//! What the supervisor is told to run.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use wire::control::Isolation;
+
+use crate::notify::Notify;
+use crate::sys::{ProcessLimits, Signals};
+use crate::user::Identity;
+
+/// What lasts as long as the supervisor.
+pub struct Service {
+    /// `reprise` itself, opened; it is the front too.
+    pub front: OwnedFd,
+    /// argv of the front, its name first.
+    pub front_arguments: Vec<String>,
+    /// Whom the front runs as.
+    pub front_user: Option<Identity>,
+    /// Descriptors of the front after its channel, the lifeline and its settings: listeners, logs.
+    pub front_descriptors: Vec<OwnedFd>,
+    /// The access log, if it is a file: the last of those descriptors.
+    pub access_log: Option<PathBuf>,
+    /// Threads of the front.
+    pub front_threads: usize,
+    /// /dev/userfaultfd, if this user may open it: what it gives works where the system call does not.
+    pub userfaultfd: Option<OwnedFd>,
+    /// CPUs this server may use.
+    pub cpus: usize,
+    /// Where `reprise reload` and its like connect to.
+    pub admin: Option<UnixListener>,
+    /// Watched since before anything was started.
+    pub signals: Signals,
+    /// systemd, or who else watches over this server.
+    pub notify: Notify,
+    /// Reads the configuration again. An error says what is wrong, where, and what to do.
+    pub read: Box<dyn Fn() -> Result<Plan, String>>,
+}
+
+/// Makes a file of the front's settings for these generations.
+pub type MakeSettings = dyn Fn(&[u32]) -> io::Result<OwnedFd>;
+
+/// What a reload replaces, as a whole.
+pub struct Plan {
+    /// `reprise-php`, opened.
+    pub php: Rc<OwnedFd>,
+    /// In the order of the front's settings. Their names differ.
+    pub applications: Vec<Rc<Application>>,
+    /// How long a drain may take.
+    pub drain_timeout: Duration,
+    /// A file with the front's settings, when these are the generations of the applications.
+    pub settings: Box<MakeSettings>,
+}
+
+/// One application.
+pub struct Application {
+    /// For messages; unlike any other's.
+    pub name: String,
+    /// argv of its prototype after the descriptors.
+    pub arguments: Vec<String>,
+    /// Its whole environment.
+    pub environment: Vec<String>,
+    /// Whom PHP runs as.
+    pub user: Option<Identity>,
+    /// What PHP may use.
+    pub limits: ProcessLimits,
+    /// Workers of each lane, at most.
+    pub workers: usize,
+    /// And at least.
+    pub min_workers: usize,
+    /// Requests in flight in each lane, waiting ones included.
+    pub exchanges: usize,
+    /// Document root, resolved.
+    pub root: PathBuf,
+    /// As it is configured, if a reload is to follow when that comes to lead elsewhere.
+    pub watched: Option<PathBuf>,
+    /// The host that boot requests name.
+    pub host: String,
+    /// Scripts that are booted before the server is ready.
+    pub entries: Vec<Entry>,
+    /// Scripts that are never booted.
+    pub classic: BTreeSet<String>,
+    /// How requests of snapshot lanes are kept apart.
+    pub isolation: Isolation,
+    /// The requests that the front makes before visitors' come, for people: `GET /`.
+    pub warmup: Vec<String>,
+    /// One that fails stops nothing.
+    pub is_warmup_optional: bool,
+    /// How long a boot may take.
+    pub boot_timeout: Duration,
+    /// After which the log says where a request is.
+    pub slow_timeout: Duration,
+    /// Headers of such a request that the log shows.
+    pub slow_headers: Vec<String>,
+}
+
+/// A script with a lane of its own.
+pub struct Entry {
+    /// `/index.php`.
+    pub script: String,
+    /// The server may not start without.
+    pub is_required: bool,
+    /// It handles requests in a loop; else it takes a snapshot.
+    pub is_loop: bool,
+}

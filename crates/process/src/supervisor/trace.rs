@@ -1,0 +1,141 @@
+//! Where workers are in their PHP code: of slow requests, of crashed ones, and when somebody asks.
+//!
+//! The forker reads a worker's frames while that runs ([`Kind::Trace`]); this process has neither PHP nor the right to.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use wire::atomics::Ordering;
+use wire::control::{Kind, Message};
+use wire::head;
+use wire::layout::{Activity, HEAD_SIZE};
+use wire::ring::Memory;
+use wire::slab::Slab;
+
+use super::admin::Client;
+use super::{Supervisor, log, send};
+use crate::boot;
+use crate::plan::Slot;
+
+/// Bytes of a request's target, and of a header, that are shown.
+const SHOWN: usize = 512;
+/// Bytes of a trace.
+const MAX_TRACE: usize = 32 * 1024;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A trace that is under way.
+pub(super) struct Tracing {
+    pid: i32,
+    /// Whose forker was asked: its generation and lane.
+    of: (usize, usize),
+    began: Instant,
+    why: Why,
+}
+
+enum Why {
+    /// What the log says of the request.
+    Slow(String),
+    Asked(Client),
+}
+
+/// What a worker's line and exchange say of its request, for people. Its own words.
+pub(super) struct Shown {
+    /// Method and target.
+    pub(super) request: String,
+    head: Vec<u8>,
+}
+
+/// The request in an exchange.
+pub(super) fn request_in(slab: &Slab, exchange: u32) -> Option<Shown> {
+    if exchange >= slab.geometry().exchanges {
+        return None;
+    }
+    let mut bytes = vec![0; HEAD_SIZE];
+    slab.head(exchange).load(0, &mut bytes);
+    let (method, target) = head::request_line(&bytes)?;
+    let request = format!("{} {}", printable(method), printable(target));
+    Some(Shown { request, head: bytes })
+}
+
+fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).replace(char::is_control, "?")
+}
+
+impl Supervisor {
+    /// The request that a worker has, by its own words.
+    pub(super) fn request_of(&self, number: usize, lane: usize, slot: u32) -> Option<Shown> {
+        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref()?;
+        let line = mailbox.slab.slot(slot as usize)?;
+        let has_one = line.activity.load(Ordering::Relaxed) >= Activity::Running as u32;
+        has_one.then(|| request_in(&mailbox.slab, line.exchange.load(Ordering::Relaxed))).flatten()
+    }
+
+    /// A request runs for longer than `slow_timeout`.
+    pub(super) fn request_is_slow(&mut self, number: usize, lane: usize, slot: u32, pid: i32) {
+        let Some(shown) = self.request_of(number, lane, slot) else { return };
+        let application = self.generations[number].application.clone();
+        let mut text = format!("slow request of application '{}': {}", application.name, shown.request);
+        for name in &application.slow_headers {
+            let variable = format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_"));
+            if let Some(value) = head::variable(&shown.head, variable.as_bytes()) {
+                text.push_str(&format!(", {name}: {:?}", printable(value)));
+            }
+        }
+        let after = application.slow_timeout.as_secs_f64();
+        text.push_str(&format!(", running for more than {after} s in worker {pid}"));
+        self.trace(number, lane, pid, Why::Slow(text));
+    }
+
+    /// Somebody asks where a worker is.
+    pub(super) fn trace_for(&mut self, pid: &str, client: Client) {
+        let wanted = pid.trim().parse::<i32>().ok();
+        let found = self.all_lanes().into_iter().find(|&(number, lane)| {
+            let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
+            mailbox.is_some_and(|mailbox| {
+                mailbox.slots.iter().any(|slot| wanted.is_some_and(|pid| *slot == Slot::Live(pid)))
+            })
+        });
+        match (found, wanted) {
+            (Some((number, lane)), Some(pid)) => self.trace(number, lane, pid, Why::Asked(client)),
+            _ => self.tell(vec![client], Err(&format!("process {pid} is no worker of this server"))),
+        }
+    }
+
+    fn trace(&mut self, number: usize, lane: usize, pid: i32, why: Why) {
+        let message = Message { pid, ..self.message(Kind::Trace, number, lane, 0) };
+        match self.generations[number].forker(lane) {
+            Some(forker) => send(&forker.channel, &message, &[]),
+            // Died just now: nobody can read it.
+            None => return self.not_traced(why),
+        }
+        self.tracing.push(Tracing { pid, of: (number, lane), began: Instant::now(), why });
+    }
+
+    /// A forker has read where a worker of its own is.
+    pub(super) fn traced(&mut self, of: (usize, usize), message: &Message, attached: &[OwnedFd]) {
+        let Some(at) = self.tracing.iter().position(|one| one.of == of && one.pid == message.pid) else { return };
+        let text = attached.first().and_then(|file| boot::read(file, MAX_TRACE).ok()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).replace(|one: char| one.is_control() && one != '\n', "?");
+        let tracing = self.tracing.remove(at);
+        match tracing.why {
+            Why::Slow(what) => log("warning", format_args!("{what}\n{}", text.trim_end())),
+            Why::Asked(client) => self.tell(vec![client], Ok(&text)),
+        }
+    }
+
+    /// Gives up on forkers that do not answer.
+    pub(super) fn end_overdue_traces(&mut self) {
+        let all = std::mem::take(&mut self.tracing).into_iter();
+        let (overdue, rest): (Vec<_>, Vec<_>) = all.partition(|one| one.began.elapsed() > PATIENCE);
+        self.tracing = rest;
+        overdue.into_iter().for_each(|one| self.not_traced(one.why));
+    }
+
+    fn not_traced(&mut self, why: Why) {
+        match why {
+            Why::Slow(what) => log("warning", format_args!("{what}; where it is could not be read")),
+            Why::Asked(client) => self.tell(vec![client], Err("where it is could not be read")),
+        }
+    }
+}

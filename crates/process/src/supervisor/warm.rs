@@ -1,0 +1,74 @@
+//! Warm-up: a generation whose lanes serve gets its configured requests from the front before any visitor's.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use wire::control::{Kind, Message};
+
+use super::generation::CLASSIC;
+use super::{Outcome, Supervisor, log, send};
+use crate::boot;
+
+/// Bytes of an answer that are logged.
+const SHOWN: usize = 2048;
+
+/// How far the warm-up of a generation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warmth {
+    /// Not begun.
+    Cold,
+    /// The front is at it.
+    Asked,
+    /// Done, or there is nothing to be done.
+    Warm,
+}
+
+impl Supervisor {
+    /// Has the front warm up whatever can be.
+    pub(super) fn warm_up(&mut self) {
+        let Some(front) = self.front.as_ref().filter(|front| front.ready) else { return };
+        for number in self.generations.numbers() {
+            let generation = &self.generations[number];
+            if generation.warmth != Warmth::Cold || generation.is_ending() || !generation.has_lanes() {
+                continue;
+            }
+            let is_needed = !generation.application.warmup.is_empty();
+            if is_needed {
+                send(&front.channel, &self.message(Kind::WarmUp, number, CLASSIC, 0), &[]);
+            }
+            self.generations[number].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
+        }
+    }
+
+    /// A request of a warm-up is answered.
+    pub(super) fn warmed_up(&mut self, number: usize, message: &Message, attached: &[OwnedFd]) {
+        let Some(generation) = self.generations.get_mut(number).filter(|one| one.warmth == Warmth::Asked) else {
+            return;
+        };
+        let application = generation.application.clone();
+        let (index, count) = (message.slot as usize, application.warmup.len());
+        let Some(request) = application.warmup.get(index) else { return };
+        let (name, took) = (&application.name, Duration::from_micros(message.limit));
+        let is_answered = (100..500).contains(&message.status);
+        let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, message.status);
+        if index + 1 == count && (is_answered || application.is_warmup_optional) {
+            generation.warmth = Warmth::Warm;
+        }
+        if !self.announced {
+            self.tell_booting();
+        }
+        if is_answered {
+            return log("notice", format_args!("{what} after {} ms", took.as_millis()));
+        }
+        let body = attached.first().and_then(|file| boot::read(file, SHOWN).ok()).unwrap_or_default();
+        let body = String::from_utf8_lossy(&body).replace(|one: char| one.is_control(), " ");
+        log("error", format_args!("{what}: {}", body.trim()));
+        if application.is_warmup_optional {
+            return;
+        }
+        self.refuse_generation(number, &format_args!("{what}: {}", body.trim()));
+        if !self.announced && self.current.contains(&number) {
+            self.outcome = Some(Outcome::Cold(name.clone(), request.clone()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+/*
+ * What a worker may do and use before a fresh one takes its place. Looked at when it has answered: no request is cut
+ * off.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "raw.h"
+#include "snapshot/snapshot.h"
+
+static struct {
+	uint64_t requests; /* 0: any number */
+	uint64_t age_end;  /* a second of the monotonic clock; 0: any age */
+	enum wire_Recycle why;
+	const char *detail;
+} limits;
+
+/* A tenth more or less, so that workers that began together do not end so. */
+static uint64_t spread(uint64_t value)
+{
+	uint64_t tenth = value / 10;
+
+	return value == 0 ? 0 : value - tenth + (uint64_t)getpid() % (2 * tenth + 1);
+}
+
+void reprise_limits_start(void)
+{
+	limits.requests = spread(reprise_options.max_requests);
+	limits.age_end = reprise_options.max_age ? raw_seconds() + spread(reprise_options.max_age) : 0;
+}
+
+/* KiB of resident memory that is not of files or shared; 0 if the system does not tell. */
+static uint64_t private_kib(void)
+{
+	char text[128];
+	long file = raw4(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+
+	if (file < 0) {
+		return 0;
+	}
+	long size = raw3(SYS_read, (int)file, text, sizeof text - 1);
+	raw1(SYS_close, (int)file);
+	if (size <= 0) {
+		return 0;
+	}
+	text[size] = 0;
+	char *at = text;
+	(void)strtoull(at, &at, 10);
+	uint64_t resident = strtoull(at, &at, 10), shared = strtoull(at, &at, 10);
+	return resident > shared ? (resident - shared) * (PAGE / 1024) : 0;
+}
+
+static bool spent(enum wire_Recycle why, const char *detail)
+{
+	limits.why = why;
+	limits.detail = detail;
+	return true;
+}
+
+bool reprise_is_spent(void)
+{
+	if (limits.requests && reprise_worker.requests >= limits.requests) {
+		return spent(wire_Recycle_Requests, "it has served max_requests");
+	}
+	if (limits.age_end && raw_seconds() >= limits.age_end) {
+		return spent(wire_Recycle_Age, "it is as old as max_age says");
+	}
+	if (reprise_options.max_memory_kib && private_kib() > reprise_options.max_memory_kib) {
+		return spent(wire_Recycle_Memory, "it holds more than max_memory after a request");
+	}
+	return false;
+}
+
+void reprise_end_if_spent(void)
+{
+	if (limits.detail) {
+		reprise_recycle(limits.why, limits.detail);
+	}
+}

@@ -1,0 +1,64 @@
+/*
+ * A request that runs over its soft limit: the supervisor sends a signal, and PHP ends the request at its next step
+ * with an error of its own, which says where the script is. What never comes to a next step is killed at the hard
+ * limit.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <zend_builtin_functions.h>
+#include <zend_exceptions.h>
+
+#include <signal.h>
+
+#include "snapshot/snapshot.h"
+
+/* Memory of PHP's: a rewind clears it with everything else. */
+static volatile sig_atomic_t is_over;
+static void (*next_interrupt)(zend_execute_data *);
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	is_over = 1;
+	zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+}
+
+static _Noreturn void end_request(void)
+{
+	zval trace;
+
+	zend_fetch_debug_backtrace(&trace, 0, DEBUG_BACKTRACE_IGNORE_ARGS, 64);
+	zend_string *text = zend_trace_to_string(Z_ARRVAL(trace), true);
+	zend_error_noreturn(E_ERROR, "The request ran over its soft_timeout\nStack trace:\n%s", ZSTR_VAL(text));
+}
+
+static void interrupt(zend_execute_data *data)
+{
+	if (is_over) {
+		is_over = 0;
+		if (reprise_worker.answering) {
+			end_request();
+		}
+	}
+	if (next_interrupt) {
+		next_interrupt(data);
+	}
+}
+
+void reprise_overtime_start(void)
+{
+	next_interrupt = zend_interrupt_function;
+	zend_interrupt_function = interrupt;
+}
+
+void reprise_overtime_watch(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	sigaction(REPRISE_OVERTIME_SIGNAL, &action, NULL);
+}
+
+void reprise_overtime_forget(void)
+{
+	is_over = 0;
+}

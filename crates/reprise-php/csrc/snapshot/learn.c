@@ -1,0 +1,194 @@
+/*
+ * What requests compile again and again is compiled once: regular expressions.
+ *
+ * Under PHP-FPM a process keeps the patterns that it has compiled. A clone forgets them with all else: WordPress' / has
+ * a hundred, a millisecond of it, and PCRE's machine code is new memory each time, so that no rewind is fast. So clones
+ * write down in memory that they share with their template which patterns requests had to compile. Those that a second
+ * request has compiled too are compiled by the template, on PHP's stack, where the boot has stopped; then it takes its
+ * snapshot anew. Clones of the older one make room for fresh ones, each after a request.
+ *
+ * That happens when DUE requests have been served, and then each time that their number has grown fourfold, LESSONS
+ * times at most. A pattern means the same whenever it is compiled, and PHP compiles it here as it would for the
+ * request. Of one that a single request has made (there may be anything in it) nothing is kept but a hash.
+ *
+ * The template reads what processes that run the application's code have written: sizes are checked, and the text is
+ * no more to it than a pattern.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <ext/pcre/php_pcre.h>
+
+#include <ctype.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "snapshot.h"
+
+#define DUE 16
+#define LESSONS 8
+#define MAX_PATTERNS 512
+#define MAX_BYTES (64 * 1024)
+/* Clones leave one after the other: each lets so many requests pass for each one before it. */
+#define SPREAD 4
+
+struct pattern {
+	uint64_t hash;
+	uint32_t at, size; /* the text; none before a second request had it */
+};
+
+/* Shared by the template and its clones. */
+struct lessons {
+	_Atomic uint32_t requests;
+	_Atomic uint32_t due;
+	_Atomic uint32_t given; /* how many snapshots there were before the present one */
+	_Atomic bool wanted;
+	/* For what follows. Nobody waits long for it: who ends while he holds it ends the learning, no more. */
+	_Atomic bool busy;
+	uint32_t count, used;
+	struct pattern patterns[MAX_PATTERNS];
+	char bytes[MAX_BYTES];
+};
+
+/* How much of PHP's cache is the snapshot's. */
+static uint32_t known;
+
+/* In the template, before the snapshot. Without it nothing is learned. */
+void reprise_learn_prepare(void)
+{
+	void *shared = mmap(NULL, sizeof(struct lessons), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	known = PCRE_G(pcre_cache).nNumUsed;
+	if (shared != MAP_FAILED) {
+		snapshot.lessons = shared;
+		snapshot.lessons->due = DUE;
+	}
+}
+
+static void note_pattern(struct lessons *lessons, const zend_string *text)
+{
+	/* A letter is no delimiter: that is the name of a locale, for which the pattern was compiled. */
+	if (ZSTR_LEN(text) == 0 || isalnum((unsigned char)*ZSTR_VAL(text))) {
+		return;
+	}
+	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
+		struct pattern *pattern = &lessons->patterns[i];
+		if (pattern->hash != ZSTR_H(text)) {
+			continue;
+		}
+		if (pattern->size == 0 && lessons->used <= MAX_BYTES && ZSTR_LEN(text) <= MAX_BYTES - lessons->used) {
+			memcpy(lessons->bytes + lessons->used, ZSTR_VAL(text), ZSTR_LEN(text));
+			pattern->at = lessons->used;
+			pattern->size = (uint32_t)ZSTR_LEN(text);
+			lessons->used += pattern->size;
+		}
+		return;
+	}
+	if (lessons->count >= MAX_PATTERNS && lessons->used == 0) {
+		/* None of them came again. */
+		lessons->count = 0;
+	}
+	if (lessons->count < MAX_PATTERNS) {
+		lessons->patterns[lessons->count++] = (struct pattern){.hash = ZSTR_H(text)};
+	}
+}
+
+/* At the end of a request, on PHP's stack. */
+void reprise_learn_note(void)
+{
+	struct lessons *lessons = snapshot.lessons;
+	const HashTable *cache = &PCRE_G(pcre_cache);
+
+	if (!lessons) {
+		return;
+	}
+	uint32_t requests = atomic_fetch_add(&lessons->requests, 1) + 1;
+	if (cache->nNumUsed > known && lessons->given < LESSONS && !atomic_exchange(&lessons->busy, true)) {
+		for (uint32_t i = known; i < cache->nNumUsed; i++) {
+			const Bucket *bucket = &cache->arData[i];
+			if (Z_TYPE(bucket->val) != IS_UNDEF && bucket->key) {
+				note_pattern(lessons, bucket->key);
+			}
+		}
+		if (lessons->used > 0 && requests >= lessons->due && !lessons->wanted) {
+			lessons->wanted = snapshot.asks = true;
+		}
+		lessons->busy = false;
+	}
+}
+
+/* On the service stack of a clone, after a request: whether it is to leave, because something was learned, or so that
+ * it can be. */
+bool reprise_learn_leaves(void)
+{
+	struct lessons *lessons = snapshot.lessons;
+
+	if (!lessons) {
+		return false;
+	}
+	return snapshot.asks
+	       || (lessons->given != snapshot.lesson && snapshot.late++ >= SPREAD * (reprise_worker.slot % REPRISE_LATE));
+}
+
+static void say_nothing(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+	(void)type;
+	(void)file;
+	(void)line;
+	(void)message;
+}
+
+/* In the template, on PHP's stack. */
+void reprise_learn_patterns(void)
+{
+	const struct lessons *lessons = snapshot.lessons;
+	void (*error_cb)(int, zend_string *, const uint32_t, zend_string *) = zend_error_cb;
+	zval handler;
+
+	ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
+	ZVAL_UNDEF(&EG(user_error_handler));
+	zend_error_cb = say_nothing;
+	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
+		struct pattern pattern = lessons->patterns[i];
+		if (pattern.size > 0 && pattern.size <= MAX_BYTES && pattern.at <= MAX_BYTES - pattern.size) {
+			zend_string *text = zend_string_init(lessons->bytes + pattern.at, pattern.size, 0);
+			pcre_get_compiled_regex_cache(text);
+			zend_string_release(text);
+		}
+	}
+	known = PCRE_G(pcre_cache).nNumUsed;
+	PCRE_G(error_code) = PHP_PCRE_NO_ERROR;
+	zend_error_cb = error_cb;
+	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+}
+
+/* On the service stack of the template, before it forks. The lock is not waited for: somebody will ask again. */
+void reprise_learn(void)
+{
+	struct lessons *lessons = snapshot.lessons;
+	const char *why = NULL;
+
+	if (!lessons || !lessons->wanted) {
+		return;
+	}
+	if (atomic_exchange(&lessons->busy, true)) {
+		lessons->wanted = false;
+		return;
+	}
+	/* Signals stay blocked meanwhile: one that says that a clone has ended must not get lost. */
+	sigset_t mask = snapshot.php.uc_sigmask;
+	sigfillset(&snapshot.php.uc_sigmask);
+	snapshot.is_learning = true;
+	swapcontext(&snapshot.service, &snapshot.php);
+	snapshot.is_learning = false;
+	snapshot.php.uc_sigmask = mask;
+	lessons->count = lessons->used = 0;
+	lessons->due = lessons->requests < UINT32_MAX / 4 ? lessons->requests * 4 : UINT32_MAX;
+	snapshot.lesson = ++lessons->given;
+	lessons->wanted = false;
+	lessons->busy = false;
+	if (!reprise_take(&why)) {
+		reprise_service_log("error", "the snapshot cannot be taken again", why);
+		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+	}
+}

@@ -1,0 +1,236 @@
+//! What a reload replaces: the configuration as the supervisor and the front want it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use front::settings::{Limits, Listener, LogFormat, Settings, TimeLimits};
+use process::notify;
+use process::supervisor;
+use process::user::{self, Identity};
+use wire::control::Isolation;
+
+use crate::config::{self, Config, Mode};
+use crate::discover;
+use crate::exit::{Code, Failure};
+use crate::serve::People;
+use crate::version::Php;
+
+/// What was opened once and stays.
+#[derive(Clone)]
+pub struct Opened {
+    /// Descriptors of the front.
+    pub listeners: Vec<Listener>,
+    /// Descriptor of the front, if there is an access log.
+    pub access_log: Option<i32>,
+    /// Connections at once.
+    pub connections: usize,
+    /// All memory is compared after each rewind.
+    pub audit: bool,
+}
+
+/// Makes a plan of a configuration.
+pub fn make(config: &Config, people: &People, php: &Php, opened: &Opened) -> Result<supervisor::Plan, Failure> {
+    let settings = Settings {
+        listeners: opened.listeners.clone(),
+        access_log_format: config.access_log_format,
+        access_log: opened.access_log,
+        threads: config.front_threads,
+        proxies: config.proxies.clone(),
+        proxy_headers: config.proxy_headers,
+        limits: Limits {
+            header_timeout_ms: milliseconds(config.header_timeout),
+            body_timeout_ms: milliseconds(config.body_timeout),
+            send_timeout_ms: milliseconds(config.send_timeout),
+            max_connections: opened.connections,
+        },
+        applications: config.applications.iter().map(front_application).collect(),
+    };
+    let application = |(application, user): (&config::Application, &Option<(Identity, &'static str)>)| {
+        let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user));
+        if opened.audit {
+            made.arguments.push("--audit".to_owned());
+        }
+        Rc::new(made)
+    };
+    Ok(supervisor::Plan {
+        php: Rc::new(OwnedFd::from(php.open()?)),
+        applications: config.applications.iter().zip(&people.applications).map(application).collect(),
+        drain_timeout: config.drain_timeout,
+        settings: Box::new(move |generations| settings_file(&settings, generations)),
+    })
+}
+
+/// Why a server that runs by one configuration cannot go over to another, if it cannot.
+pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
+    let differences = [
+        ("listen", now.listen != next.listen),
+        ("admin_listen", now.admin_listen != next.admin_listen),
+        ("name", now.name != next.name),
+        ("state_dir", now.state_dir != next.state_dir),
+        ("socket_mode, socket_owner or socket_group", now.sockets != next.sockets),
+        ("access_log", now.access_log != next.access_log),
+        ("access_log_format", now.access_log_format != next.access_log_format),
+        ("front_user", now.front_user != next.front_user),
+        ("front_threads", now.front_threads != next.front_threads),
+        ("max_connections", now.max_connections != next.max_connections),
+    ];
+    match differences.iter().find(|(_, differs)| *differs) {
+        Some((name, _)) => Err(Failure::new(Code::Configuration, *name, "has changed, and that takes a restart")
+            .hint("restart the server, or set it back")),
+        None => Ok(()),
+    }
+}
+
+/// The server's own environment without what its service manager has told it alone; what is no text PHP could not read
+/// either.
+fn inherited_environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !notify::VARIABLES.contains(&name.as_str()))
+        .collect()
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// What a path says of time; what it leaves out its application says.
+fn time_limits(application: &config::Application, soft: Option<Duration>, hard: Option<Duration>) -> TimeLimits {
+    TimeLimits {
+        soft_ms: milliseconds(soft.unwrap_or(application.soft_timeout)),
+        hard_ms: milliseconds(hard.unwrap_or(application.request_timeout)),
+    }
+}
+
+fn front_application(application: &config::Application) -> front::settings::Application {
+    front::settings::Application {
+        name: application.name.clone(),
+        // Told by the supervisor.
+        generation: 0,
+        root: application.root.clone(),
+        follow: application.follow.clone(),
+        front_controller: application.front_controller.clone(),
+        hosts: application.hosts.clone(),
+        max_requests: application.workers + application.queue,
+        workers: application.workers,
+        min_workers: application.least_workers(),
+        classic_paths: application.classic_paths.clone(),
+        warmup: application.warmup.clone(),
+        ping_path: application.ping_path.clone(),
+        status_path: application.status_path.clone(),
+        queue_timeout_ms: milliseconds(application.queue_timeout),
+        time: time_limits(application, None, None),
+        paths: application
+            .path_limits
+            .iter()
+            .map(|(path, (soft, hard))| (path.clone(), time_limits(application, *soft, *hard)))
+            .collect(),
+        client_requests: application.client_requests,
+        slow_ms: milliseconds(application.slow_timeout),
+        server_timing: application.server_timing,
+        max_body: application.max_body,
+    }
+}
+
+fn php_application(
+    config: &Config,
+    application: &config::Application,
+    user: Option<&Identity>,
+) -> supervisor::Application {
+    let mut arguments =
+        ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
+    for (name, value) in &application.ini {
+        arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
+    }
+    for (name, value) in &application.admin_ini {
+        arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
+    }
+    if !application.warmup.is_empty() {
+        let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
+        arguments.extend(["--warmup".to_owned(), requests]);
+    }
+    let limits = [
+        ("--max-requests", application.max_requests),
+        ("--max-age", application.max_age.as_secs()),
+        ("--max-memory", application.max_memory),
+    ];
+    for (flag, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
+        arguments.extend([(*flag).to_owned(), limit.to_string()]);
+    }
+    if config.access_log_format == LogFormat::Json && config.access_log != "off" {
+        arguments.push("--measure".to_owned());
+    }
+    let current = user.cloned().or_else(user::current);
+    // What comes later wins.
+    let mut variables: BTreeMap<String, String> = match application.clear_env {
+        true => BTreeMap::new(),
+        false => inherited_environment(),
+    };
+    if let Some(user) = current {
+        variables.extend([("USER".to_owned(), user.name), ("HOME".to_owned(), user.home)]);
+    }
+    variables.extend(application.env.clone());
+    let environment = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let is_classic = application.modes.iter().filter(|(_, mode)| **mode == Mode::Classic);
+    supervisor::Application {
+        name: application.name.clone(),
+        arguments,
+        environment,
+        user: user.cloned(),
+        limits: application.limits,
+        workers: application.workers,
+        min_workers: application.least_workers(),
+        // Whichever of the front's threads they come to.
+        exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
+        root: application.root.clone(),
+        watched: application.watch.then(|| application.written_root.clone()),
+        host: application
+            .hosts
+            .iter()
+            .find(|host| !host.starts_with('*'))
+            .map_or("localhost".to_owned(), String::clone),
+        entries: discover::entries(application)
+            .into_iter()
+            .map(|entry| supervisor::Entry {
+                script: entry.script,
+                is_required: entry.is_required,
+                is_loop: entry.is_loop,
+            })
+            .collect(),
+        classic: is_classic.map(|(script, _)| script.clone()).collect(),
+        isolation: application.isolation,
+        warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
+        is_warmup_optional: application.is_warmup_optional,
+        boot_timeout: application.boot_timeout,
+        slow_timeout: application.slow_timeout,
+        slow_headers: application.slow_headers.clone(),
+    }
+}
+
+/// An isolation's word in configuration, arguments and messages.
+pub fn word(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Auto => "auto",
+        Isolation::Rewind => "rewind",
+        Isolation::Fork => "fork",
+        Isolation::Loop => "none",
+    }
+}
+
+/// The settings, in memory, for a front that may be allowed to read no file of ours.
+fn settings_file(settings: &Settings, generations: &[u32]) -> std::io::Result<OwnedFd> {
+    let mut settings = settings.clone();
+    for (application, generation) in settings.applications.iter_mut().zip(generations) {
+        application.generation = *generation;
+    }
+    let file = rustix::fs::memfd_create("reprise-settings", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    serde_json::to_writer(&mut file, &settings)?;
+    file.flush()?;
+    file.rewind()?;
+    Ok(file.into())
+}

@@ -1,0 +1,139 @@
+//! The test applications with the Composer package, as docs/frameworks.md tells to add it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::peer::{Database, run_to_end, web_user};
+use crate::server::{Directory, project};
+use crate::{Server, Setup};
+
+/// With a port: where Host has none, Slim's URI gets that of the server.
+pub const HOST: &str = "blog.test:8080";
+
+/// Slim's front controller, as docs/frameworks.md has it.
+pub const SLIM: &str = r"<?php
+require __DIR__ . '/../vendor/autoload.php';
+$app = require __DIR__ . '/../src/app.php';
+$container = $app->getContainer();
+Reprise\beforeSnapshot(function () use ($container) {
+    $make = $container->raw('db');
+    unset($container['db']);
+    $container['db'] = $make;
+});
+Reprise\Psr\run(
+    fn ($request) => $app->process($request, $container->raw('response')($container)),
+    [Slim\Psr7\Factory\ServerRequestFactory::class, 'createFromGlobals'],
+);
+";
+
+/// Symfony's APP_RUNTIME, with TOML's own escape.
+pub const RUNTIME: &str = r"Reprise\\Symfony\\Runtime";
+
+/// The line of Laravel's front controller before which, and with which, the package's stands; as docs/frameworks.md has it.
+pub const LARAVEL_LINE: [&str; 2] = ["bootstrap/app.php';\n", "bootstrap/app.php';\nReprise\\Laravel\\serve($app);\n"];
+
+/// Pages that are made before the first visitor comes.
+pub const SLIM_WARM: &str = "/hello / /post/5 /nowhere";
+/// Symfony's.
+pub const SYMFONY_WARM: &str = "/hello / /post/5 /api/posts /about /hello/you /login /session /error/404";
+/// Laravel's.
+pub const LARAVEL_WARM: &str = "/ /post/5 /api/posts /hello /session /nowhere /search?q=12";
+
+/// An application's directory, built by tests/apps/setup.sh.
+pub fn build(name: &str, database: Option<&Database>) -> (Directory, PathBuf) {
+    let directory = Directory::new();
+    let mut command = Command::new(project().join("tests/apps/setup.sh"));
+    command.arg(&directory.0).arg(name).env("WEBUSER", web_user());
+    command.envs(database.iter().flat_map(|database| database.environment()));
+    run_to_end(&mut command);
+    let application = directory.0.join(name);
+    (directory, application)
+}
+
+/// Slim, Symfony or Laravel with its bridge.
+pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
+    let (place, application) = build(name, None);
+    require_package(&application);
+    change(&application.join("public"), |script| match name {
+        "slim" => SLIM.to_owned(),
+        "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
+        _ => script.to_owned(),
+    });
+    (place, application)
+}
+
+/// WordPress with the plugin.
+pub fn build_wordpress(database: &Database) -> (Directory, PathBuf) {
+    let (place, application) = build("wordpress", Some(database));
+    let root = application.join("htdocs");
+    // A site's address is fixed; the test application's follows the request.
+    let config = fs::read_to_string(root.join("wp-config.php")).expect("wp-config.php");
+    let config = config.replace("'http://' . $_SERVER['HTTP_HOST']", &format!("'http://{HOST}'"));
+    fs::write(root.join("wp-config.php"), config).expect("wp-config.php");
+    let plugins = root.join("wp-content/mu-plugins");
+    fs::create_dir_all(&plugins).expect("mu-plugins");
+    fs::copy(project().join("composer/wordpress/reprise.php"), plugins.join("reprise.php")).expect("the plugin");
+    (place, application)
+}
+
+/// Adds WordPress' authors of these names. Returns COOKIEHASH.
+pub fn add_authors(names: [&str; 2], application: &Path) -> String {
+    let [a, b] = names;
+    let code = format!(
+        "$_SERVER += ['HTTP_HOST' => 'a', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1'];
+        require 'htdocs/wp-load.php';
+        foreach (['{a}', '{b}'] as $name) {{
+            $id = wp_insert_user(['user_login' => $name, 'user_pass' => \"$name pw\", 'role' => 'author', 'user_email' => \"$name@example.org\"]);
+            if (is_wp_error($id)) {{ exit(1); }}
+        }}
+        echo COOKIEHASH;"
+    );
+    php(&code, application)
+}
+
+/// Installs the package with Composer, from its directory.
+pub fn require_package(application: &Path) {
+    let composer = |arguments: &[&str]| {
+        let mut command = Command::new("composer");
+        command.args(["--no-interaction", "--quiet"]).args(arguments).current_dir(application);
+        run_to_end(command.env("COMPOSER_ALLOW_SUPERUSER", "1").env("COMPOSER_DISABLE_NETWORK", "1"));
+    };
+    let place = project().join("composer");
+    let repository = format!(r#"{{"type":"path","url":"{}","options":{{"symlink":false}}}}"#, place.display());
+    composer(&["config", "repositories.packagist.org", "false"]);
+    composer(&["config", "repositories.reprise", &repository]);
+    composer(&["require", "--optimize-autoloader", "--classmap-authoritative", "reprise/reprise:*@dev"]);
+    let status = Command::new("chmod").args(["-R", "a+rX"]).arg(application.join("vendor")).status().expect("chmod");
+    assert!(status.success());
+}
+
+/// A script's output; panics unless it succeeds.
+pub fn php(code: &str, directory: &Path) -> String {
+    let output = Command::new("php").arg("-r").arg(code).current_dir(directory).output().expect("php");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// Keeps the front controller as `plain.php` and changes it.
+pub fn change(root: &Path, edit: impl Fn(&str) -> String) {
+    let path = root.join("index.php");
+    let before = fs::read_to_string(&path).expect("a front controller");
+    fs::write(root.join("plain.php"), &before).expect("a file");
+    fs::write(path, edit(&before)).expect("a file");
+}
+
+/// The application with its bridge, in `mode`.
+pub fn bridged(root: &Path, mode: &str, warm_up: &str) -> Setup {
+    let setup = Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
+    setup.env("REPRISE_MODE", mode).env("REPRISE_WARMUP", warm_up)
+}
+
+/// That the server has served all of it in that mode, and no worker was lost.
+pub fn served_in(server: &Server, mode: &str) {
+    let log = server.log();
+    let word = if mode == "worker" { "worker mode" } else { "is booted, isolation" };
+    assert!(log.contains(word), "{log}");
+    assert!(!log.contains("recycled") && !log.contains("warm-up"), "{log}");
+}

@@ -1,0 +1,252 @@
+//! Limits of requests, workers and clients; workers that come and go; what `reprise status` shows of all that.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tests::server::program;
+use tests::snapshot::{rewind, snapshot};
+use tests::{Client, Server, Setup, process, wait_for, wait_until};
+
+/// A handler in each mode, in a script that calls what it has to.
+const MODES: [(&str, &str, &str); 3] = [
+    ("classic", "(function () {", "})();"),
+    ("snapshot", "reprise_snapshot(); (function () {", "})();"),
+    ("worker", "while (reprise_handle_request(function () {", "})) {}"),
+];
+
+fn script(mode: (&str, &str, &str), body: &str) -> String {
+    format!("<?php\n{}\n{body}\n{}\n", mode.1, mode.2)
+}
+
+/// A server whose index.php runs in that mode.
+fn in_mode(mode: (&str, &str, &str), body: &str) -> Setup {
+    let setup = Setup::empty().file("index.php", script(mode, body));
+    if mode.0 == "classic" { setup } else { setup.application(&format!("mode.\"index.php\" = \"{}\"", mode.0)) }
+}
+
+fn status(server: &Server, flags: &[&str]) -> String {
+    let output = Command::new(program())
+        .args(["status", "--state-dir"])
+        .arg(server.directory().join("state"))
+        .args(flags)
+        .output()
+        .expect("reprise status");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A number behind a name in the status, summed over lanes.
+fn sum(status: &str, name: &str) -> u64 {
+    let name = format!("\"{name}\":");
+    let pieces = status.split(&name).skip(1);
+    pieces.map(|piece| piece.split([',', '}']).next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)).sum()
+}
+
+fn pids(server: &Server, requests: usize) -> Vec<String> {
+    let mut client = server.client();
+    (0..requests)
+        .map(|_| {
+            let answer = client.get("/");
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answer.text()
+        })
+        .collect()
+}
+
+#[test]
+fn workers_are_replaced_after_max_requests() {
+    for mode in [MODES[0], MODES[2]] {
+        let server = in_mode(mode, "echo getmypid();").application("workers = 1\nmax_requests = 20").start();
+        let all = pids(&server, 200);
+        let each: BTreeSet<&String> = all.iter().collect();
+        // A tenth more or less.
+        assert!((9..=12).contains(&each.len()), "{}: {} workers", mode.0, each.len());
+        for pid in each {
+            let count = all.iter().filter(|one| *one == pid).count();
+            assert!(count <= 22, "{}: {count} requests by one", mode.0);
+        }
+        assert!(sum(&status(&server, &["--json"]), "requests") > 8);
+    }
+}
+
+#[test]
+fn workers_are_replaced_when_they_are_old() {
+    let server = in_mode(MODES[0], "echo getmypid();").application("workers = 1\nmax_age = \"1s\"").start();
+    let first = pids(&server, 1);
+    wait_until("another worker", 20, || pids(&server, 1) != first);
+    assert!(sum(&status(&server, &["--json"]), "age") >= 1);
+}
+
+#[test]
+fn workers_that_hold_too_much_are_replaced() {
+    let leak = "$GLOBALS['all'][] = str_repeat('x', 4 << 20); echo getmypid();";
+    let server =
+        in_mode(MODES[2], leak).application("workers = 1\nmax_memory = \"64M\"").ini("memory_limit", "1G").start();
+    let all = pids(&server, 60);
+    let each: BTreeSet<&String> = all.iter().collect();
+    assert!((3..=12).contains(&each.len()), "{} workers for 240 MB", each.len());
+    assert!(sum(&status(&server, &["--json"]), "memory") >= 2);
+    assert!(server.log().contains("recycled: memory"), "{}", server.log());
+}
+
+#[test]
+fn php_itself_ends_what_runs_over_the_soft_limit() {
+    let body = "function work() { if (isset($_GET['sleep'])) { for (;;) usleep(1000); } for (;;); }\n\
+                register_shutdown_function(function () { error_log('shut down by itself'); });\n\
+                if (isset($_GET['quick'])) { echo getmypid(); return; } work();";
+    // A function that is declared inside a handler would be declared twice.
+    let body = body
+        .replace("function work()", "$work = function ()")
+        .replace("} for (;;); }", "} for (;;); };")
+        .replace("work();", "$work();");
+    for mode in MODES {
+        let setup = in_mode(mode, &body).application("workers = 1\nlimits.\"/slow\" = { soft_timeout = \"300ms\" }");
+        let server = setup.ini("max_execution_time", "0").start();
+        wait_until("the mode", 20, || server.get("/?quick").status == 200);
+        let before = server.get("/?quick").text();
+        for path in ["/slow", "/slow/below?sleep"] {
+            let began = Instant::now();
+            let answer = server.get(path);
+            assert_eq!(answer.status, 500, "{}: {}", mode.0, answer.text());
+            assert!(began.elapsed() < Duration::from_secs(5), "{}: {path} took {:?}", mode.0, began.elapsed());
+        }
+        let words = ["ran over its soft_timeout", "Stack trace:", "{closure}", "index.php", "shut down by itself"];
+        wait_until("both are in the log", 10, || words.iter().all(|words| server.log().matches(words).count() >= 2));
+        let after = server.get("/?quick").text();
+        assert_eq!(before == after, mode.0 != "worker", "{}: a fatal error ends a worker of a script alone", mode.0);
+    }
+}
+
+#[test]
+fn a_path_may_have_more_time_than_the_others() {
+    let body = "usleep(1_500_000); echo 'done';";
+    let setup = in_mode(MODES[0], body)
+        .application("workers = 4\nrequest_timeout = \"500ms\"\nlimits.\"/export\" = { request_timeout = \"10s\" }");
+    let server = setup.start();
+    assert_eq!(server.get("/").status, 504);
+    assert_eq!(server.get("/export/all").text(), "done");
+}
+
+#[test]
+fn a_client_has_no_more_requests_than_it_may() {
+    let setup = in_mode(MODES[0], "if (isset($_GET['slow'])) usleep(700_000); echo 'done';");
+    let server = setup.application("workers = 8\nclient_requests = 2").server("proxies = [\"127.0.0.1\"]").start();
+    let ask = |client: &str, path: &str| {
+        let answer = server.client().request("GET", path, &[("X-Forwarded-For", client)], b"");
+        (answer.status, answer.header("retry-after").map(str::to_owned))
+    };
+    std::thread::scope(|scope| {
+        let slow: Vec<_> = (0..6).map(|_| scope.spawn(|| ask("192.0.2.1", "/?slow"))).collect();
+        let statuses: Vec<_> = slow.into_iter().map(|one| one.join().unwrap()).collect();
+        assert_eq!(statuses.iter().filter(|(status, _)| *status == 200).count(), 2, "{statuses:?}");
+        assert_eq!(statuses.iter().filter(|one| **one == (429, Some("1".to_owned()))).count(), 4, "{statuses:?}");
+    });
+    std::thread::scope(|scope| {
+        let slow: Vec<_> = (2..8).map(|n| scope.spawn(move || ask(&format!("192.0.2.{n}"), "/?slow").0)).collect();
+        assert!(slow.into_iter().all(|one| one.join().unwrap() == 200));
+    });
+    assert!((0..9).all(|_| ask("192.0.2.1", "/").0 == 200));
+}
+
+#[test]
+fn workers_come_with_a_burst_and_go_when_it_is_quiet() {
+    for mode in MODES {
+        let setup = in_mode(mode, "if (isset($_GET['slow'])) usleep(400_000); echo getmypid();");
+        let server = setup.application("workers = 12\nmin_workers = 1").start();
+        let live = || sum_of_workers(&server, mode.0);
+        wait_until("the least", 20, || live() == 1);
+        let began = Instant::now();
+        let used: BTreeSet<String> = std::thread::scope(|scope| {
+            let burst: Vec<_> = (0..12).map(|_| scope.spawn(|| Client::new(server.port).get("/?slow"))).collect();
+            burst.into_iter().map(|one| one.join().unwrap()).map(|one| one.text()).collect()
+        });
+        // One worker would take 4.8 seconds, and twelve from the beginning 0.4.
+        assert!(began.elapsed() < Duration::from_millis(2400), "{}: {:?}", mode.0, began.elapsed());
+        assert!(used.len() >= 6, "{}: {} workers", mode.0, used.len());
+        if mode.0 == "classic" {
+            wait_until("most of them go", 40, || live() <= 3);
+            assert_eq!(server.get("/").status, 200);
+        }
+    }
+}
+
+/// Workers of the lanes of a mode.
+fn sum_of_workers(server: &Server, mode: &str) -> usize {
+    let status = status(server, &["--json"]);
+    let lanes = status.split("\"mode\":").skip(1);
+    let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
+    of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()
+}
+
+#[test]
+fn the_status_shows_who_does_what() {
+    let body = "if (isset($_GET['slow'])) { for ($i = 0; $i < 300; $i++) usleep(10_000); } echo 'done';";
+    for mode in MODES {
+        let server = in_mode(mode, body).application("workers = 2").start();
+        let mut slow = server.client();
+        slow.send(b"GET /?slow=1&secret=\x1b[31m HTTP/1.1\r\nHost: x\r\n\r\n").ok();
+        slow.send(b"").ok();
+        drop(slow);
+        let mut slow = server.client();
+        slow.send(b"GET /page?slow=1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let text = wait_for("the request is shown", 20, || {
+            let text = status(&server, &[]);
+            text.contains("GET /page?slow=1").then_some(text)
+        });
+        let line = text.lines().find(|line| line.contains("GET /page?slow=1")).unwrap();
+        assert!(line.contains("running") && !text.contains('\x1b'), "{text}");
+        for words in ["generation 1, serving", "LANE", "WAITING", mode.0] {
+            assert!(text.contains(words), "{words}:\n{text}");
+        }
+        let json = status(&server, &["--json"]);
+        for words in ["\"request\":\"GET /page?slow=1\"", "\"state\":\"idle\"", "\"cpu_seconds\":", "\"waiting\":0"] {
+            assert!(json.contains(words), "{words}:\n{json}");
+        }
+        assert_eq!(slow.read(false).unwrap().text(), "done");
+    }
+}
+
+// The two that follow wait for half a minute, as the burst above does: here they do so at the same time.
+
+/// Whoever drains when the supervisor is killed gives up later all the same, though a request never ends.
+#[test]
+fn a_supervisor_killed_while_it_drains_leaves_nothing_behind() {
+    let script = "<?php file_put_contents(getenv('FLAG'), 'x'); for (;;) { usleep(1000); }";
+    let setup = Setup::empty().file("index.php", script);
+    let flag = setup.directory().join("flag");
+    std::fs::write(&flag, "").unwrap();
+    std::fs::set_permissions(&flag, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let name = flag.to_str().unwrap().to_owned();
+    let server = setup.env("FLAG", &name).start();
+    let mut client = server.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    wait_until("the script runs", 20, || std::fs::read_to_string(&flag).is_ok_and(|text| text == "x"));
+    let all = server.processes();
+    server.signal(Signal::SIGTERM);
+    wait_until("the drain", 10, || server.log().contains("draining"));
+    process::kill(server.pid(), Signal::SIGKILL);
+    wait_until("everything ends", 60, || !all[1..].iter().any(|&pid| process::is_alive(pid)));
+}
+
+/// What requests have written stays a clone's own; one that is left alone gives it back, by leaving its place to another.
+#[test]
+fn idle_clones_give_their_memory_back() {
+    let boot = "$pages = []; for ($i = 0; $i < 1000; $i++) $pages[] = str_repeat('a', 4000);\n";
+    let cases = "case 'write': foreach ($pages as $i => $_) $pages[$i][0] = 'b'; echo getmypid(); break;\n";
+    rewind(
+        || snapshot(boot, cases),
+        |lane| {
+            let mut pids: Vec<i32> = (0..6).flat_map(|_| lane.pair("write")).map(|pid| pid.parse().unwrap()).collect();
+            pids.sort_unstable();
+            pids.dedup();
+            wait_until("no clone is left that has served", 90, || pids.iter().all(|&pid| !process::is_alive(pid)));
+            for pid in lane.pair("write") {
+                assert!(!pids.contains(&pid.parse().unwrap()), "{pid} of {pids:?}");
+            }
+            assert_eq!(lane.recycled("idle"), pids.len() as u64);
+            assert!(!lane.log().contains("recycled"), "{}", lane.log());
+        },
+    );
+}

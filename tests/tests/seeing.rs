@@ -1,0 +1,119 @@
+//! What machines ask a running server: health, metrics, and how long an answer took.
+
+use std::collections::BTreeMap;
+
+use tests::server::free_port;
+use tests::{Client, Setup, wait_for, wait_until};
+
+/// The samples of an OpenMetrics text; panics if it is none.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let mut families: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a kind");
+            assert!(families.insert(name, kind).is_none(), "{name} twice");
+        } else if !line.starts_with("# HELP ") {
+            let (name, value) = line.rsplit_once(' ').expect("a value");
+            let family = name.split('{').next().unwrap();
+            let known = families.iter().any(|(known, kind)| match *kind {
+                "counter" => family == format!("{known}_total"),
+                "histogram" => ["_bucket", "_count", "_sum"].iter().any(|end| family == format!("{known}{end}")),
+                _ => family == *known,
+            });
+            assert!(known, "{line} belongs to no family");
+            assert!(all.insert(name.to_owned(), value.parse().expect("a number")).is_none(), "{name} twice");
+        }
+    }
+    all
+}
+
+#[test]
+fn health_and_metrics_have_a_listener_of_their_own() {
+    let port = free_port();
+    let index = "<?php reprise_snapshot(); if (isset($_GET['slow'])) usleep(200_000); echo 'done';";
+    let server = Setup::empty()
+        .file("index.php", index)
+        .file("other.php", "<?php echo 'other';")
+        .server(&format!("admin_listen = [\"127.0.0.1:{port}\"]"))
+        .application("max_body = \"1K\"")
+        .start();
+    let ask = |path: &str| {
+        let answer = Client::new(port).get(path);
+        (answer.status, answer.text())
+    };
+    assert_eq!(ask("/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(ask("/readyz"), (200, "ready\n".to_owned()));
+    // Neither the application there, nor this here.
+    assert_eq!((ask("/").0, ask("/index.php").0, server.get("/metrics").text()), (404, 404, "done".to_owned()));
+    assert_eq!(Client::new(port).request("POST", "/healthz", &[], b"").status, 405);
+    for _ in 0..20 {
+        assert_eq!(server.get("/").text(), "done");
+    }
+    assert_eq!((server.get("/?slow").status, server.get("/other.php").status), (200, 200));
+    assert_eq!(server.client().request("POST", "/", &[], &[b'x'; 2000]).status, 413);
+    // An answer is counted when all of it is sent, which its client may see first.
+    let text = wait_for("all are counted", 10, || {
+        let (status, text) = ask("/metrics");
+        assert_eq!(status, 200);
+        text.contains("reprise_request_seconds_count{application=\"app\"} 23\n").then_some(text)
+    });
+    let all = samples(&text);
+    let value = |name: &str| *all.get(name).unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+    let lane = "application=\"app\",lane=\"/index.php\"";
+    assert_eq!(value(&format!("reprise_requests_total{{{lane}}}")), 22.0);
+    assert_eq!(value("reprise_requests_total{application=\"app\",lane=\"classic\"}"), 1.0);
+    assert_eq!(value(&format!("reprise_workers{{{lane},state=\"idle\"}}")), 2.0);
+    assert_eq!(value("reprise_refusals_total{reason=\"body-too-large\"}"), 1.0);
+    assert_eq!(value("reprise_request_seconds_count{application=\"app\"}"), 23.0);
+    let buckets = ["0.1", "0.3", "+Inf"]
+        .map(|le| value(&format!("reprise_request_seconds_bucket{{application=\"app\",le=\"{le}\"}}")));
+    assert!(buckets[0] <= 22.0 && buckets[0] < buckets[1] && buckets[2] == 23.0, "{buckets:?}");
+    assert!(all.keys().all(|name| !name.contains("/metrics") && !name.contains("slow")), "labels are bounded");
+}
+
+#[test]
+fn a_server_without_workers_is_not_ready() {
+    let port = free_port();
+    let server = Setup::empty()
+        .file("index.php", "<?php echo 'done';")
+        .server(&format!("admin_listen = [\"127.0.0.1:{port}\"]"))
+        .start();
+    let prototype = server.prototype().expect("a prototype");
+    // It cannot be replaced while it does not end.
+    tests::process::kill(prototype, nix::sys::signal::Signal::SIGSTOP);
+    for worker in server.workers() {
+        tests::process::kill(worker, nix::sys::signal::Signal::SIGKILL);
+    }
+    tests::process::kill(prototype, nix::sys::signal::Signal::SIGKILL);
+    wait_until("it says so, or is well again", 10, || {
+        let answer = Client::new(port).get("/readyz");
+        answer.status == 503 && answer.text() == "no workers: app\n" || server.log().contains("PHP of app")
+    });
+    wait_until("it is ready again", 20, || Client::new(port).get("/readyz").status == 200);
+    assert_eq!(server.get("/").text(), "done");
+}
+
+#[test]
+fn an_answer_says_how_long_it_took() {
+    let script = "<?php usleep(30_000); echo 'done';";
+    let server = Setup::empty().file("index.php", script).application("workers = 1\nserver_timing = true").start();
+    let parse = |header: &str| -> [f64; 2] {
+        let parts: Vec<&str> = header.split(", ").collect();
+        ["queue;dur=", "php;dur="].map(|name| {
+            let part = parts.iter().find_map(|part| part.strip_prefix(name)).unwrap_or_else(|| panic!("{header}"));
+            part.parse().unwrap_or_else(|_| panic!("{header}"))
+        })
+    };
+    let times: Vec<[f64; 2]> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(|| server.get("/"))).collect();
+        all.into_iter().map(|one| parse(one.join().unwrap().header("server-timing").expect("the header"))).collect()
+    });
+    let most = |number: usize| times.iter().map(|time| time[number]).fold(0.0, f64::max);
+    let least = |number: usize| times.iter().map(|time| time[number]).fold(f64::MAX, f64::min);
+    // One worker: the last of four waited for three.
+    assert!(least(1) >= 29.0 && most(0) >= 80.0 && least(0) < 29.0, "{times:?}");
+    let server = Setup::empty().file("index.php", script).start();
+    assert_eq!(server.get("/").header("server-timing"), None);
+}
