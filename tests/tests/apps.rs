@@ -4,19 +4,12 @@
 //! differ is a closed list (`tests::closed_list`); `--nocapture` prints it with the number of its uses, and an entry
 //! without a use fails the test.
 
-#[path = "apps/laravel.rs"]
 mod laravel;
-#[path = "apps/phar.rs"]
 mod phar;
-#[path = "apps/slim.rs"]
 mod slim;
-#[path = "apps/symfony.rs"]
 mod symfony;
-#[path = "apps/update.rs"]
 mod update;
-#[path = "apps/wordpress.rs"]
 mod wordpress;
-#[path = "apps/wordpress_admin.rs"]
 mod wordpress_admin;
 
 use tests::Response;

@@ -1,7 +1,6 @@
 //! The Composer package: with a bridge, in worker mode and from a snapshot, an application's pages are those it has in
 //! classic mode without the package, for two visitors who take turns, and nothing of one is seen by the other.
 
-#[path = "bridges/pair.rs"]
 mod pair;
 
 use std::fs;

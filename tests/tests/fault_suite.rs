@@ -1,13 +1,9 @@
 //! Every fault that one request can be, in each mode, under a load of good ones: it costs itself. docs/faults.md is what this
 //! has found.
 
-#[path = "fault_suite/load.rs"]
 mod load;
-#[path = "fault_suite/place.rs"]
 mod place;
-#[path = "fault_suite/states.rs"]
 mod states;
-#[path = "fault_suite/table.rs"]
 mod table;
 
 use std::fmt::Write;

@@ -3,7 +3,7 @@
 use tests::closed_list::{Pattern, base64};
 use tests::compare::{Build, Pair, Site, Visitor, value};
 
-use crate::{GIF, get_with, is_streamed, leads_to, upload};
+use super::{GIF, get_with, is_streamed, leads_to, upload};
 
 const CSRF: Pattern = Pattern {
     name: "Laravel's CSRF tokens",

@@ -3,7 +3,7 @@
 use tests::closed_list::{Pattern, hexadecimal};
 use tests::compare::{Build, Pair, Site, Visitor, value};
 
-use crate::{GIF, get_with, is_streamed, leads_to, upload};
+use super::{GIF, get_with, is_streamed, leads_to, upload};
 
 const TOKEN: Pattern = Pattern {
     name: "the application's CSRF tokens",

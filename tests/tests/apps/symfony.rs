@@ -5,7 +5,7 @@ use tests::closed_list::{EXPIRES, Pattern, base64, decimal};
 use tests::compare::{Build, Pair, Site, Visitor, value};
 use tests::snapshot::isolations;
 
-use crate::{GIF, get_with, is_streamed, leads_to, upload};
+use super::{GIF, get_with, is_streamed, leads_to, upload};
 
 const CSRF: Pattern = Pattern {
     name: "Symfony's CSRF tokens",

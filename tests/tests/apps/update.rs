@@ -11,7 +11,7 @@ use tests::peer::{Fpm, run_to_end};
 use tests::snapshot::isolations;
 use tests::{Client, Setup, wait_until};
 
-use crate::upload;
+use super::upload;
 
 /// Asks several at a time until two workers have answered; whether all of them said what is expected.
 fn both_say(port: u16, path: &str, expected: &str) -> bool {

@@ -9,8 +9,8 @@ use tests::compare::{Build, Pair, Site, Visitor};
 use tests::peer::{Database, run_to_end, web_user};
 use tests::server::copy;
 
-use crate::leads_to;
-use crate::wordpress_admin::{comments, desk, log_in, log_out, media, options, plugins, posts, rest};
+use super::leads_to;
+use super::wordpress_admin::{comments, desk, log_in, log_out, media, options, plugins, posts, rest};
 
 /// Drawn from the session, for what a link or form does.
 const NONCES: Pattern = Pattern {

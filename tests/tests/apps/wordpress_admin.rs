@@ -5,7 +5,7 @@ use std::fs;
 use tests::compare::{Pair, Site, Visitor, between, value};
 use tests::wait_until;
 
-use crate::{GIF, is_streamed, leads_to, update, upload};
+use super::{GIF, is_streamed, leads_to, update, upload};
 
 /// A wrong password, then the right one.
 pub fn log_in(pair: &mut Pair) {

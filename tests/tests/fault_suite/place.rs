@@ -11,8 +11,8 @@ use serde_json::Value;
 use tests::server::program;
 use tests::{Server, Setup, wait_for, wait_until};
 
-use crate::load::PATIENCE;
-use crate::table::FAULTS;
+use super::load::PATIENCE;
+use super::table::FAULTS;
 
 /// Workers of each lane: one for each client of the load, one for the fault.
 pub const WORKERS: usize = 4;
@@ -85,7 +85,7 @@ impl Place {
                 fs::write(place.join(format!("faults/{step}{number}.php")), format!("<?php {code}\n")).unwrap();
             }
         }
-        for (state, code) in crate::states::SCRIPTS {
+        for (state, code) in super::states::SCRIPTS {
             fs::write(place.join(format!("faults/{state}.php")), format!("<?php {code}\n")).unwrap();
         }
         fs::write(place.join("locked"), "").unwrap();

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tests::{Client, process, wait_for};
 
-use crate::load::{Load, PATIENCE, SLOWEST};
-use crate::place::Place;
+use super::load::{Load, PATIENCE, SLOWEST};
+use super::place::Place;
 
 /// States that a request brings about, by what it does.
 pub const SCRIPTS: [(&str, &str); 4] = [
