@@ -156,3 +156,20 @@ fn a_warm_up_is_no_client() {
     assert_eq!(slow.read(false).expect("an answer").text(), "up");
     wait_for("an answer", 10, || (server.get("/").status == 200).then_some(()));
 }
+
+/// What was to be asked of a refused generation is not asked any more: nobody would answer it.
+#[test]
+fn a_warm_up_that_fails_does_not_hold_up_the_next() {
+    let index = "<?php if (is_file(__DIR__ . '/broken')) { http_response_code(500); exit('broken'); } echo 'up';";
+    let many = "warmup = [\"/\", \"/?2\", \"/?3\", \"/?4\", \"/?5\", \"/?6\"]";
+    let server = Setup::empty().file("index.php", index).application(many).start();
+    fs::write(server.root.join("broken"), "").unwrap();
+    let (is_done, text) = server.reload();
+    assert!(!is_done && text.contains("warm-up 1 of 6") && text.contains("500: broken"), "{text}");
+    fs::remove_file(server.root.join("broken")).unwrap();
+    let began = Instant::now();
+    let (is_done, text) = server.reload();
+    assert!(is_done, "{text}");
+    // A request that waits for a worker in vain waits for thirty seconds.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}: {}", began.elapsed(), server.log());
+}

@@ -53,15 +53,16 @@ fn health_and_metrics_have_a_listener_of_their_own() {
     }
     assert_eq!((server.get("/?slow").status, server.get("/other.php").status), (200, 200));
     assert_eq!(server.client().request("POST", "/", &[], &[b'x'; 2000]).status, 413);
-    // An answer is counted when all of it is sent, which its client may see first.
+    let lane = "application=\"app\",lane=\"/index.php\"";
+    // An answer is counted when all of it is sent, which its client may see first; so are workers that are made ready again.
     let text = wait_for("all are counted", 10, || {
         let (status, text) = ask("/metrics");
         assert_eq!(status, 200);
-        text.contains("reprise_request_seconds_count{application=\"app\"} 23\n").then_some(text)
+        let is_counted = text.contains("reprise_request_seconds_count{application=\"app\"} 23\n");
+        (is_counted && text.contains(&format!("reprise_workers{{{lane},state=\"idle\"}} 2\n"))).then_some(text)
     });
     let all = samples(&text);
     let value = |name: &str| *all.get(name).unwrap_or_else(|| panic!("{name} is not in\n{text}"));
-    let lane = "application=\"app\",lane=\"/index.php\"";
     assert_eq!(value(&format!("reprise_requests_total{{{lane}}}")), 22.0);
     assert_eq!(value("reprise_requests_total{application=\"app\",lane=\"classic\"}"), 1.0);
     assert_eq!(value(&format!("reprise_workers{{{lane},state=\"idle\"}}")), 2.0);

@@ -195,9 +195,8 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&message);
                 }
                 Some(Kind::WarmUp) => shared.to_warm.add(message.application),
-                Some(Kind::GiveUp) => shared.lanes.give_up(message.application),
                 Some(Kind::Drain) => break None,
-                _ => note_death(&shared, &message),
+                _ => note_loss(&shared, &message),
             },
             Came::Nothing => {}
             Came::Orphaned => break Some(LAST_DRAIN),
@@ -212,8 +211,11 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     ended
 }
 
-/// What the supervisor says of workers and templates, as long as there are requests.
-fn note_death(shared: &Shared, message: &Message) {
+/// What the supervisor says of workers, templates and generations that end, as long as there are requests.
+fn note_loss(shared: &Shared, message: &Message) {
+    if message.kind() == Some(Kind::GiveUp) {
+        return shared.lanes.give_up(message.application);
+    }
     let Some(lane) = shared.lanes.of(message) else { return };
     match message.kind() {
         Some(Kind::Dead) => lane.worker_died(message.slot),
@@ -269,7 +271,7 @@ fn finish(
             (patience, began) = (Some(LAST_DRAIN), std::time::Instant::now());
         }
         while let Some((message, _)) = inherited.link.receive()? {
-            note_death(shared, &message);
+            note_loss(shared, &message);
         }
     }
     for thread in threads {

@@ -52,9 +52,11 @@ impl Wanted {
 pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
     loop {
         let generation = shared.to_warm.next().await;
-        let Some((view, number)) = shared.lanes.view_of(generation) else { continue };
-        let application = &view.settings.applications[number];
-        for (index, request) in application.warmup.iter().enumerate() {
+        // It may be refused meanwhile: then no settings name it.
+        for index in 0.. {
+            let Some((view, number)) = shared.lanes.view_of(generation) else { break };
+            let application = &view.settings.applications[number];
+            let Some(request) = application.warmup.get(index) else { break };
             let connection = Connection {
                 shared: shared.clone(),
                 peer: Arc::new(Peer::ourselves()),

@@ -32,6 +32,8 @@ pub(super) enum Stage {
     Draining(Instant),
     /// Its processes end, since then.
     Ending(Instant),
+    /// Its processes are killed and not all reaped, since then.
+    Killed(Instant),
 }
 
 /// One generation of an application.
@@ -207,14 +209,14 @@ impl Generation {
 
     /// Whether its processes are not to be replaced when they end.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.stage, Stage::Ending(_))
+        matches!(self.stage, Stage::Ending(_) | Stage::Killed(_))
     }
 
     /// When it has to be drained, or gone.
     pub(super) fn deadline(&self, patience: Duration) -> Option<Instant> {
         match self.stage {
             Stage::Draining(since) | Stage::Ending(since) => Some(since + patience),
-            Stage::Booting | Stage::Serving => None,
+            Stage::Booting | Stage::Serving | Stage::Killed(_) => None,
         }
     }
 

@@ -319,7 +319,7 @@ impl Supervisor {
             if let Some(front) = &self.front {
                 send(&front.channel, &down, &[]);
             }
-            let why = format_args!("{threads} of {requests} requests left threads generation");
+            let why = format_args!("{threads} of {requests} requests left threads running");
             log(
                 "warning",
                 format_args!("{}: {why}; it is booted again with isolation fork", self.describe(number, lane)),

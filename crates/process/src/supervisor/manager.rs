@@ -20,16 +20,20 @@ impl Supervisor {
         if self.stopping != Stopping::No {
             return;
         }
-        let name = |number: &usize| {
-            let generation = &self.generations[*number];
-            format!("{} generation {}", generation.application.name, generation.ordinal)
-        };
-        let names: Vec<String> = self.current.iter().map(name).collect();
-        let serving = format!("serving {}", names.join(", "));
+        let serving = format!("serving {}", self.names(&self.current));
         match refused {
             None => self.service.notify.tell("READY=1", &serving, None),
             Some(why) => self.service.notify.tell("READY=1", &format_args!("reload refused: {why}; {serving}"), None),
         }
+    }
+
+    /// The application and its count of each of these generations.
+    pub(super) fn names(&self, numbers: &[usize]) -> String {
+        let name = |number: &usize| {
+            let generation = &self.generations[*number];
+            format!("{} generation {}", generation.application.name, generation.ordinal)
+        };
+        numbers.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn tell_reloading(&mut self) {

@@ -41,7 +41,6 @@ pub(super) struct Wish {
     /// Read the configuration, and all applications; else only those.
     is_for_all: bool,
     applications: BTreeSet<String>,
-    why: Vec<String>,
     waiting: Vec<Client>,
 }
 
@@ -66,17 +65,16 @@ impl Change {
 }
 
 impl Supervisor {
-    fn wish(&mut self, why: String, client: Option<Client>) -> &mut Wish {
+    fn wish(&mut self, why: &dyn Display, client: Option<Client>) -> &mut Wish {
         log("notice", format_args!("{why}: reload"));
         let wish = self.wish.get_or_insert_default();
-        wish.why.push(why);
         wish.waiting.extend(client);
         wish
     }
 
     /// Asks for new generations of everything, by the configuration as it is then.
     pub(super) fn wish_for_all(&mut self, why: &str, client: Option<Client>) {
-        self.wish(why.to_owned(), client).is_for_all = true;
+        self.wish(&why, client).is_for_all = true;
     }
 
     /// Asks for a new generation in place of one, unless that is on its way out already.
@@ -85,7 +83,7 @@ impl Supervisor {
         let name = generation.application.name.clone();
         let is_known = self.wish.as_ref().is_some_and(|wish| wish.is_for_all || wish.applications.contains(&name));
         if !is_known && self.stopping == Stopping::No {
-            self.wish(format!("application '{name}': {why}"), None).applications.insert(name);
+            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name);
         }
     }
 
@@ -235,13 +233,8 @@ impl Supervisor {
     /// The front has gone over, or a new one has begun with the new settings.
     pub(super) fn switched(&mut self) {
         let Some(change) = self.change.take_if(|change| change.is_switched) else { return };
-        let names = |number: &usize| {
-            let generation = &self.generations[*number];
-            format!("{} generation {}", generation.application.name, generation.ordinal)
-        };
-        let names: Vec<String> = change.numbers.iter().map(names).collect();
         self.pause_renewals(&change);
-        let text = format!("{} after {} ms", names.join(", "), change.began.elapsed().as_millis());
+        let text = format!("{} after {} ms", self.names(&change.numbers), change.began.elapsed().as_millis());
         log("notice", format_args!("reloaded: {text}"));
         self.refused_roots.clear();
         self.tell(change.waiting, Ok(&text));
@@ -299,10 +292,14 @@ impl Supervisor {
         }
     }
 
-    /// Ends a generation at once. Its templates and workers die with the prototype and are reaped by us.
+    /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
+    /// are reaped by us.
     pub(super) fn kill_generation(&mut self, number: usize) {
+        if let Some(front) = &self.front {
+            send(&front.channel, &self.message(Kind::GiveUp, number, CLASSIC, 0), &[]);
+        }
         let generation = &mut self.generations[number];
-        generation.stage = Stage::Ending(Instant::now());
+        generation.stage = Stage::Killed(Instant::now());
         match &generation.prototype {
             Some(prototype) => sys::kill(prototype.pid, Signal::SIGKILL),
             None => (0..generation.lanes.len()).for_each(|lane| self.kill_template(number, lane)),
@@ -322,9 +319,6 @@ impl Supervisor {
                 "warning",
                 format_args!("{name}, generation {ordinal}: not drained after {patience:?}; what runs is killed"),
             );
-            if let Some(front) = &self.front {
-                send(&front.channel, &self.message(Kind::GiveUp, number, CLASSIC, 0), &[]);
-            }
             self.kill_generation(number);
         }
     }

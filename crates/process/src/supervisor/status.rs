@@ -64,6 +64,7 @@ impl Supervisor {
             Stage::Serving => ("serving", None),
             Stage::Draining(since) => ("draining", Some(since)),
             Stage::Ending(since) => ("ending", Some(since)),
+            Stage::Killed(since) => ("killed", Some(since)),
         };
         json!({
             "generation": generation.ordinal,
