@@ -418,3 +418,16 @@ fn everything_works_under_the_units_restrictions() {
     process::kill(next.id() as i32, Signal::SIGTERM);
     assert!(next.wait().unwrap().success(), "{}", log());
 }
+
+/// Its request is on the way when the stop begins: closed without an answer it would be lost.
+#[test]
+fn a_connection_made_before_a_stop_gets_its_first_answer() {
+    let mut server = Setup::empty().file("index.php", "<?php echo 'done';").start();
+    let mut early = server.client();
+    assert_eq!(server.get("/").text(), "done");
+    server.signal(Signal::SIGTERM);
+    wait_until("the listener is closed", 10, || std::net::TcpStream::connect(("127.0.0.1", server.port)).is_err());
+    let answer = early.get("/");
+    assert_eq!((answer.status, answer.text().as_str(), answer.header("connection")), (200, "done", Some("close")));
+    assert_eq!(server.wait(20), 0);
+}

@@ -97,6 +97,11 @@ impl RawHead {
         raw.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
+    /// Whether the client has ever sent anything.
+    pub fn has_begun(&self) -> bool {
+        !self.lock().bytes.is_empty()
+    }
+
     /// A request was answered. What came together with it may hold the next one.
     pub fn restart(&self) {
         self.lock().is_old = true;

@@ -6,11 +6,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -45,6 +47,8 @@ const TICK: Duration = Duration::from_millis(250);
 const MAX_BUFFER: usize = 64 * 1024;
 /// How long a front whose supervisor is gone finishes what it has.
 const LAST_DRAIN: Duration = Duration::from_secs(30);
+/// How long a stop waits for the first byte of a connection.
+const FIRST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Descriptors the supervisor gave.
 pub struct Inherited {
@@ -443,6 +447,7 @@ where
     let counted = Counted(shared.clone());
     let limits = shared.lanes.view().settings.limits.clone();
     let raw = Arc::new(RawHead::default());
+    let heard = raw.clone();
     let stream = Timed::new(stream, Duration::from_millis(limits.send_timeout_ms), raw.clone());
     let connection = Connection { shared, peer: Arc::new(peer), raw, warms: None };
     let stopping = stopped.clone();
@@ -466,8 +471,18 @@ where
         biased;
         _ = conversation.as_mut() => {}
         () = told_to_stop(&mut stopped) => {
-            conversation.as_mut().graceful_shutdown();
-            let _ = conversation.await;
+            // Closed now, it would lose a request that is on its way; only later ones may be sent again by their client.
+            let patience = tokio::time::sleep(FIRST_REQUEST);
+            tokio::pin!(patience);
+            let is_over = poll_fn(|context| match conversation.as_mut().poll(context) {
+                Poll::Ready(_) => Poll::Ready(true),
+                Poll::Pending if heard.has_begun() => Poll::Ready(false),
+                Poll::Pending => patience.as_mut().poll(context).map(|()| false),
+            });
+            if !is_over.await {
+                conversation.as_mut().graceful_shutdown();
+                let _ = conversation.await;
+            }
         }
     }
     drop(counted);
