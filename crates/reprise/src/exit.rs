@@ -12,6 +12,8 @@ pub enum Code {
     Internal = 1,
     /// `reprise verify` found something.
     Different = 2,
+    /// `reprise bench` or `psd` could not measure what it was asked to.
+    NotMeasured = 3,
     /// The command line is wrong.
     Usage = 64,
     /// The address is in use.
@@ -25,10 +27,11 @@ pub enum Code {
 }
 
 /// Every code of every process: number, whose, meaning. The reference comes from here.
-const MEANINGS: [(u8, &str, &str); 12] = [
+const MEANINGS: [(u8, &str, &str); 13] = [
     (Code::Success as u8, "reprise, workers", "done; of a server: drained"),
     (Code::Internal as u8, "reprise", "internal error, or requests were cut off at the end of a drain"),
     (Code::Different as u8, "reprise verify", "a page differs from classic mode, or shows what is another visitor's"),
+    (Code::NotMeasured as u8, "reprise bench, psd", "a target failed or cannot be measured; there is no result"),
     (Code::Usage as u8, "reprise", "the command line is wrong"),
     (Code::AddressInUse as u8, "reprise", "the address or the state directory is in use"),
     (Code::NotBooted as u8, "reprise, reprise-php", "the application, or PHP for it, did not start"),

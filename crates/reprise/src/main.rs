@@ -1,10 +1,10 @@
-//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `verify`, `version`.
+//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `verify`, `bench`, `psd`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`verify`], [`bench`], [`psd`], [`version`] | one subcommand each |
 //! | [`admin`] | what is asked of a running server |
 //! | [`plan`] | the configuration as supervisor and front want it |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod bench;
 mod check;
 mod config;
 mod discover;
@@ -24,6 +25,7 @@ mod front_process;
 mod listen;
 mod options;
 mod plan;
+mod psd;
 mod serve;
 mod verify;
 mod version;
@@ -118,6 +120,12 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Compare servers: throughput, latency at fixed rates, processor time and memory, by turns and with intervals
+    #[command(after_help = bench::HELP)]
+    Bench(Box<bench::Options>),
+    /// Say which group of processes spends how much processor time on a request
+    #[command(after_help = psd::HELP)]
+    Psd(Box<psd::Options>),
     /// Print the versions of Reprise and of its PHP
     Version,
     #[command(hide = true)]
@@ -180,6 +188,8 @@ fn main() -> ExitCode {
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Verify { pages, rounds, host, json } => verify::run(&pages, rounds, host.as_deref(), json),
+        Verb::Bench(options) => bench::run(&options),
+        Verb::Psd(options) => psd::run(&options),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
     };

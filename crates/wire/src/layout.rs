@@ -111,6 +111,8 @@ pub struct Slot {
     pub leave: AtomicU32,
     /// [`crate::sys::ticks`] of the last change of `activity`.
     pub since: AtomicU64,
+    /// Ticks in each [`Activity`] so far, of all workers that have had this slot.
+    pub spent: [AtomicU64; ACTIVITIES],
 }
 
 /// Why a worker of a snapshot's or worker script's lane ended though it might have served on. The words are those of log, `reprise_info()`
@@ -222,6 +224,9 @@ pub enum Activity {
     /// Memory is being put back.
     Rewinding = 6,
 }
+
+/// How many there are of [`Activity`].
+pub const ACTIVITIES: usize = 7;
 
 impl Activity {
     /// Its word, from what a slot says.

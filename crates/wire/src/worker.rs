@@ -79,8 +79,13 @@ impl Worker {
 
     /// Says what the worker does.
     pub fn show(&self, activity: Activity) {
-        let line = self.line();
-        line.since.store(sys::ticks(), Ordering::Relaxed);
+        let (line, now) = (self.line(), sys::ticks());
+        // The worker is the only one who writes here.
+        let before = now.saturating_sub(line.since.load(Ordering::Relaxed));
+        if let Some(spent) = line.spent.get(line.activity.load(Ordering::Relaxed) as usize) {
+            spent.store(spent.load(Ordering::Relaxed).wrapping_add(before), Ordering::Relaxed);
+        }
+        line.since.store(now, Ordering::Relaxed);
         line.activity.store(activity as u32, Ordering::Relaxed);
     }
 

@@ -27,6 +27,11 @@ impl Rate {
         Rate { began: Instant::now(), first: ticks() }
     }
 
+    /// So many ticks as time.
+    fn seconds(&self, count: u64) -> f64 {
+        count as f64 / (ticks().saturating_sub(self.first) as f64 / self.began.elapsed().as_secs_f64())
+    }
+
     /// How long ago a clock showed that; `None` if it makes no sense.
     pub(super) fn since(&self, then: u64) -> Option<Duration> {
         let (now, seconds) = (ticks(), self.began.elapsed().as_secs_f64());
@@ -117,6 +122,14 @@ impl Supervisor {
         live.filter_map(|(number, pid)| Some(self.worker(number, pid, slab.slot(number)?, slab))).collect()
     }
 
+    /// Seconds in each state so far, of all workers that have had the slot.
+    fn spent(&self, line: &Line) -> Map<String, Value> {
+        let seconds = |(state, count): (usize, &wire::atomics::AtomicU64)| {
+            (Activity::word(state as u32).to_owned(), self.rate.seconds(count.load(Ordering::Relaxed)).into())
+        };
+        line.spent.iter().enumerate().skip(Activity::Running as usize).map(seconds).collect()
+    }
+
     fn worker(&self, number: usize, pid: i32, line: &Line, slab: &Slab) -> Value {
         let activity = line.activity.load(Ordering::Relaxed);
         let has_request = activity >= Activity::Running as u32;
@@ -130,6 +143,7 @@ impl Supervisor {
             "state_seconds": self.rate.since(count(&line.since)).map(|time| time.as_secs_f64()),
             "request": request.map(|shown| shown.request),
             "requests": count(&line.requests),
+            "spent_seconds": self.spent(line),
             "rewinds": { "fast": count(&line.fast_rewinds), "scanned": count(&line.scanned_rewinds), "pages": count(&line.pages) },
             "cpu_seconds": usage.map(|usage| usage.processor.as_secs_f64()),
             "memory_kib": usage.map(|usage| usage.private_kib),

@@ -1,0 +1,189 @@
+//! Before anything is measured: does each target answer, always alike, and all of them alike?
+
+use std::time::Duration;
+
+use crate::load::Class;
+use crate::reply::{Answer, Expected, Reply};
+use crate::scenario::{Request, Target};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// How often each request is made before the measurement.
+const LOOKS: usize = 3;
+/// Redirects followed, to tell where they lead.
+const REDIRECTS: usize = 10;
+/// Bodies that only have to hold a text are like each other if their lengths differ by no more than that share.
+const LIKENESS: f64 = 0.05;
+
+/// One answer and its body.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    answer: Answer,
+    body: Vec<u8>,
+    location: String,
+}
+
+/// What a target's requests are checked against.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The requests with what is expected of each.
+    pub classes: Vec<Class>,
+    /// In words, for the report.
+    pub how: Vec<String>,
+    lengths: Vec<usize>,
+    hashes: Vec<u64>,
+}
+
+/// Makes one request on a connection of its own.
+///
+/// # Errors
+///
+/// What is wrong with the answer, or that there is none.
+pub fn ask(target: &Target, class: &Class, timeout: Duration) -> Result<Seen, String> {
+    let wrong = |what: String| format!("{}: {}: {what}", target.label, class.name);
+    let mut stream = TcpStream::connect_timeout(&target.address, timeout)
+        .map_err(|error| format!("{}: cannot connect to {}: {error}", target.label, target.address))?;
+    let limits = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.set_write_timeout(Some(timeout)));
+    limits.and_then(|()| stream.write_all(&class.bytes)).map_err(|error| wrong(error.to_string()))?;
+    let (mut reply, mut piece) = (Reply::default(), vec![0; 64 << 10]);
+    let answer = loop {
+        let count = match stream.read(&mut piece) {
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(wrong(format!("no whole answer within {timeout:?}")));
+            }
+            Err(error) => return Err(wrong(error.to_string())),
+        };
+        let answer = if count == 0 {
+            Some(
+                reply
+                    .ended(&Expected::Any)
+                    .map_err(wrong)?
+                    .ok_or_else(|| wrong("closed without an answer".to_owned()))?,
+            )
+        } else {
+            reply.feed(&piece[..count], class.is_head, &Expected::Any).map_err(wrong)?
+        };
+        if let Some(answer) = answer {
+            break answer;
+        }
+    };
+    let (body, location) = reply.seen();
+    Ok(Seen { answer, body: body.to_vec(), location: location.to_owned() })
+}
+
+/// Looks at a target's answers and settles what each is compared with.
+///
+/// # Errors
+///
+/// A target that does not answer as it should, or never twice alike.
+pub fn target(target: &Target, requests: &[Request], keep_alive: bool, timeout: Duration) -> Result<Checked, String> {
+    let mut checked = Checked { classes: Vec::new(), how: Vec::new(), lengths: Vec::new(), hashes: Vec::new() };
+    for request in requests {
+        let class = request.class(target, keep_alive, Expected::Any);
+        // Those that hang would hold up the check.
+        let looks = if request.hangs { 0 } else { LOOKS };
+        let seen = (0..looks).map(|_| ask(target, &class, timeout)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(other) = seen.iter().find(|one| one.answer.status != request.status) {
+            return Err(wrong_status(target, request, &class, other, timeout));
+        }
+        let (expected, how) = expectation(target, request, &class, &seen)?;
+        checked.lengths.push(seen.first().map_or(0, |one| one.answer.length));
+        checked.hashes.push(seen.first().map_or(0, |one| one.answer.hash));
+        checked.how.push(how);
+        checked.classes.push(Class { expected, ..class });
+    }
+    Ok(checked)
+}
+
+fn expectation(target: &Target, request: &Request, class: &Class, seen: &[Seen]) -> Result<(Expected, String), String> {
+    let Some(first) = seen.first() else { return Ok((Expected::Any, "status only (hangs)".to_owned())) };
+    if let Some(told) = request.told() {
+        if let Some(other) = seen.iter().find(|one| !told.holds(&one.body)) {
+            let shown: String = String::from_utf8_lossy(&other.body).chars().take(200).collect();
+            return Err(format!("{}: {}: the body is not what the scenario says: {shown:?}", target.label, class.name));
+        }
+        let how = match &told {
+            Expected::Hash(_) => "hash, as told",
+            Expected::Length(_) => "length, as told",
+            _ => "text in it, as told",
+        };
+        return Ok((told, how.to_owned()));
+    }
+    if seen.iter().all(|one| one.body == first.body) {
+        return Ok((Expected::Hash(first.answer.hash), "hash of the first".to_owned()));
+    }
+    if seen.iter().all(|one| one.answer.length == first.answer.length) {
+        return Ok((Expected::Length(first.answer.length), "length of the first".to_owned()));
+    }
+    let lengths: Vec<String> = seen.iter().map(|one| one.answer.length.to_string()).collect();
+    Err(format!(
+        "{}: {}: no two bodies are alike ({} bytes): say what has to be in them, with --contains TEXT or in a scenario",
+        target.label,
+        class.name,
+        lengths.join(", ")
+    ))
+}
+
+fn wrong_status(target: &Target, request: &Request, class: &Class, seen: &Seen, timeout: Duration) -> String {
+    let what = format!("{}: {} answers {}, not {}", target.label, class.name, seen.answer.status, request.status);
+    if !(300..400).contains(&seen.answer.status) || seen.location.is_empty() {
+        let shown: String = String::from_utf8_lossy(&seen.body).chars().take(200).collect();
+        return format!("{what}: {shown:?}");
+    }
+    // Where it leads, on this server.
+    let (mut trail, mut location) = (vec![target.path.clone()], seen.location.clone());
+    for _ in 0..REDIRECTS {
+        let same = format!("http://{}", target.host);
+        let path = location.strip_prefix(&same).unwrap_or(&location).to_owned();
+        if !path.starts_with('/') {
+            return format!("{what}, and leads to {location}: measure that");
+        }
+        if trail.contains(&path) {
+            trail.push(path);
+            return format!("{what}: it redirects in a circle: {}", trail.join(" -> "));
+        }
+        trail.push(path.clone());
+        let request = Request { path: Some(path), ..request.clone() };
+        match ask(target, &request.class(target, false, Expected::Any), timeout) {
+            Ok(next) if (300..400).contains(&next.answer.status) && !next.location.is_empty() => {
+                location = next.location
+            }
+            _ => return format!("{what}, and leads to {}: measure that", trail.join(" -> ")),
+        }
+    }
+    format!("{what}: it redirects on and on: {}", trail.join(" -> "))
+}
+
+/// All targets have to give the same bodies, or there is nothing to compare.
+///
+/// # Errors
+///
+/// Which two do not.
+pub fn alike(targets: &[Target], checked: &[Checked]) -> Result<(), String> {
+    let Some(((first, rest), (target, others))) = checked.split_first().zip(targets.split_first()) else {
+        return Ok(());
+    };
+    for (other, label) in rest.iter().zip(others) {
+        for (number, class) in first.classes.iter().enumerate() {
+            let (a, b) = (first.lengths[number], other.lengths[number]);
+            let is_alike = match (&class.expected, &other.classes[number].expected) {
+                (Expected::Hash(_), Expected::Hash(_)) => first.hashes[number] == other.hashes[number],
+                (Expected::Contains(_), Expected::Contains(_)) => {
+                    (a as f64 - b as f64).abs() <= LIKENESS * a.max(b) as f64
+                }
+                (Expected::Any, Expected::Any) => true,
+                _ => a == b,
+            };
+            if !is_alike {
+                return Err(format!(
+                    "{}: {} has {a} bytes at {}, {b} at {}, and not the same ones: unlike pages are not compared. If they \
+                     differ in a name or a date only, say what has to be in them: --contains TEXT",
+                    class.name, class.name, target.label, label.label
+                ));
+            }
+        }
+    }
+    Ok(())
+}

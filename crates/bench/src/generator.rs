@@ -1,0 +1,457 @@
+//! The load generator: one thread, HTTP/1.1 over TCP, a closed or an open loop.
+//!
+//! | loop | sends | shows |
+//! |---|---|---|
+//! | closed | each connection its next request when it has its answer | what a server does at most |
+//! | open | at the times of a fixed rate, whether or not earlier ones are answered, over as many connections as it takes | what users see |
+//!
+//! In an open loop a latency counts from the time at which the request was to be sent. A server that stands still for five
+//! seconds has then delayed all the requests of five seconds; a closed loop sees one slow answer per connection, because
+//! it asks nothing meanwhile.
+//!
+//! A connection is one line: idle, or with a request from its first byte sent to its answer's last. Events are
+//! edge-triggered; each readable one is read until a read is not filled.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::load::{Load, Outcome, Shape};
+use crate::reply::Reply;
+
+/// Failures one after the other, without an answer between them, that end a run.
+const HOPELESS: u32 = 100;
+/// How often requests that take too long are looked for.
+const SWEEP: Duration = Duration::from_millis(100);
+/// Bytes read at once.
+const PIECE: usize = 256 << 10;
+/// Characters of a wrong body that are told.
+const SHOWN: usize = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Sending(usize),
+    Reading,
+}
+
+struct Line {
+    stream: Option<TcpStream>,
+    state: State,
+    class: usize,
+    /// When it was to be sent, and when it was; nanoseconds since the run began.
+    due: u64,
+    sent: u64,
+    /// Answers on this connection.
+    served: u64,
+    /// Something of the answer has come.
+    has_begun: bool,
+    reply: Reply,
+}
+
+struct Run<'a> {
+    load: &'a Load,
+    epoll: OwnedFd,
+    began: Instant,
+    end: u64,
+    lines: Vec<Line>,
+    idle: Vec<usize>,
+    /// Times of requests that wait for a connection.
+    waiting: VecDeque<u64>,
+    busy: usize,
+    random: fastrand::Rng,
+    weights: f64,
+    piece: Vec<u8>,
+    last_answer: u64,
+    failures: u32,
+    outcome: Outcome,
+}
+
+/// Makes the requests of a load.
+///
+/// # Errors
+///
+/// If sockets cannot be made. What goes wrong with requests is in the outcome.
+pub fn run(load: &Load) -> io::Result<Outcome> {
+    let own = cpu_seconds();
+    let mut run = Run::new(load)?;
+    match load.shape {
+        Shape::Closed { connections } => run.closed(connections)?,
+        Shape::Open { rate, connections } => run.open(rate, connections)?,
+    }
+    run.outcome.own_cpu = cpu_seconds() - own;
+    Ok(run.outcome)
+}
+
+/// Processor time of this thread.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+impl<'a> Run<'a> {
+    fn new(load: &'a Load) -> io::Result<Run<'a>> {
+        Ok(Run {
+            load,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            began: Instant::now(),
+            end: load.duration.as_nanos() as u64,
+            lines: Vec::new(),
+            idle: Vec::new(),
+            waiting: VecDeque::new(),
+            busy: 0,
+            random: fastrand::Rng::with_seed(load.seed),
+            weights: load.classes.iter().map(|class| class.weight).sum(),
+            piece: vec![0; PIECE],
+            last_answer: 0,
+            failures: 0,
+            outcome: Outcome::none(load),
+        })
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn pick(&mut self) -> usize {
+        if self.load.classes.len() == 1 {
+            return 0;
+        }
+        let mut point = self.random.f64() * self.weights;
+        for (number, class) in self.load.classes.iter().enumerate() {
+            point -= class.weight;
+            if point < 0.0 {
+                return number;
+            }
+        }
+        self.load.classes.len() - 1
+    }
+
+    fn is_hopeless(&self) -> bool {
+        self.failures >= HOPELESS
+    }
+
+    fn closed(&mut self, connections: usize) -> io::Result<()> {
+        for _ in 0..connections {
+            let line = self.add_line();
+            self.begin(line, 0);
+        }
+        let mut sweep = SWEEP.as_nanos() as u64;
+        let limit = self.end + self.load.timeout.as_nanos() as u64;
+        while self.busy > 0 && !self.is_hopeless() {
+            let now = self.now();
+            if now > limit {
+                break;
+            }
+            sweep = self.sweep(now, sweep);
+            let wake = if now < self.end { sweep.min(self.end) } else { sweep };
+            self.events(Duration::from_nanos(wake.saturating_sub(now)), false)?;
+            let now = self.now();
+            while now < self.end && !self.is_hopeless() {
+                let Some(line) = self.idle.pop() else { break };
+                self.begin(line, now);
+            }
+        }
+        self.note_pause(self.end);
+        Ok(())
+    }
+
+    fn open(&mut self, rate: f64, connections: usize) -> io::Result<()> {
+        // The default slack of 50 us would be in each latency.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let interval = 1e9 / rate;
+        let (mut next, mut due) = (0_u64, 0_u64);
+        let mut sweep = SWEEP.as_nanos() as u64;
+        let limit = self.end + self.load.timeout.as_nanos() as u64;
+        loop {
+            let now = self.now();
+            while due <= now && due < self.end {
+                if self.idle.is_empty() && self.lines.len() >= connections {
+                    self.waiting.push_back(due);
+                } else {
+                    // With a connection at hand the delay is our own.
+                    let _ = self.outcome.late.record((now - due).max(1));
+                    self.serve(due);
+                }
+                next += 1;
+                due = (next as f64 * interval) as u64;
+            }
+            while !self.waiting.is_empty() && !self.idle.is_empty() {
+                let due = self.waiting.pop_front().unwrap_or(now);
+                self.serve(due);
+            }
+            let is_over = due >= self.end;
+            if is_over && self.busy == 0 && self.waiting.is_empty() || now > limit || self.is_hopeless() {
+                break;
+            }
+            sweep = self.sweep(now, sweep);
+            let now = self.now();
+            let wake = if is_over { sweep } else { sweep.min(due) };
+            self.events(Duration::from_nanos(wake.saturating_sub(now)), true)?;
+        }
+        self.outcome.unsent = self.waiting.len() as u64;
+        self.note_pause(self.end);
+        Ok(())
+    }
+
+    /// Sends what was due then, over an idle connection or a new one.
+    fn serve(&mut self, due: u64) {
+        let line = match self.idle.pop() {
+            Some(line) => line,
+            None => self.add_line(),
+        };
+        self.begin(line, due);
+    }
+
+    fn add_line(&mut self) -> usize {
+        self.lines.push(Line {
+            stream: None,
+            state: State::Idle,
+            class: 0,
+            due: 0,
+            sent: 0,
+            served: 0,
+            has_begun: false,
+            reply: Reply::default(),
+        });
+        self.lines.len() - 1
+    }
+
+    fn begin(&mut self, number: usize, due: u64) {
+        let class = self.pick();
+        self.busy += 1;
+        let now = self.now();
+        let line = &mut self.lines[number];
+        (line.class, line.due, line.sent) = (class, due, now);
+        self.send(number);
+    }
+
+    /// Sends the line's request from its first byte, over a new connection if it has none.
+    fn send(&mut self, number: usize) {
+        let line = &mut self.lines[number];
+        line.state = State::Sending(0);
+        line.has_begun = false;
+        line.reply.clear();
+        if line.stream.is_none() {
+            line.served = 0;
+            match connect(self.load.address, &self.epoll, number) {
+                // It is writable when it is connected.
+                Ok(stream) => line.stream = Some(stream),
+                Err(error) => self.fail(number, &format!("cannot connect: {error}")),
+            }
+        } else {
+            self.write(number);
+        }
+    }
+
+    fn write(&mut self, number: usize) {
+        loop {
+            let line = &mut self.lines[number];
+            let State::Sending(from) = line.state else { return };
+            let bytes = &self.load.classes[line.class].bytes;
+            let Some(stream) = &mut line.stream else { return };
+            match stream.write(&bytes[from..]) {
+                Ok(count) if from + count == bytes.len() => {
+                    line.state = State::Reading;
+                    return;
+                }
+                Ok(count) => line.state = State::Sending(from + count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // An answer may come before all is sent.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.broken(number, &describe(&error)),
+            }
+        }
+    }
+
+    fn read(&mut self, number: usize) {
+        loop {
+            let line = &mut self.lines[number];
+            let Some(stream) = &mut line.stream else { return };
+            let class = &self.load.classes[line.class];
+            match stream.read(&mut self.piece) {
+                Ok(0) if line.state == State::Idle => {
+                    line.stream = None;
+                    return;
+                }
+                Ok(0) => match line.reply.ended(&class.expected) {
+                    Ok(Some(answer)) => return self.finish(number, &answer),
+                    Ok(None) => return self.broken(number, "closed without an answer"),
+                    Err(why) => return self.fail(number, &why),
+                },
+                Ok(_) if line.state == State::Idle => {
+                    line.stream = None;
+                    return self.count("bytes that nobody asked for".to_owned());
+                }
+                Ok(count) => {
+                    line.has_begun = true;
+                    match line.reply.feed(&self.piece[..count], class.is_head, &class.expected) {
+                        Ok(Some(answer)) => return self.finish(number, &answer),
+                        Ok(None) if count < PIECE => return,
+                        Ok(None) => {}
+                        Err(why) => return self.fail(number, &why),
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.broken(number, &describe(&error)),
+            }
+        }
+    }
+
+    fn finish(&mut self, number: usize, answer: &crate::reply::Answer) {
+        let now = self.now();
+        let line = &mut self.lines[number];
+        let class = &self.load.classes[line.class];
+        if answer.status != class.status {
+            let wrong = format!("status {} for {}, not {}", answer.status, class.name, class.status);
+            return self.fail(number, &wrong);
+        }
+        if !answer.is_expected {
+            let (body, _) = line.reply.seen();
+            let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+            let begins = if shown.is_empty() { String::new() } else { format!("; it begins {shown:?}") };
+            let wrong = format!("another body for {} ({} bytes){begins}", class.name, answer.length);
+            return self.fail(number, &wrong);
+        }
+        if line.state != State::Reading {
+            return self.fail(number, "answered before all of the request was sent");
+        }
+        let answers = &mut self.outcome.classes[line.class];
+        let _ = answers.latency.record((now - line.due).max(1));
+        let _ = answers.service.record((now - line.sent).max(1));
+        line.served += 1;
+        line.state = State::Idle;
+        if answer.closes || !self.load.keep_alive {
+            line.stream = None;
+        }
+        let hangs = class.hangs;
+        self.failures = 0;
+        self.outcome.total += 1;
+        if now < self.end && !hangs {
+            self.outcome.answered += 1;
+            if let Some(count) = self.outcome.per_second.get_mut((now / 1_000_000_000) as usize) {
+                *count += 1;
+            }
+        }
+        if !hangs {
+            self.note_pause(now);
+        }
+        self.busy -= 1;
+        self.idle.push(number);
+    }
+
+    fn note_pause(&mut self, now: u64) {
+        let now = now.min(self.end);
+        self.outcome.pause = self.outcome.pause.max(now.saturating_sub(self.last_answer) as f64 / 1e9);
+        self.last_answer = self.last_answer.max(now);
+    }
+
+    /// The connection is of no use any more. One that the server has closed while it was idle costs nothing.
+    fn broken(&mut self, number: usize, why: &str) {
+        let line = &mut self.lines[number];
+        if line.state != State::Idle && line.served > 0 && !line.has_begun {
+            line.stream = None;
+            self.outcome.retries += 1;
+            return self.send(number);
+        }
+        self.fail(number, why);
+    }
+
+    fn fail(&mut self, number: usize, why: &str) {
+        let line = &mut self.lines[number];
+        line.stream = None;
+        if line.state != State::Idle {
+            line.state = State::Idle;
+            self.busy -= 1;
+            self.idle.push(number);
+        }
+        self.failures += 1;
+        self.count(why.to_owned());
+    }
+
+    fn count(&mut self, what: String) {
+        const KINDS: usize = 20;
+        let errors = &mut self.outcome.errors;
+        let what = if errors.len() < KINDS || errors.contains_key(&what) { what } else { "others".to_owned() };
+        *errors.entry(what).or_default() += 1;
+    }
+
+    /// Ends what takes too long, if it is time to look; gives the next time.
+    fn sweep(&mut self, now: u64, at: u64) -> u64 {
+        if now < at {
+            return at;
+        }
+        let limit = self.load.timeout.as_nanos() as u64;
+        for number in 0..self.lines.len() {
+            if self.lines[number].state != State::Idle && now > self.lines[number].sent + limit {
+                self.fail(number, &format!("no answer within {:?}", self.load.timeout));
+            }
+        }
+        now + SWEEP.as_nanos() as u64
+    }
+
+    /// Waits for events so long at most, and does what they say. Waiting for epoll itself is rounded up to milliseconds.
+    fn events(&mut self, patience: Duration, is_exact: bool) -> io::Result<()> {
+        const NOTHING: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+        if is_exact && !self.epoll_is_readable(&timeout)? {
+            return Ok(());
+        }
+        let timeout = if is_exact { NOTHING } else { timeout };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events {
+            let (number, flags) = (event.data.u64() as usize, event.flags);
+            if flags.contains(epoll::EventFlags::OUT) && matches!(self.lines[number].state, State::Sending(_)) {
+                self.write(number);
+            }
+            if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                self.read(number);
+            }
+        }
+        Ok(())
+    }
+
+    fn epoll_is_readable(&self, timeout: &Timespec) -> io::Result<bool> {
+        let descriptor = self.epoll.as_fd();
+        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "connection reset".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A connection on its way, whose events carry that number.
+fn connect(address: SocketAddr, epoll: &OwnedFd, number: usize) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let wanted = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+    epoll::add(epoll, &socket, epoll::EventData::new_u64(number as u64), wanted)?;
+    Ok(TcpStream::from(socket))
+}

@@ -1,0 +1,384 @@
+//! Groups of processes, and what the system says they have used.
+//!
+//! | spec | members |
+//! |---|---|
+//! | `pid:N` | process N and its descendants |
+//! | `user:U` | processes of that user, by name or number |
+//! | `comm:C` | processes of that name, as in /proc/PID/comm |
+//! | `cgroup:PATH` | all of that control group, v1 or v2, also what has ended in between |
+//! | `port:N` | the processes that listen on TCP port N, their descendants, and their parent if it has the socket too |
+//!
+//! Of processes the time is summed over threads in nanoseconds (schedstat, field 1); how much of it was the kernel's follows
+//! from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Processor time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Time {
+    /// All of it.
+    pub total: f64,
+    /// What was spent in the kernel.
+    pub system: f64,
+}
+
+/// Which processes belong to a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// A process and its descendants.
+    Pid(i32),
+    /// Of a user, by number.
+    User(u32),
+    /// Of that name.
+    Comm(String),
+    /// In that directory of the control groups.
+    Cgroup(PathBuf),
+    /// That listen there.
+    Port(u16),
+}
+
+/// A named group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// For reports.
+    pub name: String,
+    /// Who belongs to it.
+    pub spec: Spec,
+}
+
+/// What a group has used so far.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    /// By process: nanoseconds, ticks in user mode, ticks in the kernel.
+    Processes(BTreeMap<i32, (u64, u64, u64)>),
+    /// Of all of a control group.
+    Whole(Time),
+}
+
+/// Something that cannot be read, or makes no sense.
+pub type Wrong = String;
+
+impl Group {
+    /// From `NAME=KIND:WHAT`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Group, Wrong> {
+        let form = "write NAME=pid:N, user:U, comm:C, port:N or cgroup:PATH";
+        let (name, rest) = text.split_once('=').ok_or_else(|| format!("'{text}' names no group: {form}"))?;
+        let (kind, what) = rest.split_once(':').ok_or_else(|| format!("'{rest}' says not which processes: {form}"))?;
+        let number = || what.parse::<u32>().map_err(|_| format!("'{what}' in '{text}' is no number"));
+        let spec = match kind {
+            "pid" => Spec::Pid(number()? as i32),
+            "user" => Spec::User(user_id(what)?),
+            "comm" if !what.is_empty() => Spec::Comm(what.to_owned()),
+            "cgroup" => Spec::Cgroup(find_cgroup(what)?),
+            "port" => Spec::Port(number()?.try_into().map_err(|_| format!("'{what}' in '{text}' is no port"))?),
+            _ => return Err(format!("'{kind}' in '{text}' is no kind of group: {form}")),
+        };
+        if name.is_empty() {
+            return Err(format!("'{text}' has no name: {form}"));
+        }
+        Ok(Group { name: name.to_owned(), spec })
+    }
+
+    /// Its processes now.
+    ///
+    /// # Errors
+    ///
+    /// There are none, or they may not be seen.
+    pub fn members(&self) -> Result<Vec<i32>, Wrong> {
+        let all = Process::all();
+        let members: Vec<i32> = match &self.spec {
+            Spec::Pid(pid) => descendants(&all, &[*pid]),
+            Spec::User(user) => all.iter().filter(|one| one.user == Some(*user)).map(|one| one.pid).collect(),
+            Spec::Comm(name) => all.iter().filter(|one| one.name == *name).map(|one| one.pid).collect(),
+            Spec::Cgroup(path) => {
+                read(&path.join("cgroup.procs"))?.lines().filter_map(|line| line.parse().ok()).collect()
+            }
+            Spec::Port(port) => descendants(&all, &listeners(&all, *port)?),
+        };
+        if members.is_empty() && !matches!(self.spec, Spec::Cgroup(_)) {
+            return Err(format!("group '{}': there is no such process ({})", self.name, self.spec));
+        }
+        Ok(members)
+    }
+
+    /// What it has used so far.
+    ///
+    /// # Errors
+    ///
+    /// The counters cannot be read.
+    pub fn read(&self) -> Result<Reading, Wrong> {
+        if let Spec::Cgroup(path) = &self.spec {
+            return cgroup_time(path).map(Reading::Whole);
+        }
+        let members = self.members()?;
+        let read: BTreeMap<i32, (u64, u64, u64)> =
+            members.iter().filter_map(|pid| Some((*pid, process_time(*pid)?))).collect();
+        if read.is_empty() {
+            return Err(format!(
+                "group '{}': the counters of its {} processes cannot be read; run as their user or as root",
+                self.name,
+                members.len()
+            ));
+        }
+        Ok(Reading::Processes(read))
+    }
+
+    /// Proportional memory of its processes in KiB, if all of them may be read.
+    pub fn memory_kib(&self) -> Option<u64> {
+        self.members().ok()?.into_iter().map(pss_kib).sum()
+    }
+}
+
+impl std::fmt::Display for Spec {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Spec::Pid(pid) => write!(to, "pid:{pid}"),
+            Spec::User(user) => write!(to, "user:{user}"),
+            Spec::Comm(name) => write!(to, "comm:{name}"),
+            Spec::Cgroup(path) => write!(to, "cgroup:{}", path.display()),
+            Spec::Port(port) => write!(to, "port:{port}"),
+        }
+    }
+}
+
+impl Reading {
+    /// What was used since an earlier one, and how many processes have ended in between.
+    pub fn since(&self, before: &Reading) -> (Time, usize) {
+        match (self, before) {
+            (Reading::Whole(now), Reading::Whole(then)) => {
+                (Time { total: now.total - then.total, system: now.system - then.system }, 0)
+            }
+            (Reading::Processes(now), Reading::Processes(then)) => {
+                let mut sum = Time::default();
+                for (pid, (ns, user, system)) in now {
+                    let (old_ns, old_user, old_system) = then.get(pid).copied().unwrap_or_default();
+                    let total = ns.saturating_sub(old_ns) as f64;
+                    let (user, system) =
+                        (user.saturating_sub(old_user) as f64, system.saturating_sub(old_system) as f64);
+                    let share = if user + system > 0.0 { system / (user + system) } else { 0.0 };
+                    sum.total += total;
+                    sum.system += total * share;
+                }
+                (sum, then.keys().filter(|pid| !now.contains_key(pid)).count())
+            }
+            _ => (Time::default(), 0),
+        }
+    }
+}
+
+/// A process as /proc shows it to anyone.
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Of its parent.
+    pub parent: i32,
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// Who it runs as.
+    pub user: Option<u32>,
+}
+
+impl Process {
+    /// All there are, as far as they can be seen.
+    pub fn all() -> Vec<Process> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?)).collect()
+    }
+
+    fn of(pid: i32) -> Option<Process> {
+        let (name, fields) = stat(pid)?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok());
+        Some(Process { pid, parent: fields.get(1)?.parse().ok()?, name, user })
+    }
+}
+
+/// Name and the fields from the third on of /proc/PID/stat.
+fn stat(pid: i32) -> Option<(String, Vec<String>)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (head, fields) = text.rsplit_once(')')?;
+    let name = head.split_once('(')?.1.to_owned();
+    Some((name, fields.split_whitespace().map(str::to_owned).collect()))
+}
+
+fn descendants(all: &[Process], roots: &[i32]) -> Vec<i32> {
+    let mut found: BTreeSet<i32> =
+        roots.iter().copied().filter(|root| all.iter().any(|one| one.pid == *root)).collect();
+    loop {
+        let more: Vec<i32> = all
+            .iter()
+            .filter(|one| found.contains(&one.parent) && !found.contains(&one.pid))
+            .map(|one| one.pid)
+            .collect();
+        if more.is_empty() {
+            return found.into_iter().collect();
+        }
+        found.extend(more);
+    }
+}
+
+/// Those that have the listening socket of a port open, or rather the eldest of them.
+fn listeners(all: &[Process], port: u16) -> Result<Vec<i32>, Wrong> {
+    let mut inodes = BTreeSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let is_there =
+                fields.get(1).and_then(|local| local.rsplit_once(':')).map(|(_, port)| u16::from_str_radix(port, 16));
+            if is_there == Some(Ok(port)) && fields.get(3) == Some(&"0A") {
+                inodes.extend(fields.get(9).map(|inode| format!("socket:[{inode}]")));
+            }
+        }
+    }
+    if inodes.is_empty() {
+        return Err(format!("nothing listens on TCP port {port} of this machine"));
+    }
+    let holds = |pid: i32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let holds = files
+            .flatten()
+            .any(|file| fs::read_link(file.path()).is_ok_and(|to| inodes.contains(to.to_string_lossy().as_ref())));
+        holds.then_some(pid)
+    };
+    let found: Vec<i32> = all.iter().filter_map(|one| holds(one.pid)).collect();
+    if found.is_empty() {
+        return Err(format!(
+            "who listens on port {port} may not be seen; run as root, or name the processes (NAME=pid:N, user:U, comm:C)"
+        ));
+    }
+    Ok(found)
+}
+
+/// Nanoseconds of all threads, ticks in user mode, ticks in the kernel.
+fn process_time(pid: i32) -> Option<(u64, u64, u64)> {
+    let mut total = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        total += text.split_whitespace().next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+    }
+    let (_, fields) = stat(pid)?;
+    Some((total, fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?))
+}
+
+fn pss_kib(pid: i32) -> Option<u64> {
+    let text = match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+        Ok(text) => text,
+        // It has ended.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(0),
+        Err(_) => return None,
+    };
+    text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok()).or(Some(0))
+}
+
+fn read(path: &Path) -> Result<String, Wrong> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn user_id(name: &str) -> Result<u32, Wrong> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let users = read(Path::new("/etc/passwd"))?;
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    });
+    found.ok_or_else(|| format!("there is no user '{name}'"))
+}
+
+/// The directory of a control group, given as a path there or below the mount.
+fn find_cgroup(path: &str) -> Result<PathBuf, Wrong> {
+    let below = path.trim_start_matches('/');
+    let places = [
+        path.to_owned(),
+        format!("/sys/fs/cgroup/{below}"),
+        format!("/sys/fs/cgroup/cpuacct/{below}"),
+        format!("/sys/fs/cgroup/cpu,cpuacct/{below}"),
+    ];
+    let is_one =
+        |place: &PathBuf| place.join("cpu.stat").is_file() && has_usage(place) || place.join("cpuacct.usage").is_file();
+    places.into_iter().map(PathBuf::from).find(is_one).ok_or_else(|| {
+        format!("there is no control group '{path}' with CPU accounting (cpu.stat of v2 or cpuacct.usage of v1)")
+    })
+}
+
+fn has_usage(place: &Path) -> bool {
+    fs::read_to_string(place.join("cpu.stat")).is_ok_and(|text| text.contains("usage_usec"))
+}
+
+fn cgroup_time(path: &Path) -> Result<Time, Wrong> {
+    if path.join("cpuacct.usage").is_file() {
+        let number = |file: &str| {
+            let file = path.join(file);
+            read(&file)?.trim().parse::<f64>().map_err(|_| format!("{}: no number", file.display()))
+        };
+        return Ok(Time { total: number("cpuacct.usage")?, system: number("cpuacct.usage_sys").unwrap_or(0.0) });
+    }
+    let text = read(&path.join("cpu.stat"))?;
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse::<f64>().ok()).map(|usec| usec * 1000.0)
+    };
+    let total = value("usage_usec ").ok_or_else(|| format!("{}: no usage_usec", path.join("cpu.stat").display()))?;
+    Ok(Time { total, system: value("system_usec ").unwrap_or(0.0) })
+}
+
+/// Nanoseconds that all processors together were busy since the machine began.
+pub fn machine_busy() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields: Vec<f64> =
+        text.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    // user nice system, not idle and iowait, irq softirq.
+    [0, 1, 2, 5, 6].iter().filter_map(|field| fields.get(*field)).sum::<f64>() * 1e9 / ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs() {
+        assert_eq!(Group::parse("php=pid:12").expect("a group").spec, Spec::Pid(12));
+        assert_eq!(Group::parse("me=user:root").expect("a group").spec, Spec::User(0));
+        assert_eq!(Group::parse("db=comm:mariadbd").expect("a group").spec, Spec::Comm("mariadbd".into()));
+        assert_eq!(Group::parse("web=port:80").expect("a group").spec, Spec::Port(80));
+        for (text, words) in [
+            ("php", "names no group"),
+            ("php=12", "says not which processes"),
+            ("php=pid:x", "is no number"),
+            ("php=port:70000", "is no port"),
+            ("php=user:nobody-of-that-name", "there is no user"),
+            ("php=cgroup:/no/such", "no control group"),
+            ("php=exe:/bin/x", "is no kind of group"),
+            ("=pid:1", "has no name"),
+        ] {
+            let wrong = Group::parse(text).expect_err(text);
+            assert!(wrong.contains(words), "{text}: {wrong}");
+        }
+        let gone = Group::parse("x=comm:no-such-process-runs").expect("a group").members().expect_err("nobody");
+        assert!(gone.contains("no such process"), "{gone}");
+    }
+
+    #[test]
+    fn this_process_is_measured() {
+        let group = Group { name: "self".into(), spec: Spec::Pid(std::process::id() as i32) };
+        let before = group.read().expect("counters");
+        let used = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let until = used().tv_nsec + used().tv_sec * 1_000_000_000 + 60_000_000;
+        while used().tv_nsec + used().tv_sec * 1_000_000_000 < until {}
+        let (time, ended) = group.read().expect("counters").since(&before);
+        assert!(time.total > 50e6 && ended == 0, "{time:?}");
+        assert!(group.memory_kib().is_some_and(|kib| kib > 500));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let found = Group { name: "port".into(), spec: Spec::Port(port) }.members().expect("us");
+        assert!(found.contains(&(std::process::id() as i32)), "{found:?}");
+    }
+}

@@ -1,0 +1,33 @@
+//! Measuring: what `reprise bench` and `reprise psd` are made of.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`scenario`] | targets and requests
+//! | [`check`] | answers before the measurement
+//! | [`stats`] | ratios and means with their intervals, orders |
+//! | [`compare`] | `reprise bench` |
+//! | [`psd`] | `reprise psd` |
+//! | [`machine`] | what it was measured on |
+//! | [`page`] | reports |
+//! | [`report`] | what it has found |
+//! | [`reply`] | answers as a client reads them |
+//! | [`load`] | loads and their outcomes |
+//! | [`generator`] | closed and open loops |
+//! | [`groups`] | processes, what they use of processors and memory |
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod compare;
+pub mod generator;
+pub mod groups;
+pub mod load;
+pub mod machine;
+pub mod page;
+pub mod psd;
+pub mod reply;
+pub mod report;
+pub mod scenario;
+pub mod stats;
