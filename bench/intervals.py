@@ -21,7 +21,7 @@ TOLERANCE = 0.97
 
 @dataclass(frozen=True)
 class Interval:
-    """A ratio with the interval that holds the true one in 95 of 100 runs."""
+    """A ratio, or another median, with the interval that holds the true one in 95 of 100 runs."""
 
     ratio: float
     low: float
@@ -58,11 +58,15 @@ def ratio_interval(first: Sequence[float], second: Sequence[float], resamples: i
         raise ValueError("both sides need the same number of rounds, two at least")
     if min(*first, *second) <= 0:
         raise ValueError("a throughput must be above zero")
-    ratios = [a / b for a, b in zip(first, second)]
+    return median_interval([a / b for a, b in zip(first, second)], resamples, seed)
+
+
+def median_interval(values: Sequence[float], resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
+    """Median of what each round has, with its 95 % bootstrap interval."""
     draw = random.Random(seed)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(resamples))
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(resamples))
     edge = int(0.025 * resamples)
-    return Interval(statistics.median(ratios), medians[edge], medians[resamples - 1 - edge])
+    return Interval(statistics.median(values), medians[edge], medians[resamples - 1 - edge])
 
 
 def verdict(interval: Interval, goal: Goal | None) -> str:

@@ -93,13 +93,16 @@ def _first(path: str) -> str:
         return "unknown"
 
 
+def cpu_model() -> str:
+    return next((line.partition(":")[2].strip() for line in _first("/proc/cpuinfo").splitlines()
+                 if line.startswith("model name")), "unknown")
+
+
 def environment() -> dict[str, Any]:
-    model = next((line.partition(":")[2].strip() for line in _first("/proc/cpuinfo").splitlines()
-                  if line.startswith("model name")), "unknown")
     # wrk prints its version with its usage and a status of 1.
     wrk = _output(tool("wrk", "wrk"), "-v").splitlines()
     return {
-        "kernel": platform.release(), "cpu": model, "cpus": os.cpu_count(),
+        "kernel": platform.release(), "cpu": cpu_model(), "cpus": os.cpu_count(),
         "governor": _first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "transparent_hugepage": _first("/sys/kernel/mm/transparent_hugepage/enabled"),
         "load": os.getloadavg(), "wrk": wrk[0].partition(" Copyright")[0] if wrk else "unknown",
