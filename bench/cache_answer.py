@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from cache_matrix import CLIENTS, VALUES, Cell
-from cache_measure import CLIENT_CPU, RATE, Ratio, Row, is_extension
+from cache_measure import BASE, CLIENT_CPU, RATE, Ratio, Row, is_extension
 
 SEVERAL = 3.0  # what "several times" is taken for
 
@@ -16,13 +16,16 @@ def shape(cell: Cell) -> str:
     return f"{cell.operation} {cell.value}{transport}" + (f", {cell.processes} processes" if cell.processes > 1 else "")
 
 
-def span(ratios: Sequence[Ratio]) -> str:
-    """The smallest and the largest, with where they are found."""
+def span(ratios: Sequence[Ratio], named: bool = False) -> str:
+    """The middle, the smallest and the largest with where they are found; `named` if they are of several clients."""
+    def where(one: Ratio) -> str:
+        return f"{one} ({CLIENTS[one.better.client].label + ', ' if named else ''}{shape(one.better)})"
+
     low, high = (choose(ratios, key=lambda one: one.interval.ratio) for choose in (min, max))
     if low is high:
-        return f"{low} ({shape(low.better)})"
+        return where(low)
     middle = statistics.median(one.interval.ratio for one in ratios)
-    return f"{low} ({shape(low.better)}) to {high} ({shape(high.better)}), {middle:.2f} in the middle of {len(ratios)}"
+    return f"{middle:.2f} in the middle, from {where(low)} to {where(high)}"
 
 
 def verdict(ratios: Sequence[Ratio]) -> str:
@@ -47,11 +50,12 @@ def tally(ratios: Sequence[Ratio]) -> str:
 def against_predis(ratios: Sequence[Ratio]) -> list[str]:
     """One sentence per client."""
     found = []
-    for name, client in CLIENTS.items():
+    # The one that speaks to the same server first.
+    for name, client in sorted(CLIENTS.items(), key=lambda item: item[1].server != CLIENTS[BASE].server):
         rate, cpu = ([one for one in ratios if one.better.client == name and one.measure == measure] for measure in (RATE, CLIENT_CPU))
         if rate:
-            found.append(f"{client.label} does {span(rate)} times the operations per second of Predis; its own processor time per "
-                         f"operation is less by a factor of {span(cpu)}.")
+            found.append(f"{client.label} against Predis, {len(rate)} comparisons: operations per second {span(rate)}; "
+                         f"saving of the client's processor time {span(cpu)}.")
     return found
 
 
@@ -85,17 +89,9 @@ def of_igbinary(ratios: Sequence[Ratio]) -> list[str]:
         for kind in ("reading", "writing"):
             rate, cpu = (_of(ratios, better, base, measure, kind) for measure in (RATE, CLIENT_CPU))
             if rate:
-                found.append(f"{what}, {kind}: {_span_named(rate)} times the operations per second ({counts(rate)}); "
-                             f"client CPU less by a factor of {_span_named(cpu)} ({counts(cpu)}).")
+                found.append(f"{what}, {kind}: operations per second {span(rate, True)}: {counts(rate)}; "
+                             f"saving of the client's processor time {span(cpu, True)}: {counts(cpu)}.")
     return [text[0].upper() + text[1:] for text in found]
-
-
-def _span_named(ratios: Sequence[Ratio]) -> str:
-    low, high = (choose(ratios, key=lambda one: one.interval.ratio) for choose in (min, max))
-    if low is high:
-        return f"{low} ({CLIENTS[low.better.client].label}, {shape(low.better)})"
-    return (f"{low} ({CLIENTS[low.better.client].label}, {shape(low.better)}) to "
-            f"{high} ({CLIENTS[high.better.client].label}, {shape(high.better)})")
 
 
 def summary(rows: Sequence[Row], clients: Sequence[Ratio], serializers: Sequence[Ratio]) -> list[str]:

@@ -126,7 +126,7 @@ def cells(full: bool, filters: Filters) -> list[Cell]:
                  *(DIMENSIONS[name] for name in ("value", "operation", "transport", "processes", "client", "serializer"))))
     possible = [cell for cell in every if cell.is_possible()
                 and all(str(getattr(cell, name)) in wanted for name, wanted in filters.items())]
-    chosen = possible if full else [cell for cell in possible if cell.is_usual()]
+    chosen = [cell for members in groups(possible) for cell in members if full or cell.is_usual()]
     if not chosen:
         asked = " ".join(f"--{name} {','.join(wanted)}" for name, wanted in filters.items())
         if possible:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,6 @@ import intervals
 import processes
 from cache_matrix import CLIENTS, Cell, groups, in_turn
 from cache_servers import Address, Server
-from failure import Failure
 from intervals import Interval
 
 RESAMPLES = 4_000
@@ -114,8 +115,9 @@ def turn(row: Row, php: cache_php.Php, server: Server | None, address: Address, 
             use.capacity_s += elapsed * (os.cpu_count() or 1)
             use.steal_s += steal_now - steal
             use.foreign_s += busy_now - busy - server_ns / 1e9 - (said.get("user_us", 0) + said.get("system_us", 0)) / 1e6
-        control.process.popen.wait(patience)
-    except Failure as failure:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            control.process.popen.wait(5)
+    except cache_php.Broken as failure:
         said = {"failures": 1, "wrong": 0, "first": f"{failure.args[0]}: {failure.detail}".strip()}
     finally:
         control.close()

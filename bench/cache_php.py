@@ -92,8 +92,12 @@ class Php:
                 for name, value in found.items() if value != ""}
 
 
+class Broken(Failure):
+    """One turn has failed; the others may go on."""
+
+
 class Control:
-    """The line to the PHP parent of one turn. What does not come in time, or breaks, is a Failure with PHP's output."""
+    """The line to the PHP parent of one turn. What does not come in time, or breaks, is a failure with PHP's output."""
 
     def __init__(self, process: Started, listener: socket.socket) -> None:
         self.process, self.received = process, b""
@@ -107,31 +111,35 @@ class Control:
                 if process.popen.poll() is not None or time.monotonic() > deadline:
                     raise process.failed("PHP ended, or hung, before it began") from None
 
+    def broken(self, what: str) -> Broken:
+        failure = self.process.failed(what)
+        return Broken(failure.args[0], detail=failure.detail)
+
     def say(self, text: str) -> None:
         try:
             self.connection.sendall(text.encode() + b"\n")
         except OSError as error:
-            raise self.process.failed(f"PHP ended: {error}") from error
+            raise self.broken(f"PHP ended: {error}") from error
 
     def hear(self, deadline_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + deadline_s
         while b"\n" not in self.received:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self.process.failed(f"PHP says nothing for {deadline_s:g} s")
+                raise self.broken(f"PHP says nothing for {deadline_s:g} s")
             self.connection.settimeout(left)
             try:
                 part = self.connection.recv(1 << 16)
             except TimeoutError:
                 continue
             if not part:
-                raise self.process.failed("PHP ended in the middle of a turn")
+                raise self.broken("PHP ended in the middle of a turn")
             self.received += part
         line, _, self.received = self.received.partition(b"\n")
         try:
             said: dict[str, Any] = json.loads(line)
         except ValueError as error:
-            raise self.process.failed(f"PHP says {line[:200]!r}") from error
+            raise self.broken(f"PHP says {line[:200]!r}") from error
         return said
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ def _section(title: str, text: Sequence[str], head: Sequence[str] = (), rows: Se
 
 
 def page(rows: Sequence[Row], clients: Sequence[Ratio], serializers: Sequence[Ratio], machine: dict[str, str],
-         method: Sequence[str], limits: Sequence[str]) -> Page:
+         method: Sequence[str], limits: Sequence[str], notes: Sequence[str] = ()) -> Page:
     failed = [f"{row.cell}: {row.failures} failures, {row.wrong} wrong values; the first: {row.reason}" for row in rows if row.failed]
     shown = [("get", "small"), ("get", "medium"), ("set", "medium"), ("multi-10", "medium"), ("multi-250", "medium"), ("miss", "small")]
     igbinary = [("get", "small"), ("set", "small"), ("get", "medium"), ("set", "medium"), ("get", "huge"), ("set", "huge")]
@@ -164,7 +164,8 @@ def page(rows: Sequence[Row], clients: Sequence[Ratio], serializers: Sequence[Ra
         _section("What the numbers do not say", limits),
     ]
     kept = [one for one in sections if "table" in one or "chart" in one or one["title"].startswith(("Failed", "How", "What"))]
-    return {"title": "Cache clients of PHP", "summary": cache_answer.summary(rows, clients, serializers), "sections": kept, "machine": machine}
+    return {"title": "Cache clients of PHP", "summary": [*cache_answer.summary(rows, clients, serializers), *notes], "sections": kept,
+            "machine": machine}
 
 
 def markdown(document: Page) -> str:
@@ -172,7 +173,8 @@ def markdown(document: Page) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-    parts = [f"# {document['title']}", document["summary"][0], "\n".join(f"- {text}" for text in document["summary"][1:])]
+    parts = [f"# {document['title']}", document["summary"][0], "\n".join(f"- {text}" for text in document["summary"][1:]),
+             f"Made by `{document['machine'].get('command', 'bench/cache-clients')}`, which measures it again."]
     for section in document["sections"]:
         parts += [f"## {section['title']}", *section["text"]]
         if "table" in section:

@@ -247,6 +247,7 @@ class Program(unittest.TestCase):
                 self.assertIn(shown, text)
         self.assertEqual(page["summary"], raw["summary"])
         self.assertEqual(len(raw["ratios"]), 4)
+        self.assertIn("`bench/cache-clients --client phpredis", markdown)
         for name in ("php", "extension redis", "server redis", "kernel", "cpu", "php.ini", "redis unix, started as"):
             self.assertTrue(page["machine"][name])
         self.assertTrue(all(set(section) <= {"title", "text", "table", "chart"} for section in page["sections"]))
@@ -255,6 +256,22 @@ class Program(unittest.TestCase):
         done = script("--client", "phpredis,predi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("--client predi: unknown\nhint: known: memcached, memcache, phpredis, predis, apcu", done.stderr)
+
+    def test_a_file_that_cannot_be_written_is_said_before(self) -> None:
+        done = script("--client", "apcu", "--csv", "/nowhere/result.csv")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/nowhere/result.csv cannot be written", done.stderr)
+
+    def test_an_interruption_ends_the_run(self) -> None:
+        run = subprocess.Popen([sys.executable, BENCH / "cache-clients", "--client", "apcu", "--seconds", "30"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert run.stderr is not None
+        while not run.stderr.readline().endswith("s each\n"):
+            self.assertIsNone(run.poll())
+        run.terminate()
+        output, errors = run.communicate(timeout=30)
+        self.assertEqual((run.returncode, output), (2, ""))
+        self.assertIn("ended by SIGTERM", errors)
 
     def run_with_redis(self, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as place:
