@@ -33,18 +33,19 @@ def verdict(ratios: Sequence[Ratio]) -> str:
     rate, cpu = ([one for one in ratios if one.measure == measure and is_extension(one.better)] for measure in (RATE, CLIENT_CPU))
     if not rate:
         return "C extensions and Predis were not measured side by side in this run."
-    many = sum(one.interval.low >= SEVERAL for one in rate)
-    word = "Yes" if many == len(rate) else "No" if many == 0 else "Only in places" if many * 2 < len(rate) else "Mostly"
+    many, none = sum(one.interval.low >= SEVERAL for one in rate), sum(one.interval.high < SEVERAL for one in rate)
+    word = ("Yes" if many == len(rate) else "No" if none == len(rate) else "In places" if many else "Nowhere found")
     return (f"Do C extensions still beat Predis several times over? {word}: of {len(rate)} comparisons of operations per second, "
             f"{tally(rate)}; of their own processor time per operation, {tally(cpu)}.")
 
 
 def tally(ratios: Sequence[Ratio]) -> str:
-    """How many are how much better, by the end of the interval that is nearer to 1."""
-    least = [sum(one.interval.low >= limit for one in ratios) for limit in (SEVERAL, 2.0)]
+    """How many are how much better, by the end of the interval that is nearer to 1; and what is excluded, by the other."""
+    least = [sum(one.interval.low >= factor for one in ratios) for factor in (SEVERAL, 2)]
+    excluded = [sum(one.interval.high < factor for one in ratios) for factor in (SEVERAL, 2)]
     better, worse = sum(one.interval.low > 1 for one in ratios), sum(one.interval.high < 1 for one in ratios)
-    return (f"{least[0]} by a factor of {SEVERAL:g} or more, {least[1]} of 2 or more, {better} better at all, {worse} worse, "
-            f"{len(ratios) - better - worse} not distinguishable")
+    return (f"{least[0]} by a factor of {SEVERAL:g} or more, which {excluded[0]} exclude; {least[1]} of 2 or more, which {excluded[1]} "
+            f"exclude; {better} better at all, {worse} worse, {len(ratios) - better - worse} not distinguishable")
 
 
 def against_predis(ratios: Sequence[Ratio]) -> list[str]:

@@ -168,8 +168,21 @@ def page(rows: Sequence[Row], clients: Sequence[Ratio], serializers: Sequence[Ra
             "machine": machine}
 
 
+def _as_table(chart: Page) -> Page | None:
+    """What a chart shows, in figures; bars have a table beside them, or all rows."""
+    if chart["kind"] == "bars":
+        return None
+    if chart["kind"] == "stacked":
+        names = [part["series"] for part in chart["rows"][0]["parts"]]
+        return {"columns": ["", *(f"{name}, {chart['unit']}" for name in names)],
+                "rows": [[row["label"], *(f"{part['value']:,.2f}" for part in row["parts"])] for row in chart["rows"]]}
+    return {"columns": [chart["x"]["label"], *(one["label"] for one in chart["series"])],
+            "rows": [[f"{x:g}", *(f"{dict(map(tuple, one['points'])).get(x, 0):,.0f}" for one in chart["series"])]
+                     for x, _ in chart["series"][0]["points"]]}
+
+
 def markdown(document: Page) -> str:
-    """The same document without its charts."""
+    """The same document, with tables in place of its charts."""
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -177,8 +190,8 @@ def markdown(document: Page) -> str:
              f"Made by `{document['machine'].get('command', 'bench/cache-clients')}`, which measures it again."]
     for section in document["sections"]:
         parts += [f"## {section['title']}", *section["text"]]
-        if "table" in section:
-            table = section["table"]
+        table = section.get("table") or (_as_table(section["chart"]) if "chart" in section else None)
+        if table:
             parts.append("\n".join([line(table["columns"]), line(["---"] * len(table["columns"])), *map(line, table["rows"])]))
     parts.append("\n".join(["## Machine and versions", "", *(f"- {key}: {value}" for key, value in document["machine"].items())]))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -304,7 +304,7 @@ function turn(Work $work, $control): array
         $children[] = fork($work, $i);
     }
     await($children, 'ready');
-    fwrite($control, json_encode(['state' => 'ready', 'pids' => array_column($children, 'pid')]) . "\n");
+    fwrite($control, "{\"state\": \"ready\"}\n");
     fgets($control);
     $start = hrtime(true) + 2_000_000 + 20_000 * count($children);
     tell($children, json_encode([$start, $start + (int) ($work->cell['seconds'] * 1e9)]));

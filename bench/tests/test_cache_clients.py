@@ -98,7 +98,13 @@ class Ratios(unittest.TestCase):
         rate, cpu = cache_measure.client_ratios(self.rows(1.0, 40.0))
         self.assertEqual((rate.verdict, cpu.verdict), ("not distinguishable", "more CPU"))
         self.assertIn("several times over? No", cache_answer.verdict([rate, cpu]))
-        self.assertIn("0 better at all, 0 worse, 1 not distinguishable; of their own processor time per operation", cache_answer.verdict([rate, cpu]))
+        self.assertIn("which 1 exclude; 0 better at all, 0 worse, 1 not distinguishable; of their own processor time per operation", cache_answer.verdict([rate, cpu]))
+
+    def test_what_noise_hides_is_not_denied(self) -> None:
+        rates = [900.0, 1100, 3900, 4100, 3900, 1000]
+        rows = [made(self.CELL, rates), made(dataclasses.replace(self.CELL, client="predis"), [1000.0] * 6)]
+        said = cache_answer.verdict(cache_measure.client_ratios(rows))
+        self.assertIn("several times over? Nowhere found: of 1 comparisons of operations per second, 0 by a factor of 3 or more, which 0 exclude", said)
 
     def test_igbinary(self) -> None:
         rates = [100.0] * 6
