@@ -18,6 +18,7 @@ mod isolation;
 mod lanes;
 mod large;
 mod limits;
+mod measuring;
 mod neighbours;
 mod overload;
 mod reload;

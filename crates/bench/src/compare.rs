@@ -129,11 +129,6 @@ pub fn run(plan: &Plan, progress: &dyn Fn(&str)) -> Result<Report, String> {
 
 /// Of each target: those that were named for it, else whoever listens on its port.
 fn groups(plan: &Plan) -> Result<Vec<Vec<Group>>, String> {
-    for (label, group) in &plan.groups {
-        if !plan.targets.iter().any(|target| target.label == *label) {
-            return Err(format!("group '{}' is of '{label}', and no target has that name", group.name));
-        }
-    }
     let of = |target: &Target| {
         let named: Vec<Group> =
             plan.groups.iter().filter(|(label, _)| *label == target.label).map(|(_, group)| group.clone()).collect();
@@ -221,6 +216,9 @@ impl Bench<'_> {
 
     fn rounds(&mut self) -> Result<(), String> {
         let (plan, count) = (self.plan, self.plan.targets.len());
+        if plan.rounds == 0 {
+            return Ok(());
+        }
         let mut latencies: Vec<_> = (0..count).map(|_| crate::load::histogram()).collect();
         for number in 0..count {
             self.report.targets[number].cpu = self.groups[number]
@@ -241,9 +239,6 @@ impl Bench<'_> {
                 own_cpu = own_cpu.max(outcome.own_cpu / outcome.seconds);
                 self.note_pause(number, &outcome, latencies[number].value_at_quantile(0.99));
             }
-        }
-        if plan.rounds == 0 {
-            return Ok(());
         }
         for (target, latency) in self.report.targets.iter_mut().zip(&latencies) {
             target.rate = Some(stats::median_interval(&target.rates));
@@ -374,6 +369,14 @@ impl Bench<'_> {
             notes.push(format!(
                 "{label} at {rate:.0}/s stood still for {:.1} s: what was due meanwhile is in the percentiles, from the time it was due.",
                 outcome.pause
+            ));
+        }
+        let late = outcome.late.value_at_quantile(0.99);
+        if late > 1_000_000 && late > due / 10 {
+            notes.push(format!(
+                "The generator itself was late at {rate:.0}/s to {label}: 1 % of the requests by more than {:.1} ms. This machine is \
+                 too busy for such latencies.",
+                late as f64 / 1e6
             ));
         }
         if open.own_cpu > BUSY {

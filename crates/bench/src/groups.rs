@@ -8,8 +8,8 @@
 //! | `cgroup:PATH` | all of that control group, v1 or v2, also what has ended in between |
 //! | `port:N` | the processes that listen on TCP port N, their descendants, and their parent if it has the socket too |
 //!
-//! Of processes the time is summed over threads in nanoseconds (schedstat, field 1); how much of it was the kernel's follows
-//! from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
+//! Of processes the time is that of their CPU clock, in nanoseconds: the scheduler's sum over all threads, also those that have
+//! ended (schedstat has only the living). How much of it was the kernel's follows from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -255,14 +255,12 @@ fn listeners(all: &[Process], port: u16) -> Result<Vec<i32>, Wrong> {
     Ok(found)
 }
 
-/// Nanoseconds of all threads, ticks in user mode, ticks in the kernel.
+/// Nanoseconds of all threads, also of those that have ended, ticks in user mode, ticks in the kernel.
 fn process_time(pid: i32) -> Option<(u64, u64, u64)> {
-    let mut total = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        total += text.split_whitespace().next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
-    }
+    let clock = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(pid)).ok()?;
+    let time = clock.now().ok()?;
     let (_, fields) = stat(pid)?;
+    let total = time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64;
     Some((total, fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?))
 }
 

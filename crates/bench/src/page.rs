@@ -181,7 +181,8 @@ impl Page {
     pub fn text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         self.summary.iter().for_each(|line| out.push_str(&format!("{line}\n")));
-        for section in &self.sections {
+        // A picture alone is nothing for a terminal.
+        for section in self.sections.iter().filter(|one| one.table.is_some()) {
             let _ = write!(out, "\n{}\n", section.title);
             section.text.iter().for_each(|line| out.push_str(&format!("{line}\n")));
             section.table.iter().for_each(|table| table.text(&mut out));

@@ -68,8 +68,11 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median with its bootstrap interval.
+/// The median with its bootstrap interval; of none, not a number.
 pub fn median_interval(values: &[f64]) -> Interval {
+    if values.is_empty() {
+        return Interval { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+    }
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut draw = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)

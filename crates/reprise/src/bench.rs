@@ -146,10 +146,14 @@ fn plan(options: &Options) -> Result<Plan, String> {
     if let Some(rate) = options.rate.iter().find(|rate| !rate.is_finite() || !(0.1..=1e6).contains(*rate)) {
         return Err(format!("--rate {rate}: 0.1 to 1,000,000 requests a second"));
     }
+    let groups: Vec<(String, Group)> = groups.collect::<Result<_, String>>()?;
+    if let Some((label, _)) = groups.iter().find(|(label, _)| !targets.iter().any(|target| target.label == *label)) {
+        return Err(format!("--group {label}/…: no target has that name"));
+    }
     Ok(Plan {
         targets,
         requests,
-        groups: groups.collect::<Result<_, String>>()?,
+        groups,
         is_blind: options.no_processes,
         connections: options.connections.map(NonZeroUsize::get),
         rounds: options.rounds,

@@ -21,7 +21,7 @@ pub const HELP: &str = "Examples:
   reprise psd http://127.0.0.1:8080/ --auto --until-exit includes.php
 
 Phases with load alternate with phases of the same length without, in balanced order. What else runs on the machine runs
-in both, and falls out of the difference. Counters have nanoseconds (schedstat; cgroup v1 and v2); work that follows the
+in both, and falls out of the difference. Counters have nanoseconds (CPU clocks of processes; cgroup v1 and v2); work that follows the
 answers within the guard time is in them. What no group accounts for is the machine's busy time less all groups and this
 program, and has the kernel's own work in it; it is counted in ticks of 10 ms and is rough.
 

@@ -9,7 +9,7 @@ use super::{Axis, Series};
 const LEFT: f64 = 52.0;
 const BELOW: f64 = 40.0;
 const ABOVE: f64 = 10.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 26.0;
 
 /// One axis: which values lie where, from 0 to 1.
 struct Scale {
@@ -132,7 +132,9 @@ pub(super) fn lines(x: &Axis, y: &Axis, series: &[Series], width: f64, height: f
         let _ = write!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{place:.1}\" y2=\"{place:.1}\"/>");
         let _ = write!(out, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, place + 4.0);
     }
-    for (at, text) in across.marks() {
+    // On a phone the first two would run into each other.
+    let marks = across.marks().into_iter().skip(usize::from(width < 500.0 && across.bends == Bends::Nines));
+    for (at, text) in marks {
         let place = to_x(at);
         let _ =
             write!(out, "<line class=\"grid\" x1=\"{place:.1}\" x2=\"{place:.1}\" y1=\"{ABOVE}\" y2=\"{bottom}\"/>");

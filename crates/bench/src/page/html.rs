@@ -22,7 +22,7 @@ th{color:var(--dim);font-weight:500}.n{text-align:right}
 .bar{position:relative;height:1.35rem;margin:2px 0;background:var(--soft);border-radius:2px}
 .fill{position:absolute;inset:0 auto 0 0;border-radius:2px;min-width:1px}
 .mark{position:absolute;top:50%;height:2px;margin-top:-1px;background:var(--text);min-width:2px}
-.row{display:grid;grid-template-columns:minmax(5rem,11rem) 1fr minmax(4rem,auto);gap:.6rem;align-items:center;font-size:.85rem}
+.row{display:grid;grid-template-columns:minmax(4.5rem,22%) 1fr minmax(4rem,auto);gap:.6rem;align-items:center;font-size:.85rem}
 .stack{display:flex;height:1.35rem;margin:2px 0;background:var(--soft)}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;margin:.4rem 0}
 .key i{display:inline-block;width:.75rem;height:.75rem;margin-right:.35rem;border-radius:2px}
