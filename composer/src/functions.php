@@ -28,18 +28,18 @@ function afterRestore(callable $hook): void
     Hooks::$after[] = $hook;
 }
 
-/** reprise_snapshot() between the hooks. They run only where a snapshot is taken. */
-function snapshot(): void
+/** reprise_snapshot() between the hooks. They run only where a snapshot is taken: one, or one for each host and scheme. */
+function snapshot(bool $perHost = false): void
 {
     // A request that runs without a snapshot also makes the call: that is how the server finds the script.
     if (!isBoot()) {
-        reprise_snapshot();
+        reprise_snapshot($perHost);
 
         return;
     }
     Hooks::run(Hooks::$before);
     gc_collect_cycles();
-    reprise_snapshot();
+    reprise_snapshot($perHost);
     Hooks::run(Hooks::$after);
 }
 

@@ -9,7 +9,7 @@ declare(strict_types=1);
 
 if (!function_exists('reprise_snapshot')) {
     /** There is nothing to come back to: the script just goes on. */
-    function reprise_snapshot(): void
+    function reprise_snapshot(bool $per_host = false): void
     {
     }
 }

@@ -22,8 +22,11 @@ function reprise_log(string $message, int $level = 6, array $context = []): void
 /**
  * Ends the boot: everything before the call runs once, everything behind it once per request, each time from the same
  * memory. Without effect where the script is run anew for each request.
+ *
+ * With $per_host there is a snapshot for each host that `hosts` names and for each of http and https, booted as a request of
+ * that host, and requests of any other host are run anew.
  */
-function reprise_snapshot(): void {}
+function reprise_snapshot(bool $per_host = false): void {}
 
 /**
  * Waits for a request and runs $handler for it. True if the loop is to go on; false when there will be no further request:
@@ -42,7 +45,7 @@ function reprise_warmup_requests(): array {}
 
 /**
  * What runs this request: version, mode ("classic", "worker" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
- * generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
+ * hosts (the names it is configured for, without patterns), generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
  * "scanned", and "pages" copied by them); recycles of the lane's workers so far, by reason.
  */
 function reprise_info(): array {}

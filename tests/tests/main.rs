@@ -12,6 +12,7 @@ mod files;
 mod fpm;
 mod guestbook;
 mod hostile;
+mod hosts;
 mod http;
 mod interleaved;
 mod isolation;

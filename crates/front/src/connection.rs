@@ -60,10 +60,10 @@ impl Peer {
         })
     }
 
-    /// Of a request that the server makes itself.
+    /// Of a request that the server makes itself, by the configuration: what it says of a client is believed.
     pub fn ourselves() -> Peer {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        Peer::tcp(here, here, &[])
+        Peer { is_proxy: true, ..Peer::tcp(here, here, &[]) }
     }
 
     fn with_variables(mut peer: Peer) -> Peer {

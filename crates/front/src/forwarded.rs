@@ -30,6 +30,13 @@ pub struct Client {
     pub server_port: Option<u16>,
 }
 
+impl Client {
+    /// Whether it spoke HTTPS, as far as is known.
+    pub fn is_by_https(&self) -> bool {
+        self.is_https == Some(true)
+    }
+}
+
 #[derive(Default)]
 struct Hop {
     from: Option<(IpAddr, Option<u16>)>,

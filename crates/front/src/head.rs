@@ -103,7 +103,7 @@ pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
 /// Both ends of the connection; of what is known of a client behind it, that.
 fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &Client) -> Result<(), TooLarge> {
     let is_known = !client.address.is_empty();
-    let scheme = if client.is_https == Some(true) { "https" } else { "http" };
+    let scheme = if client.is_by_https() { "https" } else { "http" };
     let asked = client.server_port.or(client.is_https.map(|is_https| if is_https { 443 } else { 80 }));
     let server_port = asked.map(|port| port.to_string());
     for (name, value) in [
@@ -120,7 +120,7 @@ fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &Client) -> Result<(), T
     ] {
         head.add(&[name.as_bytes()], &[value.as_bytes()])?;
     }
-    if client.is_https == Some(true) {
+    if client.is_by_https() {
         head.add(&[b"HTTPS"], &[b"on"])?;
     }
     Ok(())

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
+use wire::key::{Key, Origin};
 use wire::layout::Phase;
 use wire::slab::Slab;
 use wire::sys::ticks;
@@ -43,8 +44,12 @@ pub struct Lane {
     application: u32,
     number: u32,
     epoch: u64,
-    /// The script it belongs to; empty: any.
+    /// [`Key`] of the requests that are its own, as text; empty: classic.
+    key: String,
+    /// The script it belongs to.
     script: String,
+    /// The scheme (whether it is https) and the host that it belongs to; none: any.
+    origin: Option<(bool, String)>,
     /// Its template lives, or it needs none.
     is_up: AtomicBool,
     /// Nobody is going to serve what waits.
@@ -140,8 +145,14 @@ impl Call {
 }
 
 impl Lane {
-    /// Takes over a freshly made slab, for that script alone or (empty) for all.
-    pub fn new(slab: Slab, message: &Message, script: String, application: &Application, link: Arc<dyn Link>) -> Lane {
+    /// Takes over a freshly made slab, for requests of that key alone or (none) for all.
+    pub fn new(
+        slab: Slab,
+        message: &Message,
+        key: Option<Key<'_>>,
+        application: &Application,
+        link: Arc<dyn Link>,
+    ) -> Lane {
         let geometry = slab.geometry();
         let per_door = geometry.per_door() as u32;
         let free = (0..geometry.doors).map(|door| (door * per_door..(door + 1) * per_door).rev().collect()).collect();
@@ -149,7 +160,9 @@ impl Lane {
             application: message.application,
             number: message.lane,
             epoch: message.epoch,
-            script,
+            key: key.map(|key| key.to_string()).unwrap_or_default(),
+            script: key.map(|key| key.script.to_owned()).unwrap_or_default(),
+            origin: key.and_then(|key| key.origin).map(|origin| (origin.is_https, origin.host.to_owned())),
             is_up: AtomicBool::new(true),
             is_given_up: AtomicBool::new(false),
             link,
@@ -186,9 +199,15 @@ impl Lane {
         self.number == 0
     }
 
-    /// Whether requests for that script are its own, and served at the moment.
-    pub fn takes(&self, script: &str) -> bool {
-        self.script == script && self.is_up.load(Ordering::Relaxed)
+    /// Its [`Key`] as text; empty: classic.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether requests for that script, made to that origin, are its own, and served at the moment.
+    pub fn takes(&self, script: &str, by: Origin<'_>) -> bool {
+        let is_origin = |(is_https, host): &(bool, String)| *is_https == by.is_https && host == by.host;
+        self.script == script && self.origin.as_ref().is_none_or(is_origin) && self.is_up.load(Ordering::Relaxed)
     }
 
     /// Its template lives, or does not: then requests that are posted already wait for the next one.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::control::{Isolation, Kind, MAX_LANES, Message};
+use wire::key::{Key, MAX_ORIGIN, Origin};
 use wire::slab::Slab;
 
 use crate::control::Link;
@@ -26,8 +27,8 @@ use crate::settings::{Application, Settings};
 
 /// Entries of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
-/// Bytes of a script's name at most; a target that has one is not longer.
-const MAX_NAME: usize = crate::target::MAX_TARGET;
+/// Bytes of a key at most; a target that names a script is not longer than the most.
+const MAX_KEY: usize = crate::target::MAX_TARGET + MAX_ORIGIN;
 /// Bytes of settings at most.
 const MAX_SETTINGS: u64 = 64 << 20;
 
@@ -54,7 +55,7 @@ struct Generation {
     lanes: BTreeMap<u32, Arc<Lane>>,
     /// Held by every view that names it.
     held: Arc<()>,
-    /// Scripts that asked for a lane of their own in classic mode.
+    /// Keys of requests whose scripts asked for a lane of their own in classic mode.
     entries: HashSet<String>,
 }
 
@@ -80,10 +81,11 @@ thread_local! {
 }
 
 impl View {
-    /// The lane that runs a script of an application now: its own while that is up, else classic.
-    pub fn find(&self, application: usize, script: &str) -> Option<&Arc<Lane>> {
+    /// The lane that runs a script of an application now, for a request to that origin: its own while that is up, else
+    /// classic.
+    pub fn find(&self, application: usize, script: &str, origin: Origin<'_>) -> Option<&Arc<Lane>> {
         let others = self.lanes.get(application)?.get(1..)?;
-        others.iter().find(|lane| lane.takes(script)).or_else(|| self.classic(application))
+        others.iter().find(|lane| lane.takes(script, origin)).or_else(|| self.classic(application))
     }
 
     /// The lane that runs whatever has no lane of its own.
@@ -155,20 +157,28 @@ impl Lanes {
         self.known().all().map(|lane| lane.in_flight()).sum()
     }
 
-    /// Takes a lane from the supervisor: its slab, and the name of its script unless it is classic. A lane of this epoch
-    /// has a template again, or a prototype that may take bodies of another size. False: it is of a generation that takes
-    /// no requests any more, or never will; the supervisor did not know that yet.
+    /// Takes a lane from the supervisor: its slab, and its key unless it is classic. A lane of this epoch has a template
+    /// again, or a prototype that may take bodies of another size. False: it is of a generation that takes no requests any
+    /// more, or never will; the supervisor did not know that yet.
     pub fn take(&self, message: &Message, attached: &[OwnedFd]) -> io::Result<bool> {
         let wrong = |what: &'static str| io::Error::other(what);
+        let text = match (message.lane, attached.get(1)) {
+            (0, _) => String::new(),
+            (_, Some(file)) => read(file)?,
+            (_, None) => return Err(wrong("a lane without a key")),
+        };
         if let Some(lane) = self.of(message) {
+            // What waits in it was asked of another host.
+            if lane.key() != text {
+                return Err(wrong("a lane with another key than it had"));
+            }
             lane.set_body_limit(message.limit);
             lane.set_up(true);
             return Ok(true);
         }
-        let script = match (message.lane, attached.get(1)) {
-            (0, _) => String::new(),
-            (_, Some(file)) => read(file)?,
-            (_, None) => return Err(wrong("a lane without a script")),
+        let key = match text.as_str() {
+            "" => None,
+            text => Some(Key::parse(text).ok_or_else(|| wrong("a lane with a broken key"))?),
         };
         let slab = attached.first().ok_or_else(|| wrong("a lane without a slab"))?;
         let slab =
@@ -178,7 +188,7 @@ impl Lanes {
             return Err(wrong("more lanes than there may be"));
         }
         let Some(application) = known.application(message.application) else { return Ok(false) };
-        let lane = Arc::new(Lane::new(slab, message, script, application, self.link.clone()));
+        let lane = Arc::new(Lane::new(slab, message, key, application, self.link.clone()));
         known.generations.entry(message.application).or_default().lanes.insert(message.lane, lane);
         drop(known);
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -287,19 +297,20 @@ impl Lanes {
         })
     }
 
-    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot or is a worker script.
-    pub fn report_entry(&self, generation: u32, script: &str, is_loop: bool) {
+    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot, of these requests, or is a worker script.
+    pub fn report_entry(&self, generation: u32, key: Key<'_>, is_loop: bool) {
+        let key = key.to_string();
         let mut known = self.known();
         let Some(entries) = known.generations.get_mut(&generation).map(|generation| &mut generation.entries) else {
             return;
         };
-        if entries.len() >= MAX_ENTRIES || !entries.insert(script.to_owned()) {
+        if entries.len() >= MAX_ENTRIES || !entries.insert(key.clone()) {
             return;
         }
         drop(known);
         // Without descriptors to spare there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
-        if rustix::io::pwrite(&file, script.as_bytes(), 0) == Ok(script.len()) {
+        if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
             let message = Message {
                 application: generation,
                 status: if is_loop { Isolation::Loop as i32 } else { 0 },
@@ -312,7 +323,7 @@ impl Lanes {
 
 fn read(file: &OwnedFd) -> io::Result<String> {
     let file = File::from(file.try_clone()?);
-    let mut bytes = vec![0; MAX_NAME];
+    let mut bytes = vec![0; MAX_KEY];
     let count = file.read_at(&mut bytes, 0)?;
     bytes.truncate(count);
     String::from_utf8(bytes).map_err(io::Error::other)

@@ -138,7 +138,7 @@ fn metrics(view: &View, connections: usize) -> String {
         let mut durations = ([0; BOUNDS_MS.len() + 1], 0.0);
         for lane in view.of_application(number) {
             let count: Count = lane.count();
-            let name = if count.script.is_empty() { "classic" } else { &count.script };
+            let name = if count.key.is_empty() { "classic" } else { &count.key };
             let labels = [("application", application.name.as_str()), ("lane", name)];
             requests.add("_total", &labels, count.accepted);
             waiting.add("", &labels, count.waiting);

@@ -8,7 +8,8 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_LOOP, NOTE_SNAPSHOT};
+use wire::key::{Key, Origin, split_port};
+use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
 
 use crate::access::{self, Entry};
 use crate::answer;
@@ -87,7 +88,7 @@ pub async fn respond(
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let host = check(parts, &connection.raw)?;
-    let name = host_name(&host).to_ascii_lowercase();
+    let name = split_port(&host).0.to_ascii_lowercase();
     let (number, application) = match connection.warms {
         Some(number) => Some((number, &view.settings.applications[number])),
         None => route::application(&view.settings.applications, &name),
@@ -104,7 +105,9 @@ pub async fn respond(
         Route::Script(script) => {
             let is_classic = is_below(&path, &application.classic_paths);
             let time = time_limits(application, &path);
-            let site = Site { view, number, application, script: &script, is_classic, time, host: &name, client };
+            let origin = Origin { is_https: client.is_some_and(Client::is_by_https), host: &host };
+            let site =
+                Site { view, number, application, script: &script, is_classic, time, host: &name, origin, client };
             run(connection, &site, parts, body, began).await
         }
         Route::Directory => Ok(add_slash(&path, parts)),
@@ -163,8 +166,7 @@ fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
 
 /// A name, an IPv4 address or a bracketed IPv6 address, and perhaps a port. Empty only where none was asked for.
 fn is_host(text: &str) -> bool {
-    let port = text[host_name(text).len()..].strip_prefix(':');
-    let name = host_name(text);
+    let (name, port) = split_port(text);
     let port_is_fine = port.is_none_or(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let name_is_fine = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -176,10 +178,13 @@ fn is_host(text: &str) -> bool {
     name_is_fine && port_is_fine && text.len() <= 255 && (!name.is_empty() || text.is_empty())
 }
 
-/// The part of a host before its port.
-fn host_name(host: &str) -> &str {
-    let from = host.rfind(']').map_or(0, |end| end + 1);
-    host[from..].find(':').map_or(host, |at| &host[..from + at])
+/// Whether requests may have a lane of their host's own: one that the configuration names, spelled as there, and with no port
+/// but that of the listener, so that the hosts a client can make up do not count.
+fn may_have_lane(application: &Application, host: &str, connection: &Connection) -> bool {
+    let (name, port) = split_port(host);
+    let is_own = |port| connection.warms.is_some() || port == connection.peer.server_port;
+    let is_fine = |port| !["80", "443"].contains(&port) && is_own(port);
+    port.is_none_or(is_fine) && application.hosts.iter().any(|known| known == name)
 }
 
 /// Whether a path is another or below it.
@@ -231,6 +236,7 @@ struct Site<'a> {
     is_classic: bool,
     time: TimeLimits,
     host: &'a str,
+    origin: Origin<'a>,
     client: Option<&'a Client>,
 }
 
@@ -252,7 +258,8 @@ async fn run(
         || parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
             && status::is_local((&connection.peer, site.client), &parts.headers);
     let lane_now = || {
-        let lane = if is_classic { view.classic(site.number) } else { view.find(site.number, &site.script.name) };
+        let lane =
+            if is_classic { view.classic(site.number) } else { view.find(site.number, &site.script.name, site.origin) };
         lane.ok_or(Refusal::QueueFull)
     };
     let mut lane = lane_now()?;
@@ -306,8 +313,11 @@ async fn run(
     place.into_iter().for_each(|place| response.body_mut().hold(place));
     response.body_mut().time(began, lane.clone());
     if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
-        let is_loop = notes & NOTE_LOOP != 0;
-        connection.shared.lanes.report_entry(application.generation, &site.script.name, is_loop);
+        let origin = (notes & NOTE_HOST != 0).then_some(site.origin);
+        if origin.is_none_or(|origin| may_have_lane(application, origin.host, connection)) {
+            let key = Key { script: &script.name, origin };
+            connection.shared.lanes.report_entry(application.generation, key, notes & NOTE_LOOP != 0);
+        }
     }
     Ok(response)
 }
@@ -336,7 +346,5 @@ mod tests {
         for bad in ["a b", "a/b", "a:b", "[::1", "::1", "a@b", "a:123456", ":80", "[x]"] {
             assert!(!is_host(bad), "{bad}");
         }
-        assert_eq!(host_name("[::1]:80"), "[::1]");
-        assert_eq!(host_name("a.example:8080"), "a.example");
     }
 }

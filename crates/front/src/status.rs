@@ -137,7 +137,7 @@ impl Status<'_> {
     /// Each worker: lane, process, state, requests.
     fn processes(&self) -> impl Iterator<Item = (&str, u32, &'static str, u64)> {
         self.counts.iter().flat_map(|count| {
-            let lane = if count.script.is_empty() { "classic" } else { &count.script };
+            let lane = if count.key.is_empty() { "classic" } else { &count.key };
             count.workers.iter().map(move |&(pid, activity, requests)| (lane, pid, state(activity), requests))
         })
     }

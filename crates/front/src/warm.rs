@@ -11,11 +11,14 @@ use std::time::Instant;
 use http_body::Body;
 use hyper::Request;
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use tokio::sync::Notify;
 use wire::control::{Kind, Message};
 
 use crate::connection::{Peer, RawHead};
 use crate::control::Link;
+use crate::forwarded::{self, Client};
+use crate::lanes::View;
 use crate::server::Shared;
 use crate::service::{Connection, respond};
 use crate::settings::{Application, Warmup};
@@ -65,16 +68,18 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
             };
             let began = Instant::now();
             let answered = match build(application, request) {
-                Ok(parts) => match respond(&connection, &view, None, &parts, None, began).await {
-                    Ok(response) => {
-                        let status = response.status().as_u16();
-                        (status, read(response.into_body()).await)
+                Ok(parts) => {
+                    match respond(&connection, &view, asker(&view, &parts).as_ref(), &parts, None, began).await {
+                        Ok(response) => {
+                            let status = response.status().as_u16();
+                            (status, read(response.into_body()).await)
+                        }
+                        Err(refusal) => {
+                            let (status, word) = refusal.describe();
+                            (status.as_u16(), format!("Reprise: {word}").into_bytes())
+                        }
                     }
-                    Err(refusal) => {
-                        let (status, word) = refusal.describe();
-                        (status.as_u16(), format!("Reprise: {word}").into_bytes())
-                    }
-                },
+                }
                 Err(why) => (0, why.into_bytes()),
             };
             let message = Message {
@@ -94,7 +99,12 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
     }
 }
 
-fn build(application: &Application, request: &Warmup) -> Result<hyper::http::request::Parts, String> {
+/// Whom a request says that it is for, as one from a proxy does: for warm-ups of what is asked for by https.
+fn asker(view: &View, parts: &Parts) -> Option<Client> {
+    forwarded::client(&parts.headers, &view.settings.proxies, view.settings.proxy_headers)
+}
+
+fn build(application: &Application, request: &Warmup) -> Result<Parts, String> {
     let mut made = Request::new(());
     *made.method_mut() = request.method.parse().map_err(|_| format!("{:?} is no method", request.method))?;
     *made.uri_mut() = request.path.parse().map_err(|_| format!("{:?} is no path", request.path))?;

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use wire::head::{TooLarge, Writer};
+use wire::key::Origin;
 use wire::layout::HEAD_SIZE;
 
-/// The head, with the variables the front gives to a real request and one more that tells it apart.
-pub fn head(root: &Path, script: &str, host: &str, is_loop: bool) -> Result<Vec<u8>, TooLarge> {
+/// The head, with the variables the front gives to a real request to that origin and one more that tells it apart.
+pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_loop: bool) -> Result<Vec<u8>, TooLarge> {
     let mut buffer = vec![0; HEAD_SIZE];
     let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
     let mut head = Writer::new(&mut buffer);
@@ -19,11 +20,12 @@ pub fn head(root: &Path, script: &str, host: &str, is_loop: bool) -> Result<Vec<
     head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;
     head.add(&[b"SCRIPT_NAME"], &[name])?;
     head.head.uri = head.add(&[b"REQUEST_URI"], &[b"/"])?;
+    let port = origin.port().unwrap_or(if origin.is_https { "443" } else { "80" });
     for (variable, value) in [
         ("DOCUMENT_URI", name),
         ("DOCUMENT_ROOT", root),
         ("SERVER_PROTOCOL", b"HTTP/1.1"),
-        ("REQUEST_SCHEME", b"http"),
+        ("REQUEST_SCHEME", origin.scheme().as_bytes()),
         ("GATEWAY_INTERFACE", b"CGI/1.1"),
         ("FCGI_ROLE", b"RESPONDER"),
         ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION")).as_bytes()),
@@ -31,13 +33,16 @@ pub fn head(root: &Path, script: &str, host: &str, is_loop: bool) -> Result<Vec<
         ("REMOTE_ADDR", b"127.0.0.1"),
         ("REMOTE_PORT", b"0"),
         ("SERVER_ADDR", b"127.0.0.1"),
-        ("SERVER_PORT", b"80"),
-        ("SERVER_NAME", host.as_bytes()),
-        ("HTTP_HOST", host.as_bytes()),
+        ("SERVER_PORT", port.as_bytes()),
+        ("SERVER_NAME", origin.name().as_bytes()),
+        ("HTTP_HOST", origin.host.as_bytes()),
         ("PHP_SELF", name),
         ("REPRISE_BOOT", b"1"),
     ] {
         head.add(&[variable.as_bytes()], &[value])?;
+    }
+    if origin.is_https {
+        head.add(&[b"HTTPS"], &[b"on"])?;
     }
     if is_loop {
         // What code written for that interface looks for.
@@ -73,9 +78,17 @@ mod tests {
 
     #[test]
     fn a_boot_request_is_complete() {
-        let head = head(Path::new("/srv/www"), "/index.php", "a.example", false).unwrap();
-        let has = |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes());
+        let boot = |is_https, host| {
+            let head = head(Path::new("/srv/www"), "/index.php", Origin { is_https, host }, false).unwrap();
+            move |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes())
+        };
+        let has = boot(false, "a.example");
         for text in ["SCRIPT_FILENAME\0/srv/www/index.php\0", "HTTP_HOST\0a.example\0", "REPRISE_BOOT\0"] {
+            assert!(has(text), "{text:?}");
+        }
+        assert!(has("REQUEST_SCHEME\0http\0") && has("SERVER_PORT\x0080\0") && !has("HTTPS\0"));
+        let has = boot(true, "a.example:8443");
+        for text in ["HTTP_HOST\0a.example:8443\0", "SERVER_NAME\0a.example\0", "SERVER_PORT\08443\0", "HTTPS\0on\0"] {
             assert!(has(text), "{text:?}");
         }
     }

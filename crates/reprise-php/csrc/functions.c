@@ -70,6 +70,17 @@ void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_ha
 	}
 }
 
+/* What the supervisor gave as a JSON list; without any, an empty one. */
+static void decode_list(zval *list, const char *json)
+{
+	if (!json
+	    || php_json_decode_ex(list, json, strlen(json), PHP_JSON_OBJECT_AS_ARRAY, PHP_JSON_PARSER_DEFAULT_DEPTH)
+	           != SUCCESS
+	    || Z_TYPE_P(list) != IS_ARRAY) {
+		array_init(list);
+	}
+}
+
 ZEND_FUNCTION(reprise_info)
 {
 	static const char *const isolations[] = {"none", "rewind", "fork"};
@@ -87,6 +98,8 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_loop() ? "worker" : mode));
 	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot.isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
+	decode_list(&list, reprise_options.hosts);
+	add_assoc_zval(return_value, "hosts", &list);
 	add_assoc_long(return_value, "generation", reprise_options.generation);
 	add_assoc_long(return_value, "slot", reprise_worker.slot);
 	add_assoc_long(return_value, "pid", reprise_worker.pid);
@@ -108,13 +121,7 @@ ZEND_FUNCTION(reprise_info)
 ZEND_FUNCTION(reprise_warmup_requests)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!reprise_options.warmup
-	    || php_json_decode_ex(return_value, reprise_options.warmup, strlen(reprise_options.warmup),
-	                          PHP_JSON_OBJECT_AS_ARRAY, PHP_JSON_PARSER_DEFAULT_DEPTH)
-	           != SUCCESS
-	    || Z_TYPE_P(return_value) != IS_ARRAY) {
-		RETURN_EMPTY_ARRAY();
-	}
+	decode_list(return_value, reprise_options.warmup);
 }
 
 static bool add_header(const char *name, uint32_t size, const char *value, uint32_t value_size, void *array)

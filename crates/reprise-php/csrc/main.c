@@ -33,6 +33,7 @@ enum {
 	OPT_AUDIT,
 	OPT_MAX_REQUESTS,
 	OPT_WARMUP,
+	OPT_HOSTS,
 	OPT_MEASURE,
 	OPT_GENERATION,
 	OPT_MAX_AGE,
@@ -66,6 +67,7 @@ static const struct option long_options[] = {
     {"max-age", required_argument, NULL, OPT_MAX_AGE},
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
     {"warmup", required_argument, NULL, OPT_WARMUP},
+    {"hosts", required_argument, NULL, OPT_HOSTS},
     {"measure", no_argument, NULL, OPT_MEASURE},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -239,6 +241,7 @@ int reprise_php_main(int argc, char **argv)
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
 		case OPT_WARMUP: reprise_options.warmup = optarg; break;
+		case OPT_HOSTS: reprise_options.hosts = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_MEMORY: reprise_options.max_memory_kib = strtoull(optarg, NULL, 10) / 1024; break;

@@ -46,6 +46,7 @@ struct reprise_options {
 	const char *scan_dir; /* directories of further ini files */
 	char *ini;            /* name="value" lines that win over files; malloc'd */
 	const char *warmup;   /* requests for a boot to run, a JSON list; NULL: none */
+	const char *hosts;    /* names that the application answers to, a JSON list; NULL: none */
 	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
 	int control;             /* socket to the supervisor */

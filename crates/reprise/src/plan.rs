@@ -153,6 +153,10 @@ fn php_application(
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
         arguments.extend(["--warmup".to_owned(), requests]);
     }
+    let hosts: Vec<String> = application.hosts.iter().filter(|host| !host.starts_with('*')).cloned().collect();
+    if !hosts.is_empty() {
+        arguments.extend(["--hosts".to_owned(), serde_json::to_string(&hosts).unwrap_or_else(|_| "[]".to_owned())]);
+    }
     let limits = [
         ("--max-requests", application.max_requests),
         ("--max-age", application.max_age.as_secs()),
@@ -188,11 +192,7 @@ fn php_application(
         exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
         root: application.root.clone(),
         watched: application.watch.then(|| application.written_root.clone()),
-        host: application
-            .hosts
-            .iter()
-            .find(|host| !host.starts_with('*'))
-            .map_or("localhost".to_owned(), String::clone),
+        hosts,
         entries: discover::entries(application)
             .into_iter()
             .map(|entry| supervisor::Entry {

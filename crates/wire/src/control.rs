@@ -27,15 +27,15 @@ pub enum Kind {
     /// Supervisor → prototype: fork a template for `lane`; attached are its control socket and a file with the head of
     /// its boot request (as [`crate::head`] lays it out). `status` is an [`Isolation`]. Answered by `Spawned` with the slot
     /// [`TEMPLATE`]; its death by `Dead` with that slot. The template says `Ready` itself, with the isolation it has got
-    /// in `status`, and then takes `Lane`, `Spawn` and `Drain` as a prototype does.
+    /// in `status` and in `slot` 1 if its snapshot is for the host and scheme of its boot alone, and then takes `Lane`, `Spawn` and `Drain` as a prototype does.
     Boot = 10,
     /// Supervisor → front: post no new request to `lane`, until the next `Lane` for it.
     LaneDown = 11,
     /// Supervisor → front: the access log, opened again (attached).
     AccessLog = 13,
     /// Front → supervisor: a script in `lane` 0 asked for a lane of its own; `status` is [`Isolation::Loop`] for a worker
-    /// script and 0 for a snapshot; attached is a file with its name below the root. In
-    /// `Lane` of any lane but 0 the same file follows the slab.
+    /// script and 0 for a snapshot; attached is a file with the lane's [`crate::key::Key`].
+    /// In `Lane` of any lane but 0 the same file follows the slab.
     Entry = 12,
     /// Supervisor → front: what it may be told to go over to (attached: settings, as at its start), in which lanes of
     /// generations that come after this are described. Another takes its place; without a file there is none any more.

@@ -212,7 +212,7 @@ pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool 
     unsafe { (*message).kind().is_some() }
 }
 
-/// Leaves a note for the front: `wire_NOTE_SNAPSHOT` or `wire_NOTE_LOOP`.
+/// Leaves a note for the front: `wire_NOTE_SNAPSHOT`, perhaps with `wire_NOTE_HOST`, or `wire_NOTE_LOOP`.
 ///
 /// # Safety
 /// `w` is attached.

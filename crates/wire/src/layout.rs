@@ -280,7 +280,8 @@ pub struct WorkerWords {
     pub waiting: AtomicU32,
     /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
     pub wants_space: AtomicU32,
-    /// [`NOTE_SNAPSHOT`], [`NOTE_LOOP`] or nothing: what the worker found out about the script. Zeroed by the front.
+    /// [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_LOOP`] or nothing: what the worker found out about the script.
+    /// Zeroed by the front.
     pub notes: AtomicU32,
     /// [`crate::sys::ticks`] when a worker claimed the request.
     pub claimed: AtomicU64,
@@ -303,6 +304,8 @@ pub struct Usage {
 pub const NOTE_SNAPSHOT: u32 = 1;
 /// Note: the script called `reprise_handle_request()` where there is one request.
 pub const NOTE_LOOP: u32 = 2;
+/// Note: the snapshot is to be one of the request's host and scheme alone.
+pub const NOTE_HOST: u32 = 4;
 
 /// Flag: all of the body is in the ring.
 pub const BODY_ENDED: u32 = 1;

@@ -14,6 +14,7 @@
 //! | [`head`], [`reply`] | the head of a request and of an answer |
 //! | [`front`], [`worker`] | what each side does with an exchange |
 //! | [`control`] | messages between supervisor, front and prototypes |
+//! | [`key`] | which requests a lane takes |
 //! | [`sys`] | the system calls of all that, without libc |
 //!
 //! Trust goes one way: workers believe the front; the front believes nothing it reads here. It keeps every length and
@@ -31,6 +32,8 @@ pub mod ffi;
 pub mod front;
 #[cfg(not(loom))]
 pub mod head;
+#[cfg(not(loom))]
+pub mod key;
 #[cfg(not(loom))]
 pub mod layout;
 pub mod owner;

@@ -18,8 +18,8 @@ pub(super) struct Most {
 
 /// A lane at one moment, for the status page.
 pub struct Count {
-    /// Its script; empty: classic.
-    pub script: String,
+    /// Its key; empty: classic.
+    pub key: String,
     /// Requests posted since the front began.
     pub accepted: u64,
     /// Requests that wait for a worker.
@@ -68,7 +68,7 @@ impl Lane {
                 sum(|slot| slot.fast_rewinds.load(Ordering::Relaxed)),
                 sum(|slot| slot.scanned_rewinds.load(Ordering::Relaxed)),
             ],
-            script: self.script.clone(),
+            key: self.key.clone(),
             accepted,
             waiting: self.slab.queue().waiting(),
             most_waiting: most.waiting,

@@ -63,7 +63,7 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
         max_body: None,
     };
     let told = Arc::new(Told::default());
-    let lane = Lane::new(slab, &Message::new(Kind::Lane), String::new(), &application, told.clone());
+    let lane = Lane::new(slab, &Message::new(Kind::Lane), None, &application, told.clone());
     (Arc::new(lane), worker, told)
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use wire::control::{Isolation, MAX_LANES};
+use wire::key::Key;
 use wire::slab::Slab;
 
 use super::elastic::Target;
@@ -72,12 +73,14 @@ pub(super) struct Mailbox {
     pub(super) slab: Slab,
     pub(super) slots: Vec<Slot>,
     pub(super) started: Vec<Instant>,
+    /// The front was told of it.
+    pub(super) is_told: bool,
     /// The front has said that it uses it.
     pub(super) is_known: bool,
 }
 
 pub(super) struct Lane {
-    /// The script it belongs to; none: classic.
+    /// The [`Key`] of the requests it takes, as text; none: classic.
     pub(super) entry: Option<String>,
     pub(super) template: Option<Template>,
     pub(super) isolation: Isolation,
@@ -130,6 +133,19 @@ impl Lane {
         }
     }
 
+    /// Which requests it takes; none: classic.
+    pub(super) fn key(&self) -> Option<Key<'_>> {
+        Key::parse(self.entry.as_deref()?)
+    }
+
+    /// Whether its template is booted as that key wants it: as its own, or by the first origin, for whose requests alone the
+    /// snapshot may turn out to be.
+    pub(super) fn boots(&self, wanted: &str, application: &Application) -> bool {
+        let own = self.entry.as_deref();
+        let is_first = |key: Key<'_>| Some(key.script) == own && key.origin == Some(application.first_origin());
+        own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
+    }
+
     /// Whether the front sends it requests and somebody takes them.
     pub(super) fn is_served(&self) -> bool {
         let is_live = |slot: &Slot| matches!(slot, Slot::Live(_));
@@ -173,15 +189,15 @@ impl Generation {
     /// Adds the lanes that another generation of the application has found out about while it ran.
     pub(super) fn inherit(&mut self, other: &Generation) {
         for lane in &other.lanes[1..] {
-            let Some(script) = &lane.entry else { continue };
-            let is_known = self.lanes.iter().any(|own| own.entry.as_ref() == Some(script));
-            let path = self.application.root.join(&script[1..]);
-            if is_known || self.application.classic.contains(script) || !path.is_file() || self.lanes.len() >= MAX_LANES
-            {
+            let (Some(text), Some(key)) = (&lane.entry, lane.key()) else { continue };
+            let application = &self.application;
+            let is_known = self.lanes.iter().any(|own| own.boots(text, application));
+            let is_there = application.root.join(&key.script[1..]).is_file()
+                && key.origin.is_none_or(|origin| application.answers_to(origin));
+            if is_known || application.classic.contains(key.script) || !is_there || self.lanes.len() >= MAX_LANES {
                 continue;
             }
-            let entry =
-                Entry { script: script.clone(), is_required: false, is_loop: lane.isolation == Isolation::Loop };
+            let entry = Entry { script: text.clone(), is_required: false, is_loop: lane.isolation == Isolation::Loop };
             self.lanes.push(Lane::of(&entry, Instant::now()));
         }
     }

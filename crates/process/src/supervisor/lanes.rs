@@ -15,14 +15,19 @@ use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
 use wire::control::{Isolation, Kind, MAX_LANES, Message, TEMPLATE};
+use wire::key::{Key, MAX_ORIGIN};
 use wire::layout::{Activity, Phase, Recycle};
 
 use super::generation::{CLASSIC, Child, Lane};
+use super::warm::Warmth;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
 use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
 use crate::sys;
+
+/// `Ready` of a template, as `slot`: its snapshot is for the origin it was booted by.
+const FOR_ITS_ORIGIN: u32 = 1;
 
 /// A template and what is known of it.
 pub(super) struct Template {
@@ -56,13 +61,14 @@ impl Supervisor {
     pub(super) fn boot_if_missing(&mut self, number: usize, lane: usize, now: Instant) {
         let generation = &self.generations[number];
         let of_lane = &generation.lanes[lane];
-        let Some(entry) = &of_lane.entry else { return };
+        let Some(key) = of_lane.key() else { return };
         let Some(prototype) = generation.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
         if of_lane.template.is_some() || of_lane.has_workers() || of_lane.not_before > now {
             return;
         }
         let application = &self.generations[number].application;
-        let booted = boot::head(&application.root, entry, &application.host, of_lane.isolation == Isolation::Loop)
+        let origin = key.origin.unwrap_or(application.first_origin());
+        let booted = boot::head(&application.root, key.script, origin, of_lane.isolation == Isolation::Loop)
             .map_err(|_| std::io::Error::other("its request is too large"))
             .and_then(|head| boot::file(&head))
             .and_then(|head| Ok((head, Channel::pair()?)));
@@ -109,7 +115,18 @@ impl Supervisor {
 
     /// Its snapshot is taken. Told by the template, on another way than its pid.
     pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, message: &Message) {
+        let application = self.generations[number].application.clone();
         let of_lane = &mut self.generations[number].lanes[lane];
+        let is_narrower = message.slot == FOR_ITS_ORIGIN && of_lane.key().is_some_and(|key| key.origin.is_none());
+        if is_narrower && of_lane.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_told) {
+            // Code has changed under it, and requests of any host may wait in its queue.
+            self.kill_template(number, lane);
+            return self.wish_for(number, "a script asks for a snapshot of its host alone, as it did not before");
+        }
+        if is_narrower {
+            let origin = Some(application.first_origin());
+            of_lane.entry = of_lane.key().map(|key| Key { origin, ..key }.to_string());
+        }
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
@@ -202,7 +219,8 @@ impl Supervisor {
         let current = self.current.iter().filter_map(|number| self.generations.get(*number));
         current.filter(|one| one.application.name == generation.application.name).flat_map(|one| &one.lanes).any(
             |one| {
-                one.entry == generation.lanes[lane].entry
+                let is_this = |entry: &String| generation.lanes[lane].boots(entry, &generation.application);
+                one.entry.as_ref().is_some_and(is_this)
                     && one.template.as_ref().is_some_and(|template| template.child.ready)
             },
         )
@@ -333,25 +351,30 @@ impl Supervisor {
         let Some(application) = self.generations.get(number).map(|generation| generation.application.clone()) else {
             return;
         };
-        let bytes = match boot::read(name, MAX_NAME + 1) {
+        let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
-            Err(error) => return log("error", format_args!("the name of an entry cannot be read: {error}")),
+            Err(error) => return log("error", format_args!("the key of an entry cannot be read: {error}")),
         };
         let shown = String::from_utf8_lossy(&bytes).into_owned();
         let lanes = &self.generations[number].lanes;
-        if application.classic.contains(&shown) || lanes.iter().any(|lane| lane.entry.as_ref() == Some(&shown)) {
+        let Some(key) = Key::parse(&shown) else { return };
+        if application.classic.contains(key.script) || lanes.iter().any(|lane| lane.boots(&shown, &application)) {
             return;
         }
         let is_in_root = |script: &str| {
             let path = application.root.join(&script[1..]).canonicalize();
             path.is_ok_and(|path| path.is_file() && path.starts_with(&application.root))
         };
-        let checked = script_name(&bytes).and_then(|script| match () {
+        let checked = script_name(key.script.as_bytes()).and_then(|script| match () {
             () if !is_in_root(script) => Err("it is no file in the root"),
+            () if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
+                Err("hosts does not name its host")
+            }
             () if lanes.len() >= MAX_LANES => Err("the application has as many lanes as it may"),
             () => Ok(Lane {
-                entry: Some(script.to_owned()),
-                is_awaited: false,
+                entry: Some(shown.clone()),
+                // What the warm-up has found is there before visitors come.
+                is_awaited: self.generations[number].warmth != Warmth::Warm,
                 isolation: if is_loop { Isolation::Loop } else { Isolation::Auto },
                 ..Lane::classic(Instant::now())
             }),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use wire::control::Isolation;
+use wire::key::Origin;
 
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
@@ -79,8 +80,8 @@ pub struct Application {
     pub root: PathBuf,
     /// As it is configured, if a reload is to follow when that comes to lead elsewhere.
     pub watched: Option<PathBuf>,
-    /// The host that boot requests name.
-    pub host: String,
+    /// Host names that it answers to, patterns left out.
+    pub hosts: Vec<String>,
     /// Scripts that are booted before the server is ready.
     pub entries: Vec<Entry>,
     /// Scripts that are never booted.
@@ -97,6 +98,19 @@ pub struct Application {
     pub slow_timeout: Duration,
     /// Headers of such a request that the log shows.
     pub slow_headers: Vec<String>,
+}
+
+impl Application {
+    /// What the boot of a script is asked by, unless it is for another origin.
+    pub fn first_origin(&self) -> Origin<'_> {
+        Origin { is_https: false, host: self.hosts.first().map_or("localhost", String::as_str) }
+    }
+
+    /// Whether there may be lanes for that origin: nobody but the configuration names hosts.
+    pub fn answers_to(&self, origin: Origin<'_>) -> bool {
+        let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+        self.hosts.iter().any(|host| host == origin.name()) && origin.port().is_none_or(is_port)
+    }
 }
 
 /// A script with a lane of its own.

@@ -100,7 +100,7 @@ impl Supervisor {
         let descriptor = sys::own(slab::create(geometry).map_err(error)?);
         let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
         let slots = vec![Slot::Empty; geometry.slots as usize];
-        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots, is_known: false })
+        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots, is_told: false, is_known: false })
     }
 
     fn start_prototype(&mut self, number: usize) -> io::Result<()> {
@@ -150,8 +150,9 @@ impl Supervisor {
         match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
-            Err(error) => log("error", format_args!("the front cannot be told of a lane: {error}")),
+            Err(error) => return log("error", format_args!("the front cannot be told of a lane: {error}")),
         }
+        self.generations[number].lanes[lane].mailbox.iter_mut().for_each(|mailbox| mailbox.is_told = true);
     }
 
     /// Whether workers of a lane can be forked now.

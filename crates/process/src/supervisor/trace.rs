@@ -76,6 +76,7 @@ impl Supervisor {
         let Some(shown) = self.request_of(number, lane, slot) else { return };
         let application = self.generations[number].application.clone();
         let mut text = format!("slow request of application '{}': {}", application.name, shown.request);
+        text.extend(self.narrow_lane(number, lane).map(|key| format!(", lane {key}")));
         for name in &application.slow_headers {
             let variable = format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_"));
             if let Some(value) = head::variable(&shown.head, variable.as_bytes()) {
@@ -120,8 +121,18 @@ impl Supervisor {
         let tracing = self.tracing.remove(at);
         match tracing.why {
             Why::Slow(what) => log("warning", format_args!("{what}\n{}", text.trim_end())),
-            Why::Asked(client) => self.tell(vec![client], Ok(&text)),
+            Why::Asked(client) => {
+                let lane = self.narrow_lane(of.0, of.1).map_or(String::new(), |key| format!("lane {key}\n"));
+                self.tell(vec![client], Ok(&format!("{lane}{text}")));
+            }
         }
+    }
+
+    /// The key of a lane that is for one host, which the target of a request does not show.
+    fn narrow_lane(&self, number: usize, lane: usize) -> Option<&str> {
+        let of_lane = &self.generations[number].lanes[lane];
+        of_lane.key()?.origin?;
+        of_lane.entry.as_deref()
     }
 
     /// Gives up on forkers that do not answer.

@@ -288,12 +288,17 @@ static bool is_in_destructor(void)
 
 ZEND_FUNCTION(reprise_snapshot)
 {
-	ZEND_PARSE_PARAMETERS_NONE();
+	bool per_host = false;
+
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_BOOL(per_host)
+	ZEND_PARSE_PARAMETERS_END();
 	if (!reprise_worker.is_template) {
 		if (reprise_worker.is_worker && snapshot.is_taken) {
 			php_error_docref(NULL, E_WARNING, "the snapshot was taken before: this call does nothing");
 		} else if (reprise_worker.is_worker && reprise_worker.answering) {
-			wire_note(&reprise_worker.wire, wire_NOTE_SNAPSHOT);
+			wire_note(&reprise_worker.wire, wire_NOTE_SNAPSHOT | (per_host ? wire_NOTE_HOST : 0));
 		}
 		return;
 	}
@@ -308,6 +313,10 @@ ZEND_FUNCTION(reprise_snapshot)
 		reprise_boot_failed("reprise_snapshot() was called in a shutdown function",
 		                    "call it from the script's own course");
 	}
+	if (per_host && !reprise_options.hosts) {
+		reprise_boot_failed("it asks for a snapshot of each host", "name them: hosts = [\"www.example.org\"]");
+	}
+	snapshot.is_per_host = per_host;
 	if (!reprise_collect_cycles()) {
 		return; /* a destructor has thrown */
 	}

@@ -127,6 +127,7 @@ struct snapshot_state {
 	size_t robust_size;
 	struct lessons *lessons;    /* shared with all clones; NULL: nothing is learned */
 	uint32_t lesson;            /* how many snapshots there were before this one */
+	bool is_per_host;           /* it serves requests of the host and scheme of its boot alone */
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
 	bool asks;                  /* this clone makes room for it */

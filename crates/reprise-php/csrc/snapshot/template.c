@@ -47,6 +47,7 @@ void reprise_template_loop(void)
 	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
 	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.status = snapshot.isolation;
+	ready.slot = snapshot.is_per_host;
 	ready.limit = reprise_body_limit();
 	int code = REPRISE_EXIT_INTERNAL;
 	if (reprise_forker_start(forker) >= 0) {

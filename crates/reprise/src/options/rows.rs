@@ -126,7 +126,8 @@ pub(super) const ROWS: [Row; 56] = [
         "hosts",
         Texts,
         "[] (any host)",
-        "Host names, \"*.example.org\" for all below; others are answered 421.",
+        "Host names, \"*.example.org\" for all below; others are answered 421. Snapshots that are for one host each \
+         (docs/snapshot.md) there are of those written in full.",
     ),
     row(
         Application,
@@ -247,8 +248,9 @@ pub(super) const ROWS: [Row; 56] = [
         "warmup",
         Requests,
         "[]",
-        "Requests made of the application before the server is ready, and of new code before a reload goes over to it. A boot \
-         learns of them by reprise_warmup_requests(), and can run them before its snapshot.",
+        "Requests made of the application before the server is ready, and of new code before a reload goes over to it; of the \
+         first host, unless their headers name another (Host) or https (X-Forwarded-Proto). A boot learns of them by \
+         reprise_warmup_requests(), and can run them before its snapshot.",
     ),
     row(
         Application,
