@@ -21,19 +21,21 @@ if (!defined('ABSPATH')) {
  */
 final class Snapshot
 {
+    /** What is kept of a network's sites that makes one of them the one that a request is for, and how it is. */
+    private const SITE = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted', 'lang_id'];
+
     /** @param string $browser WordPress' own lines that tell browsers apart */
     private function __construct(private readonly string $browser)
     {
     }
 
     /** What the boot makes something of; the rest each request reads anew. */
-    private const OPTIONS = '/^(active_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules'
+    private const OPTIONS = '/^(active_plugins|active_sitewide_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules'
         . '|sidebars_widgets|widget_.*|WPLANG|timezone_string|gmt_offset|.*user_roles)$/';
 
     public static function register(): void
     {
-        if (!function_exists('reprise_snapshot') || is_multisite()) {
-            // A network's sites are told apart by the request, before WordPress has loaded.
+        if (!function_exists('reprise_snapshot')) {
             return;
         }
         self::watch();
@@ -49,7 +51,18 @@ final class Snapshot
         foreach (['upgrader_process_complete', 'activated_plugin', 'deactivated_plugin', 'switch_theme'] as $change) {
             add_action($change, [self::class, 'renew']);
         }
-        foreach (['updated_option', 'added_option', 'deleted_option'] as $change) {
+        foreach (['wp_insert_site', 'wp_delete_site'] as $change) {
+            add_action($change, [self::class, 'renew']);
+        }
+        add_action('wp_update_site', static function ($site, $before): void {
+            foreach (self::SITE as $column) {
+                if ($site->$column !== $before->$column) {
+                    self::renew();
+                }
+            }
+        }, 10, 2);
+        $options = ['updated_option', 'added_option', 'deleted_option', 'update_site_option', 'add_site_option', 'delete_site_option'];
+        foreach ($options as $change) {
             add_action($change, static function ($option): void {
                 if (preg_match(self::OPTIONS, (string) $option)) {
                     self::renew();
@@ -68,16 +81,32 @@ final class Snapshot
 
     public static function take(): void
     {
+        // One snapshot for all requests if nothing says which hosts there are.
+        $perHost = (reprise_info()['hosts'] ?? []) !== [];
+        if (is_multisite() && !($perHost && self::isAloneAtItsHost())) {
+            return;
+        }
         if (!isset($_SERVER['REPRISE_BOOT'])) {
             // A request that runs without a snapshot: the call is how the server finds the script.
-            reprise_snapshot();
+            reprise_snapshot($perHost);
 
             return;
         }
         $snapshot = new self(self::browserDetection());
         $snapshot->before();
-        reprise_snapshot();
+        reprise_snapshot($perHost);
         $snapshot->after();
+    }
+
+    /**
+     * A network's sites are told apart by the request, before WordPress has loaded. A snapshot is of one host: its requests have
+     * to be for one site, whatever their path; and it must be WordPress that tells, not a sunrise.php.
+     */
+    private static function isAloneAtItsHost(): bool
+    {
+        $site = get_site();
+
+        return $site->path === '/' && !defined('SUNRISE') && count(get_sites(['domain' => $site->domain, 'number' => 2])) === 1;
     }
 
     private function before(): void

@@ -65,16 +65,27 @@ pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
 
 /// WordPress with the plugin.
 pub fn build_wordpress(database: &Database) -> (Directory, PathBuf) {
+    // A site's address is fixed; the test application's follows the request.
+    build_wordpress_at(database, &format!("'http://{HOST}'"))
+}
+
+/// WordPress with the plugin, and its address as wp-config.php makes it of the request.
+pub fn build_wordpress_at(database: &Database, address: &str) -> (Directory, PathBuf) {
     let (place, application) = build("wordpress", Some(database));
     let root = application.join("htdocs");
-    // A site's address is fixed; the test application's follows the request.
-    let config = fs::read_to_string(root.join("wp-config.php")).expect("wp-config.php");
-    let config = config.replace("'http://' . $_SERVER['HTTP_HOST']", &format!("'http://{HOST}'"));
-    fs::write(root.join("wp-config.php"), config).expect("wp-config.php");
+    configure_wordpress(&application, "'http://' . $_SERVER['HTTP_HOST']", address);
     let plugins = root.join("wp-content/mu-plugins");
     fs::create_dir_all(&plugins).expect("mu-plugins");
     fs::copy(project().join("composer/wordpress/reprise.php"), plugins.join("reprise.php")).expect("the plugin");
     (place, application)
+}
+
+/// Replaces a text in wp-config.php.
+pub fn configure_wordpress(application: &Path, from: &str, to: &str) {
+    let path = application.join("htdocs/wp-config.php");
+    let config = fs::read_to_string(&path).expect("wp-config.php");
+    assert!(config.contains(from), "{from} is not in wp-config.php");
+    fs::write(path, config.replace(from, to)).expect("wp-config.php");
 }
 
 /// Adds WordPress' authors of these names. Returns COOKIEHASH.

@@ -1,6 +1,7 @@
 //! The Composer package: with a bridge, in worker mode and from a snapshot, an application's pages are those it has in
 //! classic mode without the package, for two visitors who take turns, and nothing of one is seen by the other.
 
+mod hosts;
 mod pair;
 
 use std::fs;

@@ -35,7 +35,12 @@ impl Pair {
 
     /// One identity in both servers.
     pub fn visitor(&self, mark: &'static str) -> [Visitor; 2] {
-        [self.bridged.port, self.plain.port].map(|port| Visitor::marked(port, HOST, mark))
+        self.visitor_of(HOST, mark)
+    }
+
+    /// One identity in both servers, at that host.
+    pub fn visitor_of(&self, host: &'static str, mark: &'static str) -> [Visitor; 2] {
+        [self.bridged.port, self.plain.port].map(|port| Visitor::marked(port, host, mark))
     }
 
     /// The same visit to both; panics unless status, headers and body are the same, and without the other's mark.
