@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use tests::server::{Directory, free_port, program};
-use tests::{Server, Setup};
+use tests::{Server, Setup, wait_until};
 
 /// Ten ways in which code that was written for one request keeps something of it.
 const LEAKS: &str = r#"
@@ -50,7 +50,14 @@ fn pages(server: &Server) -> Vec<String> {
 #[test]
 fn ten_planted_leaks_are_found_in_a_worker_script() {
     let script = format!("<?php {LEAKS} while (reprise_handle_request($page)) {{}}");
-    let start = || Setup::empty().file("index.php", &script).application("workers = 1").start();
+    let start = || {
+        let server = Setup::empty().file("index.php", &script).application("workers = 1").start();
+        wait_until("the script's lane", 30, || {
+            server.get("/");
+            server.log().contains("is booted")
+        });
+        server
+    };
     let server = start();
     let (output, found) = verify(&pages(&server));
     assert_eq!(output.status.code(), Some(2), "{found}");

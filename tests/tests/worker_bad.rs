@@ -100,13 +100,14 @@ fn a_handler_that_is_no_callable_ends_its_script() {
 #[test]
 fn a_script_that_does_not_come_back_to_its_loop_is_ended() {
     let script = "<?php\nwhile (reprise_handle_request(function () { echo 'done ', getmypid(); })) {\n\
-                  if (file_exists(getenv('FLAG'))) { for (;;) usleep(1000); } }\n";
+                  if (file_exists(getenv('FLAG'))) { touch(getenv('FLAG') . '.seen'); for (;;) usleep(1000); } }\n";
     let setup = Setup::empty().file("index.php", script).application("workers = 1\nboot_timeout = \"1s\"");
     let flag = setup.directory().join("flag");
     let name = flag.to_str().expect("a name").to_owned();
     let server = setup.application("mode.\"index.php\" = \"worker\"").env("FLAG", &name).start();
     std::fs::write(&flag, "").expect("a flag");
     let first = server.get("/").text();
+    wait_until("the script hangs", 10, || flag.with_extension("seen").exists());
     std::fs::remove_file(&flag).expect("no flag");
     let answer = server.get("/");
     assert!(answer.status == 200 && answer.text() != first, "{}", answer.text());
