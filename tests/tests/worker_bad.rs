@@ -1,6 +1,8 @@
 //! Worker scripts that do what they must not: each costs its own request at most, the log says what it was, and the next
 //! request is served.
 
+use std::os::unix::fs::PermissionsExt;
+
 use nix::sys::signal::Signal;
 use tests::{Server, Setup, process, wait_until};
 
@@ -102,6 +104,8 @@ fn a_script_that_does_not_come_back_to_its_loop_is_ended() {
     let script = "<?php\nwhile (reprise_handle_request(function () { echo 'done ', getmypid(); })) {\n\
                   if (file_exists(getenv('FLAG'))) { touch(getenv('FLAG') . '.seen'); for (;;) usleep(1000); } }\n";
     let setup = Setup::empty().file("index.php", script).application("workers = 1\nboot_timeout = \"1s\"");
+    // The script says there that it hangs.
+    std::fs::set_permissions(setup.directory(), std::fs::Permissions::from_mode(0o777)).expect("permissions");
     let flag = setup.directory().join("flag");
     let name = flag.to_str().expect("a name").to_owned();
     let server = setup.application("mode.\"index.php\" = \"worker\"").env("FLAG", &name).start();
