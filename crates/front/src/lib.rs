@@ -41,6 +41,7 @@ mod head;
 mod lane;
 mod lanes;
 mod metrics;
+pub use metrics::Durations;
 mod refusal;
 mod route;
 mod server;

@@ -1,6 +1,6 @@
 //! A worker's side of the slab: leaf functions that never call back, never allocate and never unwind.
 
-use crate::atomics::{AtomicU32, Ordering, fence};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::bell::{self, Futex};
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
@@ -109,8 +109,12 @@ impl Worker {
     pub fn rewound(&self, is_fast: bool, pages: u64) {
         let line = self.line();
         let counter = if is_fast { &line.fast_rewinds } else { &line.scanned_rewinds };
-        counter.fetch_add(1, Ordering::Relaxed);
-        line.pages.fetch_add(pages, Ordering::Relaxed);
+        // Nobody else writes here: no locked instruction.
+        let add = |counter: &AtomicU64, more| {
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        };
+        add(counter, 1);
+        add(&line.pages, pages);
     }
 
     /// Counts this worker's end.
