@@ -325,8 +325,17 @@ impl Bench<'_> {
                 (self.progress)(&format!("{rate:.0}/s to {}", plan.targets[number].label));
                 let shape = Shape::Open { rate, connections: plan.open_connections };
                 let load = self.load(number, shape, plan.open_span, 5000 + turn as u64);
+                let before = self.read(number)?;
                 let outcome = self.make(number, &load)?;
+                let after = self.read(number)?;
                 self.note_open(number, rate, &load, &outcome);
+                let spent = |((group, before), after): ((&Group, &Reading), &Reading)| {
+                    (group.name.clone(), after.since(before).0.total / 1e9)
+                };
+                let groups = self.groups[number].iter().zip(&before).zip(&after).map(spent).collect();
+                if let Some(open) = self.report.targets[number].open.last_mut() {
+                    open.cpu_seconds = groups;
+                }
             }
         }
         Ok(())
@@ -347,6 +356,10 @@ impl Bench<'_> {
             service: curve(&all.service),
             late_ms: outcome.late.value_at_quantile(0.99) as f64 / 1e6,
             pause: outcome.pause,
+            total: outcome.total,
+            refused: outcome.refused.len(),
+            refused_within: if outcome.refused.is_empty() { Vec::new() } else { curve(&outcome.refused) },
+            cpu_seconds: Vec::new(),
             own_cpu: outcome.own_cpu / outcome.seconds,
             hanging: if hanging.is_empty() { Vec::new() } else { curve(&hanging) },
         };

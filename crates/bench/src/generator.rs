@@ -310,11 +310,12 @@ impl<'a> Run<'a> {
         let now = self.now();
         let line = &mut self.lines[number];
         let class = &self.load.classes[line.class];
-        if answer.status != class.status {
+        let is_refusal = answer.status == 503 && class.refusable;
+        if answer.status != class.status && !is_refusal {
             let wrong = format!("status {} for {}, not {}", answer.status, class.name, class.status);
             return self.fail(number, &wrong);
         }
-        if !answer.is_expected {
+        if !answer.is_expected && !is_refusal {
             let (body, _) = line.reply.seen();
             let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
             let begins = if shown.is_empty() { String::new() } else { format!("; it begins {shown:?}") };
@@ -324,9 +325,13 @@ impl<'a> Run<'a> {
         if line.state != State::Reading {
             return self.fail(number, "answered before all of the request was sent");
         }
-        let answers = &mut self.outcome.classes[line.class];
-        let _ = answers.latency.record((now - line.due).max(1));
-        let _ = answers.service.record((now - line.sent).max(1));
+        if is_refusal {
+            let _ = self.outcome.refused.record((now - line.sent).max(1));
+        } else {
+            let answers = &mut self.outcome.classes[line.class];
+            let _ = answers.latency.record((now - line.due).max(1));
+            let _ = answers.service.record((now - line.sent).max(1));
+        }
         line.served += 1;
         line.state = State::Idle;
         if answer.closes || !self.load.keep_alive {
@@ -334,8 +339,8 @@ impl<'a> Run<'a> {
         }
         let hangs = class.hangs;
         self.failures = 0;
-        self.outcome.total += 1;
-        if now < self.end && !hangs {
+        self.outcome.total += u64::from(!is_refusal);
+        if now < self.end && !hangs && !is_refusal {
             self.outcome.answered += 1;
             if let Some(count) = self.outcome.per_second.get_mut((now / 1_000_000_000) as usize) {
                 *count += 1;

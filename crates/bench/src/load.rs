@@ -23,6 +23,8 @@ pub struct Class {
     pub status: u16,
     /// Its share beside those of the others.
     pub weight: f64,
+    /// 503 is a refusal, counted by itself, and no error.
+    pub refusable: bool,
     /// It is there to occupy the server: in no throughput, and in percentiles of its own.
     pub hangs: bool,
 }
@@ -85,6 +87,8 @@ pub struct Outcome {
     pub classes: Vec<Answers>,
     /// What went wrong, and how often.
     pub errors: BTreeMap<String, u64>,
+    /// Nanoseconds from the time a refused request was sent until it was refused.
+    pub refused: Histogram<u64>,
     /// Requests sent anew because an idle connection was closed by the server at that moment.
     pub retries: u64,
     /// Requests of an open loop that never found a connection.
@@ -113,6 +117,7 @@ impl Outcome {
             total: 0,
             classes: load.classes.iter().map(|_| answers()).collect(),
             errors: BTreeMap::new(),
+            refused: histogram(),
             retries: 0,
             unsent: 0,
             pause: 0.0,

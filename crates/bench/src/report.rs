@@ -67,6 +67,14 @@ pub struct Open {
     pub late_ms: f64,
     /// The longest time without an answer, in seconds.
     pub pause: f64,
+    /// Requests that were answered.
+    pub total: u64,
+    /// Requests that were refused, and may be.
+    pub refused: u64,
+    /// From sending those to the refusal.
+    pub refused_within: Curve,
+    /// Processor time of each group in all, seconds.
+    pub cpu_seconds: Vec<(String, f64)>,
     /// Share of a processor that the generator used.
     pub own_cpu: f64,
     /// Of requests that hang.
@@ -236,6 +244,9 @@ impl Report {
                 let mut row = vec![target.label.clone(), format!("{:.0}", open.rate), format!("{:.0}", open.answered)];
                 row.extend([0.5, 0.9, 0.99, 0.999].map(|point| at(&open.latency, point)));
                 row.extend([at(&open.service, 0.99), format!("{:.2}", open.late_ms)]);
+                let spent: f64 = open.cpu_seconds.iter().map(|one| one.1).sum();
+                let has_cpu = !open.cpu_seconds.is_empty() && open.total > 0;
+                row.push(if has_cpu { format!("{:.3}", spent * 1000.0 / open.total as f64) } else { "-".to_owned() });
                 row
             })
             .collect();
@@ -257,6 +268,7 @@ impl Report {
             "p99.9 ms",
             "p99 from sending",
             "own lateness p99",
+            "CPU ms per answer",
         ];
         let mut sections = vec![
             Section {
@@ -282,6 +294,27 @@ impl Report {
                 row
             })
             .collect();
+        let refused: Vec<Vec<String>> = all()
+            .filter(|(_, open)| open.refused > 0)
+            .map(|(target, open)| {
+                let mut row = vec![
+                    target.label.clone(),
+                    format!("{:.0}", open.rate),
+                    open.total.to_string(),
+                    open.refused.to_string(),
+                ];
+                row.extend([0.5, 0.99].map(|point| at(&open.refused_within, point)));
+                row
+            })
+            .collect();
+        if !refused.is_empty() {
+            sections.push(Section {
+                title: "Refused requests".to_owned(),
+                text: vec!["Answered with 503, from sending to the answer.".to_owned()],
+                table: table(&["target", "due/s", "answered", "refused", "p50 ms", "p99 ms"], refused),
+                ..Section::default()
+            });
+        }
         if !hanging.is_empty() {
             sections.push(Section {
                 title: "Requests that hang".to_owned(),

@@ -14,6 +14,7 @@
 //! [[request]]
 //! path = "/slow.php"
 //! weight = 0.2
+//! refusable = true              # 503 is a refusal, counted by itself, and no error
 //! hangs = true                  # occupies the server; in no throughput, and with percentiles of its own
 //! ```
 //! Without `contains`, `length` or `hash` the answers are to be those that the server gave at the beginning.
@@ -76,6 +77,8 @@ pub struct Request {
     pub length: Option<usize>,
     /// xxh3 of the body.
     pub hash: Option<String>,
+    /// 503 is no error.
+    pub refusable: bool,
     /// Occupies the server only.
     pub hangs: bool,
 }
@@ -93,6 +96,7 @@ impl Default for Request {
             contains: None,
             length: None,
             hash: None,
+            refusable: false,
             hangs: false,
         }
     }
@@ -257,6 +261,7 @@ impl Request {
             expected,
             status: self.status,
             weight: self.weight,
+            refusable: self.refusable,
             hangs: self.hangs,
         }
     }
