@@ -1,10 +1,11 @@
-"""Fetching pages and requiring that both sides answer alike."""
+"""Fetching pages and requiring that all sides answer alike."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import http.client
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from failure import Failure
@@ -55,39 +56,44 @@ def difference(first: bytes, second: bytes, names: tuple[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """What one comparison found: the digest of the body both sides sent, and headers that only one of them sends."""
+    """What one comparison found: the digest of the body all sides sent, and headers that only one of a pair sends."""
 
     sha256: str
     size: int
     unlike_headers: tuple[str, ...]
 
 
-def require_alike(scenario: Scenario, sides: list[tuple[str, int]], when: str) -> Check:
-    """Fetch the scenario's page from both sides. Anything but two 200 answers with equal bodies is a failure."""
-    answers: list[Answer] = []
-    for label, port in sides:
-        try:
-            answer = fetch(port, scenario.path)
-        except (OSError, http.client.HTTPException) as error:
-            raise Failure(f"{scenario.name}: {label} does not answer {scenario.path} {when}: {error!r}") from error
-        if answer.status != 200:
-            raise Failure(f"{scenario.name}: {label} answers {scenario.path} with status {answer.status} {when}",
-                          detail=excerpt(answer.body))
-        answers.append(answer)
-    labels = (sides[0][0], sides[1][0])
+def _answer(scenario: Scenario, label: str, port: int, path: str, when: str) -> Answer:
+    try:
+        answer = fetch(port, path)
+    except (OSError, http.client.HTTPException) as error:
+        raise Failure(f"{scenario.name}: {label} does not answer {path} {when}: {error!r}") from error
+    if answer.status != 200:
+        raise Failure(f"{scenario.name}: {label} answers {path} with status {answer.status} {when}", detail=excerpt(answer.body))
+    if scenario.drawn_bytes and len(answer.body) != scenario.drawn_bytes:
+        raise Failure(f"{scenario.name}: the body of {label} has {len(answer.body)} bytes {when}, not {scenario.drawn_bytes}",
+                      detail=excerpt(answer.body, 300))
+    return answer
+
+
+def _require_pair(scenario: Scenario, labels: tuple[str, str], answers: tuple[Answer, Answer], when: str) -> list[str]:
+    """Headers that only one of the two has; a failure if their bodies or types differ."""
     first, second = (scenario.normalised(answer.body) for answer in answers)
-    if scenario.drawn_bytes:
-        for label, answer in zip(labels, answers):
-            if len(answer.body) != scenario.drawn_bytes:
-                raise Failure(f"{scenario.name}: the body of {label} has {len(answer.body)} bytes {when}, not {scenario.drawn_bytes}",
-                              detail=excerpt(answer.body, 300))
-    elif first != second:
+    if not scenario.drawn_bytes and first != second:
         raise Failure(f"{scenario.name}: the bodies of {labels[0]} and {labels[1]} differ {when}; unlike is not compared",
                       detail=difference(first, second, labels))
     one, two = (answer.headers for answer in answers)
     if one.get("content-type") != two.get("content-type"):
         raise Failure(f"{scenario.name}: the content types of {labels[0]} and {labels[1]} differ {when}",
                       detail=f"{one.get('content-type')} and {two.get('content-type')}")
-    unlike = [f"{name} ({labels[0]} only)" for name in sorted(one.keys() - two.keys())]
-    unlike += [f"{name} ({labels[1]} only)" for name in sorted(two.keys() - one.keys())]
-    return Check(hashlib.sha256(first).hexdigest(), len(answers[0].body), tuple(unlike))
+    return [f"{name} ({labels[0]} only)" for name in sorted(one.keys() - two.keys())] + [
+        f"{name} ({labels[1]} only)" for name in sorted(two.keys() - one.keys())]
+
+
+def require_alike(scenario: Scenario, sides: Sequence[tuple[str, int, str]], when: str) -> Check:
+    """Fetch the scenario's page from all sides (label, port, path). Anything but answers of 200 with equal bodies is a failure."""
+    answers = [_answer(scenario, label, port, path, when) for label, port, path in sides]
+    unlike: list[str] = []
+    for (label, _, _), answer in zip(sides[1:], answers[1:]):
+        unlike += _require_pair(scenario, (sides[0][0], label), (answers[0], answer), when)
+    return Check(hashlib.sha256(scenario.normalised(answers[0].body)).hexdigest(), len(answers[0].body), tuple(unlike))

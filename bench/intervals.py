@@ -52,6 +52,17 @@ def abba(rounds: int) -> list[tuple[int, int]]:
     return [(0, 1) if number % 2 == 0 else (1, 0) for number in range(rounds)]
 
 
+def mirrored(sides: int, rounds: int) -> list[list[int]]:
+    """The order of each round for any number of sides: every second round is the one before it backwards, so that a steady drift
+    cancels out in each pair of rounds; from pair to pair each side comes later, so that neighbours and edges change."""
+    orders = []
+    for number in range(rounds):
+        shift = number // 2 * max(1, 2 * sides // rounds) % sides
+        order = [*range(shift, sides), *range(shift)]
+        orders.append(order if number % 2 == 0 else order[::-1])
+    return orders
+
+
 def ratio_interval(first: Sequence[float], second: Sequence[float], resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
     """Median of first/second, paired by round, with its 95 % bootstrap interval."""
     if len(first) != len(second) or len(first) < 2:

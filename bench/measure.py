@@ -1,11 +1,11 @@
-"""One scenario: both sides started, checked, loaded in turns, and stopped."""
+"""One scenario: started sides checked and loaded in turns."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,16 @@ class Slot:
 
 @dataclass
 class Side:
-    """One of the two servers under comparison, and what was measured of it."""
+    """One of the servers under comparison, and what was measured of it."""
 
     label: str
     running: peers.Running
     slots: list[Slot] = field(default_factory=list)
     pss_kib: dict[str, int | None] = field(default_factory=dict)
+
+    def address(self, scenario: Scenario) -> tuple[str, int, str]:
+        """Where it has the scenario's page."""
+        return self.label, self.running.port, self.running.path or scenario.path
 
     def rates(self) -> list[float]:
         return [slot.outcome.requests_per_s for slot in self.slots]
@@ -154,6 +158,8 @@ def await_quiet(side: Side, deadline_s: float = QUIET_DEADLINE_S) -> None:
 def require_logged(side: Side, requests: int) -> None:
     """The access log is part of the work: it must have a line for each request. Emptied for the next turn."""
     log, deadline = side.running.access_log, time.monotonic() + LOG_DEADLINE_S
+    if log is None:
+        return
     while (lines := count_lines(log)) < requests:
         if time.monotonic() > deadline:
             raise side.failed(f"its access log {log.name} has {lines} lines after {requests} requests")
@@ -176,7 +182,7 @@ def turn(side: Side, scenario: Scenario, plan: Plan, seconds: int, shared: Calla
 
     busy, steal = processes.machine_busy_s()
     before = CpuReading.take(groups())
-    outcome = plan.load.run(side.label, side.running.port, scenario.path, seconds)
+    outcome = plan.load.run(side.label, *side.address(scenario)[1:], seconds)
     spent, ended = CpuReading.take(groups()).since(before)
     busy_now, steal_now = processes.machine_busy_s()
     await_quiet(side)
@@ -187,12 +193,12 @@ def turn(side: Side, scenario: Scenario, plan: Plan, seconds: int, shared: Calla
                 max(0.0, foreign / capacity), (steal_now - steal) / capacity)
 
 
-def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, goal: intervals.Goal | None, jit: bool,
-        between: Callable[[], None], shared: Callable[[], processes.Groups]) -> Result:
-    """All rounds of a scenario on two started sides."""
-    addresses = [(side.label, side.running.port) for side in sides]
+def rounds(scenario: Scenario, sides: Sequence[Side], plan: Plan, orders: Sequence[Sequence[int]],
+           between: Callable[[], None], shared: Callable[[], processes.Groups]) -> bodies.Check:
+    """All rounds of a scenario on started sides, each in its order."""
+    addresses = [side.address(scenario) for side in sides]
     for side in sides:
-        await_ready(side, scenario.path)
+        await_ready(side, side.address(scenario)[2])
     check = bodies.require_alike(scenario, addresses, "before the load")
     for side in sides:
         side.running.verify()
@@ -200,17 +206,31 @@ def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, goal: interval
         between()
         turn(side, scenario, plan, plan.warmup, shared)
         side.running.verify()
-    for number, order in enumerate(intervals.abba(plan.rounds), 1):
+    for number, order in enumerate(orders, 1):
         bodies.require_alike(scenario, addresses, f"before round {number}")
         for index in order:
             between()
             sides[index].slots.append(turn(sides[index], scenario, plan, plan.seconds, shared))
-        first, second = (side.slots[-1].outcome.requests_per_s for side in sides)
-        plan.say(f"  round {number}/{plan.rounds}: {first:,.0f} and {second:,.0f} requests/s, ratio {first / second:.3f}")
+        plan.say(f"  round {number}/{len(orders)}: {told(sides)}")
     bodies.require_alike(scenario, addresses, "after the load")
     for side in sides:
         side.running.verify()
         for name, pids in {**side.running.groups(), **shared()}.items():
             sizes = [processes.pss_kib(pid) for pid in pids]
             side.pss_kib[name] = None if None in sizes else sum(size for size in sizes if size is not None)
+    return check
+
+
+def told(sides: Sequence[Side]) -> str:
+    """The last round in a line."""
+    rates = [side.slots[-1].outcome.requests_per_s for side in sides]
+    if len(rates) == 2:
+        return f"{rates[0]:,.0f} and {rates[1]:,.0f} requests/s, ratio {rates[0] / rates[1]:.3f}"
+    return "requests/s: " + ", ".join(f"{side.label} {rate:,.0f}" for side, rate in zip(sides, rates))
+
+
+def run(scenario: Scenario, sides: tuple[Side, Side], plan: Plan, goal: intervals.Goal | None, jit: bool,
+        between: Callable[[], None], shared: Callable[[], processes.Groups]) -> Result:
+    """A scenario on two started sides."""
+    check = rounds(scenario, sides, plan, intervals.abba(plan.rounds), between, shared)
     return Result(scenario, sides, intervals.ratio_interval(sides[0].rates(), sides[1].rates()), check, goal, jit)

@@ -43,6 +43,7 @@ class Site:
     ini: dict[str, str]
     cpus: str  # taskset's list, or empty
     boot: Boot | None = None  # what is booted once; else index.php runs for each request
+    scenario: str = ""  # its name, for peers that have pages of their own
 
     @property
     def user(self) -> str:
@@ -58,11 +59,12 @@ class Running:
     port: int
     processes: list[Started]
     groups: Callable[[], Groups]
-    access_log: Path
+    access_log: Path | None  # None if it keeps none
     logs: list[Path] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
     served: Callable[[], dict[int, int]] | None = None  # with the option count: requests by the process that served them
     verify: Callable[[], None] = lambda: None  # called before and after load: Failure if that was not answered as was asked for
+    path: str = ""  # where it has the page, if not where the scenario says
 
     def stop(self) -> None:
         for process in self.processes:

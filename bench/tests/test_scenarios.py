@@ -97,7 +97,7 @@ class Drawn(unittest.TestCase):
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
             try:
-                sides = [(name, server.server_port) for name in ("a", "b")]
+                sides = [(name, server.server_port, "/") for name in ("a", "b")]
                 drawn = Scenario("drawn", "plain", "/", drawn_bytes=4)
                 self.assertEqual(bodies.require_alike(drawn, sides, "now").size, 4)
                 with self.assertRaises(Failure) as caught:
