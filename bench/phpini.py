@@ -28,12 +28,16 @@ EXPECTED_DIFFERENCES: dict[str, str] = {
     "fastcgi.": "settings of the FastCGI interface",
     "fpm.": "settings of the FastCGI interface",
     "reprise.": "Reprise's own",
+    "engine": "a setting of Apache's module",
+    "last_modified": "a setting of Apache's module",
+    "xbithack": "a setting of Apache's module",
+    "child_terminate": "a setting of Apache's module",
     "opcache.force_restart_timeout": "Reprise's templates hold opcache's lock and must not be killed for it",
     "opcache.lockfile_path": "a directory",
     "opcache.preload_user": "preloading is off on both sides",
 }
 # Debian compiles pcntl into libphp but not into php-fpm; unused, it costs nothing.
-EXPECTED_EXTENSIONS = frozenset({"cgi-fcgi", "reprise", "pcntl"})
+EXPECTED_EXTENSIONS = frozenset({"cgi-fcgi", "apache2handler", "reprise", "pcntl"})
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,15 @@ def write_probe(root: Path) -> None:
     root.chmod(0o755)
     (root / "index.php").write_text(PROBE)
     (root / "index.php").chmod(0o644)
+
+
+def write(directory: Path, settings: dict[str, str]) -> None:
+    """A directory for PHP_INI_SCAN_DIR with what `-d` would set."""
+    directory.mkdir()
+    directory.chmod(0o755)
+    path = directory / "bench.ini"
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    path.chmod(0o644)
 
 
 def read(label: str, port: int) -> Settings:
