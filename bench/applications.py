@@ -37,6 +37,7 @@ APPLICATIONS: dict[str, Application] = {
     "laravel": Application("public", emptied=("storage/framework/sessions/*",)),
     "slim": Application("public"),
     "wordpress": Application("htdocs", database=True),
+    "eav": Application("public", database=True),
 }
 
 
@@ -184,7 +185,9 @@ class Database:
     def env(self) -> dict[str, str]:
         """Where the database is, for setup.sh and for the application alike."""
         return {"WP_DB_HOST": f"127.0.0.1:{self.port}", "WP_DB_USER": "app", "WP_DB_PASSWORD": DATABASE_PASSWORD,
-                "WP_DB_NAME": "wordpress"}
+                "WP_DB_NAME": "wordpress",
+                "EAV_DSN": f"mysql:host=127.0.0.1;port={self.port};dbname=eav;charset=utf8mb4", "EAV_USER": "app",
+                "EAV_PASSWORD": DATABASE_PASSWORD}
 
     def groups(self) -> processes.Groups:
         return {"mariadbd": processes.tree(self.process.pid)}

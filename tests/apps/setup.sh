@@ -1,11 +1,12 @@
 #!/bin/bash
 # setup.sh DEST [symfony laravel slim wordpress]   Build the test applications in DEST, from Debian's packages and the
 #                                                  files beside this script. Nothing is downloaded; run it as often as you like.
+#                                                  eav is built if it is named: a report for bench/all, out of MariaDB.
 # setup.sh --packages | --packages-db              Print the packages they need; those of a database server for WordPress.
 #
 # WordPress wants a running MariaDB: WP_DB_HOST (host, host:port or localhost:/path/of/the/socket), WP_DB_USER,
 # WP_DB_PASSWORD, WP_DB_NAME (dropped and made anew), WP_THEME. What PHP writes to belongs to WEBUSER (www-data), if the
-# script runs as root.
+# script runs as root. eav wants EAV_DSN (mysql:host=…;port=…;dbname=…), EAV_USER, EAV_PASSWORD; its database is made anew too.
 set -euo pipefail
 
 # The package wordpress wants a web server and a PHP for it. Named outright, these keep apt from choosing Apache; the
@@ -21,6 +22,8 @@ laravel=(php8.2-sqlite3 php8.2-xml php8.2-mbstring php8.2-curl php-laravel-frame
 slim=(php8.2-sqlite3 php-slim php-slim-psr7)
 wordpress=(php8.2-mysql php8.2-gd php8.2-xml php8.2-mbstring php8.2-curl php8.2-intl php8.2-zip mariadb-client
   wordpress wordpress-theme-twentytwentyone wordpress-theme-twentytwentythree)
+# shellcheck disable=SC2034  # by name
+eav=(php8.2-mysql)
 
 fail() { printf 'setup.sh: %s\n' "$1" >&2; if [[ -n ${2:-} ]]; then printf 'hint: %s\n' "$2" >&2; fi; exit 1; }
 
@@ -106,8 +109,13 @@ build_wordpress() {
   writable htdocs/wp-content/{uploads,upgrade,plugins}
 }
 
+build_eav() {
+  [[ -n ${EAV_DSN:-} ]] || fail "eav: EAV_DSN names no database" "mysql:host=127.0.0.1;port=3306;dbname=eav, EAV_USER, EAV_PASSWORD"
+  copy; quiet php seed.php
+}
+
 for app in "${apps[@]}"; do
-  case $app in symfony | laravel | slim | wordpress) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress" ;; esac
+  case $app in symfony | laravel | slim | wordpress | eav) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress, eav" ;; esac
   declare -n wanted=$app
   need "${common[@]}" "${wanted[@]}"
 done

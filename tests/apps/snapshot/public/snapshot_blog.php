@@ -1,0 +1,4 @@
+<?php
+require __DIR__ . '/../pages.php';
+reprise_snapshot();
+blog();
