@@ -12,6 +12,7 @@ import intervals
 import report
 from cache_matrix import CLIENTS, PROCESSES, Cell
 from cache_measure import CLIENT_CPU, RATE, RESAMPLES, Ratio, Row
+from document import Page, section
 
 ROW_COLUMNS = ("client", "serializer", "value", "operation", "transport", "processes", "status", "per_s", "per_s_low", "per_s_high",
                "p50_us", "p99_us", "client_user_us", "client_system_us", "client_us", "server_us", "value_bytes", "operations",
@@ -22,8 +23,6 @@ HEAD = ["client", "serializer", "value", "operation", "transport", "processes", 
         "client CPU µs", "server CPU µs", "failures", "wrong values"]
 RATIO_HEAD = ["client", "compared with", "serializer", "value", "operation", "transport", "processes", "operations/s, ratio [95 %]",
               "verdict", "client CPU, saving [95 %]", "verdict"]
-
-Page = dict[str, Any]
 
 
 def row_dict(row: Row) -> dict[str, Any]:
@@ -134,64 +133,25 @@ def _lines(rows: Sequence[Row]) -> Page | None:
              "series": lines} if lines else None)
 
 
-def _section(title: str, text: Sequence[str], head: Sequence[str] = (), rows: Sequence[Sequence[str]] = (),
-             chart: Page | None = None) -> Page:
-    section: Page = {"title": title, "text": list(text)}
-    if rows:
-        section["table"] = {"columns": list(head), "rows": [list(row) for row in rows]}
-    if chart:
-        section["chart"] = chart
-    return section
-
-
 def page(rows: Sequence[Row], clients: Sequence[Ratio], serializers: Sequence[Ratio], machine: dict[str, str],
          method: Sequence[str], limits: Sequence[str], notes: Sequence[str] = ()) -> Page:
     failed = [f"{row.cell}: {row.failures} failures, {row.wrong} wrong values; the first: {row.reason}" for row in rows if row.failed]
     shown = [("get", "small"), ("get", "medium"), ("set", "medium"), ("multi-10", "medium"), ("multi-250", "medium"), ("miss", "small")]
     igbinary = [("get", "small"), ("set", "small"), ("get", "medium"), ("set", "medium"), ("get", "huge"), ("set", "huge")]
     sections = [
-        *([_section("Failed", failed)] if failed else []),
-        _section("Against Predis", ["The ratio is above 1 where the client is better than Predis: operations per second of the client to "
-                 "those of Predis, and processor time of Predis per operation to that of the client."],
-                 RATIO_HEAD, ratio_rows(clients, False), _bars(rows, shown, ("php",))),
-        _section("igbinary", ["The ratio is above 1 where the serializer in the third column is better than the one in the second."],
-                 RATIO_HEAD, ratio_rows(serializers, True), _bars(rows, igbinary, ("php", "igbinary", "by-hand"))),
-        _section("Where the processor time of a get goes", ["A medium value, one process, unix socket, PHP's serializer; per operation."],
-                 chart=_stacked(rows)),
-        _section("Processes", [f"Medium values are read by 1 to {PROCESSES[-1]} processes at once, over a unix socket."], chart=_lines(rows)),
-        _section("All rows", ["CPU times are per operation, all medians over rounds. A multi-get is one operation."], HEAD, main_rows(rows)),
-        _section("How it was measured", method),
-        _section("What the numbers do not say", limits),
+        *([section("Failed", failed)] if failed else []),
+        section("Against Predis", ["The ratio is above 1 where the client is better than Predis: operations per second of the client to "
+                "those of Predis, and processor time of Predis per operation to that of the client."],
+                RATIO_HEAD, ratio_rows(clients, False), _bars(rows, shown, ("php",))),
+        section("igbinary", ["The ratio is above 1 where the serializer in the third column is better than the one in the second."],
+                RATIO_HEAD, ratio_rows(serializers, True), _bars(rows, igbinary, ("php", "igbinary", "by-hand"))),
+        section("Where the processor time of a get goes", ["A medium value, one process, unix socket, PHP's serializer; per operation."],
+                chart=_stacked(rows)),
+        section("Processes", [f"Medium values are read by 1 to {PROCESSES[-1]} processes at once, over a unix socket."], chart=_lines(rows)),
+        section("All rows", ["CPU times are per operation, all medians over rounds. A multi-get is one operation."], HEAD, main_rows(rows)),
+        section("How it was measured", method),
+        section("What the numbers do not say", limits),
     ]
     kept = [one for one in sections if "table" in one or "chart" in one or one["title"].startswith(("Failed", "How", "What"))]
     return {"title": "Cache clients of PHP", "summary": [*cache_answer.summary(rows, clients, serializers), *notes], "sections": kept,
             "machine": machine}
-
-
-def _as_table(chart: Page) -> Page | None:
-    """What a chart shows, in figures; bars have a table beside them, or all rows."""
-    if chart["kind"] == "bars":
-        return None
-    if chart["kind"] == "stacked":
-        names = [part["series"] for part in chart["rows"][0]["parts"]]
-        return {"columns": ["", *(f"{name}, {chart['unit']}" for name in names)],
-                "rows": [[row["label"], *(f"{part['value']:,.2f}" for part in row["parts"])] for row in chart["rows"]]}
-    return {"columns": [chart["x"]["label"], *(one["label"] for one in chart["series"])],
-            "rows": [[f"{x:g}", *(f"{dict(map(tuple, one['points'])).get(x, 0):,.0f}" for one in chart["series"])]
-                     for x, _ in chart["series"][0]["points"]]}
-
-
-def markdown(document: Page) -> str:
-    """The same document, with tables in place of its charts."""
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    parts = [f"# {document['title']}", document["summary"][0], "\n".join(f"- {text}" for text in document["summary"][1:]),
-             f"Made by `{document['machine'].get('command', 'bench/cache-clients')}`, which measures it again."]
-    for section in document["sections"]:
-        parts += [f"## {section['title']}", *section["text"]]
-        table = section.get("table") or (_as_table(section["chart"]) if "chart" in section else None)
-        if table:
-            parts.append("\n".join([line(table["columns"]), line(["---"] * len(table["columns"])), *map(line, table["rows"])]))
-    parts.append("\n".join(["## Machine and versions", "", *(f"- {key}: {value}" for key, value in document["machine"].items())]))
-    return "\n\n".join(part for part in parts if part) + "\n"

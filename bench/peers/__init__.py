@@ -7,6 +7,9 @@
     def boot(wanted, options) -> Boot       only if it can boot a script once: what it makes of a scenario's wish
     def kind(options) -> str                only if one of its options makes it another thing to goals than its name
     PHP = False                             only if it runs no PHP
+    PAGES = (name, …)                       only if it serves these scenarios alone
+
+A server that needs no code to be started is one small file in bench/peers/other; peer_files reads it.
 
 A peer gets the same number of workers, the same ini settings over Debian's fpm profile, the same user and the same
 environment as the other side, as far as it runs PHP, and keeps an access log with one line per request.
@@ -74,11 +77,33 @@ class Running:
         return [" ".join(process.argv) for process in self.processes]
 
 
-def names() -> list[str]:
+def as_user(site: Site) -> list[str]:
+    """What stands before a command that shall run as the user PHP runs as."""
+    if os.geteuid() != 0:
+        return []
+    account = pwd.getpwnam(site.user)
+    return ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+
+
+def modules() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
 
 
+def names() -> list[str]:
+    return [*modules(), *_files().names()]
+
+
+def _files() -> ModuleType:
+    """The reader of small files; it needs what is defined here."""
+    return importlib.import_module("peer_files")
+
+
 def load(name: str) -> ModuleType:
+    """The module, or what has its shape."""
+    found: ModuleType
+    if path := _files().find(name):
+        found = _files().FilePeer(path)
+        return found
     return importlib.import_module(f"peers.{pick('peer', name, names())}")
 
 
@@ -95,6 +120,12 @@ def kind(name: str, chosen: dict[str, str]) -> str:
 
 def runs_php(module: ModuleType) -> bool:
     return bool(getattr(module, "PHP", True))
+
+
+def pages(module: ModuleType) -> tuple[str, ...] | None:
+    """The scenarios it serves; None for all."""
+    found: tuple[str, ...] | None = getattr(module, "PAGES", None)
+    return found
 
 
 def options(labels: dict[str, str], settings: list[str]) -> dict[str, dict[str, str]]:

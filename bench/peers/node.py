@@ -13,9 +13,10 @@ from pathlib import Path
 
 import processes
 from failure import Failure, tool
-from peers import Running, Site
+from peers import Running, Site, as_user
 
 PHP = False
+PAGES = ("hello", "json", "blog", "hello-worker", "json-worker", "blog-worker")
 PROGRAM = Path(__file__).resolve().parents[1] / "scripts" / "server.js"
 MINIMUM = 18
 OPTIONS: dict[str, tuple[str, str]] = {
@@ -70,8 +71,7 @@ def start(site: Site, options: dict[str, str]) -> Running:
     script = site.workdir / PROGRAM.name
     script.write_text(PROGRAM.read_text())
     script.chmod(0o644)
-    as_user = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"] if os.geteuid() == 0 else []
-    server = processes.start("node", [*as_user, _program(options), str(script), str(site.port), options["processes"] or str(site.workers),
+    server = processes.start("node", [*as_user(site), _program(options), str(script), str(site.port), options["processes"] or str(site.workers),
                                       str(log)], site.workdir / "node.log", cpus=site.cpus,
                              env={"PATH": os.environ["PATH"], "NODE_ENV": "production", **site.env})
     return Running("node", site.port, [server], lambda: {"node": processes.tree(server.pid)}, log)

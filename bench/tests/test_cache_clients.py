@@ -27,6 +27,7 @@ import cache_measure
 import cache_php
 import cache_report
 import cache_servers
+import document
 import processes
 from cache_matrix import CLIENTS, Cell
 from cache_measure import Plan, Row, Turn, Use
@@ -126,7 +127,7 @@ class Ratios(unittest.TestCase):
         page = cache_report.page(rows, [], [], {}, [], [])
         self.assertIn("1 of 2 combinations FAILED", page["summary"][0])
         self.assertNotIn("3,500", json.dumps(page))
-        self.assertIn("cell:7", cache_report.markdown(page))
+        self.assertIn("cell:7", document.markdown(page))
 
 
 class Damage:
