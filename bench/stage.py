@@ -124,8 +124,11 @@ class Stage:
             return
         first, *others = found
         for other in others:
-            for line in phpini.require_same((first, other), found[first], found[other]):
-                say(f"  differs: {line}" if len(others) == 1 else f"  {other} differs: {line}")
+            lines = phpini.require_same((first, other), found[first], found[other])
+            if len(others) == 1:
+                say("\n".join(f"  differs: {line}" for line in lines))
+            else:
+                say(f"{other}: {len(lines)} settings and extensions of a kind that may differ from those of {first}")
         self.jit = any(settings.raw["jit"] for settings in found.values())
         if jit and not self.jit:
             raise Failure("the JIT was asked for, and PHP says that it is off")
