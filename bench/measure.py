@@ -213,6 +213,7 @@ def rounds(scenario: Scenario, sides: Sequence[Side], plan: Plan, orders: Sequen
         for index in order:
             between()
             sides[index].slots.append(turn(sides[index], scenario, plan, plan.seconds, shared))
+            sides[index].running.verify()
         plan.say(f"  round {number}/{len(orders)}: {told(sides)}")
     bodies.require_alike(scenario, addresses, "after the load")
     for side in sides:

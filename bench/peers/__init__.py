@@ -66,7 +66,7 @@ class Running:
     logs: list[Path] = field(default_factory=list)
     configuration: dict[str, str] = field(default_factory=dict)
     served: Callable[[], dict[int, int]] | None = None  # with the option count: requests by the process that served them
-    verify: Callable[[], None] = lambda: None  # called before and after load: Failure if that was not answered as was asked for
+    verify: Callable[[], None] = lambda: None  # called before load and after each turn: Failure if that was not answered as was asked for
     path: str = ""  # where it has the page, if not where the scenario says
 
     def stop(self) -> None:

@@ -142,16 +142,18 @@ class SnapshotCheck:
     def __init__(self, server: processes.Started, script: str) -> None:
         self.server, self.script = server, script
         self.before: dict[int, int] | None = None  # CPU time by process
+        self.used = [0, 0]  # of clones and of others, since the first call
 
     def __call__(self) -> None:
         if f"/{self.script} is booted" not in self.server.log.read_text(errors="replace"):
             raise self.server.failed(f"{self.script} is not booted")
         now = [{pid: processes.cpu_ns(pid) for pid in pids} for pids in clones(self.server.pid)]
-        if self.before is None:
-            self.before = {pid: ns for pids in now for pid, ns in pids.items()}
+        before, self.before = self.before, {pid: ns for pids in now for pid, ns in pids.items()}
+        if before is None:
             return
-        # Clones that have been idle for long are replaced: those count from 0.
-        of_clones, of_others = (sum(ns - (self.before or {}).get(pid, 0) for pid, ns in pids.items()) for pids in now)
+        # From call to call: clones that are idle for long are replaced, and what they have used is gone with them.
+        self.used = [used + sum(ns - before.get(pid, 0) for pid, ns in pids.items()) for used, pids in zip(self.used, now)]
+        of_clones, of_others = self.used
         if of_clones < SNAPSHOT_SHARE * (of_clones + of_others) or of_clones <= 0:
             raise self.server.failed(f"not every request is answered from the lane of {self.script}: its workers used "
                                      f"{of_clones / 1e6:.0f} ms of CPU time, classic ones {of_others / 1e6:.0f} ms")
