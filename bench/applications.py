@@ -159,14 +159,15 @@ class Database:
         if as_root:
             shutil.chown(self.directory, "mysql")
         data, self.socket = self.directory / "data", self.directory / "s"
-        no_ring = "--innodb-use-native-aio=0"  # io_uring's memory is locked, of which a user has little
-        made = subprocess.run([install, "--no-defaults", no_ring, f"--datadir={data}", "--auth-root-authentication-method=normal",
+        # A server that starts removes what it takes for left behind in the directory of temporary tables.
+        own = f"--tmpdir={self.directory}"
+        made = subprocess.run([install, "--no-defaults", own, f"--datadir={data}", "--auth-root-authentication-method=normal",
                                "--skip-test-db", f"--user={user}"], capture_output=True, text=True, timeout=120)
         if made.returncode:
             raise Failure("MariaDB's directory could not be made", detail=(made.stdout + made.stderr)[-1500:])
         self.port = processes.free_port()
         self.process = processes.start("mariadbd", [
-            server, "--no-defaults", no_ring, f"--datadir={data}", f"--socket={self.socket}", f"--port={self.port}",
+            server, "--no-defaults", own, f"--datadir={data}", f"--socket={self.socket}", f"--port={self.port}",
             "--bind-address=127.0.0.1", f"--pid-file={self.directory}/pid", f"--user={user}", "--skip-log-bin",
             "--innodb-flush-log-at-trx-commit=2", "--max-connections=2000"], workdir / "mariadb.log", cpus=cpus)
         processes.wait_until(lambda: self._client("SELECT 1").returncode == 0, 60, self.process, "answering")

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::check::{self, Checked};
 use crate::generator;
-use crate::groups::{Group, Reading, Spec, Time};
+use crate::groups::{Group, Reading, Spec, Time, memory_kib, spent};
 use crate::load::{Load, Outcome, Shape};
 use crate::machine;
 use crate::report;
@@ -27,6 +27,8 @@ const STEPS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const KNEE: f64 = 0.95;
 /// Rates of the open loop, as shares of the lowest target's knee.
 const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
+/// Answers that each connection of a closed loop has to have had, or the rate is that of whole numbers.
+const ENOUGH: u64 = 8;
 /// With more of a processor than that the generator is the limit.
 const BUSY: f64 = 0.9;
 
@@ -168,6 +170,12 @@ impl Bench<'_> {
         if outcome.total == 0 {
             return Err(format!("{label}: no answer in {:?}", load.duration));
         }
+        if outcome.retries * 100 > outcome.total {
+            return Err(format!(
+                "{label}: {} of {} requests found their connection closed: it ends connections that are in use",
+                outcome.retries, outcome.total
+            ));
+        }
         self.report.targets[number].retries += outcome.retries;
         Ok(outcome)
     }
@@ -200,10 +208,16 @@ impl Bench<'_> {
             return Ok(());
         }
         for (step, connections) in STEPS.into_iter().enumerate() {
+            let mut is_enough = true;
             for number in stats::orders(self.plan.targets.len(), step + 1).pop().unwrap_or_default() {
                 (self.progress)(&format!("knee: {connections} connections to {}", self.plan.targets[number].label));
                 let (_, outcome) = self.closed(number, connections, self.plan.span, step as u64)?;
+                is_enough &= outcome.answered >= ENOUGH * connections as u64;
                 self.report.targets[number].knee.push((connections, outcome.rate()));
+            }
+            // With more of them each would have a handful of answers, and the rate would be that of whole numbers.
+            if !is_enough {
+                break;
             }
         }
         let knee = |target: &Measured| {
@@ -226,19 +240,32 @@ impl Bench<'_> {
                 .map(|group| Spent { group: group.name.clone(), rounds: Vec::new(), system: Vec::new(), ended: 0 })
                 .collect();
         }
-        let mut own_cpu = 0.0_f64;
+        let (mut own_cpu, mut refused) = (0.0_f64, vec![0; count]);
         for (round, order) in stats::orders(count, plan.rounds).into_iter().enumerate() {
             for number in order {
                 (self.progress)(&format!("round {} of {}: {}", round + 1, plan.rounds, plan.targets[number].label));
                 let before = self.read(number)?;
                 let (load, outcome) = self.closed(number, self.report.connections, plan.span, 1000 + round as u64)?;
                 let after = self.read(number)?;
+                if outcome.answered < ENOUGH * self.report.connections as u64 {
+                    return Err(format!(
+                        "{}: {} answers in {:?} over {} connections are too few for a rate: --seconds has to be longer",
+                        plan.targets[number].label, outcome.answered, plan.span, self.report.connections
+                    ));
+                }
+                refused[number] += outcome.refused.len();
                 self.note_cpu(number, &before, &after, outcome.total);
                 let _ = latencies[number].add(outcome.latencies(&load.classes).latency);
                 self.report.targets[number].rates.push(outcome.rate());
                 own_cpu = own_cpu.max(outcome.own_cpu / outcome.seconds);
                 self.note_pause(number, &outcome, latencies[number].value_at_quantile(0.99));
             }
+        }
+        for (target, refused) in self.report.targets.iter().zip(&refused).filter(|(_, refused)| **refused > 0) {
+            self.report.notes.push(format!(
+                "{} refused {refused} requests of the closed loops: they are in no rate and no latency, their processor time is.",
+                target.label
+            ));
         }
         for (target, latency) in self.report.targets.iter_mut().zip(&latencies) {
             target.rate = Some(stats::median_interval(&target.rates));
@@ -281,8 +308,8 @@ impl Bench<'_> {
     }
 
     fn note_cpu(&mut self, number: usize, before: &[Reading], after: &[Reading], requests: u64) {
-        for ((spent, before), after) in self.report.targets[number].cpu.iter_mut().zip(before).zip(after) {
-            let (Time { total, system }, ended) = after.since(before);
+        let all = spent(before, after);
+        for (spent, (Time { total, system }, ended)) in self.report.targets[number].cpu.iter_mut().zip(all) {
             spent.rounds.push(total / 1e6 / requests as f64);
             spent.system.push(system / 1e6 / requests as f64);
             spent.ended += ended;
@@ -329,10 +356,9 @@ impl Bench<'_> {
                 let outcome = self.make(number, &load)?;
                 let after = self.read(number)?;
                 self.note_open(number, rate, &load, &outcome);
-                let spent = |((group, before), after): ((&Group, &Reading), &Reading)| {
-                    (group.name.clone(), after.since(before).0.total / 1e9)
-                };
-                let groups = self.groups[number].iter().zip(&before).zip(&after).map(spent).collect();
+                let spent = spent(&before, &after);
+                let seconds = |(group, (time, _)): (&Group, (Time, usize))| (group.name.clone(), time.total / 1e9);
+                let groups = self.groups[number].iter().zip(spent).map(seconds).collect();
                 if let Some(open) = self.report.targets[number].open.last_mut() {
                     open.cpu_seconds = groups;
                 }
@@ -366,7 +392,7 @@ impl Bench<'_> {
         let mut notes = Vec::new();
         if outcome.unsent > 0 {
             notes.push(format!(
-                "{label} does not reach {rate:.0}/s: {} requests never found one of the {} connections.",
+                "{label} does not reach {rate:.0}/s: {} requests never found one of the {} connections, or had no answer at the end.",
                 outcome.unsent, self.plan.open_connections
             ));
         }
@@ -404,14 +430,14 @@ impl Bench<'_> {
 
     fn weigh(&mut self) {
         for (target, groups) in self.report.targets.iter_mut().zip(&self.groups) {
-            let all: Option<Vec<u64>> = groups.iter().map(Group::memory_kib).collect();
-            target.memory_kib = all.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
+            target.memory_kib = if groups.is_empty() { None } else { memory_kib(groups) };
         }
         for target in &self.report.targets {
             let ended: usize = target.cpu.iter().map(|spent| spent.ended).sum();
             if ended > 0 {
                 self.report.notes.push(format!(
-                    "{ended} processes of {} ended between two readings: the last part of their processor time is not counted.",
+                    "{ended} processes of {} ended between two readings: their processor time is counted as far as their parents, in \
+                     the group, have reaped them.",
                     target.label
                 ));
             }

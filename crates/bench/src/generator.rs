@@ -30,6 +30,8 @@ use crate::reply::Reply;
 const HOPELESS: u32 = 100;
 /// How often requests that take too long are looked for.
 const SWEEP: Duration = Duration::from_millis(100);
+/// A connection that is lost so soon after sending was closed while it was idle.
+const IDLE_END: Duration = Duration::from_millis(50);
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
 /// Characters of a wrong body that are told.
@@ -159,8 +161,26 @@ impl<'a> Run<'a> {
                 self.begin(line, now);
             }
         }
+        self.unanswered();
         self.note_pause(self.end);
         Ok(())
+    }
+
+    /// What has no answer at the end: that has taken too long is an error; the others are counted.
+    fn unanswered(&mut self) -> usize {
+        let limit = (self.load.timeout.saturating_sub(2 * SWEEP)).as_nanos() as u64;
+        let (now, mut count) = (self.now(), 0);
+        for number in 0..self.lines.len() {
+            let line = &self.lines[number];
+            if line.state == State::Idle {
+                continue;
+            }
+            count += 1;
+            if now > line.sent + limit && !self.is_hopeless() {
+                self.fail(number, &format!("no answer within {:?}", self.load.timeout));
+            }
+        }
+        count
     }
 
     fn open(&mut self, rate: f64, connections: usize) -> io::Result<()> {
@@ -172,8 +192,13 @@ impl<'a> Run<'a> {
         let limit = self.end + self.load.timeout.as_nanos() as u64;
         loop {
             let now = self.now();
+            // Who has waited comes first.
+            while !self.waiting.is_empty() && !self.idle.is_empty() {
+                let due = self.waiting.pop_front().unwrap_or(now);
+                self.serve(due);
+            }
             while due <= now && due < self.end {
-                if self.idle.is_empty() && self.lines.len() >= connections {
+                if !self.waiting.is_empty() || self.idle.is_empty() && self.lines.len() >= connections {
                     self.waiting.push_back(due);
                 } else {
                     // With a connection at hand the delay is our own.
@@ -182,10 +207,6 @@ impl<'a> Run<'a> {
                 }
                 next += 1;
                 due = (next as f64 * interval) as u64;
-            }
-            while !self.waiting.is_empty() && !self.idle.is_empty() {
-                let due = self.waiting.pop_front().unwrap_or(now);
-                self.serve(due);
             }
             let is_over = due >= self.end;
             if is_over && self.busy == 0 && self.waiting.is_empty() || now > limit || self.is_hopeless() {
@@ -196,7 +217,7 @@ impl<'a> Run<'a> {
             let wake = if is_over { sweep } else { sweep.min(due) };
             self.events(Duration::from_nanos(wake.saturating_sub(now)), true)?;
         }
-        self.outcome.unsent = self.waiting.len() as u64;
+        self.outcome.unsent = (self.waiting.len() + self.unanswered()) as u64;
         self.note_pause(self.end);
         Ok(())
     }
@@ -294,7 +315,7 @@ impl<'a> Run<'a> {
                     line.has_begun = true;
                     match line.reply.feed(&self.piece[..count], class.is_head, &class.expected) {
                         Ok(Some(answer)) => return self.finish(number, &answer),
-                        Ok(None) if count < PIECE => return,
+                        // The end of the connection may have come with it, and no event of its own.
                         Ok(None) => {}
                         Err(why) => return self.fail(number, &why),
                     }
@@ -361,8 +382,13 @@ impl<'a> Run<'a> {
 
     /// The connection is of no use any more. One that the server has closed while it was idle costs nothing.
     fn broken(&mut self, number: usize, why: &str) {
+        let now = self.now();
         let line = &mut self.lines[number];
-        if line.state != State::Idle && line.served > 0 && !line.has_begun {
+        if line.state == State::Idle {
+            line.stream = None;
+            return;
+        }
+        if line.served > 0 && !line.has_begun && now < line.sent + IDLE_END.as_nanos() as u64 {
             line.stream = None;
             self.outcome.retries += 1;
             return self.send(number);

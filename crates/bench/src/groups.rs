@@ -9,7 +9,8 @@
 //! | `port:N` | the processes that listen on TCP port N, their descendants, and their parent if it has the socket too |
 //!
 //! Of processes the time is that of their CPU clock, in nanoseconds: the scheduler's sum over all threads, also those that have
-//! ended (schedstat has only the living). How much of it was the kernel's follows from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
+//! ended (schedstat has only the living). A process that has ended in between is counted by what its parent says of the
+//! children it has reaped, if that is in the group. How much of it was the kernel's follows from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -51,10 +52,21 @@ pub struct Group {
 /// What a group has used so far.
 #[derive(Clone, Debug)]
 pub enum Reading {
-    /// By process: nanoseconds, ticks in user mode, ticks in the kernel.
-    Processes(BTreeMap<i32, (u64, u64, u64)>),
+    /// By process.
+    Processes(BTreeMap<i32, Clock>),
     /// Of all of a control group.
     Whole(Time),
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    /// Nanoseconds of all its threads.
+    own: u64,
+    /// Ticks in user mode and in the kernel.
+    ticks: (u64, u64),
+    /// Nanoseconds of the children it has reaped, and of theirs.
+    reaped: u64,
 }
 
 /// Something that cannot be read, or makes no sense.
@@ -117,8 +129,7 @@ impl Group {
             return cgroup_time(path).map(Reading::Whole);
         }
         let members = self.members()?;
-        let read: BTreeMap<i32, (u64, u64, u64)> =
-            members.iter().filter_map(|pid| Some((*pid, process_time(*pid)?))).collect();
+        let read: BTreeMap<i32, Clock> = members.iter().filter_map(|pid| Some((*pid, process_time(*pid)?))).collect();
         if read.is_empty() {
             return Err(format!(
                 "group '{}': the counters of its {} processes cannot be read; run as their user or as root",
@@ -127,11 +138,6 @@ impl Group {
             ));
         }
         Ok(Reading::Processes(read))
-    }
-
-    /// Proportional memory of its processes in KiB, if all of them may be read.
-    pub fn memory_kib(&self) -> Option<u64> {
-        self.members().ok()?.into_iter().map(pss_kib).sum()
     }
 }
 
@@ -155,17 +161,22 @@ impl Reading {
                 (Time { total: now.total - then.total, system: now.system - then.system }, 0)
             }
             (Reading::Processes(now), Reading::Processes(then)) => {
-                let mut sum = Time::default();
-                for (pid, (ns, user, system)) in now {
-                    let (old_ns, old_user, old_system) = then.get(pid).copied().unwrap_or_default();
-                    let total = ns.saturating_sub(old_ns) as f64;
-                    let (user, system) =
-                        (user.saturating_sub(old_user) as f64, system.saturating_sub(old_system) as f64);
+                let (mut sum, mut reaped) = (Time::default(), 0.0);
+                for (pid, clock) in now {
+                    let old = then.get(pid).copied().unwrap_or_default();
+                    let more = |now: u64, then: u64| now.saturating_sub(then) as f64;
+                    let total = more(clock.own, old.own);
+                    let (user, system) = (more(clock.ticks.0, old.ticks.0), more(clock.ticks.1, old.ticks.1));
                     let share = if user + system > 0.0 { system / (user + system) } else { 0.0 };
                     sum.total += total;
                     sum.system += total * share;
+                    reaped += more(clock.reaped, old.reaped);
                 }
-                (sum, then.keys().filter(|pid| !now.contains_key(pid)).count())
+                let ended = || then.iter().filter(|(pid, _)| !now.contains_key(pid));
+                // What those had used before is in what their parent has reaped.
+                let before: u64 = ended().map(|(_, clock)| clock.own).sum();
+                sum.total += (reaped - before as f64).max(0.0);
+                (sum, ended().count())
             }
             _ => (Time::default(), 0),
         }
@@ -255,13 +266,49 @@ fn listeners(all: &[Process], port: u16) -> Result<Vec<i32>, Wrong> {
     Ok(found)
 }
 
-/// Nanoseconds of all threads, also of those that have ended, ticks in user mode, ticks in the kernel.
-fn process_time(pid: i32) -> Option<(u64, u64, u64)> {
+fn process_time(pid: i32) -> Option<Clock> {
     let clock = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(pid)).ok()?;
     let time = clock.now().ok()?;
     let (_, fields) = stat(pid)?;
-    let total = time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64;
-    Some((total, fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?))
+    let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+    let of_children = ticks(13)? + ticks(14)?;
+    Some(Clock {
+        own: time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64,
+        ticks: (ticks(11)?, ticks(12)?),
+        reaped: of_children * 1_000_000_000 / rustix::param::clock_ticks_per_second(),
+    })
+}
+
+/// What each group has used; a process that is in several counts for the first.
+pub fn spent(before: &[Reading], after: &[Reading]) -> Vec<(Time, usize)> {
+    let mut taken: BTreeSet<i32> = BTreeSet::new();
+    let mut spent = Vec::new();
+    for (before, after) in before.iter().zip(after) {
+        let (before, after) = (without(before, &taken), without(after, &taken));
+        spent.push(after.since(&before));
+        for reading in [&before, &after] {
+            if let Reading::Processes(all) = reading {
+                taken.extend(all.keys().copied());
+            }
+        }
+    }
+    spent
+}
+
+fn without(reading: &Reading, taken: &BTreeSet<i32>) -> Reading {
+    match reading {
+        Reading::Processes(all) => {
+            let left = all.iter().filter(|(pid, _)| !taken.contains(*pid));
+            Reading::Processes(left.map(|(pid, clock)| (*pid, *clock)).collect())
+        }
+        Reading::Whole(time) => Reading::Whole(*time),
+    }
+}
+
+/// Proportional memory of all processes of groups in KiB, if all of them may be read.
+pub fn memory_kib(groups: &[Group]) -> Option<u64> {
+    let members = groups.iter().map(|group| group.members().ok()).collect::<Option<Vec<_>>>()?;
+    members.into_iter().flatten().collect::<BTreeSet<i32>>().into_iter().map(pss_kib).sum()
 }
 
 fn pss_kib(pid: i32) -> Option<u64> {
@@ -373,7 +420,7 @@ mod tests {
         while used().tv_nsec + used().tv_sec * 1_000_000_000 < until {}
         let (time, ended) = group.read().expect("counters").since(&before);
         assert!(time.total > 50e6 && ended == 0, "{time:?}");
-        assert!(group.memory_kib().is_some_and(|kib| kib > 500));
+        assert!(memory_kib(&[group]).is_some_and(|kib| kib > 500));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let found = Group { name: "port".into(), spec: Spec::Port(port) }.members().expect("us");

@@ -91,7 +91,7 @@ pub struct Outcome {
     pub refused: Histogram<u64>,
     /// Requests sent anew because an idle connection was closed by the server at that moment.
     pub retries: u64,
-    /// Requests of an open loop that never found a connection.
+    /// Requests of an open loop that never found a connection, or had no answer when it ended.
     pub unsent: u64,
     /// The longest time without any answer while some were due, in seconds.
     pub pause: f64,

@@ -11,14 +11,14 @@
 //! Of each pair of phases: (time with load - time without) / requests. The result is the mean over pairs, its standard
 //! error, and the 95 % interval by Student's t.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::check;
 use crate::generator;
-use crate::groups::{Group, Process, Reading, Spec, Time, machine_busy};
+use crate::groups::{Group, Process, Spec, Time, machine_busy, spent};
 use crate::load::{Class, Load, Shape};
 use crate::machine;
 use crate::page::{Chart, Page, Part, Section, Stack, Table};
@@ -72,7 +72,7 @@ pub struct Share {
     pub user: Mean,
     /// In the kernel.
     pub system: Mean,
-    /// Processes that ended in a phase: the last part of their time is not in it.
+    /// Processes that ended in a phase: their time is in it as far as their parent, in the group, has reaped them.
     pub ended: usize,
 }
 
@@ -194,7 +194,8 @@ pub fn run(
     }
     let requests: u64 = pairs.iter().flatten().map(|(loaded, _)| loaded.requests).sum();
     let states = match (before, states()) {
-        (Some(before), Some(after)) => spent_by_state(&before, &after, requests),
+        // Of two pages it could not say which.
+        (Some(before), Some(after)) if psd.classes.len() == 1 => spent_by_state(&before, &after, requests),
         _ => BTreeMap::new(),
     };
     let pages = pairs.iter().zip(&psd.classes).map(|(pairs, class)| attribute(plan, &class.name, pairs));
@@ -250,7 +251,7 @@ impl Psd<'_> {
         let rest = if page.is_some() { self.plan.guard } else { self.plan.span + self.plan.guard };
         std::thread::sleep(rest);
         let after = self.plan.groups.iter().map(Group::read).collect::<Result<Vec<_>, _>>()?;
-        let groups = since(&before, &after);
+        let groups = spent(&before, &after);
         let counted: f64 = groups.iter().map(|(time, _)| time.total).sum();
         let rest = machine_busy() - busy - (own_time() - own) - counted;
         Ok(Phase { groups, rest, seconds: began.elapsed().as_secs_f64(), requests })
@@ -261,32 +262,6 @@ impl Psd<'_> {
 fn own_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// What each group has used; a process that is in several counts for the first.
-fn since(before: &[Reading], after: &[Reading]) -> Vec<(Time, usize)> {
-    let mut taken: BTreeSet<i32> = BTreeSet::new();
-    let mut spent = Vec::new();
-    for (before, after) in before.iter().zip(after) {
-        let (before, after) = (without(before, &taken), without(after, &taken));
-        spent.push(after.since(&before));
-        for reading in [&before, &after] {
-            if let Reading::Processes(all) = reading {
-                taken.extend(all.keys().copied());
-            }
-        }
-    }
-    spent
-}
-
-fn without(reading: &Reading, taken: &BTreeSet<i32>) -> Reading {
-    match reading {
-        Reading::Processes(all) => {
-            let left = all.iter().filter(|(pid, _)| !taken.contains(*pid));
-            Reading::Processes(left.map(|(pid, time)| (*pid, *time)).collect())
-        }
-        Reading::Whole(time) => Reading::Whole(*time),
-    }
 }
 
 fn attribute(plan: &Plan, name: &str, pairs: &[(Phase, Phase)]) -> Attributed {

@@ -114,6 +114,9 @@ impl Reply {
                     if self.stage == Stage::ChunkLine {
                         let size = line.split(';').next().unwrap_or_default().trim();
                         let size = usize::from_str_radix(size, 16).map_err(|_| format!("a chunk of {size:?} bytes"))?;
+                        if size > MAX_BODY {
+                            return Err(format!("a chunk of {size} bytes"));
+                        }
                         self.stage = if size == 0 { Stage::Trailers } else { Stage::Chunk(size + 2) };
                     } else if line.is_empty() {
                         return self.end_kept(!data.is_empty(), expected);
@@ -222,7 +225,8 @@ impl Reply {
     fn head<'a>(&mut self, data: &'a [u8], is_head: bool) -> Result<Option<&'a [u8]>, String> {
         let held = self.partial.len();
         if held > 0 {
-            self.hold(data)?;
+            // What follows the head may come with it.
+            self.partial.extend_from_slice(data);
         }
         let whole = std::mem::take(&mut self.partial);
         let bytes = if held > 0 { &whole[..] } else { data };
@@ -235,6 +239,7 @@ impl Reply {
             Ok(httparse::Status::Partial) => {
                 if held > 0 {
                     self.partial = whole;
+                    self.hold(&[])?;
                 } else {
                     self.hold(data)?;
                 }

@@ -48,7 +48,7 @@ pub struct Spent {
     pub rounds: Vec<f64>,
     /// Of that in the kernel.
     pub system: Vec<f64>,
-    /// Processes that ended in a round: the last part of their time is not in it.
+    /// Processes that ended in a round: their time is in it as far as their parent, in the group, has reaped them.
     pub ended: usize,
 }
 

@@ -183,7 +183,8 @@ fn is_host(text: &str) -> bool {
 fn may_have_lane(application: &Application, host: &str, connection: &Connection) -> bool {
     let (name, port) = split_port(host);
     let is_own = |port| connection.warms.is_some() || port == connection.peer.server_port;
-    let is_fine = |port| !["80", "443"].contains(&port) && is_own(port);
+    // A unix socket has none, and neither has `Host: name:`.
+    let is_fine = |port| !["", "80", "443"].contains(&port) && is_own(port);
     port.is_none_or(is_fine) && application.hosts.iter().any(|known| known == name)
 }
 

@@ -105,6 +105,8 @@ pub fn run(options: &Options) -> Result<Code, Failure> {
     }
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "bench", why))?;
     pin(&options.cpus)?;
+    // An open loop may need a connection for each request of a standstill.
+    let _ = process::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = compare::run(&plan, &|step| progress.show(step));
     progress.end();

@@ -91,6 +91,8 @@ pub fn run(options: &Options) -> Result<Code, Failure> {
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "psd", why))?;
     let found = || plan.groups.iter().map(|group| format!("{} = {}", group.name, group.spec)).collect::<Vec<_>>();
     eprintln!("{}", found().join(", "));
+    // An open loop may need a connection for each request of a standstill.
+    let _ = process::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = psd::run(&plan, &|| states(&options.which, plan.target.address.port()), &|step| progress.show(step));
     progress.end();

@@ -108,7 +108,7 @@ impl Application {
 
     /// Whether there may be lanes for that origin: nobody but the configuration names hosts.
     pub fn answers_to(&self, origin: Origin<'_>) -> bool {
-        let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+        let is_port = |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|host| host == origin.name()) && origin.port().is_none_or(is_port)
     }
 }
