@@ -28,6 +28,8 @@ fn main() {
         "overtime",
         "variables",
         "functions",
+        "opcache",
+        "watch",
         "log",
         "raw",
         "snapshot/template",

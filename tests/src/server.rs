@@ -268,6 +268,15 @@ impl Server {
         Client::new(self.port)
     }
 
+    /// What `reprise status` says.
+    pub fn status(&self, flags: &[&str]) -> String {
+        let state = self.directory().join("state");
+        let output = Command::new(program()).args(["status", "--state-dir"]).arg(state).args(flags).output();
+        let output = output.expect("reprise status");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Sends the supervisor a signal.
     pub fn signal(&self, signal: Signal) {
         process::kill(self.pid(), signal);
@@ -335,4 +344,11 @@ impl Drop for Server {
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
+}
+
+/// A number behind a name in the status as JSON, summed over all that have it.
+pub fn sum(status: &str, name: &str) -> u64 {
+    let name = format!("\"{name}\":");
+    let pieces = status.split(&name).skip(1);
+    pieces.map(|piece| piece.split([',', '}']).next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)).sum()
 }

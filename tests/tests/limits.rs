@@ -1,11 +1,10 @@
 //! Limits of requests, workers and clients; workers that come and go; what `reprise status` shows of all that.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tests::server::program;
+use tests::server::sum;
 use tests::snapshot::{is_sanitized, rewind, snapshot};
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
@@ -24,24 +23,6 @@ fn script(mode: (&str, &str, &str), body: &str) -> String {
 fn in_mode(mode: (&str, &str, &str), body: &str) -> Setup {
     let setup = Setup::empty().file("index.php", script(mode, body));
     if mode.0 == "classic" { setup } else { setup.application(&format!("mode.\"index.php\" = \"{}\"", mode.0)) }
-}
-
-fn status(server: &Server, flags: &[&str]) -> String {
-    let output = Command::new(program())
-        .args(["status", "--state-dir"])
-        .arg(server.directory().join("state"))
-        .args(flags)
-        .output()
-        .expect("reprise status");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A number behind a name in the status, summed over lanes.
-fn sum(status: &str, name: &str) -> u64 {
-    let name = format!("\"{name}\":");
-    let pieces = status.split(&name).skip(1);
-    pieces.map(|piece| piece.split([',', '}']).next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)).sum()
 }
 
 fn pids(server: &Server, requests: usize) -> Vec<String> {
@@ -67,7 +48,7 @@ fn workers_are_replaced_after_max_requests() {
             let count = all.iter().filter(|one| *one == pid).count();
             assert!(count <= 22, "{}: {count} requests by one", mode.0);
         }
-        assert!(sum(&status(&server, &["--json"]), "requests") > 8);
+        assert!(sum(&server.status(&["--json"]), "requests") > 8);
     }
 }
 
@@ -76,7 +57,7 @@ fn workers_are_replaced_when_they_are_old() {
     let server = in_mode(MODES[0], "echo getmypid();").application("workers = 1\nmax_age = \"1s\"").start();
     let first = pids(&server, 1);
     wait_until("another worker", 20, || pids(&server, 1) != first);
-    assert!(sum(&status(&server, &["--json"]), "age") >= 1);
+    assert!(sum(&server.status(&["--json"]), "age") >= 1);
 }
 
 #[test]
@@ -87,7 +68,7 @@ fn workers_that_hold_too_much_are_replaced() {
     let all = pids(&server, 60);
     let each: BTreeSet<&String> = all.iter().collect();
     assert!((3..=12).contains(&each.len()), "{} workers for 240 MB", each.len());
-    assert!(sum(&status(&server, &["--json"]), "memory") >= 2);
+    assert!(sum(&server.status(&["--json"]), "memory") >= 2);
     assert!(server.log().contains("recycled: memory"), "{}", server.log());
 }
 
@@ -175,7 +156,7 @@ fn workers_come_with_a_burst_and_go_when_it_is_quiet() {
 
 /// Workers of the lanes of a mode.
 fn sum_of_workers(server: &Server, mode: &str) -> usize {
-    let status = status(server, &["--json"]);
+    let status = server.status(&["--json"]);
     let lanes = status.split("\"mode\":").skip(1);
     let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
     of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()
@@ -193,7 +174,7 @@ fn the_status_shows_who_does_what() {
         let mut slow = server.client();
         slow.send(b"GET /page?slow=1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let text = wait_for("the request is shown", 20, || {
-            let text = status(&server, &[]);
+            let text = server.status(&[]);
             text.contains("GET /page?slow=1").then_some(text)
         });
         let line = text.lines().find(|line| line.contains("GET /page?slow=1")).unwrap();
@@ -204,7 +185,7 @@ fn the_status_shows_who_does_what() {
         // Where each request has a process of its own, the idle one may still be forked.
         let words = ["\"request\":\"GET /page?slow=1\"", "\"state\":\"idle\"", "\"cpu_seconds\":", "\"waiting\":0"];
         wait_until("all of it is in the JSON", 20, || {
-            let json = status(&server, &["--json"]);
+            let json = server.status(&["--json"]);
             words.iter().all(|words| json.contains(words))
         });
         assert_eq!(slow.read(false).unwrap().text(), "done");

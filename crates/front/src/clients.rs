@@ -1,48 +1,53 @@
-//! Requests at once of one client address.
+//! Requests at once of one client address, within what has a limit of its own: an application, or paths of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::refusal::Refusal;
 
+/// Application, path (empty: all that have no limit of their own), address.
+type Account = [String; 3];
+type Counts = HashMap<Account, usize>;
+
 /// How many requests each address has. Holds those alone that have one.
 #[derive(Default)]
-pub struct Clients(Arc<Mutex<HashMap<String, usize>>>);
+pub struct Clients(Arc<Mutex<Counts>>);
 
 /// One of them, until it is dropped.
 pub struct Place {
-    counts: Arc<Mutex<HashMap<String, usize>>>,
-    address: String,
+    counts: Arc<Mutex<Counts>>,
+    account: Account,
 }
 
-fn lock(counts: &Mutex<HashMap<String, usize>>) -> MutexGuard<'_, HashMap<String, usize>> {
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Clients {
     /// Takes a place. `limit` 0: any number, and none is counted. Who comes through a unix socket without saying for whom
     /// is nobody in particular.
-    pub fn enter(&self, address: &str, limit: usize) -> Result<Option<Place>, Refusal> {
-        if limit == 0 || address == "unix:" {
+    pub fn enter(&self, account: [&str; 3], limit: usize) -> Result<Option<Place>, Refusal> {
+        if limit == 0 || account[2] == "unix:" {
             return Ok(None);
         }
+        let account = account.map(str::to_owned);
         let mut counts = lock(&self.0);
-        match counts.get_mut(address) {
+        match counts.get_mut(&account) {
             Some(count) if *count >= limit => return Err(Refusal::ClientBusy),
             Some(count) => *count += 1,
-            None => drop(counts.insert(address.to_owned(), 1)),
+            None => drop(counts.insert(account.clone(), 1)),
         }
-        Ok(Some(Place { counts: self.0.clone(), address: address.to_owned() }))
+        Ok(Some(Place { counts: self.0.clone(), account }))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
-        if let Some(count) = counts.get_mut(&self.address) {
+        if let Some(count) = counts.get_mut(&self.account) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.address);
+                counts.remove(&self.account);
             }
         }
     }
@@ -55,12 +60,15 @@ mod tests {
     #[test]
     fn places_are_counted_and_given_back() {
         let clients = Clients::default();
-        let first = clients.enter("192.0.2.1", 2).unwrap();
-        let _second = clients.enter("192.0.2.1", 2).unwrap();
-        assert!(clients.enter("192.0.2.1", 2).is_err() && clients.enter("192.0.2.2", 2).is_ok());
+        let enter = |address, limit| clients.enter(["shop", "/cart", address], limit);
+        let first = enter("192.0.2.1", 2).unwrap();
+        let _second = enter("192.0.2.1", 2).unwrap();
+        assert!(enter("192.0.2.1", 2).is_err() && enter("192.0.2.2", 2).is_ok());
+        let elsewhere = |application, path| clients.enter([application, path, "192.0.2.1"], 2).is_ok();
+        assert!(elsewhere("shop", "") && elsewhere("blog", "/cart"));
         drop(first);
-        assert!(clients.enter("192.0.2.1", 2).is_ok());
-        assert!((0..9).all(|_| clients.enter("192.0.2.1", 0).is_ok() && clients.enter("unix:", 1).is_ok()));
+        assert!(enter("192.0.2.1", 2).is_ok());
+        assert!((0..9).all(|_| enter("192.0.2.1", 0).is_ok() && enter("unix:", 1).is_ok()));
         drop(_second);
         assert!(lock(&clients.0).is_empty());
     }

@@ -14,7 +14,7 @@ mod ticket;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
@@ -25,7 +25,7 @@ use wire::sys::ticks;
 
 use crate::control::Link;
 use crate::refusal::Refusal;
-use crate::settings::{Application, TimeLimits};
+use crate::settings::{Application, RequestLimits};
 
 use crate::metrics::Durations;
 
@@ -56,14 +56,12 @@ pub struct Lane {
     is_given_up: AtomicBool,
     slab: Slab,
     link: Arc<dyn Link>,
-    max_requests: usize,
     max_workers: usize,
     /// Workers come and go with the load.
     is_elastic: bool,
     slow_ms: u64,
     began: Instant,
     last_busy_ms: AtomicU64,
-    queue_timeout: Duration,
     body_limit: AtomicU64,
     in_flight: AtomicUsize,
     /// Of requests, from their head to the end of their answer.
@@ -92,7 +90,7 @@ struct Call {
     /// [`ticks`] when it was posted.
     posted: u64,
     entered: Option<Instant>,
-    time: TimeLimits,
+    limits: RequestLimits,
     /// PHP was told that it ran over its soft limit.
     is_told: bool,
     /// The supervisor was told that it is slow.
@@ -120,8 +118,8 @@ pub struct Order<'a> {
     pub prefix: &'a [u8],
     /// Whether more of it will be sent through a [`BodySlip`].
     pub has_more: bool,
-    /// How long PHP may take.
-    pub time: TimeLimits,
+    /// What it may have.
+    pub limits: RequestLimits,
     /// It need not run if its client leaves before a worker has it.
     pub withdrawable: bool,
 }
@@ -166,13 +164,11 @@ impl Lane {
             is_up: AtomicBool::new(true),
             is_given_up: AtomicBool::new(false),
             link,
-            max_requests: application.max_requests,
             max_workers: application.workers,
             is_elastic: application.min_workers < application.workers,
             slow_ms: application.slow_ms,
             began: Instant::now(),
             last_busy_ms: AtomicU64::new(0),
-            queue_timeout: Duration::from_millis(application.queue_timeout_ms),
             body_limit: AtomicU64::new(message.limit),
             in_flight: AtomicUsize::new(0),
             durations: Durations::default(),
@@ -240,7 +236,7 @@ impl Lane {
     /// Posts a request. `None`: every place is taken.
     pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
         let mut desk = lock(&self.desk);
-        if self.in_flight() >= self.max_requests || self.is_given_up.load(Ordering::Relaxed) {
+        if self.in_flight() >= order.limits.places || self.is_given_up.load(Ordering::Relaxed) {
             return None;
         }
         let exchange = desk.free[door].pop()?;
@@ -261,7 +257,7 @@ impl Lane {
             since: order.since,
             posted: ticks(),
             entered: None,
-            time: order.time,
+            limits: order.limits,
             is_told: false,
             is_slow: false,
             slot: None,

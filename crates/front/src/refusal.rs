@@ -52,13 +52,15 @@ pub enum Refusal {
     WorkerDied,
     /// It ran longer than allowed, and its worker was killed.
     RequestTimeout,
+    /// Its worker held more memory than allowed, and was killed.
+    RequestMemory,
     /// PHP's answer made no sense.
     BadAnswer,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 21] = [
+    pub const ALL: [Refusal; 22] = [
         Refusal::BadHost,
         Refusal::BadTarget,
         Refusal::BadScheme,
@@ -79,6 +81,7 @@ impl Refusal {
         Refusal::QueueTimeout,
         Refusal::WorkerDied,
         Refusal::RequestTimeout,
+        Refusal::RequestMemory,
         Refusal::BadAnswer,
     ];
 
@@ -105,8 +108,14 @@ impl Refusal {
             Refusal::QueueTimeout => (StatusCode::SERVICE_UNAVAILABLE, "queue-timeout"),
             Refusal::WorkerDied => (StatusCode::BAD_GATEWAY, "worker-died"),
             Refusal::RequestTimeout => (StatusCode::GATEWAY_TIMEOUT, "request-timeout"),
+            Refusal::RequestMemory => (StatusCode::BAD_GATEWAY, "request-memory"),
             Refusal::BadAnswer => (StatusCode::BAD_GATEWAY, "bad-answer"),
         }
+    }
+
+    /// Whether its worker is being killed for it: until that is reaped, it may still answer.
+    pub const fn is_of_limit(self) -> bool {
+        matches!(self, Refusal::RequestTimeout | Refusal::RequestMemory)
     }
 
     /// Whether the connection cannot be used for another request.

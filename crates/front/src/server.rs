@@ -224,6 +224,7 @@ fn note_loss(shared: &Shared, message: &Message) {
     match message.kind() {
         Some(Kind::Dead) => lane.worker_died(message.slot),
         Some(Kind::LaneDown) => lane.set_up(false),
+        Some(Kind::Weigh) => lane.was_too_heavy(message.limit),
         _ => {}
     }
 }

@@ -24,7 +24,7 @@ use crate::metrics;
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Script};
 use crate::server::{self, Shared};
-use crate::settings::{Application, TimeLimits};
+use crate::settings::{Application, RequestLimits};
 use crate::status;
 use crate::target::{self, MAX_TARGET};
 
@@ -104,10 +104,11 @@ pub async fn respond(
         Route::File(found) => files::answer(found, parts),
         Route::Script(script) => {
             let is_classic = is_below(&path, &application.classic_paths);
-            let time = time_limits(application, &path);
+            let (limited, limits) = request_limits(application, &path);
             let origin = Origin { is_https: client.is_some_and(Client::is_by_https), host: &host };
+            let script = &script;
             let site =
-                Site { view, number, application, script: &script, is_classic, time, host: &name, origin, client };
+                Site { view, number, application, script, is_classic, limited, limits, host: &name, origin, client };
             run(connection, &site, parts, body, began).await
         }
         Route::Directory => Ok(add_slash(&path, parts)),
@@ -199,10 +200,11 @@ fn is_below(path: &str, prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| is_at(path, prefix))
 }
 
-/// What the longest path that fits says, else the application.
-fn time_limits(application: &Application, path: &str) -> TimeLimits {
+/// The longest path that fits, and what it says; else what the application does.
+fn request_limits<'a>(application: &'a Application, path: &str) -> (&'a str, RequestLimits) {
     let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
-    fitting.max_by_key(|(prefix, _)| prefix.len()).map_or(application.time, |(_, limits)| *limits)
+    let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
+    longest.map_or(("", application.limits), |(prefix, limits)| (prefix, *limits))
 }
 
 fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
@@ -235,7 +237,9 @@ struct Site<'a> {
     script: &'a Script,
     /// Its path is one of those that run in classic mode.
     is_classic: bool,
-    time: TimeLimits,
+    /// The path that its limits are those of; empty: the application's.
+    limited: &'a str,
+    limits: RequestLimits,
     host: &'a str,
     origin: Origin<'a>,
     client: Option<&'a Client>,
@@ -252,8 +256,8 @@ async fn run(
     let view = site.view;
     let address = site.client.map_or(&connection.peer.address, |client| &client.address);
     // Whoever else is at that address, a warm-up is no client.
-    let limit = if connection.warms.is_some() { 0 } else { site.application.client_requests };
-    let place = connection.shared.clients.enter(address, limit)?;
+    let limit = if connection.warms.is_some() { 0 } else { site.limits.client_requests };
+    let place = connection.shared.clients.enter([&site.application.name, site.limited, address], limit)?;
     // `reprise verify` compares what a script does in its own mode with what it does in this one.
     let is_classic = site.is_classic
         || parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
@@ -303,7 +307,7 @@ async fn run(
     let ticket = SCRATCH.with_borrow_mut(|buffer| {
         let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
         let withdrawable = is_withdrawable(&parts.method);
-        let order = Order { since: began, prefix: &bytes, has_more, time: site.time, withdrawable };
+        let order = Order { since: began, prefix: &bytes, has_more, limits: site.limits, withdrawable };
         lane.post(server::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
     })?;
     if has_more {

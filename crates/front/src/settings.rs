@@ -86,8 +86,6 @@ pub struct Application {
     pub front_controller: Option<String>,
     /// Lower-case host names; `*.example` for all below. Empty: any.
     pub hosts: Vec<String>,
-    /// Requests at once, waiting ones included.
-    pub max_requests: usize,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// And at least.
@@ -100,29 +98,33 @@ pub struct Application {
     pub ping_path: Option<String>,
     /// Path that answers with their state.
     pub status_path: Option<String>,
-    /// How long a request may wait for a worker.
-    pub queue_timeout_ms: u64,
-    /// How long PHP may take for a request.
-    pub time: TimeLimits,
+    /// What a request may have.
+    pub limits: RequestLimits,
     /// The same for paths and all below them; the longest that fits counts.
-    pub paths: Vec<(String, TimeLimits)>,
+    pub paths: Vec<(String, RequestLimits)>,
     /// Whether answers say how long they took.
     pub server_timing: bool,
     /// After how long the supervisor is told that a request is slow, in milliseconds; 0: never.
     pub slow_ms: u64,
-    /// Requests at once of one client address that PHP may run or that wait for it; 0: any number.
-    pub client_requests: usize,
     /// Bytes of body; `None`: what PHP's post_max_size says.
     pub max_body: Option<u64>,
 }
 
-/// How long PHP may take for a request, in milliseconds; 0: for ever.
+/// What a request may have; times in milliseconds. Of all but `places` and `queue_ms` 0 means that there is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TimeLimits {
-    /// Then PHP is told to end it.
+pub struct RequestLimits {
+    /// It is refused if its lane has as many requests, waiting ones included.
+    pub places: usize,
+    /// How long it may wait for a worker.
+    pub queue_ms: u64,
+    /// How long PHP may take; then it is told to end the request.
     pub soft_ms: u64,
-    /// Then its worker is killed.
+    /// How long PHP may take; then its worker is killed.
     pub hard_ms: u64,
+    /// KiB of memory of its own that its worker may hold; then it is killed.
+    pub memory_kib: u64,
+    /// Requests at once of one client address that PHP runs or that wait for it.
+    pub client_requests: usize,
 }
 
 /// A request to warm an application up with.

@@ -125,7 +125,7 @@ impl Status<'_> {
             sum(|count| count.accepted),
             sum(|count| count.waiting as u64),
             sum(|count| count.most_waiting as u64),
-            (self.application.max_requests - self.application.workers.min(self.application.max_requests)) as u64,
+            self.application.limits.places.saturating_sub(self.application.workers) as u64,
             idle,
             total - idle,
             total,

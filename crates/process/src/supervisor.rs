@@ -29,7 +29,7 @@ mod stopping;
 mod trace;
 mod warm;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -75,7 +75,8 @@ pub struct Supervisor {
     generations: Generations,
     change: Option<Change>,
     wish: Option<Wish>,
-    not_renewed_before: Instant,
+    /// By application: when the next generation may come that is wished for by itself.
+    not_renewed_before: BTreeMap<String, Instant>,
     next_watch: Instant,
     /// Where roots have come to lead, that a reload was asked for already.
     refused_roots: BTreeSet<PathBuf>,
@@ -117,7 +118,7 @@ impl Supervisor {
             generations,
             change: None,
             wish: None,
-            not_renewed_before: now,
+            not_renewed_before: BTreeMap::new(),
             next_watch: now,
             refused_roots: BTreeSet::new(),
             rate: Rate::begin(),

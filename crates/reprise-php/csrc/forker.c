@@ -92,6 +92,10 @@ void reprise_forker_leave(struct forker *forker)
 	raw1(SYS_close, forker->signals);
 	raw1(SYS_close, forker->control);
 	forker->control = -1;
+	if (forker->watcher >= 0) {
+		raw1(SYS_close, forker->watcher);
+		forker->watcher = -1;
+	}
 }
 
 static struct forker_child *find_child(struct forker *forker, pid_t pid)
@@ -247,6 +251,23 @@ static bool listen_to_supervisor(struct forker *forker)
 	return true;
 }
 
+/* Files have changed: what runs was made of them as they were. */
+static void listen_to_watcher(struct forker *forker)
+{
+	char byte;
+	long size = raw3(SYS_read, forker->watcher, &byte, 1);
+
+	if (size == 1) {
+		struct wire_Message renew = message(forker, wire_Kind_Renew, 0, 0);
+		renew.status = wire_RENEW_FILES;
+		reprise_forker_tell(forker, &renew);
+	} else if (size == 0) {
+		raw1(SYS_close, forker->watcher);
+		forker->watcher = -1;
+		reprise_service_log("error", "files are not watched any more: the process that did has ended", NULL);
+	}
+}
+
 static void kill_children(const struct forker *forker)
 {
 	for (size_t i = 0; i < sizeof forker->children / sizeof *forker->children; i++) {
@@ -266,9 +287,10 @@ int reprise_forker_run(struct forker *forker)
 		    /* Once draining, nothing more is said to us; a closed socket would only spin the loop. */
 		    {.fd = forker->draining ? -1 : forker->control, .events = POLLIN},
 		    {.fd = orphaned_at ? -1 : forker->lifeline, .events = 0},
+		    {.fd = forker->draining ? -1 : forker->watcher, .events = POLLIN},
 		};
 		struct timespec second = {.tv_sec = 1};
-		long ready = raw6(SYS_ppoll, (long)watched, 3, (long)(orphaned_at ? &second : NULL), 0, RAW_SIGSET_SIZE, 0);
+		long ready = raw6(SYS_ppoll, (long)watched, 4, (long)(orphaned_at ? &second : NULL), 0, RAW_SIGSET_SIZE, 0);
 		if (ready < 0 && ready != -EINTR) {
 			return REPRISE_EXIT_INTERNAL;
 		}
@@ -281,6 +303,9 @@ int reprise_forker_run(struct forker *forker)
 		if (watched[2].revents || (watched[1].revents && !listen_to_supervisor(forker))) {
 			forker->draining = true;
 			orphaned_at = raw_seconds() + 1;
+		}
+		if (watched[3].revents) {
+			listen_to_watcher(forker);
 		}
 	}
 	return REPRISE_EXIT_DRAINED;

@@ -39,6 +39,8 @@ enum {
 	OPT_MAX_AGE,
 	OPT_MAX_MEMORY,
 	OPT_UFFD,
+	OPT_WATCH,
+	OPT_WATCH_EXCEPT,
 	OPT_VERSION
 };
 
@@ -69,6 +71,8 @@ static const struct option long_options[] = {
     {"warmup", required_argument, NULL, OPT_WARMUP},
     {"hosts", required_argument, NULL, OPT_HOSTS},
     {"measure", no_argument, NULL, OPT_MEASURE},
+    {"watch", no_argument, NULL, OPT_WATCH},
+    {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -131,17 +135,21 @@ static bool add_ini(const char *pair)
 	return true;
 }
 
-static bool lock_ini(const char *pair)
+static bool append(const char ***list, size_t *count, const char *text)
 {
-	const char **grown =
-	    realloc(reprise_options.locked, (reprise_options.locked_count + 1) * sizeof *reprise_options.locked);
+	const char **grown = realloc(*list, (*count + 1) * sizeof **list);
 
 	if (!grown) {
 		return false;
 	}
-	grown[reprise_options.locked_count++] = pair;
-	reprise_options.locked = grown;
+	grown[(*count)++] = text;
+	*list = grown;
 	return true;
+}
+
+static bool lock_ini(const char *pair)
+{
+	return append(&reprise_options.locked, &reprise_options.locked_count, pair);
 }
 
 /* Debian's files for PHP-FPM, if they are installed: whoever moves here from FPM keeps his settings. */
@@ -246,6 +254,12 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_MEMORY: reprise_options.max_memory_kib = strtoull(optarg, NULL, 10) / 1024; break;
 		case OPT_MEASURE: reprise_options.measures = true; break;
+		case OPT_WATCH: reprise_options.watches = true; break;
+		case OPT_WATCH_EXCEPT:
+			if (!append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {
+				return REPRISE_EXIT_INTERNAL;
+			}
+			break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();

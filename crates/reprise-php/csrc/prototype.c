@@ -84,6 +84,7 @@ int reprise_prototype_run(void)
 	    .control = reprise_lift(reprise_options.control),
 	    .lifeline = reprise_lift(reprise_options.lifeline),
 	    .slab = -1,
+	    .watcher = -1,
 	};
 	if (reprise_options.userfaultfd >= 0) {
 		reprise_options.userfaultfd = reprise_lift(reprise_options.userfaultfd);
@@ -102,6 +103,9 @@ int reprise_prototype_run(void)
 	if (!reprise_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
 		return REPRISE_EXIT_BOOT;
+	}
+	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
+		reprise_log_line("error", "files are not watched: %s", strerror(-error));
 	}
 	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application};
 	ready.limit = reprise_body_limit();

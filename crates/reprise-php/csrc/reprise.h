@@ -9,6 +9,8 @@
  * sapi.c       PHP's callbacks: output, headers, body, log
  * variables.c  $_SERVER, getenv() and cookies, from the request head
  * functions.c  functions for PHP code (reprise.stub.php)
+ * opcache.c    what opcache says of itself
+ * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
  * snapshot/    templates and their clones: snapshot/snapshot.h has its own list
  *
@@ -41,13 +43,15 @@ enum reprise_exit {
 
 /* What the supervisor said on the command line. */
 struct reprise_options {
-	const char *name;     /* of the application */
-	const char *php_ini;  /* php.ini to read; NULL: libphp's own choice */
-	const char *scan_dir; /* directories of further ini files */
-	char *ini;            /* name="value" lines that win over files; malloc'd */
-	const char *warmup;   /* requests for a boot to run, a JSON list; NULL: none */
-	const char *hosts;    /* names that the application answers to, a JSON list; NULL: none */
-	const char **locked;  /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
+	const char *name;          /* of the application */
+	const char *php_ini;       /* php.ini to read; NULL: libphp's own choice */
+	const char *scan_dir;      /* directories of further ini files */
+	char *ini;                 /* name="value" lines that win over files; malloc'd */
+	const char *warmup;        /* requests for a boot to run, a JSON list; NULL: none */
+	const char *hosts;         /* names that the application answers to, a JSON list; NULL: none */
+	const char **watch_except; /* directories whose files may change; absolute */
+	size_t watch_except_count;
+	const char **locked; /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
 	int control;             /* socket to the supervisor */
 	int lifeline;            /* read end of a pipe; hang-up means that the supervisor is gone */
@@ -59,6 +63,7 @@ struct reprise_options {
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
 	enum wire_Isolation isolation;
 	bool audits;   /* compare all memory after each rewind */
+	bool watches;  /* ask for a new generation when a loaded file has changed */
 	bool measures; /* tell the front what each request has used */
 };
 
@@ -146,6 +151,15 @@ uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
 void reprise_overtime_start(void);  /* once, when PHP's modules have started */
 void reprise_overtime_watch(void);  /* in each process that runs code */
 void reprise_overtime_forget(void); /* a request begins */
+
+/* opcache.c */
+void reprise_opcache_start(void); /* once, when PHP's modules have started */
+void reprise_opcache_look(void); /* as a request ends, in a worker: asks for a new generation if it cannot go on well */
+/* What opcache_get_status() answers, with or without scripts; false if it is not there. The caller frees it. */
+bool reprise_opcache_status(bool scripts, struct _zval_struct *status);
+
+/* watch.c: forks the watcher; 0 or a negative errno. */
+int reprise_watch_start(struct forker *forker);
 
 /* settings.c */
 int reprise_activate_settings(void);

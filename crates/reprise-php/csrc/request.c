@@ -180,6 +180,7 @@ void reprise_request_run(void)
 			if (!reprise_worker.body_broken && script_is_readable(script)) {
 				reprise_run_script(script);
 			}
+			reprise_opcache_look();
 		} else {
 			SG(sapi_headers).http_response_code = 500;
 		}

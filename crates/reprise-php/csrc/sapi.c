@@ -244,7 +244,7 @@ static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 		/* A boot: it is new as it is. */
 		RETURN_FALSE;
 	}
-	wire_renew(&reprise_worker.wire);
+	wire_renew(&reprise_worker.wire, wire_RENEW_ASKED);
 	RETURN_TRUE;
 }
 
@@ -258,6 +258,11 @@ static void ini_defaults(HashTable *configuration)
 	/* opcache kills who holds its lock for longer; the front has limits of its own. */
 	ZVAL_NEW_STR(&value, zend_string_init("2147483647", 10, 1));
 	zend_hash_str_update(configuration, ZEND_STRL("opcache.force_restart_timeout"), &value);
+	if (reprise_options.watches) {
+		/* A file that has just been written would not be cached, and so not be watched. */
+		ZVAL_NEW_STR(&value, zend_string_init("0", 1, 1));
+		zend_hash_str_update(configuration, ZEND_STRL("opcache.file_update_protection"), &value);
+	}
 }
 
 static sapi_module_struct module = {
@@ -300,6 +305,7 @@ bool reprise_sapi_start(void)
 	}
 	reprise_variables_start();
 	reprise_overtime_start();
+	reprise_opcache_start();
 	reprise_wrap_function("opcache_reset", renewing_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {
 		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");

@@ -63,8 +63,10 @@ pub struct Application {
     pub root: PathBuf,
     /// As it stands in the file.
     pub written_root: PathBuf,
-    /// A reload follows when that comes to lead elsewhere.
+    /// A reload follows when that comes to lead elsewhere, and when loaded files change.
     pub watch: bool,
+    /// Directories whose files may change; absolute.
+    pub watch_except: Vec<PathBuf>,
     /// Below the root.
     pub front_controller: Option<String>,
     /// Lower-case.
@@ -75,18 +77,10 @@ pub struct Application {
     pub workers: usize,
     /// Count, at least.
     pub min_workers: Option<usize>,
-    /// Waiting requests.
-    pub queue: usize,
-    /// As its row says.
-    pub queue_timeout: Duration,
-    /// As its row says; zero: none.
-    pub request_timeout: Duration,
-    /// As its row says; zero: none.
-    pub soft_timeout: Duration,
-    /// Of paths: soft and hard.
-    pub path_limits: BTreeMap<String, (Option<Duration>, Option<Duration>)>,
-    /// As its row says; 0: any number.
-    pub client_requests: usize,
+    /// What a request may have.
+    pub request: RequestLimits,
+    /// The same of paths.
+    pub path_limits: BTreeMap<String, RequestLimits>,
     /// As its row says; zero: never.
     pub slow_timeout: Duration,
     /// As its row says.
@@ -131,7 +125,30 @@ pub struct Application {
     pub classic_paths: Vec<String>,
 }
 
+/// What a request may have, each as its row says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestLimits {
+    /// Waiting requests.
+    pub queue: usize,
+    /// As its row says.
+    pub queue_timeout: Duration,
+    /// As its row says; zero: none.
+    pub request_timeout: Duration,
+    /// As its row says; zero: none.
+    pub soft_timeout: Duration,
+    /// Bytes; 0: any number.
+    pub request_memory: u64,
+    /// As its row says; 0: any number.
+    pub client_requests: usize,
+}
+
 impl Application {
+    /// Requests that there may be at once in a lane, waiting ones included.
+    pub fn most_requests(&self) -> usize {
+        let queues = self.path_limits.values().map(|limits| limits.queue);
+        self.workers + queues.fold(self.request.queue, usize::max)
+    }
+
     /// Workers of each lane that are always there.
     pub fn least_workers(&self) -> usize {
         self.min_workers.unwrap_or(self.workers).min(self.workers)
@@ -293,17 +310,21 @@ fn application(root: PathBuf) -> Application {
         front_controller: discover::front_controller(&root),
         written_root: root.clone(),
         watch: false,
+        watch_except: Vec::new(),
         root,
         hosts: Vec::new(),
         user: None,
         workers: 4 * cpus(),
         min_workers: None,
-        queue: 1024,
-        queue_timeout: Duration::from_secs(30),
-        request_timeout: Duration::from_secs(300),
-        soft_timeout: Duration::ZERO,
+        request: RequestLimits {
+            queue: 1024,
+            queue_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(300),
+            soft_timeout: Duration::ZERO,
+            request_memory: 0,
+            client_requests: 0,
+        },
         path_limits: BTreeMap::new(),
-        client_requests: 0,
         slow_timeout: Duration::ZERO,
         slow_headers: Vec::new(),
         server_timing: false,

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use front::settings::{Limits, Listener, LogFormat, Settings, TimeLimits};
+use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings};
 use process::notify;
 use process::supervisor;
 use process::user::{self, Identity};
@@ -98,11 +98,14 @@ fn milliseconds(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// What a path says of time; what it leaves out its application says.
-fn time_limits(application: &config::Application, soft: Option<Duration>, hard: Option<Duration>) -> TimeLimits {
-    TimeLimits {
-        soft_ms: milliseconds(soft.unwrap_or(application.soft_timeout)),
-        hard_ms: milliseconds(hard.unwrap_or(application.request_timeout)),
+fn request_limits(limits: &config::RequestLimits, workers: usize) -> RequestLimits {
+    RequestLimits {
+        places: workers + limits.queue,
+        queue_ms: milliseconds(limits.queue_timeout),
+        soft_ms: milliseconds(limits.soft_timeout),
+        hard_ms: milliseconds(limits.request_timeout),
+        memory_kib: limits.request_memory.div_ceil(1024),
+        client_requests: limits.client_requests,
     }
 }
 
@@ -115,21 +118,18 @@ fn front_application(application: &config::Application) -> front::settings::Appl
         follow: application.follow.clone(),
         front_controller: application.front_controller.clone(),
         hosts: application.hosts.clone(),
-        max_requests: application.workers + application.queue,
         workers: application.workers,
         min_workers: application.least_workers(),
         classic_paths: application.classic_paths.clone(),
         warmup: application.warmup.clone(),
         ping_path: application.ping_path.clone(),
         status_path: application.status_path.clone(),
-        queue_timeout_ms: milliseconds(application.queue_timeout),
-        time: time_limits(application, None, None),
+        limits: request_limits(&application.request, application.workers),
         paths: application
             .path_limits
             .iter()
-            .map(|(path, (soft, hard))| (path.clone(), time_limits(application, *soft, *hard)))
+            .map(|(path, limits)| (path.clone(), request_limits(limits, application.workers)))
             .collect(),
-        client_requests: application.client_requests,
         slow_ms: milliseconds(application.slow_timeout),
         server_timing: application.server_timing,
         max_body: application.max_body,
@@ -165,6 +165,11 @@ fn php_application(
     for (flag, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
         arguments.extend([(*flag).to_owned(), limit.to_string()]);
     }
+    if application.watch {
+        arguments.push("--watch".to_owned());
+        let excepted = application.watch_except.iter().map(|path| path.to_string_lossy().into_owned());
+        excepted.for_each(|path| arguments.extend(["--watch-except".to_owned(), path]));
+    }
     if config.access_log_format == LogFormat::Json && config.access_log != "off" {
         arguments.push("--measure".to_owned());
     }
@@ -189,7 +194,7 @@ fn php_application(
         workers: application.workers,
         min_workers: application.least_workers(),
         // Whichever of the front's threads they come to.
-        exchanges: (application.workers + application.queue).next_multiple_of(64) * config.front_threads,
+        exchanges: application.most_requests().next_multiple_of(64) * config.front_threads,
         root: application.root.clone(),
         watched: application.watch.then(|| application.written_root.clone()),
         hosts,

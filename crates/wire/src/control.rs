@@ -60,7 +60,11 @@ pub enum Kind {
     Trace = 22,
     /// Front → supervisor: the request of `slot`, named as for `Kill`, runs for longer than is usual.
     Slow = 23,
-    /// Front → supervisor: a script asked for a new generation in place of `application`.
+    /// Front → supervisor: kill the worker of `slot` if it holds more than `status` KiB of memory of its own, provided that it
+    /// still runs the request, named as for `Kill`. Supervisor → front: the same message, if that was done.
+    Weigh = 24,
+    /// Front or prototype → supervisor: a new generation is wanted in place of `application`; `status` says why, as
+    /// [`crate::layout::RENEW_ASKED`] and its like.
     Renew = 18,
 }
 
@@ -144,6 +148,7 @@ impl Message {
             21 => Kind::Overtime,
             22 => Kind::Trace,
             23 => Kind::Slow,
+            24 => Kind::Weigh,
             _ => return None,
         })
     }

@@ -222,14 +222,14 @@ pub unsafe extern "C" fn wire_note(w: *mut WireWorker, note: u32) {
     unsafe { worker(w) }.note(note);
 }
 
-/// Asks for code to be loaded anew, by a new generation.
+/// Asks for code to be loaded anew, by a new generation; `why` is one of `RENEW_`.
 ///
 /// # Safety
 /// `w` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_renew(w: *mut WireWorker) {
+pub unsafe extern "C" fn wire_renew(w: *mut WireWorker, why: u32) {
     // SAFETY: by contract.
-    unsafe { worker(w) }.renew();
+    unsafe { worker(w) }.renew(why);
 }
 
 /// Says what the current request has used: microseconds of processor time, KiB of memory.

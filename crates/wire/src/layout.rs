@@ -58,7 +58,7 @@ pub struct Header {
     pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
     /// Scoreboard: workers that ended, by [`Recycle`].
     pub recycles: Line<[AtomicU64; RECYCLES]>,
-    /// Set by workers: code is to be loaded anew (`opcache_reset()`). Cleared by the front.
+    /// Set by workers: code is to be loaded anew, for which reason (`RENEW_`). Cleared by the front.
     pub renewal: Line<AtomicU32>,
 }
 
@@ -299,6 +299,15 @@ pub struct Usage {
     /// KiB of memory; 0: not measured.
     pub peak_kib: u32,
 }
+
+/// Code is to be loaded anew: a script called `opcache_reset()`.
+pub const RENEW_ASKED: u32 = 1;
+/// Code is to be loaded anew: opcache is to restart, and waits for processes that do not end.
+pub const RENEW_RESTART: u32 = 2;
+/// Code is to be loaded anew: opcache is full.
+pub const RENEW_FULL: u32 = 3;
+/// Code is to be loaded anew: files have changed.
+pub const RENEW_FILES: u32 = 4;
 
 /// Note: the script called `reprise_snapshot()` where there is none.
 pub const NOTE_SNAPSHOT: u32 = 1;

@@ -122,9 +122,9 @@ impl Worker {
         self.slab.recycles()[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asks for code to be loaded anew.
-    pub fn renew(&self) {
-        self.slab.renewal().store(1, Ordering::Relaxed);
+    /// Asks for code to be loaded anew, for one of the reasons `RENEW_`.
+    pub fn renew(&self, why: u32) {
+        self.slab.renewal().store(why, Ordering::Relaxed);
     }
 
     /// Ends of the lane's workers so far for one reason.

@@ -1,13 +1,13 @@
 //! Ends of requests that PHP does not bring about: dead workers, limits, a generation that is given up.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::control::{Kind, Message};
 use wire::front::{self, Posting, Progress};
 use wire::queue;
 
-use super::{Lane, lock};
+use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
 
 impl Lane {
@@ -104,11 +104,27 @@ impl Lane {
         self.link.send(&Message { slot: slot.into(), limit, ..self.message(kind) });
     }
 
+    /// Has the supervisor look how much memory the worker of a request holds.
+    fn have_weighed(&self, slot: u16, call: &Call) {
+        let limit = queue::entry(call.posting.exchange, call.posting.sequence);
+        let status = call.limits.memory_kib.try_into().unwrap_or(i32::MAX);
+        self.link.send(&Message { slot: slot.into(), limit, status, ..self.message(Kind::Weigh) });
+    }
+
+    /// The worker of a request is being killed, since it held too much memory. The answer goes out when it is reaped.
+    pub fn was_too_heavy(&self, entry: u64) {
+        let (exchange, sequence) = queue::unpack(entry);
+        let Some(place) = self.calls.get(exchange as usize) else { return };
+        if let Some(call) = lock(place).as_mut().filter(|call| call.posting.sequence == sequence && !call.unheld) {
+            call.fate.get_or_insert(Refusal::RequestMemory);
+        }
+    }
+
     /// Looks for requests of this front thread that waited or ran too long, and for what workers ask for. Called a few times a second.
     pub fn sweep(&self, door: usize) {
         if door == 0 && self.slab.renewal().load(Ordering::Relaxed) != 0 {
-            self.slab.renewal().store(0, Ordering::Relaxed);
-            self.link.send(&self.message(Kind::Renew));
+            let why = self.slab.renewal().swap(0, Ordering::Relaxed);
+            self.link.send(&Message { status: why as i32, ..self.message(Kind::Renew) });
         }
         if self.in_flight() == 0 {
             return;
@@ -120,7 +136,9 @@ impl Lane {
             let Some(call) = place.as_mut() else { continue };
             match call.posting.progress(&self.slab) {
                 Ok(Progress::Queued)
-                    if now - call.since > self.queue_timeout && !call.unheld && call.posting.withdraw(&self.slab) =>
+                    if now - call.since > Duration::from_millis(call.limits.queue_ms)
+                        && !call.unheld
+                        && call.posting.withdraw(&self.slab) =>
                 {
                     call.unheld = true;
                     call.fail(Refusal::QueueTimeout);
@@ -138,14 +156,17 @@ impl Lane {
                         call.is_slow = true;
                         self.tell_of(Kind::Slow, slot, &call.posting);
                     }
-                    if over(call.time.soft_ms) && !call.is_told {
+                    if over(call.limits.soft_ms) && !call.is_told {
                         call.is_told = true;
                         self.tell_of(Kind::Overtime, slot, &call.posting);
                     }
-                    if over(call.time.hard_ms) && call.fate != Some(Refusal::RequestTimeout) {
+                    if over(call.limits.hard_ms) && !call.fate.is_some_and(Refusal::is_of_limit) {
                         // The answer goes out when the worker is reaped: until then it may still write.
                         call.fate = Some(Refusal::RequestTimeout);
                         self.kill(slot, &call.posting);
+                    }
+                    if call.limits.memory_kib > 0 && !call.fate.is_some_and(Refusal::is_of_limit) {
+                        self.have_weighed(slot, call);
                     }
                 }
                 Ok(Progress::Done) if call.abandoned => {

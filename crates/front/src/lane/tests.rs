@@ -9,6 +9,9 @@ use wire::worker::{Next, Worker};
 
 use super::*;
 
+const LIMITS: RequestLimits =
+    RequestLimits { places: 3, queue_ms: 60_000, soft_ms: 0, hard_ms: 60_000, memory_kib: 0, client_requests: 0 };
+
 /// Remembers what the supervisor was told.
 #[derive(Default)]
 struct Told(Mutex<Vec<Message>>);
@@ -53,11 +56,8 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
         warmup: vec![],
         ping_path: None,
         status_path: None,
-        max_requests: 3,
-        queue_timeout_ms: 60_000,
-        time: crate::settings::TimeLimits { soft_ms: 0, hard_ms: 60_000 },
+        limits: LIMITS,
         paths: vec![],
-        client_requests: 0,
         slow_ms: 0,
         server_timing: false,
         max_body: None,
@@ -71,13 +71,7 @@ fn post(lane: &Arc<Lane>) -> Option<Ticket> {
     lane.post(
         0,
         b"head",
-        Order {
-            since: Instant::now(),
-            prefix: b"",
-            has_more: false,
-            time: crate::settings::TimeLimits { soft_ms: 0, hard_ms: 60_000 },
-            withdrawable: true,
-        },
+        Order { since: Instant::now(), prefix: b"", has_more: false, limits: LIMITS, withdrawable: true },
     )
 }
 

@@ -50,7 +50,7 @@ impl Ticket {
             return Poll::Ready(Err(Refusal::BadAnswer));
         };
         if let Some(fate) = call.fate {
-            if fate != Refusal::RequestTimeout || call.unheld {
+            if !fate.is_of_limit() || call.unheld {
                 return Poll::Ready(Err(fate));
             }
         }

@@ -1,6 +1,6 @@
 //! Generations: one prototype each, with everything forked from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
@@ -37,6 +37,15 @@ pub(super) enum Stage {
     Killed(Instant),
 }
 
+/// What a worker is killed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// `request_timeout`.
+    Time,
+    /// `request_memory`.
+    Memory,
+}
+
 /// One generation of an application.
 pub(super) struct Generation {
     pub(super) application: Rc<Application>,
@@ -50,7 +59,7 @@ pub(super) struct Generation {
     pub(super) crashes: u64,
     pub(super) warmth: Warmth,
     /// Workers that were killed for a limit.
-    pub(super) limited: BTreeSet<i32>,
+    pub(super) limited: BTreeMap<i32, Limit>,
     pub(super) prototype: Option<Child>,
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
@@ -178,7 +187,7 @@ impl Generation {
             suspicion: Suspicion::default(),
             crashes: 0,
             warmth: Warmth::Cold,
-            limited: BTreeSet::new(),
+            limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
             messages,

@@ -10,7 +10,7 @@ use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
 use wire::owner::{Owner, State};
 
-use super::generation::CLASSIC;
+use super::generation::{CLASSIC, Limit};
 use super::lanes::is_about_template;
 use super::{Supervisor, log, send};
 use crate::channel::Received;
@@ -81,22 +81,11 @@ impl Supervisor {
                     }
                 }
                 Some(Kind::Kill) if message.epoch == self.epoch => {
-                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
-                        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
-                        let mut is_killed = false;
-                        // Looked at last of all: the signal must not come to its next request.
-                        let kill = |pid| {
-                            is_killed = self.still_runs(number, lane, &message);
-                            if is_killed {
-                                sys::kill(pid, Signal::SIGKILL);
-                            }
-                        };
-                        sys::if_child_of(forker, pid, kill);
-                        if is_killed {
-                            self.generations[number].limited.insert(pid);
-                        }
+                    if let Some(pid) = self.kill_running(number, lane, &message) {
+                        self.generations[number].limited.insert(pid, Limit::Time);
                     }
                 }
+                Some(Kind::Weigh) if message.epoch == self.epoch => self.weigh(number, lane, &message),
                 Some(Kind::Slow) if message.epoch == self.epoch => {
                     if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
                         if self.still_runs(number, lane, &message) {
@@ -123,10 +112,48 @@ impl Supervisor {
                 Some(Kind::Busy) => self.lane_is_busy(number, lane),
                 Some(Kind::Switch) => self.switched(),
                 Some(Kind::Retired) => self.generation_retired(number),
-                Some(Kind::Renew) => self.renewal_wished(number),
+                Some(Kind::Renew) => self.renewal_wished(number, message.status),
                 _ => {}
             }
         }
+    }
+
+    /// Kills the worker that a message of the front names, if it runs the request that is named there.
+    fn kill_running(&mut self, number: usize, lane: usize, message: &Message) -> Option<i32> {
+        let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) else { return None };
+        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+        let mut is_killed = false;
+        // Looked at last of all: the signal must not come to its next request.
+        let kill = |pid| {
+            is_killed = self.still_runs(number, lane, message);
+            if is_killed {
+                sys::kill(pid, Signal::SIGKILL);
+            }
+        };
+        sys::if_child_of(forker, pid, kill);
+        is_killed.then_some(pid)
+    }
+
+    /// Kills a worker that holds more memory than its request may, and tells the front.
+    fn weigh(&mut self, number: usize, lane: usize, message: &Message) {
+        let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) else { return };
+        let most = u64::try_from(message.status).unwrap_or(0);
+        let Some(held) = sys::memory_above(pid, most) else { return };
+        let request = self.request_of(number, lane, message.slot).map(|shown| shown.request);
+        if self.kill_running(number, lane, message).is_none() {
+            return;
+        }
+        self.generations[number].limited.insert(pid, Limit::Memory);
+        if let Some(front) = &self.front {
+            send(&front.channel, message, &[]);
+        }
+        let (name, request) = (&self.generations[number].application.name, request.unwrap_or_default());
+        log(
+            "warning",
+            format_args!(
+                "worker {pid} of {name} holds {held} KiB, and request_memory is {most} KiB: killed while it ran {request}"
+            ),
+        );
     }
 
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
@@ -180,6 +207,7 @@ impl Supervisor {
             }
             match message.kind() {
                 _ if message.lane as usize != lane => {}
+                Some(Kind::Renew) if lane == CLASSIC => self.renewal_wished(number, message.status),
                 Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, message.limit),
                 Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
                 Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
@@ -278,15 +306,17 @@ impl Supervisor {
     fn suspect(&mut self, number: usize, pid: i32, ending: Ending) {
         let now = self.began.elapsed();
         let generation = &mut self.generations[number];
-        let why = if generation.limited.remove(&pid) {
-            generation
+        let why = match (generation.limited.remove(&pid), ending) {
+            (Some(Limit::Time), _) => generation
                 .suspicion
                 .stuck(now)
-                .then_some("two workers ran over their time; perhaps a lock is never released")
-        } else if let Ending::Killed(..) = ending {
-            generation.suspicion.crashed(now).then_some("its workers crash again and again")
-        } else {
-            None
+                .then_some("two workers ran over their time; perhaps a lock is never released"),
+            // A lock that it held shows itself by others that are stuck.
+            (Some(Limit::Memory), _) => None,
+            (None, Ending::Killed(..)) => {
+                generation.suspicion.crashed(now).then_some("its workers crash again and again")
+            }
+            (None, _) => None,
         };
         why.into_iter().for_each(|why| self.wish_for(number, why));
     }

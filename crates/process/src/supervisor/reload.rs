@@ -11,7 +11,7 @@
 //!
 //! Of one application at most two generations live and one drains: the switch waits for an earlier drain.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use wire::control::{Kind, Message};
-use wire::layout::Phase;
+use wire::layout::{Phase, RENEW_ASKED, RENEW_FILES, RENEW_FULL, RENEW_RESTART};
 
 use super::admin::Client;
 use super::generation::{CLASSIC, Generation, Stage};
@@ -32,7 +32,7 @@ use crate::sys;
 const LAST_BOOT: std::time::Duration = std::time::Duration::from_secs(120);
 /// How often roots are looked at.
 const WATCH_TURN: std::time::Duration = std::time::Duration::from_secs(1);
-/// Between two generations that scripts have asked for lie so many times the time the last one took.
+/// Between two generations of an application that come by themselves lie so many times the time the last one took.
 const RENEWAL_PAUSE: u32 = 10;
 
 /// A reload somebody has asked for.
@@ -40,7 +40,8 @@ const RENEWAL_PAUSE: u32 = 10;
 pub(super) struct Wish {
     /// Read the configuration, and all applications; else only those.
     is_for_all: bool,
-    applications: BTreeSet<String>,
+    /// And not before when.
+    applications: BTreeMap<String, Instant>,
     waiting: Vec<Client>,
 }
 
@@ -49,6 +50,8 @@ pub(super) struct Change {
     plan: Rc<Plan>,
     /// In the plan's order, those that stay included.
     numbers: Vec<usize>,
+    /// Those of them that are new.
+    made: Vec<usize>,
     began: Instant,
     /// The front was told to go over.
     is_switched: bool,
@@ -79,23 +82,37 @@ impl Supervisor {
 
     /// Asks for a new generation in place of one, unless that is on its way out already.
     pub(super) fn wish_for(&mut self, number: usize, why: &str) {
+        let Some(generation) = self.generations.get(number) else { return };
+        let not_before = self.not_renewed_before.get(&generation.application.name).copied();
+        self.wish_from(number, not_before.unwrap_or(self.began), why);
+    }
+
+    fn wish_from(&mut self, number: usize, not_before: Instant, why: &str) {
         let Some(generation) = self.generations.get(number).filter(|one| one.stage == Stage::Serving) else { return };
         let name = generation.application.name.clone();
-        let is_known = self.wish.as_ref().is_some_and(|wish| wish.is_for_all || wish.applications.contains(&name));
-        if !is_known && self.stopping == Stopping::No {
-            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name);
+        let is_known =
+            |wish: &Wish| wish.is_for_all || wish.applications.get(&name).is_some_and(|at| *at <= not_before);
+        if !self.wish.as_ref().is_some_and(is_known) && self.stopping == Stopping::No {
+            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name, not_before);
         }
     }
 
-    /// A script of a generation has called `opcache_reset()`. What it wants renewed may have been loaded, before it called,
+    /// A process of a generation wants code loaded anew. What it wants renewed may have been loaded, before it said so,
     /// by the generation that has taken the place of its own meanwhile: then that one is renewed.
-    pub(super) fn renewal_wished(&mut self, number: usize) {
+    pub(super) fn renewal_wished(&mut self, number: usize, why: i32) {
         let Some(generation) = self.generations.get(number) else { return };
         let name = generation.application.name.clone();
         let is_draining = matches!(generation.stage, Stage::Draining(_));
         let successor = self.current.iter().copied().find(|one| self.generations[*one].application.name == name);
         let number = successor.filter(|_| is_draining).unwrap_or(number);
-        self.wish_for(number, "a script called opcache_reset()");
+        match why as u32 {
+            RENEW_ASKED => self.wish_for(number, "a script called opcache_reset()"),
+            RENEW_RESTART => self.wish_for(number, "opcache is to restart, and caches nothing until all let go of it"),
+            RENEW_FULL => self.wish_for(number, "opcache is full"),
+            // Somebody has written them, and waits.
+            RENEW_FILES => self.wish_from(number, self.began, "files have changed"),
+            other => log("error", format_args!("a new generation is wanted for no known reason ({other})")),
+        }
     }
 
     /// Does what can be done now.
@@ -113,11 +130,21 @@ impl Supervisor {
                 None => self.switch_if_ready(),
             }
         } else if self.announced {
-            let now = Instant::now();
-            if let Some(wish) = self.wish.take_if(|wish| wish.is_for_all || now >= self.not_renewed_before) {
-                self.begin_change(wish);
-            }
+            self.take_wish(Instant::now()).into_iter().for_each(|wish| self.begin_change(wish));
         }
+    }
+
+    /// What of it can be done now. An application that waits for its turn holds up no other.
+    fn take_wish(&mut self, now: Instant) -> Option<Wish> {
+        let wish = self.wish.as_mut()?;
+        let (due, later) = std::mem::take(&mut wish.applications).into_iter().partition(|(_, at)| now >= *at);
+        wish.applications = due;
+        let is_due = wish.is_for_all || !wish.applications.is_empty();
+        if is_due && (wish.is_for_all || BTreeMap::is_empty(&later)) {
+            return self.wish.take();
+        }
+        let taken = Wish { applications: std::mem::replace(&mut wish.applications, later), ..Wish::default() };
+        is_due.then_some(taken)
     }
 
     /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
@@ -151,7 +178,7 @@ impl Supervisor {
         for application in &plan.applications {
             let old =
                 self.current.iter().copied().find(|one| self.generations[*one].application.name == application.name);
-            if let Some(old) = old.filter(|_| !wish.is_for_all && !wish.applications.contains(&application.name)) {
+            if let Some(old) = old.filter(|_| !wish.is_for_all && !wish.applications.contains_key(&application.name)) {
                 numbers.push(old);
                 continue;
             }
@@ -171,9 +198,9 @@ impl Supervisor {
                 }
             }
         }
-        let change =
-            Change { plan, numbers, began: Instant::now(), is_switched: false, refused: None, waiting: wish.waiting };
-        let made: Vec<usize> = change.numbers.iter().copied().filter(|number| !self.current.contains(number)).collect();
+        let made: Vec<usize> = numbers.iter().copied().filter(|number| !self.current.contains(number)).collect();
+        let (began, waiting) = (Instant::now(), wish.waiting);
+        let change = Change { plan, numbers, made: made.clone(), began, is_switched: false, refused: None, waiting };
         self.change = Some(change);
         // Without a front they are made with those of the next.
         let has_front = self.front.is_some();
@@ -243,7 +270,13 @@ impl Supervisor {
 
     /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
     fn pause_renewals(&mut self, change: &Change) {
-        self.not_renewed_before = Instant::now() + change.began.elapsed() * RENEWAL_PAUSE;
+        let pause_ends = Instant::now() + change.began.elapsed() * RENEWAL_PAUSE;
+        let is_made = |number: &&usize| change.made.contains(number);
+        for number in change.numbers.iter().filter(is_made) {
+            let name = self.generations[*number].application.name.clone();
+            self.not_renewed_before.insert(name, pause_ends);
+        }
+        self.not_renewed_before.retain(|_, at| *at > Instant::now());
     }
 
     /// A generation has shown that it does not work. If it is one that is being made, the change is refused.

@@ -205,6 +205,7 @@ void reprise_loop_end_request(void)
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /");
 	}
+	reprise_opcache_look();
 	SETTLED(php_call_shutdown_functions());
 	php_free_shutdown_functions();
 	SETTLED(empty_superglobals());

@@ -162,6 +162,7 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 	    .control = control,
 	    .lifeline = forker->lifeline,
 	    .slab = -1,
+	    .watcher = -1,
 	    .signals = -1,
 	};
 	for (size_t i = 0; i < wire_MAX_DOORS; i++) {

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
 
-use super::{Application, Config, Mode, application, defaults, resolve};
+use super::{Application, Config, Mode, RequestLimits, application, defaults, resolve};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
 
@@ -20,8 +20,6 @@ struct File<'a> {
     text: &'a str,
 }
 
-/// Soft and hard, by path.
-type PathLimits = BTreeMap<String, (Option<Duration>, Option<Duration>)>;
 type Item<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
@@ -187,10 +185,31 @@ impl File<'_> {
         Ok(pairs)
     }
 
-    /// Time limits by path.
-    fn path_limits(&self, name: &str, item: &Item<'_>) -> Result<PathLimits, Failure> {
+    /// Takes an option that may be said of paths too; false: it is none.
+    fn request_limit(&self, limits: &mut RequestLimits, name: &str, item: &Item<'_>) -> Result<bool, Failure> {
+        let number = || self.number(Scope::Application, name, item).map(|number| number as usize);
+        let time = || self.time(Scope::Application, name, item);
+        match name {
+            "queue" => limits.queue = number()?,
+            "queue_timeout" => limits.queue_timeout = time()?,
+            "request_timeout" => limits.request_timeout = time()?,
+            "soft_timeout" => limits.soft_timeout = time()?,
+            "request_memory" => limits.request_memory = self.size(name, item)?,
+            "client_requests" => limits.client_requests = number()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Limits by path; what they leave out is as in `general`.
+    fn path_limits(
+        &self,
+        name: &str,
+        item: &Item<'_>,
+        general: &RequestLimits,
+    ) -> Result<BTreeMap<String, RequestLimits>, Failure> {
         let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
-        let mut limits = BTreeMap::new();
+        let mut all = BTreeMap::new();
         for (path, value) in table.iter() {
             let (at, path) = (path.span().start, path.get_ref().to_string());
             if clean(&path).as_ref() != Ok(&path) {
@@ -200,20 +219,18 @@ impl File<'_> {
                 let failure = self.fail(value.span().start, format!("'{name}' takes a table for each path"));
                 return Err(failure.hint("limits.\"/export\" = { request_timeout = \"10m\" }"));
             };
-            let (mut soft, mut hard) = (None, None);
+            let mut limits = general.clone();
             for (key, value) in table.iter() {
-                match key.get_ref().as_ref() {
-                    which @ "soft_timeout" => soft = Some(self.time(Scope::Application, which, value)?),
-                    which @ "request_timeout" => hard = Some(self.time(Scope::Application, which, value)?),
-                    other => {
-                        let failure = self.fail(key.span().start, format!("the limits of a path have no '{other}'"));
-                        return Err(failure.hint("soft_timeout and request_timeout"));
-                    }
+                if !self.request_limit(&mut limits, key.get_ref(), value)? {
+                    let why = format!("the limits of a path have no '{}'", key.get_ref());
+                    return Err(self.fail(key.span().start, why).hint(
+                        "request_timeout, soft_timeout, request_memory, queue, queue_timeout and client_requests",
+                    ));
                 }
             }
-            limits.insert(path, (soft, hard));
+            all.insert(path, limits);
         }
-        Ok(limits)
+        Ok(all)
     }
 
     /// Requests as paths, or as tables.
@@ -376,6 +393,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
     }
     let mut application = application(path);
     application.written_root = base.join(file.text("root", root)?);
+    let mut path_limits = None;
     file.each(Scope::Application, table, |name, item| {
         match name {
             "root" => {}
@@ -401,6 +419,11 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 }
             }
             "watch" => application.watch = file.switch(name, item)?,
+            "watch_except" => {
+                // They need not be there yet.
+                let absolute = |path: &String| resolve(&base.join(path)).unwrap_or_else(|_| base.join(path));
+                application.watch_except = file.texts(name, item)?.iter().map(absolute).collect();
+            }
             "user" => application.user = Some(file.text(name, item)?),
             "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,
             "min_workers" => {
@@ -408,14 +431,8 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             }
             "max_age" => application.max_age = file.time(Scope::Application, name, item)?,
             "max_memory" => application.max_memory = file.size(name, item)?,
-            "queue" => application.queue = file.number(Scope::Application, name, item)? as usize,
-            "queue_timeout" => application.queue_timeout = file.time(Scope::Application, name, item)?,
-            "request_timeout" => application.request_timeout = file.time(Scope::Application, name, item)?,
-            "soft_timeout" => application.soft_timeout = file.time(Scope::Application, name, item)?,
-            "limits" => application.path_limits = file.path_limits(name, item)?,
-            "client_requests" => {
-                application.client_requests = file.number(Scope::Application, name, item)? as usize;
-            }
+            // What paths leave out is known at the end.
+            "limits" => path_limits = Some(item),
             "slow_timeout" => application.slow_timeout = file.time(Scope::Application, name, item)?,
             "server_timing" => application.server_timing = file.switch(name, item)?,
             "slow_headers" => application.slow_headers = file.texts(name, item)?,
@@ -453,9 +470,13 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             }
             "max_requests" => application.max_requests = file.number(Scope::Application, name, item)?,
             "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
+            other if file.request_limit(&mut application.request, other, item)? => {}
             other => unreachable!("option {other} has a row but is not read"),
         }
         Ok(())
     })?;
+    if let Some(item) = path_limits {
+        application.path_limits = file.path_limits("limits", item, &application.request)?;
+    }
     Ok(application)
 }

@@ -11,7 +11,7 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
 const DAY: u64 = 86400;
 
 /// All of them.
-pub(super) const ROWS: [Row; 56] = [
+pub(super) const ROWS: [Row; 58] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -112,7 +112,16 @@ pub(super) const ROWS: [Row; 56] = [
         "watch",
         Switch,
         "false",
-        "Whether a reload follows by itself, within a second or two, when the root, a symbolic link for one, comes to lead elsewhere.",
+        "Whether a reload follows by itself, within a second or two, when the root, a symbolic link for one, comes to lead elsewhere, \
+         or a file that opcache has loaded changes.",
+    ),
+    row(
+        Application,
+        "watch_except",
+        Texts,
+        "[]",
+        "Directories whose files may change without a reload: caches of PHP files that the application writes itself. Relative \
+         paths count from the configuration file.",
     ),
     row(
         Application,
@@ -176,11 +185,20 @@ pub(super) const ROWS: [Row; 56] = [
     ),
     row(
         Application,
+        "request_memory",
+        Size,
+        "0 (any)",
+        "Memory of its own that a worker may hold while it runs a request; looked at four times a second. Then it is killed \
+         and 502 answered. What it shares with others, as the memory of a snapshot, does not count.",
+    ),
+    row(
+        Application,
         "limits",
         Table,
         "{}",
-        "The two time limits for paths and all below them; the longest path that fits counts: limits.\"/export\" = { \
-         request_timeout = \"10m\", soft_timeout = \"9m\" }.",
+        "Other values of request_timeout, soft_timeout, request_memory, queue, queue_timeout and client_requests for paths and all \
+         below them; the longest path that fits counts: limits.\"/export\" = { request_timeout = \"10m\", queue = 4 }. `queue` is \
+         then how many requests of the lane may wait when one for such a path comes; `client_requests` counts the path's own.",
     ),
     row(
         Application,

@@ -1,0 +1,152 @@
+//! Reloads that follow by themselves: files that change, and an opcache that cannot go on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tests::{Server, Setup, wait_until};
+
+const SNAPSHOT: &str = "<?php require __DIR__ . '/lib.php'; reprise_snapshot(); echo version();";
+
+fn lib(version: u32) -> String {
+    format!("<?php function version() {{ return 'version {version}'; }}")
+}
+
+fn reloads(server: &Server) -> usize {
+    server.log().matches("reloaded: ").count()
+}
+
+/// Makes what was written a minute old. Of a file that the watcher has not seen yet opcache knows the second alone.
+fn age(file: &Path) {
+    let then = SystemTime::now() - Duration::from_secs(60);
+    fs::File::options().write(true).open(file).and_then(|file| file.set_modified(then)).unwrap();
+}
+
+fn changes(server: &Server, path: &str, text: &str, answer: &str) {
+    fs::write(server.root.join(path), text).unwrap();
+    wait_until(answer, 30, || server.get("/").text() == answer);
+}
+
+#[test]
+fn a_changed_file_is_followed_by_a_reload() {
+    let setup = Setup::empty().file("index.php", SNAPSHOT).file("lib.php", lib(1)).application("watch = true");
+    age(&setup.document_root().join("lib.php"));
+    let server = setup.start();
+    assert_eq!(server.get("/").text(), "version 1");
+    changes(&server, "lib.php", &lib(2), "version 2");
+    wait_until("the reload is told", 20, || reloads(&server) == 1);
+    let log = server.log();
+    assert!(log.contains("lib.php has changed") && log.contains("files have changed: reload"), "{log}");
+    // Broken code does not go live, and is not tried again and again.
+    fs::write(server.root.join("lib.php"), "<?php function version( {").unwrap();
+    wait_until("it is refused", 30, || server.log().contains("reload refused"));
+    assert_eq!(server.get("/").text(), "version 2");
+    changes(&server, "lib.php", &lib(3), "version 3");
+    wait_until("the second reload is told", 20, || reloads(&server) == 2);
+    assert_eq!(server.log().matches("reload refused").count(), 1, "{}", server.log());
+}
+
+#[test]
+fn files_that_opcache_does_not_validate_are_watched_too() {
+    let server = Setup::empty()
+        .file("index.php", "<?php require __DIR__ . '/lib.php'; echo version();")
+        .file("lib.php", lib(1))
+        .application("watch = true")
+        .ini("opcache.validate_timestamps", "0")
+        .start();
+    assert_eq!(server.get("/").text(), "version 1");
+    // What is changed before the watcher has seen it once is not noticed without time stamps.
+    wait_until("the watcher's second look", 20, || {
+        fs::write(server.root.join("lib.php"), lib(2)).unwrap();
+        wait_a_look();
+        server.get("/").text() == "version 2"
+    });
+    assert!(reloads(&server) >= 1);
+}
+
+/// As long as the watcher takes from one look to the next.
+fn wait_a_look() {
+    std::thread::sleep(Duration::from_millis(700));
+}
+
+#[test]
+fn directories_of_caches_are_left_alone() {
+    let script = "<?php
+        require __DIR__ . '/lib.php';
+        $cache = getenv('CACHE') . '/cached.php';
+        file_put_contents($cache, '<?php return ' . hrtime(true) . ';');
+        touch($cache, time() - 10 - random_int(0, 1000));
+        opcache_invalidate($cache, true);
+        if (!(include $cache) || !opcache_is_script_cached($cache)) exit('not cached');
+        echo version();";
+    let setup = Setup::empty().file("index.php", script).file("lib.php", lib(1));
+    let cache = setup.directory().join("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
+    let name = cache.to_str().unwrap().to_owned();
+    let watched = format!("watch = true\nwatch_except = [\"{name}\"]");
+    let server = setup.application(&watched).env("CACHE", &name).start();
+    for _ in 0..5 {
+        assert_eq!(server.get("/").text(), "version 1");
+        wait_a_look();
+    }
+    assert_eq!(reloads(&server), 0, "{}", server.log());
+    changes(&server, "lib.php", &lib(2), "version 2");
+    wait_until("the reload is told", 20, || reloads(&server) == 1);
+    assert!(!server.log().contains("cached.php has changed"), "{}", server.log());
+}
+
+/// Includes files of some hundred KB, each of which is replaced at once if it is to be, until opcache has no room left.
+const FILL: &str = "<?php
+    $status = fn () => opcache_get_status(false);
+    for ($i = 0; $i < 400 && !$status()['cache_full'] && !$status()['restart_pending']; $i++) {
+        $file = getenv('CACHE') . \"/$i.php\";
+        $entries = '';
+        for ($n = 0; $n < 2000; $n++) $entries .= \"'key $i $n ' => 'a value that stands here for the first time $i $n',\\n\";
+        file_put_contents($file, \"<?php return [$entries];\");
+        touch($file, time() - 1000);
+        include $file;
+        if (isset($_GET['waste'])) opcache_invalidate($file, true);
+    }
+    echo json_encode(array_intersect_key($status(), ['cache_full' => 1, 'restart_pending' => 1]));";
+
+fn filling(settings: &str) -> Setup {
+    let setup = Setup::empty().file("index.php", SNAPSHOT).file("lib.php", lib(1)).file("fill.php", FILL);
+    let cache = setup.directory().join("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
+    let name = cache.to_str().unwrap().to_owned();
+    setup
+        .env("CACHE", &name)
+        .application(settings)
+        .ini("opcache.memory_consumption", "16")
+        .ini("opcache.interned_strings_buffer", "4")
+}
+
+#[test]
+fn an_opcache_that_is_to_restart_makes_place_for_another() {
+    let server = filling("workers = 1").ini("opcache.max_wasted_percentage", "1").start();
+    let answer = server.get("/fill.php?waste").text();
+    assert!(answer.contains("\"restart_pending\":true"), "{answer}");
+    // The template holds opcache's lock: it would wait for ever, and cache nothing.
+    wait_until("another generation", 60, || {
+        server.get("/lib.php");
+        reloads(&server) == 1
+    });
+    assert!(server.log().contains("opcache is to restart"), "{}", server.log());
+    assert_eq!(server.get("/").text(), "version 1");
+}
+
+#[test]
+fn an_opcache_that_is_full_is_told_once() {
+    let server = filling("workers = 1").ini("opcache.max_wasted_percentage", "50").start();
+    let answer = server.get("/fill.php").text();
+    assert!(answer.contains("\"cache_full\":true"), "{answer}");
+    wait_until("it is told", 60, || {
+        server.get("/lib.php");
+        server.log().contains("opcache is full")
+    });
+    assert!(server.log().contains("opcache.memory_consumption (it is 16 MB"), "{}", server.log());
+    assert_eq!(reloads(&server), 0, "what fills it within an hour would fill the next one too");
+}
