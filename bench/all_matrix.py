@@ -57,7 +57,7 @@ PAGES: dict[str, Page] = {
         Page(SCENARIOS["eav"], "100 customers with their default billing and shipping addresses out of MariaDB: entities, attributes and "
              "values in tables of their own, four joins; each request opens its connection", _scripts("eav", "snapshot.php", "worker.php")),
         Page(SCENARIOS["symfony"], "Symfony 5.4, a blog's first page out of SQLite", _bridge("symfony", SYMFONY, "snapshot", "worker")),
-        Page(SCENARIOS["laravel"], "Laravel 8, a blog's first page out of SQLite, a session file per visitor",
+        Page(SCENARIOS["laravel"], "Laravel 8, a blog's first page out of SQLite, for a visitor who has a session in a file",
              _bridge("laravel", LARAVEL, "snapshot", "worker")),
         Page(SCENARIOS["wordpress"], "WordPress 6.1, the first page out of MariaDB", _bridge("wordpress", WORDPRESS, "snapshot")),
     )

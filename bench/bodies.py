@@ -22,6 +22,7 @@ class Answer:
     status: int
     headers: dict[str, str]
     body: bytes
+    cookies: str  # that it sets, as a client sends them back
 
 
 def fetch(port: int, path: str) -> Answer:
@@ -32,7 +33,8 @@ def fetch(port: int, path: str) -> Answer:
         body = response.read(BODY_LIMIT + 1)
         if len(body) > BODY_LIMIT:
             raise Failure(f"{path}: a body above {BODY_LIMIT >> 20} MiB")
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+        cookies = "; ".join(value.partition(";")[0] for value in response.headers.get_all("set-cookie", []))
+        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body, cookies)
     finally:
         connection.close()
 

@@ -36,13 +36,13 @@ class Load:
     cpus: str
     script: Path
 
-    def command(self, port: int, path: str, seconds: int) -> list[str]:
+    def command(self, port: int, path: str, seconds: int, cookies: str = "") -> list[str]:
         return [*(["taskset", "-c", self.cpus] if self.cpus else []), tool("wrk", "wrk"), f"-t{self.threads}",
                 f"-c{self.connections}", f"-d{seconds}s", "--timeout", f"{self.timeout_s}s", "--latency",
-                "-H", f"Host: {HOST}", "-s", str(self.script), f"http://127.0.0.1:{port}{path}"]
+                "-H", f"Host: {HOST}", *(["-H", f"Cookie: {cookies}"] if cookies else []), "-s", str(self.script), f"http://127.0.0.1:{port}{path}"]
 
-    def run(self, label: str, port: int, path: str, seconds: int) -> Outcome:
-        command = self.command(port, path, seconds)
+    def run(self, label: str, port: int, path: str, seconds: int, cookies: str = "") -> Outcome:
+        command = self.command(port, path, seconds, cookies)
         before = os.times()
         begun = time.monotonic()
         try:

@@ -60,6 +60,7 @@ class Side:
     running: peers.Running
     slots: list[Slot] = field(default_factory=list)
     pss_kib: dict[str, int | None] = field(default_factory=dict)
+    cookies: str = ""  # of its visitor
 
     def address(self, scenario: Scenario) -> tuple[str, int, str]:
         """Where it has the scenario's page."""
@@ -184,7 +185,7 @@ def turn(side: Side, scenario: Scenario, plan: Plan, seconds: int, shared: Calla
 
     busy, steal = processes.machine_busy_s()
     before = CpuReading.take(groups())
-    outcome = plan.load.run(side.label, *side.address(scenario)[1:], seconds)
+    outcome = plan.load.run(side.label, *side.address(scenario)[1:], seconds, side.cookies)
     spent, ended = CpuReading.take(groups()).since(before)
     busy_now, steal_now = processes.machine_busy_s()
     await_quiet(side)
@@ -195,12 +196,22 @@ def turn(side: Side, scenario: Scenario, plan: Plan, seconds: int, shared: Calla
                 max(0.0, foreign / capacity), (steal_now - steal) / capacity)
 
 
+def require_cookies(side: Side, scenario: Scenario) -> str:
+    """Those that a first answer sets."""
+    cookies = bodies.fetch(*side.address(scenario)[1:]).cookies
+    if not cookies:
+        raise side.failed(f"sets no cookie on {scenario.path}, by which a visitor would be known again")
+    return cookies
+
+
 def rounds(scenario: Scenario, sides: Sequence[Side], plan: Plan, orders: Sequence[Sequence[int]],
            between: Callable[[], None], shared: Callable[[], processes.Groups]) -> bodies.Check:
     """All rounds of a scenario on started sides, each in its order."""
     addresses = [side.address(scenario) for side in sides]
     for side in sides:
         await_ready(side, side.address(scenario)[2])
+        if scenario.is_visited:
+            side.cookies = require_cookies(side, scenario)
     check = bodies.require_alike(scenario, addresses, "before the load")
     for side in sides:
         side.running.verify()
