@@ -37,17 +37,42 @@ static bool sees_requests(const zend_module_entry *module)
 	return strncasecmp(module->name, "pdo_", 4) != 0;
 }
 
-void reprise_loop_start_modules(void)
+/* Modules that see requests, in the order in which they were loaded; found anew when one has been loaded since. */
+static struct {
+	zend_module_entry **modules;
+	size_t count;
+	uint32_t of; /* modules looked at */
+} seeing;
+
+static void find_seeing(void)
 {
 	zend_module_entry *module;
+	uint32_t all = zend_hash_num_elements(&module_registry);
 
+	if (seeing.of == all) {
+		return;
+	}
+	seeing.modules = perealloc(seeing.modules, all * sizeof *seeing.modules, 1);
+	seeing.count = 0;
+	seeing.of = all;
 	ZEND_HASH_FOREACH_PTR(&module_registry, module)
 	{
-		if (module->request_startup_func && sees_requests(module)) {
-			module->request_startup_func(module->type, module->module_number);
+		if ((module->request_startup_func || module->request_shutdown_func) && sees_requests(module)) {
+			seeing.modules[seeing.count++] = module;
 		}
 	}
 	ZEND_HASH_FOREACH_END();
+}
+
+void reprise_loop_start_modules(void)
+{
+	find_seeing();
+	for (size_t i = 0; i < seeing.count; i++) {
+		zend_module_entry *module = seeing.modules[i];
+		if (module->request_startup_func) {
+			module->request_startup_func(module->type, module->module_number);
+		}
+	}
 }
 
 static void stop_module(zend_module_entry *module)
@@ -57,13 +82,10 @@ static void stop_module(zend_module_entry *module)
 
 void reprise_loop_stop_modules(void)
 {
-	zend_module_entry *module;
-
-	ZEND_HASH_REVERSE_FOREACH_PTR(&module_registry, module)
-	{
-		if (module->request_shutdown_func && sees_requests(module)) {
-			stop_module(module);
+	find_seeing();
+	for (size_t i = seeing.count; i > 0; i--) {
+		if (seeing.modules[i - 1]->request_shutdown_func) {
+			stop_module(seeing.modules[i - 1]);
 		}
 	}
-	ZEND_HASH_FOREACH_END();
 }
