@@ -3,6 +3,7 @@
 
 mod hosts;
 mod pair;
+mod reload;
 
 use std::fs;
 use std::path::Path;

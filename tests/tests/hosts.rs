@@ -170,11 +170,33 @@ fn hosts_beyond_the_last_lane_run_in_classic_mode_and_a_reload_keeps_the_others(
         assert_eq!(text, format!("{mode} {}", expected("https", host, "again")));
     }
     assert_eq!(keys(&server), before);
-    // One that the configuration does not name any more has none.
+    // One that the configuration does not name any more has none, and its place goes to the first that has found none.
     server.reconfigure("\"h0.test\", ", "");
     assert!(server.reload().0, "{}", server.log());
-    assert_eq!(keys(&server), before[1..]);
-    wait_for_snapshot(&server, "https", "h8.test");
+    let after: Vec<String> = before[1..].iter().cloned().chain(["https://h8.test/index.php".to_owned()]).collect();
+    assert_eq!(keys(&server), after);
+    assert_eq!(mode(&server, "https", "h8.test"), "snapshot");
+}
+
+/// The lane that nobody asks for gives its place to a host that somebody does.
+#[test]
+fn a_host_that_nobody_visits_gives_its_place_to_another() {
+    let hosts: Vec<String> = (0..9).map(|number| format!("h{number}.test")).collect();
+    let listed = hosts.iter().map(|host| format!("\"{host}\"")).collect::<Vec<_>>().join(", ");
+    let server = setup(&listed).application("lane_timeout = \"3s\"").file("index.php", SCRIPT).start();
+    for host in &hosts[..8] {
+        wait_for_snapshot(&server, "https", host);
+    }
+    let visited: Vec<&String> = hosts.iter().filter(|host| *host != "h3.test").collect();
+    wait_until("the ninth has a snapshot", 60, || {
+        visited.iter().map(|host| mode(&server, "https", host)).filter(|mode| mode == "snapshot").count() == 8
+    });
+    let expected: Vec<String> = visited.iter().map(|host| format!("https://{host}/index.php")).collect();
+    assert_eq!(keys(&server), expected);
+    let said = "https://h3.test/index.php was not asked for in 3s, and gives its place to https://h8.test/index.php";
+    assert!(server.log().contains(said), "{}", server.log());
+    assert_eq!(server.log().matches("reloaded:").count(), 1, "{}", server.log());
+    assert_eq!(mode(&server, "https", "h3.test"), "classic");
 }
 
 /// Where the configuration or the script's text asks for it, the first host is booted before the server is ready.

@@ -21,6 +21,7 @@ mod generation;
 mod lanes;
 mod manager;
 mod messages;
+mod places;
 mod reload;
 mod service;
 mod starting;
@@ -142,6 +143,7 @@ impl Supervisor {
         self.tell_booting();
         loop {
             self.watch_roots();
+            self.give_places();
             self.advance_reload();
             self.start_what_is_missing();
             self.warm_up();

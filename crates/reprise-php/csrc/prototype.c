@@ -71,6 +71,26 @@ static long fork_template(struct forker *forker, uint32_t lane, int32_t isolatio
 
 static const struct forker_methods methods = {.fork_worker = fork_worker, .fork_template = fork_template};
 
+/* Added for workers to what the kernel goes by when memory is exhausted: a tenth of all. */
+#define OFFERED 100
+#define MOST_OFFERED 1000
+
+static void choose_oom_score(void)
+{
+	FILE *file = fopen("/proc/self/oom_score_adj", "re");
+	int score = 0;
+
+	if (file) {
+		if (fscanf(file, "%d", &score) != 1) {
+			score = 0;
+		}
+		fclose(file);
+	}
+	score += OFFERED;
+	snprintf(reprise_options.oom_score, sizeof reprise_options.oom_score, "%d",
+	         score < MOST_OFFERED ? score : MOST_OFFERED);
+}
+
 int reprise_prototype_run(void)
 {
 	struct forker *forker = reprise_forker;
@@ -92,6 +112,7 @@ int reprise_prototype_run(void)
 	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
 		forker->eventfds[i] = -1;
 	}
+	choose_oom_score();
 	templates_exist = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int error = reprise_forker_start(forker);
 	if (templates_exist == MAP_FAILED || error < 0) {

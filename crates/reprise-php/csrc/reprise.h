@@ -62,9 +62,10 @@ struct reprise_options {
 	uint64_t max_age;        /* seconds of a worker; 0: any */
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
 	enum wire_Isolation isolation;
-	bool audits;   /* compare all memory after each rewind */
-	bool watches;  /* ask for a new generation when a loaded file has changed */
-	bool measures; /* tell the front what each request has used */
+	char oom_score[16]; /* of workers, for /proc/self/oom_score_adj */
+	bool audits;        /* compare all memory after each rewind */
+	bool watches;       /* ask for a new generation when a loaded file has changed */
+	bool measures;      /* tell the front what each request has used */
 };
 
 /* Where a request is, for what may be done in a callback. */
@@ -111,6 +112,7 @@ long reprise_fork_worker(struct forker *forker); /* 0: in the new worker; else i
 _Noreturn void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+void reprise_worker_offers_memory(void); /* on any stack: where memory runs out, it is lost before what serves others */
 bool reprise_await_request(void); /* queued for this lane's workers; false: there will be none, the worker is to end */
 void reprise_in_forked_child(void);
 

@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "raw.h"
 #include "snapshot/snapshot.h"
 
 /* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
@@ -50,6 +52,23 @@ bool reprise_await_request(void)
 	}
 }
 
+void reprise_worker_offers_memory(void)
+{
+	const char *score = reprise_options.oom_score;
+	long file = raw4(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+	size_t size = 0;
+
+	/* Without it workers are taken by their size alone. */
+	if (file < 0) {
+		return;
+	}
+	while (score[size]) {
+		size++;
+	}
+	raw3(SYS_write, (int)file, score, size);
+	raw1(SYS_close, (int)file);
+}
+
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
 	int error = wire_attach(&reprise_worker.wire, slab, geometry, slot, (uint32_t)getpid(),
@@ -61,6 +80,7 @@ void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint3
 	}
 	close(slab);
 	reprise_overtime_watch();
+	reprise_worker_offers_memory();
 	reprise_worker.slot = slot;
 	reprise_worker.pid = getpid();
 	reprise_worker.is_worker = true;

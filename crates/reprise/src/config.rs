@@ -111,6 +111,8 @@ pub struct Application {
     pub modes: BTreeMap<String, Mode>,
     /// As its row says.
     pub boot_timeout: Duration,
+    /// As its row says.
+    pub lane_timeout: Duration,
     /// As its row says; 0: any number.
     pub max_requests: u64,
     /// As its row says; zero: any.
@@ -340,6 +342,7 @@ fn application(root: PathBuf) -> Application {
         isolation: Isolation::Auto,
         modes: BTreeMap::new(),
         boot_timeout: Duration::from_secs(60),
+        lane_timeout: Duration::from_secs(600),
         max_requests: 0,
         max_age: Duration::ZERO,
         max_memory: 0,

@@ -211,6 +211,7 @@ fn php_application(
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
         is_warmup_optional: application.is_warmup_optional,
         boot_timeout: application.boot_timeout,
+        lane_timeout: application.lane_timeout,
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
     }

@@ -14,6 +14,7 @@ use wire::slab::Slab;
 
 use super::elastic::Target;
 use super::lanes::Template;
+use super::places::{Places, Use};
 use super::service::{Application, Entry};
 use super::warm::Warmth;
 use crate::channel::Channel;
@@ -58,6 +59,7 @@ pub(super) struct Generation {
     /// Workers that ended as they should not.
     pub(super) crashes: u64,
     pub(super) warmth: Warmth,
+    pub(super) places: Places,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
     pub(super) prototype: Option<Child>,
@@ -106,6 +108,7 @@ pub(super) struct Lane {
     pub(super) not_before: Instant,
     pub(super) served: bool,
     pub(super) target: Target,
+    pub(super) used: Use,
 }
 
 /// All generations that have processes, by numbers that are never used again.
@@ -130,6 +133,7 @@ impl Lane {
             not_before: now,
             served: false,
             target: Target::new(now),
+            used: Use::new(now),
         }
     }
 
@@ -187,6 +191,7 @@ impl Generation {
             suspicion: Suspicion::default(),
             crashes: 0,
             warmth: Warmth::Cold,
+            places: Places::default(),
             limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
@@ -197,8 +202,13 @@ impl Generation {
 
     /// Adds the lanes that another generation of the application has found out about while it ran.
     pub(super) fn inherit(&mut self, other: &Generation) {
-        for lane in &other.lanes[1..] {
-            let (Some(text), Some(key)) = (&lane.entry, lane.key()) else { continue };
+        let found = other.lanes[1..].iter().filter_map(|lane| {
+            let is_loop = lane.isolation == Isolation::Loop;
+            Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
+        });
+        let staying = found.filter(|entry| !other.places.cedes(&entry.script));
+        for entry in staying.chain(other.places.homeless().iter().cloned()) {
+            let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
             let application = &self.application;
             let is_known = self.lanes.iter().any(|own| own.boots(text, application));
             let is_there = application.root.join(&key.script[1..]).is_file()
@@ -206,7 +216,6 @@ impl Generation {
             if is_known || application.classic.contains(key.script) || !is_there || self.lanes.len() >= MAX_LANES {
                 continue;
             }
-            let entry = Entry { script: text.clone(), is_required: false, is_loop: lane.isolation == Isolation::Loop };
             self.lanes.push(Lane::of(&entry, Instant::now()));
         }
     }

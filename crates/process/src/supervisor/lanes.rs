@@ -26,6 +26,8 @@ use crate::channel::Channel;
 use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
 use crate::sys;
 
+/// Why a script stays in classic mode that could have a lane if others had none.
+const FULL: &str = "the application has as many lanes as it may";
 /// `Ready` of a template, as `slot`: its snapshot is for the origin it was booted by.
 const FOR_ITS_ORIGIN: u32 = 1;
 
@@ -370,7 +372,7 @@ impl Supervisor {
             () if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
                 Err("hosts does not name its host")
             }
-            () if lanes.len() >= MAX_LANES => Err("the application has as many lanes as it may"),
+            () if lanes.len() >= MAX_LANES => Err(FULL),
             () => Ok(Lane {
                 entry: Some(shown.clone()),
                 // What the warm-up has found is there before visitors come.
@@ -383,6 +385,9 @@ impl Supervisor {
         let mut lane = match checked {
             Ok(lane) => lane,
             Err(why) => {
+                if why == FULL {
+                    self.generations[number].has_no_place_for(&shown, is_loop);
+                }
                 return log("warning", format_args!("application '{name}': {shown:?} stays in classic mode: {why}"));
             }
         };

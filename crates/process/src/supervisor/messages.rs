@@ -271,6 +271,8 @@ impl Supervisor {
         *slot = Slot::Leaving;
         // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
         let worked = ending.is_regular() || self.has_worked(number, lane, message.slot);
+        // Before the front hears of it: it clears the exchange.
+        let request = (!ending.is_regular()).then(|| self.request_of(number, lane, message.slot)).flatten();
         if let Some(front) = &self.front {
             send(&front.channel, &Message { application: number as u32, lane: lane as u32, ..*message }, &[]);
         }
@@ -282,7 +284,6 @@ impl Supervisor {
             let generation = &mut self.generations[number];
             generation.crashes += 1;
             let (name, ordinal, count) = (generation.application.name.clone(), generation.ordinal, generation.crashes);
-            let request = self.request_of(number, lane, message.slot);
             let what =
                 request.map_or("without a request".to_owned(), |shown| format!("while it ran {}", shown.request));
             log(

@@ -94,6 +94,8 @@ pub struct Application {
     pub is_warmup_optional: bool,
     /// How long a boot may take.
     pub boot_timeout: Duration,
+    /// For how long nobody asks for a lane before it may have to give its place to another.
+    pub lane_timeout: Duration,
     /// After which the log says where a request is.
     pub slow_timeout: Duration,
     /// Headers of such a request that the log shows.
@@ -114,8 +116,9 @@ impl Application {
 }
 
 /// A script with a lane of its own.
+#[derive(Clone)]
 pub struct Entry {
-    /// `/index.php`.
+    /// `/index.php`, or a [`wire::key::Key`] as text.
     pub script: String,
     /// The server may not start without.
     pub is_required: bool,

@@ -121,8 +121,8 @@ static bool supervisor_is_gone(void)
  * a request for so many seconds leaves them, and its place to a fresh clone, which shares all with the template. Few at
  * once, and not for little: a fresh clone has to learn the hot pages anew.
  */
-#define IDLE_S 30
-#define IDLE_SPREAD 16
+#define IDLE_S 10
+#define IDLE_SPREAD 8
 #define IDLE_PAGES 128
 
 static void leave_if_idle(uint32_t seconds)
@@ -170,6 +170,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 		unhealthy("its parent is gone");
 	}
 	raw3(SYS_sched_setscheduler, 0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
+	reprise_worker_offers_memory();
 	reprise_worker.pid = (pid_t)raw0(SYS_getpid);
 	reprise_worker.slot = slot;
 	reprise_worker.is_worker = true;

@@ -469,6 +469,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.is_warmup_optional = file.word(name, item, &[("refuse", false), ("log", true)])?;
             }
             "max_requests" => application.max_requests = file.number(Scope::Application, name, item)?,
+            "lane_timeout" => application.lane_timeout = file.time(Scope::Application, name, item)?,
             "boot_timeout" => application.boot_timeout = file.time(Scope::Application, name, item)?,
             other if file.request_limit(&mut application.request, other, item)? => {}
             other => unreachable!("option {other} has a row but is not read"),

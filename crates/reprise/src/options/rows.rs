@@ -11,7 +11,7 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
 const DAY: u64 = 86400;
 
 /// All of them.
-pub(super) const ROWS: [Row; 58] = [
+pub(super) const ROWS: [Row; 59] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -306,6 +306,14 @@ pub(super) const ROWS: [Row; 58] = [
         Time(1, DAY),
         "\"60s\"",
         "How long a script may take to its snapshot; then its requests run in classic mode and another try follows.",
+    ),
+    row(
+        Application,
+        "lane_timeout",
+        Time(1, DAY),
+        "\"10m\"",
+        "For how long nobody has asked for one of the eight scripts, or scripts of a host, that have a snapshot or a loop, before it \
+         gives its place to another, by a new generation. The least recently asked for goes; none that the configuration names.",
     ),
     row(
         Application,

@@ -1,0 +1,113 @@
+//! Places of lanes. An application has few; a script or a host that finds none left gets that of the lane that has been asked for
+//! least recently, if that is long enough ago: by a new generation, which is made without the one and with the other.
+
+use std::time::{Duration, Instant};
+
+use wire::atomics::Ordering;
+
+use super::Supervisor;
+use super::generation::{CLASSIC, Generation, Lane};
+use super::service::Entry;
+use crate::plan::Stopping;
+
+/// How often lanes are looked at.
+const TURN: Duration = Duration::from_secs(1);
+/// Keys that wait for a place, at most.
+const MAX_HOMELESS: usize = 8;
+
+/// What a lane was last seen to have begun, and when that has changed.
+#[derive(Clone, Copy)]
+pub(super) struct Use {
+    begun: u64,
+    at: Instant,
+}
+
+impl Use {
+    pub(super) fn new(now: Instant) -> Use {
+        Use { begun: 0, at: now }
+    }
+}
+
+/// Keys that found no place, and a lane that is to give its own.
+#[derive(Default)]
+pub(super) struct Places {
+    homeless: Vec<Entry>,
+    /// The key of the lane that the next generation is made without.
+    ceding: Option<String>,
+    next: Option<Instant>,
+}
+
+impl Places {
+    /// Whether the next generation is to be made without that lane.
+    pub(super) fn cedes(&self, key: &str) -> bool {
+        self.ceding.as_deref() == Some(key)
+    }
+
+    /// What the next generation gets with the place.
+    pub(super) fn homeless(&self) -> &[Entry] {
+        &self.homeless
+    }
+}
+
+impl Generation {
+    /// A key for which there is no place.
+    pub(super) fn has_no_place_for(&mut self, key: &str, is_loop: bool) {
+        let places = &mut self.places;
+        if places.homeless.len() < MAX_HOMELESS && !places.homeless.iter().any(|one| one.script == key) {
+            places.homeless.push(Entry { script: key.to_owned(), is_required: false, is_loop });
+        }
+    }
+
+    fn note_use(&mut self, now: Instant) {
+        for lane in &mut self.lanes {
+            let Some(mailbox) = &lane.mailbox else { continue };
+            // A worker takes an entry of the queue for each request.
+            let begun = mailbox.slab.queue().head.load(Ordering::Relaxed);
+            if begun != lane.used.begun {
+                lane.used = Use { begun, at: now };
+            }
+        }
+    }
+
+    /// The lane that has been asked for least recently, of those that the configuration does not want.
+    fn least_used(&self) -> Option<&Lane> {
+        let is_wanted = |lane: &Lane, wanted: &Entry| {
+            lane.entry.as_deref() == Some(&wanted.script)
+                || lane.key().is_some_and(|key| {
+                    key.script == wanted.script && key.origin == Some(self.application.first_origin())
+                })
+        };
+        let is_found = |lane: &&Lane| !self.application.entries.iter().any(|wanted| is_wanted(lane, wanted));
+        self.lanes[CLASSIC + 1..].iter().filter(is_found).min_by_key(|lane| lane.used.at)
+    }
+}
+
+impl Supervisor {
+    /// Asks for a new generation if a lane that nobody asks for is in the way of another.
+    pub(super) fn give_places(&mut self) {
+        let now = Instant::now();
+        if !self.announced || self.stopping != Stopping::No || self.change.is_some() {
+            return;
+        }
+        for number in self.current.clone() {
+            let generation = &mut self.generations[number];
+            if generation.places.next.is_some_and(|next| now < next) {
+                continue;
+            }
+            generation.places.next = Some(now + TURN);
+            generation.note_use(now);
+            if generation.places.homeless.is_empty() || generation.places.ceding.is_some() {
+                continue;
+            }
+            let patience = generation.application.lane_timeout;
+            let unused = generation.least_used().filter(|lane| now - lane.used.at >= patience);
+            let Some(key) = unused.and_then(|lane| lane.entry.clone()) else { continue };
+            let why = format!(
+                "{key} was not asked for in {patience:?}, and gives its place to {}",
+                generation.places.homeless[0].script
+            );
+            generation.places.ceding = Some(key);
+            self.wish_for(number, &why);
+        }
+    }
+}
