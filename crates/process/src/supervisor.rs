@@ -76,8 +76,8 @@ pub struct Supervisor {
     generations: Generations,
     change: Option<Change>,
     wish: Option<Wish>,
-    /// By application: when the next generation may come that is wished for by itself.
-    not_renewed_before: BTreeMap<String, Instant>,
+    /// By application: when the last new generation came or was refused, and how long that took.
+    renewed: BTreeMap<String, (Instant, Duration)>,
     next_watch: Instant,
     /// Where roots have come to lead, that a reload was asked for already.
     refused_roots: BTreeSet<PathBuf>,
@@ -119,7 +119,7 @@ impl Supervisor {
             generations,
             change: None,
             wish: None,
-            not_renewed_before: BTreeMap::new(),
+            renewed: BTreeMap::new(),
             next_watch: now,
             refused_roots: BTreeSet::new(),
             rate: Rate::begin(),

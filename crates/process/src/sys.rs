@@ -313,21 +313,6 @@ pub fn usage(pid: i32) -> Option<Usage> {
     Some(Usage { processor, private_kib: resident.saturating_sub(shared) * page, resident_kib: resident * page })
 }
 
-/// KiB of memory that a process holds and shares with no other, if that is more than `most`.
-pub fn memory_above(pid: i32, most: u64) -> Option<u64> {
-    // What it shares with its parent, as the memory of a snapshot, is in this sum; adding up what is not takes the kernel
-    // a hundred times as long.
-    let upper = usage(pid)?.private_kib;
-    if upper <= most {
-        return None;
-    }
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let is_own = |line: &&str| line.starts_with("Private_");
-    let own =
-        rollup.lines().filter(is_own).filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum();
-    (own > most).then_some(own)
-}
-
 /// Takes ownership of a descriptor this process was started with.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;

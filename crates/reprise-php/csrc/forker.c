@@ -259,7 +259,6 @@ static void listen_to_watcher(struct forker *forker)
 
 	if (size == 1) {
 		struct wire_Message renew = message(forker, wire_Kind_Renew, 0, 0);
-		renew.status = wire_RENEW_FILES;
 		reprise_forker_tell(forker, &renew);
 	} else if (size == 0) {
 		raw1(SYS_close, forker->watcher);

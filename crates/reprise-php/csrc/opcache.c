@@ -19,7 +19,11 @@
  * the next one too. */
 #define FULL_AFTER 3600
 
-static zend_function *status_function;
+/* Memory that a look may take of what a script may have. */
+#define LOOK_BYTES (1 << 20)
+
+/* opcache_get_status(), which scripts may not be allowed to call. */
+static zend_internal_function status_function = {.type = ZEND_INTERNAL_FUNCTION};
 
 /* Shared by the processes of a generation; each word is one store, and a look too many does no harm. */
 static struct {
@@ -29,15 +33,31 @@ static struct {
 	bool full_is_told;
 } * shared;
 
+zend_module_entry *reprise_opcache_module(void)
+{
+	return zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+}
+
 void reprise_opcache_start(void)
 {
-	status_function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_get_status"));
+	zend_module_entry *module = reprise_opcache_module();
+
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED || (status_function && status_function->type != ZEND_INTERNAL_FUNCTION)) {
-		status_function = NULL;
-	} else {
-		shared->full_after = raw_seconds() + FULL_AFTER;
+	if (shared == MAP_FAILED || !module) {
+		return;
 	}
+	shared->full_after = raw_seconds() + FULL_AFTER;
+	for (const zend_function_entry *entry = module->functions; entry && entry->fname; entry++) {
+		if (strcmp(entry->fname, "opcache_get_status") == 0) {
+			status_function.function_name = zend_string_init(entry->fname, strlen(entry->fname), 1);
+			status_function.handler = entry->handler;
+		}
+	}
+}
+
+bool reprise_opcache_tells(void)
+{
+	return status_function.handler && zend_ini_long(ZEND_STRL("opcache.enable"), 0);
 }
 
 bool reprise_opcache_status(bool scripts, zval *status)
@@ -50,10 +70,7 @@ bool reprise_opcache_status(bool scripts, zval *status)
 	char *allowed = zend_ini_string("opcache.restrict_api", sizeof "opcache.restrict_api" - 1, 0);
 	char *path = SG(request_info).path_translated;
 
-	if (!status_function) {
-		return false;
-	}
-	frame.call.func = status_function;
+	frame.call.func = (zend_function *)&status_function;
 	frame.call.prev_execute_data = EG(current_execute_data);
 	ZEND_CALL_NUM_ARGS(&frame.call) = 1;
 	ZVAL_BOOL(ZEND_CALL_ARG(&frame.call, 1), scripts);
@@ -63,7 +80,7 @@ bool reprise_opcache_status(bool scripts, zval *status)
 	if (allowed && *allowed) {
 		SG(request_info).path_translated = allowed;
 	}
-	status_function->internal_function.handler(&frame.call, status);
+	STEP(status_function.handler(&frame.call, status));
 	SG(request_info).path_translated = path;
 	EG(current_execute_data) = frame.call.prev_execute_data;
 	if (Z_TYPE_P(status) != IS_ARRAY) {
@@ -104,12 +121,18 @@ static void judge(const zval *status)
 	}
 }
 
+/* A request that is about to run out of memory shall not do so here. */
+static bool has_memory(void)
+{
+	return PG(memory_limit) < 0 || zend_memory_usage(true) + LOOK_BYTES < (size_t)PG(memory_limit);
+}
+
 void reprise_opcache_look(void)
 {
 	zval status;
 
-	if (!status_function || !reprise_worker.is_worker || reprise_worker.requests % LOOK_REQUESTS != 1
-	    || raw_seconds() < shared->next_look) {
+	if (!status_function.handler || !reprise_worker.is_worker || reprise_worker.requests % LOOK_REQUESTS != 1
+	    || raw_seconds() < shared->next_look || CG(unclean_shutdown) || !has_memory()) {
 		return;
 	}
 	shared->next_look = raw_seconds() + LOOK;

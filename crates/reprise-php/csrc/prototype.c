@@ -126,7 +126,7 @@ int reprise_prototype_run(void)
 		return REPRISE_EXIT_BOOT;
 	}
 	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
-		reprise_log_line("error", "files are not watched: %s", strerror(-error));
+		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}
 	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application};
 	ready.limit = reprise_body_limit();

@@ -157,6 +157,8 @@ void reprise_overtime_forget(void); /* a request begins */
 /* opcache.c */
 void reprise_opcache_start(void); /* once, when PHP's modules have started */
 void reprise_opcache_look(void); /* as a request ends, in a worker: asks for a new generation if it cannot go on well */
+struct _zend_module_entry *reprise_opcache_module(void); /* NULL if it is not loaded */
+bool reprise_opcache_tells(void);                        /* is there an opcache that can be asked? */
 /* What opcache_get_status() answers, with or without scripts; false if it is not there. The caller frees it. */
 bool reprise_opcache_status(bool scripts, struct _zval_struct *status);
 

@@ -95,15 +95,12 @@ static void add_file(zend_string *path, const zval *script)
 	zend_hash_str_update_mem(&watch.files, ZSTR_VAL(path), ZSTR_LEN(path), &now, sizeof now);
 }
 
-static void add_files(void)
+static void add_files_of(zval *status)
 {
-	zval status, *scripts, *script;
+	zval *scripts, *script;
 	zend_string *path;
 
-	if (!reprise_opcache_status(true, &status)) {
-		return;
-	}
-	scripts = zend_hash_str_find(Z_ARRVAL(status), ZEND_STRL("scripts"));
+	scripts = zend_hash_str_find(Z_ARRVAL_P(status), ZEND_STRL("scripts"));
 	if (scripts && Z_TYPE_P(scripts) == IS_ARRAY) {
 		ZEND_HASH_FOREACH_STR_KEY_VAL(Z_ARRVAL_P(scripts), path, script)
 		{
@@ -113,7 +110,25 @@ static void add_files(void)
 		}
 		ZEND_HASH_FOREACH_END();
 	}
-	zval_ptr_dtor(&status);
+}
+
+/* opcache believes that there is a request, as it has to; with its end it lets go of the lock that keeps it from
+ * restarting. No other module needs to know. */
+static void add_files(void)
+{
+	zend_module_entry *opcache = reprise_opcache_module();
+	zval status;
+
+	if (opcache->request_startup_func) {
+		opcache->request_startup_func(opcache->type, opcache->module_number);
+	}
+	if (reprise_opcache_status(true, &status)) {
+		add_files_of(&status);
+		zval_ptr_dtor(&status);
+	}
+	if (opcache->post_deactivate_func) {
+		opcache->post_deactivate_func();
+	}
 }
 
 static void compare_files(void)
@@ -144,12 +159,6 @@ static bool is_to_be_told(void)
 
 static _Noreturn void watch_files(int lifeline, int pipe)
 {
-	zend_module_entry *opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
-
-	/* Without a request it would not look at what is cached. No other module needs to know of one. */
-	if (opcache && opcache->request_startup_func) {
-		opcache->request_startup_func(opcache->type, opcache->module_number);
-	}
 	zend_hash_init(&watch.files, 0, NULL, free_seen, 1);
 	for (;;) {
 		struct pollfd watched = {.fd = lifeline, .events = 0};
@@ -170,6 +179,9 @@ int reprise_watch_start(struct forker *forker)
 	int ends[2];
 	pid_t parent = getpid();
 
+	if (!reprise_opcache_tells()) {
+		return -ENOENT;
+	}
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
 		return -errno;
 	}

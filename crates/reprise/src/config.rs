@@ -356,6 +356,16 @@ fn resolve(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// As far as it is there, without symbolic links; the rest as it is written.
+fn resolve_in_part(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = absolute.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, resolved)) = found else { return absolute };
+    let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
+    // Without a slash at its end.
+    resolved.join(rest).components().collect()
+}
+
 fn from_directory(directory: &Path) -> Result<Config, Failure> {
     let root = discover::document_root(directory)?;
     let root = resolve(&root).map_err(|why| Failure::new(Code::Permission, "document root", why))?;

@@ -60,11 +60,11 @@ pub enum Kind {
     Trace = 22,
     /// Front → supervisor: the request of `slot`, named as for `Kill`, runs for longer than is usual.
     Slow = 23,
-    /// Front → supervisor: kill the worker of `slot` if it holds more than `status` KiB of memory of its own, provided that it
+    /// Front → supervisor: kill the worker of `slot` if it holds `status` KiB of memory more than it began with, provided that it
     /// still runs the request, named as for `Kill`. Supervisor → front: the same message, if that was done.
     Weigh = 24,
-    /// Front or prototype → supervisor: a new generation is wanted in place of `application`; `status` says why, as
-    /// [`crate::layout::RENEW_ASKED`] and its like.
+    /// Front → supervisor: a new generation is wanted in place of `application`; `status` says why, as
+    /// [`crate::layout::RENEW_ASKED`] and its like. Prototype → supervisor: files have changed.
     Renew = 18,
 }
 

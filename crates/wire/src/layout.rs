@@ -306,8 +306,6 @@ pub const RENEW_ASKED: u32 = 1;
 pub const RENEW_RESTART: u32 = 2;
 /// Code is to be loaded anew: opcache is full.
 pub const RENEW_FULL: u32 = 3;
-/// Code is to be loaded anew: files have changed.
-pub const RENEW_FILES: u32 = 4;
 
 /// Note: the script called `reprise_snapshot()` where there is none.
 pub const NOTE_SNAPSHOT: u32 = 1;

@@ -10,6 +10,9 @@ use wire::queue;
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
 
+/// Requests that PHP has had for less time are not weighed.
+const WEIGHED_AFTER_MS: u64 = 100;
+
 impl Lane {
     /// No worker will come for what waits: it is refused, and so is what would be posted from now on.
     pub fn give_up(&self) {
@@ -165,7 +168,10 @@ impl Lane {
                         call.fate = Some(Refusal::RequestTimeout);
                         self.kill(slot, &call.posting);
                     }
-                    if call.limits.memory_kib > 0 && !call.fate.is_some_and(Refusal::is_of_limit) {
+                    if call.limits.memory_kib > 0
+                        && taken >= WEIGHED_AFTER_MS
+                        && !call.fate.is_some_and(Refusal::is_of_limit)
+                    {
                         self.have_weighed(slot, call);
                     }
                 }

@@ -202,11 +202,10 @@ impl Generation {
 
     /// Adds the lanes that another generation of the application has found out about while it ran.
     pub(super) fn inherit(&mut self, other: &Generation) {
-        let found = other.lanes[1..].iter().filter_map(|lane| {
+        let staying = other.lanes[1..].iter().filter(|lane| !other.places.cedes(lane)).filter_map(|lane| {
             let is_loop = lane.isolation == Isolation::Loop;
             Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
         });
-        let staying = found.filter(|entry| !other.places.cedes(&entry.script));
         for entry in staying.chain(other.places.homeless().iter().cloned()) {
             let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
             let application = &self.application;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use wire::atomics::Ordering;
 use wire::control::{Kind, Message};
+use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
 use super::generation::{CLASSIC, Limit};
@@ -112,7 +113,8 @@ impl Supervisor {
                 Some(Kind::Busy) => self.lane_is_busy(number, lane),
                 Some(Kind::Switch) => self.switched(),
                 Some(Kind::Retired) => self.generation_retired(number),
-                Some(Kind::Renew) => self.renewal_wished(number, message.status),
+                Some(Kind::Renew) if message.status as u32 == RENEW_ASKED => self.reset_wished(number),
+                Some(Kind::Renew) => self.opcache_wished(number, message.status as u32),
                 _ => {}
             }
         }
@@ -138,7 +140,13 @@ impl Supervisor {
     fn weigh(&mut self, number: usize, lane: usize, message: &Message) {
         let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) else { return };
         let most = u64::try_from(message.status).unwrap_or(0);
-        let Some(held) = sys::memory_above(pid, most) else { return };
+        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+        let private = |pid: i32| sys::usage(pid).map_or(0, |usage| usage.private_kib);
+        // What it began with is of the process that it was forked from: a snapshot's memory may be large.
+        let held = private(pid).saturating_sub(forker.map_or(0, private));
+        if held <= most {
+            return;
+        }
         let request = self.request_of(number, lane, message.slot).map(|shown| shown.request);
         if self.kill_running(number, lane, message).is_none() {
             return;
@@ -207,7 +215,7 @@ impl Supervisor {
             }
             match message.kind() {
                 _ if message.lane as usize != lane => {}
-                Some(Kind::Renew) if lane == CLASSIC => self.renewal_wished(number, message.status),
+                Some(Kind::Renew) if lane == CLASSIC => self.files_changed(number),
                 Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, message.limit),
                 Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
                 Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),

@@ -32,20 +32,28 @@ impl Use {
 #[derive(Default)]
 pub(super) struct Places {
     homeless: Vec<Entry>,
-    /// The key of the lane that the next generation is made without.
-    ceding: Option<String>,
+    /// The lane that the next generation is made without, as long as nobody asks for it: its key and use.
+    ceding: Option<(String, u64)>,
     next: Option<Instant>,
 }
 
 impl Places {
     /// Whether the next generation is to be made without that lane.
-    pub(super) fn cedes(&self, key: &str) -> bool {
-        self.ceding.as_deref() == Some(key)
+    pub(super) fn cedes(&self, lane: &Lane) -> bool {
+        let is_it = |(key, begun): &(String, u64)| lane.entry.as_ref() == Some(key) && lane.begun() == Some(*begun);
+        self.ceding.as_ref().is_some_and(is_it)
     }
 
     /// What the next generation gets with the place.
     pub(super) fn homeless(&self) -> &[Entry] {
         &self.homeless
+    }
+}
+
+impl Lane {
+    /// Entries that workers have taken from its queue: one for each request.
+    fn begun(&self) -> Option<u64> {
+        self.mailbox.as_ref().map(|mailbox| mailbox.slab.queue().head.load(Ordering::Relaxed))
     }
 }
 
@@ -60,10 +68,7 @@ impl Generation {
 
     fn note_use(&mut self, now: Instant) {
         for lane in &mut self.lanes {
-            let Some(mailbox) = &lane.mailbox else { continue };
-            // A worker takes an entry of the queue for each request.
-            let begun = mailbox.slab.queue().head.load(Ordering::Relaxed);
-            if begun != lane.used.begun {
+            if let Some(begun) = lane.begun().filter(|begun| *begun != lane.used.begun) {
                 lane.used = Use { begun, at: now };
             }
         }
@@ -96,17 +101,20 @@ impl Supervisor {
             }
             generation.places.next = Some(now + TURN);
             generation.note_use(now);
-            if generation.places.homeless.is_empty() || generation.places.ceding.is_some() {
+            // One that was refused, or has been joined by others' requests, is judged anew.
+            if generation.places.homeless.is_empty() || self.wish.is_some() {
                 continue;
             }
             let patience = generation.application.lane_timeout;
             let unused = generation.least_used().filter(|lane| now - lane.used.at >= patience);
-            let Some(key) = unused.and_then(|lane| lane.entry.clone()) else { continue };
+            let Some((key, begun)) = unused.and_then(|lane| Some((lane.entry.clone()?, lane.used.begun))) else {
+                continue;
+            };
             let why = format!(
                 "{key} was not asked for in {patience:?}, and gives its place to {}",
                 generation.places.homeless[0].script
             );
-            generation.places.ceding = Some(key);
+            generation.places.ceding = Some((key, begun));
             self.wish_for(number, &why);
         }
     }

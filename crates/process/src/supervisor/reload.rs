@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use wire::control::{Kind, Message};
-use wire::layout::{Phase, RENEW_ASKED, RENEW_FILES, RENEW_FULL, RENEW_RESTART};
+use wire::layout::{Phase, RENEW_FULL, RENEW_RESTART};
 
 use super::admin::Client;
 use super::generation::{CLASSIC, Generation, Stage};
@@ -34,14 +34,16 @@ const LAST_BOOT: std::time::Duration = std::time::Duration::from_secs(120);
 const WATCH_TURN: std::time::Duration = std::time::Duration::from_secs(1);
 /// Between two generations of an application that come by themselves lie so many times the time the last one took.
 const RENEWAL_PAUSE: u32 = 10;
+/// And so many times where files have changed: half of the time at most is spent on what changes all the time.
+const FILES_PAUSE: u32 = 1;
 
 /// A reload somebody has asked for.
 #[derive(Default)]
 pub(super) struct Wish {
     /// Read the configuration, and all applications; else only those.
     is_for_all: bool,
-    /// And not before when.
-    applications: BTreeMap<String, Instant>,
+    /// And how many times as long as the last renewal took is to pass after it.
+    applications: BTreeMap<String, u32>,
     waiting: Vec<Client>,
 }
 
@@ -63,7 +65,7 @@ pub(super) struct Change {
 impl Change {
     /// Whether that generation is made by it.
     pub(super) fn makes(&self, number: usize) -> bool {
-        !self.is_switched && self.numbers.contains(&number)
+        !self.is_switched && self.made.contains(&number)
     }
 }
 
@@ -82,37 +84,48 @@ impl Supervisor {
 
     /// Asks for a new generation in place of one, unless that is on its way out already.
     pub(super) fn wish_for(&mut self, number: usize, why: &str) {
-        let Some(generation) = self.generations.get(number) else { return };
-        let not_before = self.not_renewed_before.get(&generation.application.name).copied();
-        self.wish_from(number, not_before.unwrap_or(self.began), why);
+        self.wish_after(number, RENEWAL_PAUSE, why);
     }
 
-    fn wish_from(&mut self, number: usize, not_before: Instant, why: &str) {
-        let Some(generation) = self.generations.get(number).filter(|one| one.stage == Stage::Serving) else { return };
+    fn wish_after(&mut self, number: usize, pause: u32, why: &str) {
+        let is_made = self.change.as_ref().is_some_and(|change| change.makes(number));
+        let is_in_use = |one: &&Generation| one.stage == Stage::Serving || is_made;
+        let Some(generation) = self.generations.get(number).filter(is_in_use) else { return };
         let name = generation.application.name.clone();
         let is_known =
-            |wish: &Wish| wish.is_for_all || wish.applications.get(&name).is_some_and(|at| *at <= not_before);
+            |wish: &Wish| wish.is_for_all || wish.applications.get(&name).is_some_and(|known| *known <= pause);
         if !self.wish.as_ref().is_some_and(is_known) && self.stopping == Stopping::No {
-            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name, not_before);
+            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name, pause);
         }
     }
 
     /// A process of a generation wants code loaded anew. What it wants renewed may have been loaded, before it said so,
     /// by the generation that has taken the place of its own meanwhile: then that one is renewed.
-    pub(super) fn renewal_wished(&mut self, number: usize, why: i32) {
+    pub(super) fn reset_wished(&mut self, number: usize) {
         let Some(generation) = self.generations.get(number) else { return };
         let name = generation.application.name.clone();
         let is_draining = matches!(generation.stage, Stage::Draining(_));
         let successor = self.current.iter().copied().find(|one| self.generations[*one].application.name == name);
         let number = successor.filter(|_| is_draining).unwrap_or(number);
-        match why as u32 {
-            RENEW_ASKED => self.wish_for(number, "a script called opcache_reset()"),
+        self.wish_for(number, "a script called opcache_reset()");
+    }
+
+    /// The opcache of a generation cannot go on. That concerns no other generation.
+    pub(super) fn opcache_wished(&mut self, number: usize, why: u32) {
+        if self.change.as_ref().is_some_and(|change| !change.numbers.contains(&number)) {
+            // Another is on its way.
+            return;
+        }
+        match why {
             RENEW_RESTART => self.wish_for(number, "opcache is to restart, and caches nothing until all let go of it"),
             RENEW_FULL => self.wish_for(number, "opcache is full"),
-            // Somebody has written them, and waits.
-            RENEW_FILES => self.wish_from(number, self.began, "files have changed"),
-            other => log("error", format_args!("a new generation is wanted for no known reason ({other})")),
+            other => log("error", format_args!("a worker asks for a new generation for no known reason ({other})")),
         }
+    }
+
+    /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
+    pub(super) fn files_changed(&mut self, number: usize) {
+        self.wish_after(number, FILES_PAUSE, "files have changed");
     }
 
     /// Does what can be done now.
@@ -134,17 +147,21 @@ impl Supervisor {
         }
     }
 
-    /// What of it can be done now. An application that waits for its turn holds up no other.
+    /// What of it can be done now: everything, or one application whose pause is over, so that none is refused for another.
     fn take_wish(&mut self, now: Instant) -> Option<Wish> {
         let wish = self.wish.as_mut()?;
-        let (due, later) = std::mem::take(&mut wish.applications).into_iter().partition(|(_, at)| now >= *at);
-        wish.applications = due;
-        let is_due = wish.is_for_all || !wish.applications.is_empty();
-        if is_due && (wish.is_for_all || BTreeMap::is_empty(&later)) {
+        if wish.is_for_all {
             return self.wish.take();
         }
-        let taken = Wish { applications: std::mem::replace(&mut wish.applications, later), ..Wish::default() };
-        is_due.then_some(taken)
+        let is_due = |(name, pause): &(&String, &u32)| {
+            self.renewed.get(*name).is_none_or(|(at, took)| now >= *at + *took * **pause)
+        };
+        let name = wish.applications.iter().find(is_due).map(|(name, _)| name.clone())?;
+        let taken = wish.applications.remove_entry(&name);
+        if wish.applications.is_empty() {
+            self.wish = None;
+        }
+        Some(Wish { applications: taken.into_iter().collect(), ..Wish::default() })
     }
 
     /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
@@ -270,13 +287,11 @@ impl Supervisor {
 
     /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
     fn pause_renewals(&mut self, change: &Change) {
-        let pause_ends = Instant::now() + change.began.elapsed() * RENEWAL_PAUSE;
-        let is_made = |number: &&usize| change.made.contains(number);
-        for number in change.numbers.iter().filter(is_made) {
-            let name = self.generations[*number].application.name.clone();
-            self.not_renewed_before.insert(name, pause_ends);
+        let (now, took) = (Instant::now(), change.began.elapsed());
+        self.renewed.retain(|_, (at, took)| *at + *took * RENEWAL_PAUSE > now);
+        for number in &change.made {
+            self.renewed.insert(self.generations[*number].application.name.clone(), (now, took));
         }
-        self.not_renewed_before.retain(|_, at| *at > Instant::now());
     }
 
     /// A generation has shown that it does not work. If it is one that is being made, the change is refused.

@@ -121,8 +121,8 @@ static bool supervisor_is_gone(void)
  * a request for so many seconds leaves them, and its place to a fresh clone, which shares all with the template. Few at
  * once, and not for little: a fresh clone has to learn the hot pages anew.
  */
-#define IDLE_S 10
-#define IDLE_SPREAD 8
+#define IDLE_S 20
+#define IDLE_SPREAD 10
 #define IDLE_PAGES 128
 
 static void leave_if_idle(uint32_t seconds)

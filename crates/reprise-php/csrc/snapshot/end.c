@@ -167,11 +167,11 @@ void reprise_end(void)
 {
 	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
 	EG(current_execute_data) = NULL;
-	reprise_opcache_look();
 #ifdef ZEND_HAS_OOM
 	/* Since 8.2.33 no function is called after memory was exhausted, until this is forgotten. */
 	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 #endif
+	reprise_opcache_look();
 	/* php_deactivate_ticks, which libphp keeps for itself. */
 	if (PG(tick_functions).head) {
 		zend_llist_clean(&PG(tick_functions));

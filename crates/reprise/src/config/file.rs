@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
 
-use super::{Application, Config, Mode, RequestLimits, application, defaults, resolve};
+use super::{Application, Config, Mode, RequestLimits, application, defaults, resolve, resolve_in_part};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
 
@@ -420,9 +420,8 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             }
             "watch" => application.watch = file.switch(name, item)?,
             "watch_except" => {
-                // They need not be there yet.
-                let absolute = |path: &String| resolve(&base.join(path)).unwrap_or_else(|_| base.join(path));
-                application.watch_except = file.texts(name, item)?.iter().map(absolute).collect();
+                let paths = file.texts(name, item)?;
+                application.watch_except = paths.iter().map(|path| resolve_in_part(&base.join(path))).collect();
             }
             "user" => application.user = Some(file.text(name, item)?),
             "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,

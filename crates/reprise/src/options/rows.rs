@@ -188,8 +188,8 @@ pub(super) const ROWS: [Row; 59] = [
         "request_memory",
         Size,
         "0 (any)",
-        "Memory of its own that a worker may hold while it runs a request; looked at four times a second. Then it is killed \
-         and 502 answered. What it shares with others, as the memory of a snapshot, does not count.",
+        "Memory that a worker may hold while it runs a request, beyond what the process has that it was forked from (with a \
+         snapshot: the snapshot's); looked at four times a second. Then it is killed and 502 answered.",
     ),
     row(
         Application,
