@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -25,9 +25,18 @@ pub fn program() -> PathBuf {
     directory.join("reprise")
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, and that the kernel gives to no connection of a client: below those that it takes for them.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Programs of tests that run at the same time begin at different places.
+    let base = std::process::id().wrapping_mul(997);
+    wait_for("a free port", 10, || {
+        let turn = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = FIRST + (base.wrapping_add(turn) % u32::from(COUNT)) as u16;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+    })
 }
 
 /// A new directory that other users can enter, removed with its owner.
