@@ -25,6 +25,7 @@ import intervals
 import measure
 import peer_files
 import processes
+import readme
 from all_matrix import PAGES
 from failure import Failure
 from stage import Part, Stage
@@ -42,6 +43,26 @@ urls = { hello = "http://127.0.0.1:@port@/some/where?else=1" }
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, BENCH / "all", *arguments], capture_output=True, text=True, timeout=60)
+
+
+class Readme(unittest.TestCase):
+    def test_its_ratios_are_those_of_the_report(self) -> None:
+        text = (applications.REPOSITORY / "README.md").read_text()
+        report = (applications.REPOSITORY / "docs" / "benchmarks.md").read_text()
+        self.assertEqual(readme.with_ratios(text, report), text, "bench/all --docs writes both")
+        self.assertEqual(len(readme.ratios(report).splitlines()), 2 + len(PAGES))
+
+    def test_another_table_takes_the_place_of_the_old_one(self) -> None:
+        report = f"x\n\n{readme.HEADING}\n\ntext\n\n| page | a |\n| --- | --- |\n| hello | 2 |\n\n## hello\n\n| no | row |\n"
+        text = f"before\n{readme.BEGIN}\n| old |\n{readme.END}\nafter"
+        self.assertEqual(readme.with_ratios(text, report),
+                         f"before\n{readme.BEGIN}\n\n| page | a |\n| --- | --- |\n| hello | 2 |\n\n{readme.END}\nafter")
+
+    def test_what_is_missing_is_told(self) -> None:
+        with self.assertRaisesRegex(Failure, "no place for the ratios"):
+            readme.with_ratios("none", f"{readme.HEADING}\n\n| a |\n| - |\n| b |\n")
+        with self.assertRaisesRegex(Failure, "no table"):
+            readme.ratios("none")
 
 
 class InPlace(unittest.TestCase):

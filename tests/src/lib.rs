@@ -31,14 +31,20 @@ use std::time::{Duration, Instant};
 pub use client::{Client, Response, get};
 pub use server::{Server, Setup};
 
-/// Waits until `condition` gives something; panics with `what` when the time is over.
-pub fn wait_for<T>(what: &str, seconds: u64, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+/// Seconds of a quiet machine: one that is not may take three times as long, and nothing has failed.
+pub const fn seconds(quiet: u64) -> Duration {
+    Duration::from_secs(quiet * 3)
+}
+
+/// Waits until `condition` gives something; panics with `what` when the time, in seconds of a quiet machine, is over.
+pub fn wait_for<T>(what: &str, quiet: u64, mut condition: impl FnMut() -> Option<T>) -> T {
+    let limit = seconds(quiet);
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {seconds} s in vain: {what}");
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain: {what}");
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(5));
     }

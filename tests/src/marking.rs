@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::{Client, Server, Setup, wait_until};
 
@@ -60,7 +59,7 @@ pub fn let_go(server: &Server, name: &str) {
 /// Sends bytes, and reads until the server closes or `seconds` are over. Whether it closed is the second value.
 pub fn exchange(port: u16, bytes: &[u8], end: Option<Shutdown>, seconds: u64) -> (Vec<u8>, bool) {
     let mut stream = crate::client::connect(port).expect("the server accepts");
-    stream.set_read_timeout(Some(Duration::from_secs(seconds))).unwrap();
+    stream.set_read_timeout(Some(crate::seconds(seconds))).unwrap();
     // A server that has refused already need not take the rest.
     let _ = stream.write_all(bytes);
     if let Some(end) = end {
@@ -82,7 +81,7 @@ pub fn statuses(answer: &[u8]) -> Vec<u16> {
 
 /// Whether the server closes the connection in time.
 pub fn closes_within(client: &mut Client, seconds: u64) -> bool {
-    client.stream().set_read_timeout(Some(Duration::from_secs(seconds))).unwrap();
+    client.stream().set_read_timeout(Some(crate::seconds(seconds))).unwrap();
     client.is_closed()
 }
 

@@ -286,6 +286,14 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// `reprise trace`: its exit code, and what it said.
+    pub fn trace(&self, pid: &str) -> (Option<i32>, String) {
+        let state = self.directory().join("state");
+        let output = Command::new(program()).args(["trace", pid, "--state-dir"]).arg(state).output();
+        let output = output.expect("reprise trace");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
     /// Sends the supervisor a signal.
     pub fn signal(&self, signal: Signal) {
         process::kill(self.pid(), signal);

@@ -69,11 +69,7 @@ fn process_1_hears_signals_and_reaps() {
     // What runs is finished within the grace period; the orphan that still sleeps keeps nobody waiting.
     let mut slow = server.client();
     slow.send(b"GET /?slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    wait_until("it runs", 20, || {
-        let output =
-            Command::new(program()).args(["status", "--state-dir"]).arg(server.directory().join("state")).output();
-        String::from_utf8_lossy(&output.unwrap().stdout).contains("GET /?slow")
-    });
+    wait_until("it runs", 20, || server.status(&[]).contains("GET /?slow"));
     process::kill(first, Signal::SIGTERM);
     assert_eq!(slow.read(false).unwrap().text(), "slow");
     assert_eq!(server.wait(20), 0, "{}", server.log());

@@ -1,10 +1,7 @@
 //! Snapshots of one host and one scheme each: which requests get one, and that none is answered by that of another.
 
-use std::process::Command;
-
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tests::server::program;
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
 /// By what the script was asked: when it began, which is in the boot, and when it answers. The file does not name the function, so
@@ -54,9 +51,7 @@ fn setup(hosts: &str) -> Setup {
 }
 
 fn status(server: &Server) -> Value {
-    let state = server.directory().join("state");
-    let output = Command::new(program()).args(["status", "--json", "--state-dir"]).arg(state).output().unwrap();
-    serde_json::from_slice(&output.stdout).expect("a status")
+    serde_json::from_str(&server.status(&["--json"])).expect("a status")
 }
 
 /// Keys of the serving generation's lanes, sorted; classic has none.
@@ -246,9 +241,7 @@ fn a_slow_request_is_reported_with_its_host() {
             server.log().lines().find(|line| line.contains(begin)).map(str::to_owned)
         });
         let pid = line.rsplit(' ').next().expect("a process");
-        let state = server.directory().join("state");
-        let output = Command::new(program()).args(["trace", pid, "--state-dir"]).arg(state).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
+        let (_, text) = server.trace(pid);
         assert!(text.starts_with("lane https://b.test/index.php\n#0 usleep()"), "{text}");
         assert!(slow.join().expect("an answer").1.starts_with("snapshot 1 "));
     });

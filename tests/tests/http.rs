@@ -526,12 +526,12 @@ fn unfinished_heads_and_idle_connections_are_closed() {
         sent.is_err()
             || !matches!(trickling.read_some(&mut [0; 512]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     });
-    assert!(trickle.elapsed() < Duration::from_secs(3), "{:?}", trickle.elapsed());
+    assert!(trickle.elapsed() < tests::seconds(3), "{:?}", trickle.elapsed());
     let mut rest = Vec::new();
     unfinished.stream().set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     unfinished.stream().read_to_end(&mut rest).expect("an unfinished head is closed");
     assert!(statuses(&rest).iter().all(|status| *status == 408), "{}", String::from_utf8_lossy(&rest));
-    assert!(began.elapsed() < Duration::from_secs(8));
+    assert!(began.elapsed() < tests::seconds(8));
     assert_eq!(seen(&server), "");
 }
 
@@ -577,7 +577,7 @@ fn a_client_that_stops_reading_is_cut_off() {
         // The only worker is free again: its client is gone for it.
         let began = Instant::now();
         assert_eq!(server.get("/mark.php").text(), "marked 0");
-        assert!(began.elapsed() < Duration::from_secs(5), "{path}: {:?}", began.elapsed());
+        assert!(began.elapsed() < tests::seconds(5), "{path}: {:?}", began.elapsed());
         if path == "/big.bin" {
             let front = server.front().unwrap();
             wait_until("the file is closed", 5, || {
@@ -653,7 +653,7 @@ fn a_second_signal_ends_at_once() {
         let began = Instant::now();
         server.signal(signal);
         assert_eq!(server.wait(10), 1, "requests were cut off");
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(began.elapsed() < tests::seconds(3), "{:?}", began.elapsed());
         assert!(held.read(false).is_err());
         wait_until("nobody is left", 5, || workers.iter().chain([&front]).all(|&pid| !process::is_alive(pid)));
     }
@@ -667,7 +667,7 @@ fn a_stop_has_a_deadline() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait(10), 1, "requests were cut off");
     assert!(
-        began.elapsed() > Duration::from_millis(650) && began.elapsed() < Duration::from_secs(4),
+        began.elapsed() > Duration::from_millis(650) && began.elapsed() < tests::seconds(4),
         "{:?}",
         began.elapsed()
     );
@@ -685,5 +685,5 @@ fn a_stop_does_not_wait_for_clients_that_only_hold_on() {
     server.signal(Signal::SIGTERM);
     assert!(closes_within(&mut silent, 5), "a connection without a request");
     assert_eq!(server.wait(25), 0);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < tests::seconds(5), "{:?}", began.elapsed());
 }

@@ -80,13 +80,22 @@ fn processor_time_is_found_beside_a_process_that_takes_it_at_random() {
         &["--pairs", "10", "--seconds", "0.3", "--guard", "0.1"],
     ];
     let mut covered = 0;
-    for _ in 0..runs() {
+    let look = || {
         let report = json(&reprise(&arguments.concat()));
-        let shares = report["pages"][0]["shares"].as_array().expect("shares");
-        let mut holds = true;
-        for (name, truth, tolerance) in [("main", 2.0, 0.06), ("second", 0.5, 0.03)] {
+        ["main", "second"].map(|name| {
+            let shares = report["pages"][0]["shares"].as_array().expect("shares");
             let share = shares.iter().find(|share| share["group"] == name).expect(name);
-            let (value, half) = (share["total"]["value"].as_f64().unwrap(), share["total"]["half"].as_f64().unwrap());
+            (share["total"]["value"].as_f64().unwrap(), share["total"]["half"].as_f64().unwrap())
+        })
+    };
+    for _ in 0..runs() {
+        // A machine that stands still between times widens the intervals to where they say nothing: then it is looked again.
+        let sharp = |found: &[(f64, f64); 2]| found[0].1 < 0.5 && found[1].1 < 0.25;
+        let found = (0..4).map(|_| look()).find(sharp).expect("a machine that runs");
+        let mut holds = true;
+        for ((value, half), (name, truth, tolerance)) in
+            found.into_iter().zip([("main", 2.0, 0.06), ("second", 0.5, 0.03)])
+        {
             assert!((value - truth).abs() <= tolerance, "{name}: {value} ± {half}, not {truth}");
             holds &= (value - truth).abs() <= half;
         }
@@ -128,20 +137,12 @@ fn what_is_alike_is_not_told_apart_and_what_differs_is() {
     let servers = ["1", "1", more].map(|cost| Known::start(&["burn", cost]));
     let compare = |first: usize, second: usize| {
         let targets = [format!("a={}", servers[first].url()), format!("b={}", servers[second].url())];
-        let report = json(&reprise(&[
-            "bench",
-            &targets[0],
-            &targets[1],
-            "--rounds",
-            &rounds,
-            "--seconds",
-            "0.5",
-            "--connections",
-            "2",
-            "--open-seconds",
-            "0",
-            "--json",
-        ]));
+        let turns = ["--rounds", &rounds, "--seconds", "0.5", "--connections", "2", "--open-seconds", "0", "--json"];
+        let measure = || reprise(&[&["bench", &targets[0], &targets[1]], &turns[..]].concat());
+        // A machine that stands still for half a second gives no result.
+        let stood_still = |output: &Output| String::from_utf8_lossy(&output.stderr).contains("are too few for a rate");
+        let output = (0..4).map(|_| measure()).find(|output| !stood_still(output));
+        let report = json(&output.expect("a machine that runs"));
         let verdict = |of: &str| {
             let ratios = report["ratios"].as_array().expect("ratios");
             let found = ratios.iter().find(|ratio| ratio["of"] == of).expect(of);
@@ -178,7 +179,7 @@ fn a_report_is_made_for_people_and_for_machines() {
         "--rounds",
         "6",
         "--seconds",
-        "0.2",
+        "1",
         "--open-seconds",
         "1",
         "--rate",
@@ -195,7 +196,7 @@ fn a_report_is_made_for_people_and_for_machines() {
     for words in ["requests per second: one / two", "p99.9 ms", "CPU s per 1,000", "kernel", "hash of the first"] {
         assert!(text.contains(words), "no '{words}' in {text}");
     }
-    assert!(err.contains("knee: 256 connections") && err.contains("round 6 of 6"), "{err}");
+    assert!(err.contains("knee: 4 connections to two") && err.contains("round 6 of 6"), "{err}");
     let html = std::fs::read_to_string(file("report.html")).expect("a report");
     assert!(html.contains("<svg") && !html.contains("src="), "{html}");
     let csv = std::fs::read_to_string(file("report.csv")).expect("tables");
@@ -234,14 +235,15 @@ fn bad_input_is_told_and_gives_no_result() {
     fails(&["bench", &dead], 3, &["cannot connect", "refused"]);
     fails(&["psd", &dead, "--auto"], 64, &["nothing listens"]);
 
-    let quick = ["--rounds", "6", "--seconds", "0.2", "--connections", "2"];
-    let change = Known::start(&["change", "500"]);
-    fails(&[&["bench", &change.url()][..], &quick].concat(), 3, &["another body for /"]);
-    let die = Known::start(&["die", "500"]);
-    fails(&[&["bench", &die.url()][..], &quick].concat(), 3, &["refused"]);
+    // However slow the machine: they end when it happens.
+    let turns = ["--rounds", "6", "--seconds", "5", "--connections", "2"];
+    let change = Known::start(&["change", "300"]);
+    fails(&[&["bench", &change.url()][..], &turns].concat(), 3, &["another body for /"]);
+    let die = Known::start(&["die", "300"]);
+    fails(&[&["bench", &die.url()][..], &turns].concat(), 3, &["refused"]);
     let die = Known::start(&["die", "200"]);
     let group = format!("it=pid:{}", die.pids[0]);
-    fails(&["psd", &die.url(), "--group", &group, "--pairs", "4", "--seconds", "0.5"], 3, &["/: "]);
+    fails(&["psd", &die.url(), "--group", &group, "--pairs", "4", "--seconds", "5"], 3, &["/: "]);
     let redirect = Known::start(&["redirect"]);
     fails(&["bench", &redirect.url()], 3, &["302", "redirects in a circle: / -> /a -> /"]);
 

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use nix::unistd::{Uid, User, chown};
 use serde_json::Value;
@@ -59,9 +58,7 @@ fn start() -> Server {
 
 /// Every process there is of an application, but for children of requests.
 fn processes(server: &Server, application: &str) -> Vec<(String, i64)> {
-    let state = server.directory().join("state");
-    let output = Command::new(program()).args(["status", "--json", "--state-dir"]).arg(state).output().unwrap();
-    let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
+    let status: Value = serde_json::from_str(&server.status(&["--json"])).expect("a status");
     let generation = &status["applications"][application][0];
     let mut all = vec![(format!("{application} prototype"), generation["prototype"].as_i64().unwrap())];
     for lane in generation["lanes"].as_array().unwrap() {

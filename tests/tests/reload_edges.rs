@@ -171,5 +171,5 @@ fn a_warm_up_that_fails_does_not_hold_up_the_next() {
     let (is_done, text) = server.reload();
     assert!(is_done, "{text}");
     // A request that waits for a worker in vain waits for thirty seconds.
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}: {}", began.elapsed(), server.log());
+    assert!(began.elapsed() < tests::seconds(15), "{:?}: {}", began.elapsed(), server.log());
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tests::server::sum;
 use tests::{Client, Response, Server, Setup, wait_until};
@@ -89,7 +89,7 @@ fn paths_have_limits_of_their_own() {
         refused(&server.get("/less/than"), 503, "queue-full");
         let began = Instant::now();
         refused(&server.get("/hasty"), 503, "queue-timeout");
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(began.elapsed() < tests::seconds(10), "{:?}", began.elapsed());
         let others: Vec<_> = (0..60).map(|_| ask("/more")).collect();
         wait_until("more wait than the application lets", 20, || queued() >= 61);
         refused(&server.get("/"), 503, "queue-full");

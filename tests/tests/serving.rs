@@ -104,12 +104,13 @@ fn output_is_streamed_on_flush() {
     let head = client.read_head().unwrap();
     assert_eq!(head.header("transfer-encoding"), Some("chunked"));
     let first = client.read_chunk().unwrap().expect("a first chunk");
-    assert!(began.elapsed() < Duration::from_millis(900), "the first chunk took {:?}", began.elapsed());
+    let first_took = began.elapsed();
     let mut rest = first;
     while let Some(chunk) = client.read_chunk().unwrap() {
         rest.extend(chunk);
     }
     assert!(began.elapsed() > Duration::from_millis(900), "all of it took {:?}", began.elapsed());
+    assert!(first_took < began.elapsed() * 3 / 4, "the first chunk took {first_took:?} of {:?}", began.elapsed());
     assert_eq!(String::from_utf8_lossy(&rest).lines().count(), 5);
 }
 
@@ -162,10 +163,9 @@ fn a_request_ends_as_it_would_under_fpm() {
 fn a_finished_request_goes_on_without_its_client() {
     let server = Setup::app("plain").start();
     let marker = std::env::temp_dir().join(format!("reprise-finish-{}", server.port));
-    let began = Instant::now();
-    let answer = server.get(&format!("/finish.php?ms=400&marker={}", marker.display()));
+    let answer = server.get(&format!("/finish.php?ms=1500&marker={}", marker.display()));
     assert_eq!(answer.status, 200);
-    assert!(began.elapsed() < Duration::from_millis(350), "the answer waited for the script: {:?}", began.elapsed());
+    assert!(!marker.exists(), "the answer waited for the script");
     wait_until("the script goes on", 10, || marker.exists());
     std::fs::remove_file(&marker).unwrap();
 }

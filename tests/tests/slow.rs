@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::peer::Database;
-use tests::server::program;
 use tests::{Client, Server, Setup, wait_for, wait_until};
 
 /// Each hangs in a line of its own, below a function of its own.
@@ -100,30 +98,19 @@ fn the_log_names_the_line_of_a_slow_request_while_a_load_runs() {
 fn a_worker_tells_where_it_is_when_asked() {
     for mode in MODES {
         let server = start(mode, "none");
-        let trace = |pid: &str| {
-            let mut command = Command::new(program());
-            let output = command.args(["trace", pid, "--state-dir"]).arg(server.directory().join("state")).output();
-            let output = output.expect("reprise trace");
-            (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
-        };
         wait_until("the mode", 30, || mode.0 == "classic" || server.log().contains("is booted"));
         let mut slow = server.client();
         slow.send(b"GET /?what=sleeps HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let status = |server: &Server| {
-            let mut command = Command::new(program());
-            let output = command.args(["status", "--state-dir"]).arg(server.directory().join("state")).output();
-            String::from_utf8_lossy(&output.expect("reprise status").stdout).into_owned()
-        };
         let pid = wait_for("the worker is shown", 10, || {
-            let text = status(&server);
+            let text = server.status(&[]);
             let line = text.lines().find(|line| line.contains("GET /?what=sleeps"))?.trim().to_owned();
             line.split_whitespace().next().map(str::to_owned)
         });
-        let (code, text) = trace(&pid);
+        let (code, text) = server.trace(&pid);
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains("#0 usleep() [internal]\n#1 Page::sleeps() /"), "{}: {text}", mode.0);
         assert_eq!(slow.read(false).unwrap().text(), "done");
-        let (code, text) = trace("1");
+        let (code, text) = server.trace("1");
         assert!(code == Some(64) && text.contains("no worker of this server"), "{text}");
     }
 }

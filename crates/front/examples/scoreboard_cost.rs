@@ -28,7 +28,9 @@ fn main() {
             let began = spent();
             for number in 0..REQUESTS {
                 // As a clone does for a request without a body, and the front for its answer.
-                for activity in [Activity::Running, Activity::Finishing, Activity::Rewinding, Activity::Idle] {
+                for activity in
+                    [Activity::Starting, Activity::Running, Activity::Finishing, Activity::Rewinding, Activity::Idle]
+                {
                     black_box(&worker).show(activity);
                 }
                 black_box(&worker).rewound(true, 42);

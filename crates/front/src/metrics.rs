@@ -17,8 +17,15 @@ use crate::refusal::Refusal;
 /// Upper bounds of the histogram, in milliseconds.
 const BOUNDS_MS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000];
 /// States of workers, as their slots say.
-const STATES: [Activity; 6] =
-    [Activity::Booting, Activity::Idle, Activity::Running, Activity::Finishing, Activity::Reading, Activity::Rewinding];
+const STATES: [Activity; 7] = [
+    Activity::Booting,
+    Activity::Idle,
+    Activity::Starting,
+    Activity::Running,
+    Activity::Finishing,
+    Activity::Reading,
+    Activity::Rewinding,
+];
 
 /// How long requests took.
 #[derive(Default)]

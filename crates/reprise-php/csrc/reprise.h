@@ -129,6 +129,7 @@ void reprise_finish_answer(void); /* completes it as it is; the exchange is not 
 int reprise_note_memory(void);
 bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
 void reprise_describe_request(const struct wire_RequestHead *head);
+void reprise_script_begins(void);
 /* False if it was left by exit() or by an error. */
 bool reprise_run_script(const char *script);
 void reprise_close_script(void);

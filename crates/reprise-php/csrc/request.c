@@ -71,6 +71,15 @@ void reprise_enter_directory(const char *script)
 	}
 }
 
+/* PHP is ready: what runs from here on is the application. While it boots there is no request. */
+void reprise_script_begins(void)
+{
+	reprise_worker.stage = REPRISE_RUNNING;
+	if (reprise_worker.answering) {
+		wire_show(&reprise_worker.wire, wire_Activity_Running);
+	}
+}
+
 static zend_file_handle *running_script;
 
 /* PHP has read and compiled it, and keeps it open until it ends. A snapshot shall not hold it. */
@@ -90,7 +99,7 @@ bool reprise_run_script(const char *script)
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	zend_stream_init_filename(&file, script);
 	file.primary_script = 1;
-	reprise_worker.stage = REPRISE_RUNNING;
+	reprise_script_begins();
 	running_script = &file;
 	bool ran_to_end = php_execute_script(&file);
 	/* As FPM: shutdown functions and destructors do not see the script's directory. */

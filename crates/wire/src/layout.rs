@@ -215,29 +215,37 @@ pub enum Activity {
     Booting = 1,
     /// Waiting for a request.
     Idle = 2,
-    /// PHP runs.
-    Running = 3,
+    /// It has a request, for which PHP gets ready: its environment, cookies, form. From here on there is a request.
+    Starting = 3,
+    /// The script runs.
+    Running = 4,
     /// The answer is out, PHP has not ended the request.
-    Finishing = 4,
+    Finishing = 5,
     /// PHP waits for the client's body.
-    Reading = 5,
+    Reading = 6,
     /// Memory is being put back.
-    Rewinding = 6,
+    Rewinding = 7,
 }
 
 /// How many there are of [`Activity`].
-pub const ACTIVITIES: usize = 7;
+pub const ACTIVITIES: usize = 8;
 
 impl Activity {
+    /// Whether who does what a slot says has a request.
+    pub const fn has_request(activity: u32) -> bool {
+        activity >= Activity::Starting as u32
+    }
+
     /// Its word, from what a slot says.
     pub const fn word(activity: u32) -> &'static str {
         match activity {
             1 => "booting",
             2 => "idle",
-            3 => "running",
-            4 => "finishing",
-            5 => "reading",
-            6 => "rewinding",
+            3 => "starting",
+            4 => "running",
+            5 => "finishing",
+            6 => "reading",
+            7 => "rewinding",
             _ => "empty",
         }
     }

@@ -79,6 +79,10 @@ impl Worker {
 
     /// Says what the worker does.
     pub fn show(&self, activity: Activity) {
+        self.show_as(activity as u32);
+    }
+
+    fn show_as(&self, activity: u32) {
         let (line, now) = (self.line(), sys::ticks());
         // The worker is the only one who writes here.
         let before = now.saturating_sub(line.since.load(Ordering::Relaxed));
@@ -86,7 +90,7 @@ impl Worker {
             spent.store(spent.load(Ordering::Relaxed).wrapping_add(before), Ordering::Relaxed);
         }
         line.since.store(now, Ordering::Relaxed);
-        line.activity.store(activity as u32, Ordering::Relaxed);
+        line.activity.store(activity, Ordering::Relaxed);
     }
 
     /// Leaves a note about the script of the current request for the front.
@@ -207,7 +211,7 @@ impl Worker {
             Owner::pack(current.sequence, self.slot, State::Running),
         );
         if entered {
-            self.show(Activity::Running);
+            self.show(Activity::Starting);
         } else {
             self.current = None;
         }
@@ -252,13 +256,15 @@ impl Worker {
             if aborted {
                 return Err(Gone::Aborted);
             }
+            // The form is read before the script runs, php://input while it does.
+            let before = self.line().activity.load(Ordering::Relaxed);
             self.show(Activity::Reading);
             let control = self.slab.control(exchange);
             bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
                 ring::readable(body_head, &control.front.0.body_tail, BODY_RING) != Ok(0)
                     || control.front.0.flags.load(Ordering::Acquire) != 0
             });
-            self.show(Activity::Running);
+            self.show_as(before);
         }
     }
 

@@ -67,8 +67,8 @@ pub struct Place {
     pub directory: PathBuf,
     /// Takes questions and answers none.
     pub names: UdpSocket,
-    /// Holds the lock of `locked`.
-    _lock: nix::fcntl::Flock<fs::File>,
+    /// Holds the locks of `locked` and of a session.
+    _locks: [nix::fcntl::Flock<fs::File>; 2],
 }
 
 impl Place {
@@ -88,9 +88,17 @@ impl Place {
         for (state, code) in super::states::SCRIPTS {
             fs::write(place.join(format!("faults/{state}.php")), format!("<?php {code}\n")).unwrap();
         }
-        fs::write(place.join("locked"), "").unwrap();
-        let lock = fs::File::open(place.join("locked")).unwrap();
-        let lock = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let (starting, ini) = super::states::STARTING;
+        let setup = setup
+            .file(&format!("{starting}/index.php"), "<?php echo 'started';")
+            .file(&format!("{starting}/.user.ini"), format!("{ini}{}\n", text(&place)));
+        let locks = ["locked".to_owned(), format!("sess_{}", super::states::HELD_SESSION)].map(|name| {
+            let file = place.join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+            nix::fcntl::Flock::lock(fs::File::open(file).unwrap(), nix::fcntl::FlockArg::LockExclusive).unwrap()
+        });
         // Of the other columns, and of other runs.
         let address =
             format!("127.{}.{}.{}", 10 + number, std::process::id() / 250 % 250, std::process::id() % 250 + 1);
@@ -103,11 +111,10 @@ impl Place {
         let disk = place.join("disk");
         let command = ["unshare", "-m", "sh", "-c", enter].map(PathBuf::from).into_iter();
         let command = command.chain([disk.clone(), resolver, program()]);
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
         let mut setup = setup
             .server(&format!("access_log = \"{}/access.log\"\nsend_timeout = \"2s\"", text(&disk)))
             .application(&format!("workers = {WORKERS}\nuser = \"{}\"\nrequest_timeout = \"3s\"", column.user))
-            .application("rlimit_files = 1200\nrlimit_processes = 64\nlimits.\"/soft\" = { soft_timeout = \"300ms\", request_timeout = \"60s\" }\nlimits.\"/long\" = { request_timeout = \"60s\" }")
+            .application("rlimit_files = 1200\nrlimit_processes = 64\nlimits.\"/soft\" = { soft_timeout = \"300ms\", request_timeout = \"60s\" }\nlimits.\"/long\" = { request_timeout = \"60s\" }\nlimits.\"/starting\" = { request_timeout = \"60s\" }")
             .application(&format!("isolation = \"{}\"", column.isolation));
         if column.mode != "classic" {
             setup = setup.application(&format!("mode.\"index.php\" = \"{}\"", column.mode));
@@ -125,7 +132,7 @@ impl Place {
             setup = setup.ini(name, value);
         }
         let server = setup.command(command).env("PLACE", &text(&place)).start();
-        Place { server, column, directory: place, names, _lock: lock }
+        Place { server, column, directory: place, names, _locks: locks }
     }
 
     /// Whether each request takes its worker with it.

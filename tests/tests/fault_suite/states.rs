@@ -18,13 +18,19 @@ pub const SCRIPTS: [(&str, &str); 4] = [
 ];
 
 /// States as the scoreboard has them.
-pub const STATES: [&str; 6] = ["booting", "idle", "reading", "running", "finishing", "rewinding"];
+pub const STATES: [&str; 7] = ["booting", "idle", "starting", "reading", "running", "finishing", "rewinding"];
+
+/// A directory whose `.user.ini` has PHP open a session before the script runs, and the session that another holds.
+pub const STARTING: (&str, &str) = ("starting", "session.auto_start=1\nsession.use_cookies=1\nsession.save_path=");
+pub const HELD_SESSION: &str = "held";
 
 /// Kills a worker of this state, and says what the client of its request gets; `None` if there is no such state.
 pub fn kill_in(place: &Place, load: &Load, state: &str) -> Option<String> {
     let is_rewound = place.column.name == "snapshot";
     match state {
         "rewinding" if !is_rewound => return None,
+        // Elsewhere nothing that an application says makes it last.
+        "starting" if place.column.name != "classic" => return None,
         "booting" => kill_newborn(place),
         "idle" => {
             wait_for("an idle worker", PATIENCE, || {
@@ -77,21 +83,27 @@ fn kill_newborn(place: &Place) {
     });
 }
 
+fn who_has(place: &Place, request: &str) -> i32 {
+    wait_for(request, PATIENCE, || place.workers().iter().find(|worker| worker["request"] == request).map(pid))
+}
+
 fn kill_with_request(place: &Place, load: &Load, state: &str) -> String {
     let outcome = wait_for(&format!("a worker that is {state}"), PATIENCE, || {
         place.forget_victim();
         let mut client = Client::new(place.server.port);
         let head = format!("/long/?fault={state} HTTP/1.1\r\nHost: a\r\n");
         let worker = match state {
+            "starting" => {
+                let path = format!("/{}/", STARTING.0);
+                let cookie = format!("Cookie: PHPSESSID={HELD_SESSION}");
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{cookie}\r\n\r\n").as_bytes()).unwrap();
+                who_has(place, &format!("GET {path}"))
+            }
             "reading" => {
                 let body = "x".repeat(20_000);
                 let request = format!("POST {head}Content-Type: text/plain\r\nContent-Length: 1000000\r\n\r\n{body}");
                 client.send(request.as_bytes()).unwrap();
-                wait_for("who reads", PATIENCE, || {
-                    let workers = place.workers();
-                    let reader = workers.iter().find(|worker| worker["request"] == "POST /long/?fault=reading")?;
-                    Some(pid(reader))
-                })
+                who_has(place, "POST /long/?fault=reading")
             }
             "running" => {
                 client.send(format!("GET {head}\r\n").as_bytes()).unwrap();

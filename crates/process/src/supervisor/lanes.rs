@@ -26,8 +26,6 @@ use crate::channel::Channel;
 use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
 use crate::sys;
 
-/// Why a script stays in classic mode that could have a lane if others had none.
-const FULL: &str = "the application has as many lanes as it may";
 /// `Ready` of a template, as `slot`: its snapshot is for the origin it was booted by.
 const FOR_ITS_ORIGIN: u32 = 1;
 
@@ -372,7 +370,6 @@ impl Supervisor {
             () if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
                 Err("hosts does not name its host")
             }
-            () if lanes.len() >= MAX_LANES => Err(FULL),
             () => Ok(Lane {
                 entry: Some(shown.clone()),
                 // What the warm-up has found is there before visitors come.
@@ -382,16 +379,19 @@ impl Supervisor {
             }),
         });
         let name = &application.name;
+        let places = lanes.len();
+        let is_full = places >= MAX_LANES;
+        if is_full && checked.is_ok() {
+            self.generations[number].has_no_place_for(&shown, is_loop);
+        }
         let mut lane = match checked {
-            Ok(lane) => lane,
-            Err(why) => {
-                if why == FULL {
-                    self.generations[number].has_no_place_for(&shown, is_loop);
-                }
+            Ok(lane) if !is_full => lane,
+            refused => {
+                let why = refused.err().unwrap_or("the application has as many lanes as it may");
                 return log("warning", format_args!("application '{name}': {shown:?} stays in classic mode: {why}"));
             }
         };
-        lane.mailbox = match self.front.as_ref().map(|_| self.new_mailbox(number, lanes.len())).transpose() {
+        lane.mailbox = match self.front.as_ref().map(|_| self.new_mailbox(number, places)).transpose() {
             Ok(mailbox) => mailbox,
             Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
         };

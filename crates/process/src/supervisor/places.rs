@@ -76,13 +76,9 @@ impl Generation {
 
     /// The lane that has been asked for least recently, of those that the configuration does not want.
     fn least_used(&self) -> Option<&Lane> {
-        let is_wanted = |lane: &Lane, wanted: &Entry| {
-            lane.entry.as_deref() == Some(&wanted.script)
-                || lane.key().is_some_and(|key| {
-                    key.script == wanted.script && key.origin == Some(self.application.first_origin())
-                })
-        };
-        let is_found = |lane: &&Lane| !self.application.entries.iter().any(|wanted| is_wanted(lane, wanted));
+        let wanted: Vec<Lane> = self.application.entries.iter().map(|entry| Lane::of(entry, Instant::now())).collect();
+        let is_wanted = |key: &String| wanted.iter().any(|lane| lane.boots(key, &self.application));
+        let is_found = |lane: &&Lane| !lane.entry.as_ref().is_some_and(is_wanted);
         self.lanes[CLASSIC + 1..].iter().filter(is_found).min_by_key(|lane| lane.used.at)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | step | what happens |
 //! |---|---|
-//! | wished for | `reprise reload`, SIGHUP, a script's `opcache_reset()`, a suspect generation; further wishes join it |
+//! | wished for | `reprise reload`, SIGHUP; a suspect generation; a script's `opcache_reset()`, or an opcache that is full or cannot restart; with `watch` a root that leads elsewhere or changed files; a lane that gives its place to another. Further wishes join it |
 //! | begun | the configuration is read, as a whole or not at all; new generations boot; the front learns their settings |
 //! | ready | all their known lanes serve: `Switch` to the front; the old ones drain |
 //! | refused | a lane that serves in the old generation does not boot in the new: the new ones end, the old serve on |

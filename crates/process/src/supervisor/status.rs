@@ -127,12 +127,12 @@ impl Supervisor {
         let seconds = |(state, count): (usize, &wire::atomics::AtomicU64)| {
             (Activity::word(state as u32).to_owned(), self.rate.seconds(count.load(Ordering::Relaxed)).into())
         };
-        line.spent.iter().enumerate().skip(Activity::Running as usize).map(seconds).collect()
+        line.spent.iter().enumerate().skip(Activity::Starting as usize).map(seconds).collect()
     }
 
     fn worker(&self, number: usize, pid: i32, line: &Line, slab: &Slab) -> Value {
         let activity = line.activity.load(Ordering::Relaxed);
-        let has_request = activity >= Activity::Running as u32;
+        let has_request = Activity::has_request(activity);
         let count = |counter: &wire::atomics::AtomicU64| counter.load(Ordering::Relaxed);
         let request = has_request.then(|| request_in(slab, line.exchange.load(Ordering::Relaxed))).flatten();
         let usage = sys::usage(pid);

@@ -67,7 +67,7 @@ impl Supervisor {
     pub(super) fn request_of(&self, number: usize, lane: usize, slot: u32) -> Option<Shown> {
         let mailbox = self.generations[number].lanes[lane].mailbox.as_ref()?;
         let line = mailbox.slab.slot(slot as usize)?;
-        let has_one = line.activity.load(Ordering::Relaxed) >= Activity::Running as u32;
+        let has_one = Activity::has_request(line.activity.load(Ordering::Relaxed));
         has_one.then(|| request_in(&mailbox.slab, line.exchange.load(Ordering::Relaxed))).flatten()
     }
 

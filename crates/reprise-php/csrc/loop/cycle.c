@@ -159,7 +159,7 @@ void reprise_loop_begin_request(void)
 	reprise_enter_directory(reprise_head_text(head->script));
 	SG(sapi_started) = 1;
 	PG(during_request_startup) = false;
-	reprise_worker.stage = REPRISE_RUNNING;
+	reprise_script_begins();
 }
 
 /* A fatal error came after the callable had returned: the process is not to be trusted with another request. */

@@ -269,7 +269,7 @@ static void serve(void)
 	if (reprise_worker.body_broken) {
 		zend_bailout();
 	}
-	reprise_worker.stage = REPRISE_RUNNING;
+	reprise_script_begins();
 	replay_boot();
 }
 
