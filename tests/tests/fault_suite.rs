@@ -15,7 +15,7 @@ use tests::server::project;
 use tests::snapshot::is_sanitized;
 use tests::{Client, Response, process, wait_until};
 
-use load::{Load, PATIENCE, SLOWEST};
+use load::{Load, PATIENCE};
 use place::{COLUMNS, Column, Place};
 use table::{Ask, FAULTS, Fault, Worker};
 
@@ -51,7 +51,7 @@ fn run(column: &'static Column, number: usize) -> Found {
     // A process for each request is dear.
     let pause = Duration::from_millis(if place.forks() { 20 } else { 4 });
     Load::run(place.server.port, column.mode, pause, |load| {
-        load.assert_goes_on("before any fault", SLOWEST);
+        load.assert_goes_on("before any fault");
         for (number, fault) in FAULTS.iter().enumerate() {
             let what = format!("{}, {}", column.name, fault.name);
             place.wait_until_whole(&what);
@@ -59,10 +59,12 @@ fn run(column: &'static Column, number: usize) -> Found {
             found.push(commit(&place, fault, number, &what));
             place.wait_until_whole(&what);
             let waits = place.forks() && fault.code.contains("pcntl_fork");
-            load.assert_goes_on(&what, if waits { Duration::from_secs(20) } else { SLOWEST });
             if waits {
                 // No process for any request while it lasts.
+                load.assert_comes_back(&what);
                 found[number].push_str("; others wait till it is over");
+            } else {
+                load.assert_goes_on(&what);
             }
             println!("{what}: {} ({:?})", found[number], began.elapsed());
         }

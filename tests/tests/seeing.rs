@@ -1,6 +1,8 @@
 //! What machines ask a running server: health, metrics, and how long an answer took.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 
 use tests::server::free_port;
 use tests::{Client, Setup, wait_for, wait_until};
@@ -117,4 +119,20 @@ fn an_answer_says_how_long_it_took() {
     assert!(least(1) >= 29.0 && most(0) >= 80.0 && least(0) < 29.0, "{times:?}");
     let server = Setup::empty().file("index.php", script).start();
     assert_eq!(server.get("/").header("server-timing"), None);
+}
+
+/// 64 have a place at once.
+#[test]
+fn who_only_holds_the_admin_socket_gives_its_place_to_others() {
+    let server = Setup::empty().file("index.php", "<?php echo 'done';").start();
+    let held: Vec<UnixStream> = (0..64)
+        .map(|number| {
+            let mut stream = UnixStream::connect(server.directory().join("state/admin.sock")).unwrap();
+            // Half of them have begun to ask.
+            stream.write_all(if number % 2 == 0 { b"sta" } else { b"" }).unwrap();
+            stream
+        })
+        .collect();
+    assert!(server.status(&["--json"]).contains("\"generation\":1"));
+    drop(held);
 }

@@ -29,6 +29,8 @@ const KNEE: f64 = 0.95;
 const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
 /// Answers that each connection of a closed loop has to have had, or the rate is that of whole numbers.
 const ENOUGH: u64 = 8;
+/// So many times as many on the way to the knee: a round may be slower.
+const MARGIN: u64 = 4;
 /// With more of a processor than that the generator is the limit.
 const BUSY: f64 = 0.9;
 
@@ -207,22 +209,25 @@ impl Bench<'_> {
             self.report.connections = self.plan.connections.unwrap_or(16);
             return Ok(());
         }
+        let mut usable = 1;
         for (step, connections) in STEPS.into_iter().enumerate() {
             let mut is_enough = true;
             for number in stats::orders(self.plan.targets.len(), step + 1).pop().unwrap_or_default() {
                 (self.progress)(&format!("knee: {connections} connections to {}", self.plan.targets[number].label));
                 let (_, outcome) = self.closed(number, connections, self.plan.span, step as u64)?;
-                is_enough &= outcome.answered >= ENOUGH * connections as u64;
+                is_enough &= outcome.answered >= MARGIN * ENOUGH * connections as u64;
                 self.report.targets[number].knee.push((connections, outcome.rate()));
             }
             // With more of them each would have a handful of answers, and the rate would be that of whole numbers.
             if !is_enough {
                 break;
             }
+            usable = step + 1;
         }
         let knee = |target: &Measured| {
-            let most = target.knee.iter().map(|step| step.1).fold(0.0, f64::max);
-            target.knee.iter().find(|step| step.1 >= KNEE * most).map_or(1, |step| step.0)
+            let steps = &target.knee[..usable];
+            let most = steps.iter().map(|step| step.1).fold(0.0, f64::max);
+            steps.iter().find(|step| step.1 >= KNEE * most).map_or(1, |step| step.0)
         };
         self.report.connections = self.report.targets.iter().map(knee).max().unwrap_or(1);
         Ok(())

@@ -62,8 +62,18 @@ impl Load {
         }
     }
 
-    /// Each client has had more answers since then, none was wrong, none took longer than that.
-    pub fn assert_goes_on(&self, what: &str, limit: Duration) {
+    /// Each client has had more answers since then, none was wrong, none took longer than [`SLOWEST`].
+    pub fn assert_goes_on(&self, what: &str) {
+        let slowest = self.slowest_of_some(what);
+        assert!(slowest < SLOWEST, "{what}: a good request took {slowest:?}");
+    }
+
+    /// As [`Load::assert_goes_on`], where requests wait for as long as the fault lasts.
+    pub fn assert_comes_back(&self, what: &str) {
+        wait_until(&format!("{what}: nobody waits any more"), PATIENCE, || self.slowest_of_some(what) < SLOWEST);
+    }
+
+    fn slowest_of_some(&self, what: &str) -> Duration {
         let answered = || self.answered.each_ref().map(|count| count.load(Ordering::Relaxed));
         let from = answered();
         wait_until(what, PATIENCE, || {
@@ -71,8 +81,7 @@ impl Load {
             assert!(wrong.is_empty(), "{what}: {} good requests lost: {:?}", wrong.len(), &wrong[..1]);
             answered().iter().zip(&from).all(|(now, then)| *now >= then + 4)
         });
-        let slowest = Duration::from_micros(self.slowest_us.swap(0, Ordering::Relaxed));
-        assert!(slowest < limit, "{what}: a good request took {slowest:?}");
+        Duration::from_micros(self.slowest_us.swap(0, Ordering::Relaxed))
     }
 }
 

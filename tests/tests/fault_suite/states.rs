@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tests::{Client, process, wait_for};
 
-use super::load::{Load, PATIENCE, SLOWEST};
+use super::load::{Load, PATIENCE};
 use super::place::Place;
 
 /// States that a request brings about, by what it does.
@@ -41,7 +41,7 @@ pub fn kill_in(place: &Place, load: &Load, state: &str) -> Option<String> {
         }
         _ => return Some(kill_with_request(place, load, state)),
     }
-    load.assert_goes_on(state, SLOWEST);
+    load.assert_goes_on(state);
     Some("no request is lost".to_owned())
 }
 
@@ -120,6 +120,6 @@ fn kill_with_request(place: &Place, load: &Load, state: &str) -> String {
             format!("{} `{}`", answer.status, answer.header("reprise-refused").unwrap_or_default())
         })
     });
-    load.assert_goes_on(state, SLOWEST);
+    load.assert_goes_on(state);
     outcome
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -10,6 +11,8 @@ use super::{Supervisor, log};
 
 /// Connections at once; others wait.
 const MAX_CLIENTS: usize = 64;
+/// How long one may take to ask, and to take what it is answered: places are few.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a request.
 const MAX_REQUEST: usize = 256;
 
@@ -30,6 +33,8 @@ struct Connection {
     /// It has asked, and waits for its answer.
     has_asked: bool,
     answer: Vec<u8>,
+    /// When it came, or was answered, or last took some of its answer.
+    since: Instant,
     /// It has its whole answer, or is gone.
     is_over: bool,
 }
@@ -66,6 +71,7 @@ impl Admin {
                 request: Vec::new(),
                 has_asked: false,
                 answer: Vec::new(),
+                since: Instant::now(),
                 is_over: false,
             });
         }
@@ -103,6 +109,7 @@ impl Admin {
         text.push('\n');
         if let Some(one) = self.connections.iter_mut().find(|one| one.client == client) {
             one.answer = text.into_bytes();
+            one.since = Instant::now();
         }
     }
 
@@ -111,13 +118,16 @@ impl Admin {
             match one.stream.write(&one.answer) {
                 Ok(count) => {
                     one.answer.drain(..count);
+                    one.since = Instant::now();
                     one.is_over = one.answer.is_empty();
                 }
                 Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {}
                 Err(_) => one.is_over = true,
             }
         }
-        self.connections.retain(|one| !one.is_over);
+        // Who waits for the end of a reload is not slow itself.
+        let is_late = |one: &Connection| (!one.has_asked || !one.answer.is_empty()) && one.since.elapsed() > PATIENCE;
+        self.connections.retain(|one| !one.is_over && !is_late(one));
     }
 }
 
