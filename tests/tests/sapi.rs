@@ -266,6 +266,18 @@ impl Side {
     }
 }
 
+/// How long after an answer it expires, as text; the two may be asked in different seconds. `None`: at a fixed time.
+fn minutes_after(now: &str, expires: &str) -> Option<String> {
+    // "Sun, 06 Nov 1994 08:49:37 GMT"
+    let seconds = |date: &str| {
+        let parts: Vec<i64> = date.get(17..25)?.split(':').filter_map(|part| part.parse().ok()).collect();
+        (parts.len() == 3).then(|| parts[0] * 3600 + parts[1] * 60 + parts[2])
+    };
+    let is_fixed = now.get(12..16)? != expires.get(12..16)?;
+    let after = (seconds(expires)? - seconds(now)? + 30).rem_euclid(86400) / 60;
+    (!is_fixed).then(|| format!("{after} minutes after the answer"))
+}
+
 /// What is compared of an answer: status, reason, headers by name, body.
 fn seen(answer: &Response, script: &str) -> (u16, String, BTreeMap<String, Vec<String>>, String) {
     let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -280,6 +292,9 @@ fn seen(answer: &Response, script: &str) -> (u16, String, BTreeMap<String, Vec<S
         }
         if name == "last-modified" {
             value = "a time".to_owned();
+        }
+        if name == "expires" {
+            value = answer.header("date").and_then(|now| minutes_after(now, &value)).unwrap_or(value);
         }
         headers.entry(name.clone()).or_default().push(value);
     }
