@@ -26,6 +26,10 @@ end
 ERRORS = ("connect", "read", "write", "status", "timeout")
 
 
+class Unanswered(Failure):
+    """A turn without an answer and without an error: the server, or the machine, had something else to do."""
+
+
 @dataclass(frozen=True)
 class Load:
     """How the client is run; the same for every side and round."""
@@ -62,7 +66,7 @@ class Load:
             raise Failure(f"wrk against {label} counted errors: {said} (of {counts['requests']} requests)",
                           "timeouts mean connections the server left waiting; see --timeout", " ".join(command))
         if counts["requests"] == 0:
-            raise Failure(f"wrk against {label} got no answer in {seconds} s", "a longer --seconds", " ".join(command))
+            raise Unanswered(f"wrk against {label} got no answer in {seconds} s", "a longer --seconds", " ".join(command))
         return Outcome(
             requests=counts["requests"],
             requests_per_s=counts["requests"] / (counts["duration_us"] / 1e6),
