@@ -196,7 +196,7 @@ impl Setup {
         }
         text.push_str(&format!("state_dir = \"{}/state\"\n{}\n", directory.display(), self.server.join("\n")));
         text.push_str(&format!("[[application]]\nname = \"app\"\nroot = \"{}\"\n", self.root.display()));
-        if !has(&self.application, "workers") {
+        if !has(&self.application, "workers") && !has(&self.application, "max_workers") {
             text.push_str("workers = 2\n");
         }
         text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));

@@ -103,6 +103,8 @@ fn every_mistake_is_named_with_its_line() {
         (app("workers = 1025"), &["1 to 1024"]),
         (app("workers = 2.0"), &["1 to 1024"]),
         (app("workers = true"), &["1 to 1024"]),
+        (app("max_workers = 1025"), &["r.toml:3: 'max_workers' takes a number, 1 to 1024"]),
+        (app("workers = 9\nmax_workers = 8"), &["max_workers", "'www' may have 9 workers in each lane, and 8 in all", "leave workers out"]),
         (app("queue = 3001"), &["1 to 3000"]),
         (app("max_body = \"8 M\""), &["r.toml:3: 'max_body' takes a size"]),
         (app("max_body = \"8X\""), &["'max_body' takes a size"]),

@@ -1,6 +1,7 @@
 //! Limits of requests, workers and clients; workers that come and go; what `reprise status` shows of all that.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -154,9 +155,60 @@ fn workers_come_with_a_burst_and_go_when_it_is_quiet() {
     }
 }
 
+#[test]
+fn lanes_share_max_workers_by_need() {
+    for mode in &MODES[1..] {
+        let body = "if (isset($_GET['slow'])) usleep(50_000); echo 'done';";
+        let setup = in_mode(*mode, body).file("classic.php", script(MODES[0], body));
+        let server = setup.application("max_workers = 6").start();
+        let live = || {
+            let status = server.status(&["--json"]);
+            (workers_in(&status, "classic"), workers_in(&status, mode.0))
+        };
+        wait_until("one of each", 20, || live() == (1, 1));
+        // Ten clients that ask one page after the other, until the workers are as they should be.
+        let under_load = |paths: &[&str], what: &str, expected: &(dyn Fn(usize, usize) -> bool + Sync)| {
+            let is_over = AtomicBool::new(false);
+            let began = Instant::now();
+            std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..10 * paths.len())
+                    .map(|number| {
+                        let (path, is_over, port) = (paths[number % paths.len()], &is_over, server.port);
+                        scope.spawn(move || {
+                            let mut client = Client::new(port);
+                            while !is_over.load(Ordering::Relaxed) {
+                                let answer = client.get(path);
+                                assert_eq!((answer.status, answer.text().as_str()), (200, "done"));
+                            }
+                        })
+                    })
+                    .collect();
+                let limit = tests::seconds(20);
+                let mut seen = live();
+                while seen.0 + seen.1 <= 6 && !expected(seen.0, seen.1) && began.elapsed() < limit {
+                    seen = live();
+                }
+                is_over.store(true, Ordering::Relaxed);
+                clients.into_iter().for_each(|client| client.join().unwrap());
+                assert!(seen.0 + seen.1 <= 6 && expected(seen.0, seen.1), "{}: {what}: {seen:?}", mode.0);
+            });
+        };
+        under_load(&["/classic.php?slow"], "all but one for classic", &|classic, _| classic == 5);
+        // At once, not when the others have been idle for ten seconds.
+        let began = Instant::now();
+        under_load(&["/?slow"], "and then for the other", &|_, other| other == 5);
+        assert!(began.elapsed() < tests::seconds(3), "{}: {:?}", mode.0, began.elapsed());
+        under_load(&["/?slow", "/classic.php?slow"], "half for each", &|classic, other| (classic, other) == (3, 3));
+    }
+}
+
 /// Workers of the lanes of a mode.
 fn sum_of_workers(server: &Server, mode: &str) -> usize {
-    let status = server.status(&["--json"]);
+    workers_in(&server.status(&["--json"]), mode)
+}
+
+/// The same in that status.
+fn workers_in(status: &str, mode: &str) -> usize {
     let lanes = status.split("\"mode\":").skip(1);
     let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
     of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()

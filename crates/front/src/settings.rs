@@ -90,6 +90,8 @@ pub struct Application {
     pub workers: usize,
     /// And at least.
     pub min_workers: usize,
+    /// Its lanes share a number of workers.
+    pub is_shared: bool,
     /// Paths whose requests run in classic mode, and all below them.
     pub classic_paths: Vec<String>,
     /// Requests made of a generation before it takes visitors'.

@@ -181,10 +181,57 @@ pub fn next_target(load: Load, target: usize, least: usize, most: usize) -> usiz
         return (load.live + load.waiting.min(load.live.max(1))).max(target).clamp(least, most);
     }
     let busy = load.live.saturating_sub(load.idle);
-    if load.quiet >= QUIET && load.idle > 0 && target > busy + busy / 4 + 1 {
+    if load.quiet >= QUIET && load.idle > 0 && target > with_spare(busy) {
         return (target - 1).clamp(least, most);
     }
     target.clamp(least, most)
+}
+
+/// What a lane wants of the workers that an application's lanes share.
+#[derive(Clone, Copy, Debug)]
+pub struct Want {
+    /// As many as it would have alone.
+    pub target: usize,
+    /// As many as it has work for, and a few more.
+    pub needed: usize,
+}
+
+impl Want {
+    /// Of a lane under that load which alone would have `target`, 1 at least.
+    pub fn of(load: Load, target: usize) -> Want {
+        let target = target.max(1);
+        let busy = load.live.saturating_sub(load.idle);
+        let needed = if load.waiting > 0 { target } else { with_spare(busy).min(target) };
+        Want { target, needed }
+    }
+}
+
+/// How many workers each lane may have, of `all`: what it needs comes first, then what it would like. Where even that is too much
+/// the lanes that want most get less, all of them the same. One each at least, though that be more than `all`.
+pub fn share_out(wants: &[Want], all: usize) -> Vec<usize> {
+    let needed: Vec<usize> = wants.iter().map(|want| want.needed).collect();
+    let mut shares = level(&needed, all);
+    let liked: Vec<usize> = wants.iter().zip(&shares).map(|(want, share)| want.target.saturating_sub(*share)).collect();
+    let spare = level(&liked, all.saturating_sub(shares.iter().sum()));
+    shares.iter_mut().zip(spare).for_each(|(share, spare)| *share = (*share + spare).max(1));
+    shares
+}
+
+/// Cuts what is more than a height off, which is such that the sum is `all`, or less.
+fn level(heights: &[usize], all: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..heights.len()).collect();
+    order.sort_by_key(|number| heights[*number]);
+    let (mut levelled, mut left) = (vec![0; heights.len()], all);
+    for (done, number) in order.into_iter().enumerate() {
+        levelled[number] = heights[number].min(left / (heights.len() - done));
+        left -= levelled[number];
+    }
+    levelled
+}
+
+/// As many as are busy, and a few more.
+fn with_spare(busy: usize) -> usize {
+    busy + busy / 4 + 1
 }
 
 /// Requests before a lane is judged by what became of them.
@@ -283,6 +330,39 @@ mod tests {
         assert_eq!(next_target(load(2, 2, 0, 99), 2, 2, 32), 2);
         // Another configuration.
         assert_eq!(next_target(load(2, 2, 0, 0), 2, 4, 8), 4);
+    }
+
+    #[test]
+    fn workers_are_shared_by_need() {
+        let share = |wants: &[(usize, usize)], all| {
+            let wants: Vec<Want> =
+                wants.iter().map(|(target, needed)| Want { target: *target, needed: *needed }).collect();
+            share_out(&wants, all)
+        };
+        // Enough for all.
+        assert_eq!(share(&[(3, 1), (5, 5)], 8), [3, 5]);
+        assert_eq!(share(&[(1, 1), (1, 1)], 400), [1, 1]);
+        // Who is not busy gives way, and keeps what nobody else asks for.
+        assert_eq!(share(&[(8, 3), (4, 4)], 8), [4, 4]);
+        assert_eq!(share(&[(8, 1), (8, 8)], 8), [1, 7]);
+        // All are busy: the same for each, but no more than it wants.
+        assert_eq!(share(&[(8, 8), (8, 8)], 8), [4, 4]);
+        assert_eq!(share(&[(2, 2), (9, 9), (7, 7)], 10), [2, 4, 4]);
+        assert_eq!(share(&[(5, 5), (5, 5), (5, 5)], 8), [2, 3, 3]);
+        // Fewer than there are lanes.
+        assert_eq!(share(&[(4, 4), (4, 1), (4, 4)], 2), [1, 1, 1]);
+        assert_eq!(share(&[], 4), Vec::<usize>::new());
+        for all in 3..40 {
+            let shares = share(&[(7, 2), (30, 30), (12, 5)], all);
+            assert!(shares.iter().sum::<usize>() <= all && shares.iter().all(|share| *share > 0), "{all}: {shares:?}");
+        }
+        // What a lane needs follows from its load.
+        let load = |live, idle, waiting| Load { live, idle, waiting, quiet: Duration::ZERO };
+        assert_eq!(Want::of(load(8, 8, 0), 8).needed, 1);
+        assert_eq!(Want::of(load(8, 0, 0), 8).needed, 8);
+        assert_eq!(Want::of(load(8, 4, 0), 8).needed, 6);
+        assert_eq!(Want::of(load(2, 0, 9), 4).needed, 4);
+        assert_eq!(Want::of(load(0, 0, 0), 0).needed, 1);
     }
 
     #[test]

@@ -36,7 +36,11 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
             Some((user, why)) => format!("{} ({why})", user.name),
             None => process::user::current().map_or("the current user".to_owned(), |user| user.name),
         };
-        line("PHP", format!("{} workers as user {user}", application.workers));
+        let workers = match application.max_workers {
+            Some(most) => format!("at most {most} workers, shared by its lanes,"),
+            None => format!("{} workers", application.workers()),
+        };
+        line("PHP", format!("{workers} as user {user}"));
         for entry in discover::entries(application) {
             let (function, how) = match entry.is_loop {
                 true => ("reprise_handle_request", "worker mode".to_owned()),

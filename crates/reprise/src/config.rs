@@ -73,10 +73,12 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// As configured.
     pub user: Option<String>,
-    /// Count, at most.
-    pub workers: usize,
-    /// Count, at least.
+    /// Of each lane, at most.
+    pub workers: Option<usize>,
+    /// Of each lane, at least.
     pub min_workers: Option<usize>,
+    /// Of all lanes.
+    pub max_workers: Option<usize>,
     /// What a request may have.
     pub request: RequestLimits,
     /// The same of paths.
@@ -148,12 +150,18 @@ impl Application {
     /// Requests that there may be at once in a lane, waiting ones included.
     pub fn most_requests(&self) -> usize {
         let queues = self.path_limits.values().map(|limits| limits.queue);
-        self.workers + queues.fold(self.request.queue, usize::max)
+        self.workers() + queues.fold(self.request.queue, usize::max)
+    }
+
+    /// Workers of each lane, at most.
+    pub fn workers(&self) -> usize {
+        self.workers.or(self.max_workers).unwrap_or(4 * cpus())
     }
 
     /// Workers of each lane that are always there.
     pub fn least_workers(&self) -> usize {
-        self.min_workers.unwrap_or(self.workers).min(self.workers)
+        let default = if self.max_workers.is_some() { 1 } else { self.workers() };
+        self.min_workers.unwrap_or(default).min(self.workers())
     }
 }
 
@@ -201,7 +209,7 @@ pub fn load(what: &What) -> Result<Config, Failure> {
             if !(*low..=*high).contains(&workers) {
                 return Err(Failure::new(Code::Usage, "--workers", format!("{workers} is not within {low} to {high}")));
             }
-            application.workers = workers as usize;
+            application.workers = Some(workers as usize);
         }
         if let Some(user) = &what.user {
             application.user = Some(user.clone());
@@ -248,6 +256,13 @@ fn check_together(config: &Config) -> Result<(), Failure> {
                     Failure::new(Code::Configuration, "hosts", why).hint("give each application hosts of its own")
                 );
             }
+        }
+        if let Some((workers, most)) =
+            application.workers.zip(application.max_workers).filter(|(workers, most)| workers > most)
+        {
+            let why = format!("'{}' may have {workers} workers in each lane, and {most} in all", application.name);
+            return Err(Failure::new(Code::Configuration, "max_workers", why)
+                .hint("leave workers out: a lane may then have all of them"));
         }
         if discover::entries(application).len() >= MAX_LANES {
             let why =
@@ -316,8 +331,9 @@ fn application(root: PathBuf) -> Application {
         root,
         hosts: Vec::new(),
         user: None,
-        workers: 4 * cpus(),
+        workers: None,
         min_workers: None,
+        max_workers: None,
         request: RequestLimits {
             queue: 1024,
             queue_timeout: Duration::from_secs(30),

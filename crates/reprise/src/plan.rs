@@ -118,17 +118,18 @@ fn front_application(application: &config::Application) -> front::settings::Appl
         follow: application.follow.clone(),
         front_controller: application.front_controller.clone(),
         hosts: application.hosts.clone(),
-        workers: application.workers,
+        workers: application.workers(),
         min_workers: application.least_workers(),
+        is_shared: application.max_workers.is_some(),
         classic_paths: application.classic_paths.clone(),
         warmup: application.warmup.clone(),
         ping_path: application.ping_path.clone(),
         status_path: application.status_path.clone(),
-        limits: request_limits(&application.request, application.workers),
+        limits: request_limits(&application.request, application.workers()),
         paths: application
             .path_limits
             .iter()
-            .map(|(path, limits)| (path.clone(), request_limits(limits, application.workers)))
+            .map(|(path, limits)| (path.clone(), request_limits(limits, application.workers())))
             .collect(),
         slow_ms: milliseconds(application.slow_timeout),
         server_timing: application.server_timing,
@@ -191,8 +192,9 @@ fn php_application(
         environment,
         user: user.cloned(),
         limits: application.limits,
-        workers: application.workers,
+        workers: application.workers(),
         min_workers: application.least_workers(),
+        max_workers: application.max_workers,
         // Whichever of the front's threads they come to.
         exchanges: application.most_requests().next_multiple_of(64) * config.front_threads,
         root: application.root.clone(),

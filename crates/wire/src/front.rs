@@ -219,6 +219,14 @@ pub fn wake_all(slab: &Slab) {
     }
 }
 
+/// Asks a worker to end: at once if it waits, else after its request. It takes none of those that wait.
+pub fn dismiss(slot: &Slot) {
+    slot.leave.store(1, Ordering::Release);
+    // Read by it before it looks whether it is to leave.
+    slot.bell.fetch_add(1, Ordering::Release);
+    bell::Futex::wake(&Kernel, &slot.bell);
+}
+
 /// Removes a dead worker from the scoreboard and from those that could be woken.
 pub fn forget_slot(slab: &Slab, number: usize) {
     if let Some(slot) = slab.slot(number) {

@@ -2,6 +2,7 @@
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::bell::{self, Futex};
+use crate::front;
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
 use crate::reply;
@@ -150,10 +151,18 @@ impl Worker {
     /// Claims the next request, sleeping for at most a second if there is none.
     pub fn claim_next(&mut self) -> Next {
         self.show(Activity::Idle);
+        if self.is_dismissed() {
+            // Others do what waits. The wake-up for it may have been this worker's.
+            fence(Ordering::SeqCst);
+            if !self.slab.queue().is_empty() {
+                front::wake_one(&self.slab);
+            }
+            return Next::Drained;
+        }
         if self.claim() {
             return Next::Request;
         }
-        if self.slab.phase() != Phase::Open || self.line().leave.load(Ordering::Relaxed) != 0 {
+        if self.slab.phase() != Phase::Open {
             // Look once more: a request queued before the phase changed is still ours to answer.
             return if self.claim() { Next::Request } else { Next::Drained };
         }
@@ -166,11 +175,15 @@ impl Worker {
         let seen = bell.load(Ordering::Acquire);
         bell::set_bit(self.slab.sleepers(), self.slot.into());
         fence(Ordering::SeqCst);
-        if self.slab.queue().is_empty() && self.slab.phase() == Phase::Open {
+        if self.slab.queue().is_empty() && self.slab.phase() == Phase::Open && !self.is_dismissed() {
             Kernel.wait(bell, seen, PATIENCE_MS);
         }
         bell::clear_bit(self.slab.sleepers(), self.slot.into());
         if self.claim() { Next::Request } else { Next::Nothing }
+    }
+
+    fn is_dismissed(&self) -> bool {
+        self.line().leave.load(Ordering::Relaxed) != 0
     }
 
     fn claim(&mut self) -> bool {

@@ -238,3 +238,50 @@ fn no_wake_up_of_an_idle_worker_is_lost() {
         front.join().unwrap();
     });
 }
+
+/// Of two idle workers one is dismissed while a request is queued: if the wake-up was for that one, it goes on to the other.
+#[test]
+fn no_wake_up_of_a_dismissed_worker_is_lost() {
+    loom::model(|| {
+        let futex = Arc::new(Sleeping(Mutex::new(()), Condvar::new()));
+        let lane = Arc::new(Lane::new(1, 2));
+        let bells = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let idle = Arc::new(vec![AtomicU64::new(0)]);
+        let wake_one = |futex: &Sleeping, bells: &[AtomicU32; 2], idle: &[AtomicU64]| {
+            if let Some(index) = bell::take_lowest(idle) {
+                bells[index].fetch_add(1, Ordering::Release);
+                futex.wake(&bells[index]);
+            }
+        };
+        bell::set_bit(&idle, 0);
+        let dismissed = {
+            let (futex, lane, bells, idle) = (futex.clone(), lane.clone(), bells.clone(), idle.clone());
+            thread::spawn(move || {
+                bell::clear_bit(&idle, 0);
+                fence(Ordering::SeqCst);
+                if !lane.queue().is_empty() {
+                    wake_one(&futex, &bells, &idle);
+                }
+            })
+        };
+        let front = {
+            let (futex, lane, bells, idle) = (futex.clone(), lane.clone(), bells.clone(), idle.clone());
+            thread::spawn(move || {
+                lane.post(0, 1, &mut 0);
+                fence(Ordering::SeqCst);
+                wake_one(&futex, &bells, &idle);
+            })
+        };
+        while lane.claim(1).is_none() {
+            let seen = bells[1].load(Ordering::Acquire);
+            bell::set_bit(&idle, 1);
+            fence(Ordering::SeqCst);
+            if lane.queue().is_empty() {
+                futex.wait(&bells[1], seen, 0);
+            }
+            bell::clear_bit(&idle, 1);
+        }
+        front.join().unwrap();
+        dismissed.join().unwrap();
+    });
+}

@@ -123,3 +123,17 @@ fn an_abort_reaches_a_writing_worker() {
     assert!(worker.is_aborted());
     assert_eq!(worker.write(b"x"), Err(Gone::Aborted));
 }
+
+#[test]
+fn a_dismissed_worker_takes_no_further_request() {
+    let (slab, mut worker) = pair();
+    let posting = post(&slab, b"the head", &mut 0);
+    assert_eq!(worker.claim_next(), Next::Request);
+    front::dismiss(slab.slot(1).unwrap());
+    assert!(worker.enter());
+    worker.finish();
+    let mut next = Posting::new(&slab, 2, 7, b"another", b"", false);
+    next.enqueue(&slab, &mut 1).unwrap();
+    assert_eq!(worker.claim_next(), Next::Drained);
+    assert_eq!((posting.progress(&slab), next.progress(&slab)), (Ok(Progress::Done), Ok(Progress::Queued)));
+}

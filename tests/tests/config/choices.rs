@@ -54,6 +54,10 @@ fn check_prints_what_serve_would_choose() {
         stdout.contains(&format!("root          {}", directory.0.canonicalize().unwrap().join("www").display())),
         "{stdout}"
     );
+    // What its lanes share, each of them may have.
+    let shared = site(&format!("{APP}max_workers = 40\n"));
+    let (_, stdout, _) = reprise(&shared.0, &["check", "--config", "r.toml"]);
+    assert!(stdout.contains("at most 40 workers, shared by its lanes, as user"), "{stdout}");
     // Flags win over the file.
     let flags = ["check", "--config", "r.toml", "--workers", "3", "--ini", "memory_limit=11M", "--access-log", "off"];
     let (_, stdout, _) = reprise(&directory.0, &flags);

@@ -90,6 +90,13 @@ pub(super) struct Mailbox {
     pub(super) is_known: bool,
 }
 
+impl Mailbox {
+    /// Workers that live or were asked for.
+    pub(super) fn live(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)).count()
+    }
+}
+
 pub(super) struct Lane {
     /// The [`Key`] of the requests it takes, as text; none: classic.
     pub(super) entry: Option<String>,

@@ -74,6 +74,8 @@ pub struct Application {
     pub workers: usize,
     /// And at least.
     pub min_workers: usize,
+    /// Workers of all lanes of a generation together, at most.
+    pub max_workers: Option<usize>,
     /// Requests in flight in each lane, waiting ones included.
     pub exchanges: usize,
     /// Document root, resolved.

@@ -424,9 +424,12 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.watch_except = paths.iter().map(|path| resolve_in_part(&base.join(path))).collect();
             }
             "user" => application.user = Some(file.text(name, item)?),
-            "workers" => application.workers = file.number(Scope::Application, name, item)? as usize,
+            "workers" => application.workers = Some(file.number(Scope::Application, name, item)? as usize),
             "min_workers" => {
                 application.min_workers = Some(file.number(Scope::Application, name, item)? as usize);
+            }
+            "max_workers" => {
+                application.max_workers = Some(file.number(Scope::Application, name, item)? as usize);
             }
             "max_age" => application.max_age = file.time(Scope::Application, name, item)?,
             "max_memory" => application.max_memory = file.size(name, item)?,

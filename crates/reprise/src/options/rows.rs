@@ -11,7 +11,7 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
 const DAY: u64 = 86400;
 
 /// All of them.
-pub(super) const ROWS: [Row; 59] = [
+pub(super) const ROWS: [Row; 60] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -149,16 +149,23 @@ pub(super) const ROWS: [Row; 59] = [
         Application,
         "workers",
         Number(1, 1024),
-        "four per CPU",
-        "PHP workers of each lane. Each runs one request at a time. Beside a snapshot lane classic mode has four per CPU at most.",
+        "`max_workers`; four per CPU",
+        "PHP workers of each lane. Each runs one request at a time. Beside a snapshot lane classic mode has four per CPU at most, without `max_workers`.",
     ),
     row(
         Application,
         "min_workers",
         Number(1, 1024),
-        "as `workers`",
+        "as `workers`; 1 with `max_workers`",
         "Workers of each lane that are always there. With fewer than `workers` the rest come when requests wait, within some 50 ms, \
          and go, one a second, when nothing has waited for ten.",
+    ),
+    row(
+        Application,
+        "max_workers",
+        Number(1, 1024),
+        "any number",
+        "PHP workers of all lanes together. A lane in which requests wait gets the places of workers that others have no work for;          where all have work, each gets the same. One that is busy ends after its request. Each lane has one worker at least.",
     ),
     row(
         Application,
