@@ -31,7 +31,7 @@ fn the_pool_file_and_its_translation_are_accepted() {
             .replace("/var/log", &place)
             .replace("user = shop", "user = www-data")
             .replace("group = shop", "group = www-data")
-            .replace("\"shop\"\nworkers", "\"www-data\"\nworkers")
+            .replace("\"shop\"\nmax_workers", "\"www-data\"\nmax_workers")
     };
     let pool = directory.0.join("pool.conf");
     fs::write(&pool, format!("[global]\nerror_log = {place}/fpm.log\n{}\npm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n", here(&blocks("from-php-fpm.md", "ini")[0]))).unwrap();
@@ -49,7 +49,9 @@ fn the_pool_file_and_its_translation_are_accepted() {
         Command::new(program()).args(["check", "--config"]).arg(&config).env("HOSTNAME", "here").output().unwrap();
     let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{why}");
-    for line in ["24 workers", "memory_limit = 256M", "open_basedir", "(fixed)", "shop.example, www.shop.example"] {
+    for line in
+        ["at most 24 workers", "memory_limit = 256M", "open_basedir", "(fixed)", "shop.example, www.shop.example"]
+    {
         assert!(said.contains(line), "{line} in\n{said}");
     }
 }

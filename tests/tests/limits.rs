@@ -155,50 +155,106 @@ fn workers_come_with_a_burst_and_go_when_it_is_quiet() {
     }
 }
 
+/// Workers of the classic lane and of the other, one moment.
+fn workers_of_both(server: &Server, mode: &str) -> (usize, usize) {
+    let status = server.status(&["--json"]);
+    (workers_in(&status, "classic"), workers_in(&status, mode))
+}
+
+/// Ten clients for each path ask for it again and again until that holds of the workers, which are never more than six. Who has
+/// answered, and the workers at the end.
+fn under_load(
+    server: &Server,
+    mode: &str,
+    paths: &[&str],
+    mut is_reached: impl FnMut((usize, usize)) -> bool,
+) -> (BTreeSet<String>, (usize, usize)) {
+    let (is_over, began) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let ask = |path: &str| {
+            let (mut client, mut pids) = (Client::new(server.port), BTreeSet::new());
+            while !is_over.load(Ordering::Relaxed) {
+                let answer = client.get(path);
+                assert_eq!(answer.status, 200, "{mode}: {path}: {}", answer.text());
+                pids.insert(answer.text());
+            }
+            pids
+        };
+        let clients = (0..10 * paths.len()).map(|number| scope.spawn(move || ask(paths[number % paths.len()])));
+        let clients: Vec<_> = clients.collect();
+        let mut seen = workers_of_both(server, mode);
+        while seen.0 + seen.1 <= 6 && !is_reached(seen) && began.elapsed() < tests::seconds(20) {
+            seen = workers_of_both(server, mode);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let pids = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        assert!(seen.0 + seen.1 <= 6, "{mode}: {seen:?}");
+        (pids, seen)
+    })
+}
+
 #[test]
 fn lanes_share_max_workers_by_need() {
     for mode in &MODES[1..] {
-        let body = "if (isset($_GET['slow'])) usleep(50_000); echo 'done';";
+        let body = "usleep(1000 * (int) ($_GET['ms'] ?? 0)); echo getmypid();";
         let setup = in_mode(*mode, body).file("classic.php", script(MODES[0], body));
         let server = setup.application("max_workers = 6").start();
-        let live = || {
-            let status = server.status(&["--json"]);
-            (workers_in(&status, "classic"), workers_in(&status, mode.0))
+        wait_until("one of each", 20, || workers_of_both(&server, mode.0) == (1, 1));
+        let reach = |paths: &[&str], what: &str, wanted: &dyn Fn((usize, usize)) -> bool| {
+            let (_, seen) = under_load(&server, mode.0, paths, wanted);
+            assert!(wanted(seen), "{}: {what}: {seen:?}", mode.0);
         };
-        wait_until("one of each", 20, || live() == (1, 1));
-        // Ten clients that ask one page after the other, until the workers are as they should be.
-        let under_load = |paths: &[&str], what: &str, expected: &(dyn Fn(usize, usize) -> bool + Sync)| {
-            let is_over = AtomicBool::new(false);
-            let began = Instant::now();
-            std::thread::scope(|scope| {
-                let clients: Vec<_> = (0..10 * paths.len())
-                    .map(|number| {
-                        let (path, is_over, port) = (paths[number % paths.len()], &is_over, server.port);
-                        scope.spawn(move || {
-                            let mut client = Client::new(port);
-                            while !is_over.load(Ordering::Relaxed) {
-                                let answer = client.get(path);
-                                assert_eq!((answer.status, answer.text().as_str()), (200, "done"));
-                            }
-                        })
-                    })
-                    .collect();
-                let limit = tests::seconds(20);
-                let mut seen = live();
-                while seen.0 + seen.1 <= 6 && !expected(seen.0, seen.1) && began.elapsed() < limit {
-                    seen = live();
-                }
-                is_over.store(true, Ordering::Relaxed);
-                clients.into_iter().for_each(|client| client.join().unwrap());
-                assert!(seen.0 + seen.1 <= 6 && expected(seen.0, seen.1), "{}: {what}: {seen:?}", mode.0);
-            });
-        };
-        under_load(&["/classic.php?slow"], "all but one for classic", &|classic, _| classic == 5);
-        // At once, not when the others have been idle for ten seconds.
+        reach(&["/classic.php?ms=50"], "all but one for classic", &|(classic, _)| classic == 5);
+        // Soon, not when the others have been idle for ten seconds.
         let began = Instant::now();
-        under_load(&["/?slow"], "and then for the other", &|_, other| other == 5);
+        reach(&["/?ms=50"], "and then for the other", &|(_, other)| other == 5);
         assert!(began.elapsed() < tests::seconds(3), "{}: {:?}", mode.0, began.elapsed());
-        under_load(&["/?slow", "/classic.php?slow"], "half for each", &|classic, other| (classic, other) == (3, 3));
+        // Two that take long do not keep the places of the others.
+        let long: Vec<Client> = (0..2)
+            .map(|_| {
+                let mut client = server.client();
+                client.send(b"GET /?ms=30000 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                client
+            })
+            .collect();
+        reach(&["/?ms=50", "/classic.php?ms=50"], "half for each", &|seen| seen == (3, 3));
+        drop(long);
+    }
+}
+
+#[test]
+fn places_do_not_go_to_and_fro() {
+    for mode in &MODES[1..] {
+        let body = "usleep(1000 * (int) ($_GET['ms'] ?? 0)); echo getmypid();";
+        let setup = in_mode(*mode, body).file("classic.php", script(MODES[0], body));
+        let server = setup.application("max_workers = 6\nmin_workers = 2").start();
+        wait_until("the least of each", 20, || workers_of_both(&server, mode.0) == (2, 2));
+        let began = Instant::now();
+        let is_over = AtomicBool::new(false);
+        let (pids, _) = std::thread::scope(|scope| {
+            // Bursts of three, beside a lane that has more to do than all workers can.
+            let bursts: Vec<_> = (0..3)
+                .map(|_| {
+                    let is_over = &is_over;
+                    let mut client = server.client();
+                    scope.spawn(move || {
+                        while !is_over.load(Ordering::Relaxed) {
+                            assert_eq!(client.get("/?ms=5").status, 200);
+                            std::thread::sleep(Duration::from_millis(40));
+                        }
+                    })
+                })
+                .collect();
+            let outcome = under_load(&server, mode.0, &["/classic.php?ms=20"], |(classic, other)| {
+                assert!(other >= 2 || mode.0 == "snapshot", "{}: {classic} and {other}", mode.0);
+                began.elapsed() > Duration::from_secs(3)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            bursts.into_iter().for_each(|burst| burst.join().unwrap());
+            outcome
+        });
+        // Classic has two to four of them. One change each tenth of a second would be thirty.
+        assert!((2..40).contains(&pids.len()), "{}: {} workers in three seconds", mode.0, pids.len());
     }
 }
 

@@ -165,7 +165,7 @@ impl Lane {
             is_given_up: AtomicBool::new(false),
             link,
             max_workers: application.workers,
-            is_elastic: application.min_workers < application.workers || application.is_shared,
+            is_elastic: application.is_elastic(),
             slow_ms: application.slow_ms,
             began: Instant::now(),
             last_busy_ms: AtomicU64::new(0),

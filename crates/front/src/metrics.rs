@@ -101,7 +101,8 @@ fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Answe
 /// Applications whose requests nobody takes.
 fn without_workers(view: &View) -> Vec<String> {
     let applications = view.settings.applications.iter().enumerate();
-    let is_without = |number: usize| view.classic(number).is_none_or(|lane| lane.count().workers.is_empty());
+    // A lane's only worker may just be replaced.
+    let is_without = |number: usize| view.of_application(number).iter().all(|lane| lane.count().workers.is_empty());
     applications.filter(|(number, _)| is_without(*number)).map(|(_, application)| application.name.clone()).collect()
 }
 

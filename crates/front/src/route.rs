@@ -234,7 +234,7 @@ mod tests {
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             workers: 1,
             min_workers: 1,
-            is_shared: false,
+            max_workers: None,
             classic_paths: vec![],
             warmup: vec![],
             ping_path: None,

@@ -90,8 +90,8 @@ pub struct Application {
     pub workers: usize,
     /// And at least.
     pub min_workers: usize,
-    /// Its lanes share a number of workers.
-    pub is_shared: bool,
+    /// Of all lanes together.
+    pub max_workers: Option<usize>,
     /// Paths whose requests run in classic mode, and all below them.
     pub classic_paths: Vec<String>,
     /// Requests made of a generation before it takes visitors'.
@@ -110,6 +110,13 @@ pub struct Application {
     pub slow_ms: u64,
     /// Bytes of body; `None`: what PHP's post_max_size says.
     pub max_body: Option<u64>,
+}
+
+impl Application {
+    /// Whether its workers come and go.
+    pub fn is_elastic(&self) -> bool {
+        self.min_workers < self.workers || self.max_workers.is_some()
+    }
 }
 
 /// What a request may have; times in milliseconds. Of all but `places` and `queue_ms` 0 means that there is no limit.

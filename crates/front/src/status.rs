@@ -129,7 +129,8 @@ impl Status<'_> {
             idle,
             total - idle,
             total,
-            sum(|count| count.most_active as u64),
+            sum(|count| count.most_active as u64)
+                .min(self.application.max_workers.map_or(u64::MAX, |most| most as u64)),
             sum(|count| count.saturated),
         ]
     }
@@ -142,9 +143,15 @@ impl Status<'_> {
         })
     }
 
+    /// As PHP-FPM calls it.
+    fn manager(&self) -> &'static str {
+        if self.application.is_elastic() { "dynamic" } else { "static" }
+    }
+
     fn text(&self) -> String {
         let started = httpdate::fmt_http_date(self.since);
-        let mut text = format!("{:<22}{}\n{:<22}static\n", "pool:", self.application.name, "process manager:");
+        let mut text =
+            format!("{:<22}{}\n{:<22}{}\n", "pool:", self.application.name, "process manager:", self.manager());
         // Writing to memory cannot fail.
         let _ = writeln!(
             text,
@@ -173,7 +180,7 @@ impl Status<'_> {
     fn json(&self) -> String {
         let mut all = Map::new();
         all.insert("pool".to_owned(), json!(self.application.name));
-        all.insert("process manager".to_owned(), json!("static"));
+        all.insert("process manager".to_owned(), json!(self.manager()));
         let started = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         all.insert("start time".to_owned(), json!(started.as_secs()));
         for (row, value) in ROWS.iter().zip(self.values()) {

@@ -1,7 +1,7 @@
 //! The supervisor's decisions, without clocks, processes or descriptors, so that each can be tested by itself.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// First delay after a failed start.
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -160,10 +160,12 @@ pub fn classic_workers(configured: usize, is_beside: bool, cpus: usize) -> usize
 /// What there is to be judged of a lane whose workers come and go.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Workers that live or were asked for.
+    /// Workers that live or were asked for, and are to stay.
     pub live: usize,
     /// Of them without a request.
     pub idle: usize,
+    /// Of them those that are not there yet.
+    pub starting: usize,
     /// Requests that nobody has taken.
     pub waiting: usize,
     /// How long nothing has waited.
@@ -177,32 +179,63 @@ pub const QUIET: Duration = Duration::from_secs(10);
 /// no more than twice as many at once; one less at a time, never fewer than a quarter more than are busy.
 pub fn next_target(load: Load, target: usize, least: usize, most: usize) -> usize {
     let least = least.min(most);
-    if load.waiting > 0 && load.idle == 0 {
-        return (load.live + load.waiting.min(load.live.max(1))).max(target).clamp(least, most);
+    let unmet = load.waiting.saturating_sub(load.starting);
+    if unmet > 0 && load.idle == 0 {
+        return (load.live + unmet.min(load.live.max(1))).max(target).clamp(least, most);
     }
-    let busy = load.live.saturating_sub(load.idle);
-    if load.quiet >= QUIET && load.idle > 0 && target > with_spare(busy) {
+    if load.quiet >= QUIET && load.idle > 0 && target > with_spare(load.busy()) {
         return (target - 1).clamp(least, most);
     }
     target.clamp(least, most)
 }
 
 /// What a lane wants of the workers that an application's lanes share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Want {
     /// As many as it would have alone.
     pub target: usize,
-    /// As many as it has work for, and a few more.
+    /// As many as it has or had lately work for, and a few more.
     pub needed: usize,
 }
 
-impl Want {
-    /// Of a lane under that load which alone would have `target`, 1 at least.
-    pub fn of(load: Load, target: usize) -> Want {
-        let target = target.max(1);
-        let busy = load.live.saturating_sub(load.idle);
-        let needed = if load.waiting > 0 { target } else { with_spare(busy).min(target) };
-        Want { target, needed }
+impl Load {
+    /// Workers with a request.
+    pub fn busy(self) -> usize {
+        self.live.saturating_sub(self.idle + self.starting)
+    }
+
+    /// As many as have work, and a few more.
+    fn needed(self) -> usize {
+        with_spare(self.busy()).max(self.busy() + self.waiting)
+    }
+}
+
+/// What a lane has needed of late. A burst counts for a while: else workers would go back and forth between lanes that are
+/// busy by turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    most: usize,
+    since: Instant,
+}
+
+/// It falls by one in so long.
+const NEED_FALLS: Duration = Duration::from_millis(100);
+
+impl Need {
+    /// Of a lane that has needed nothing yet.
+    pub fn new(now: Instant) -> Need {
+        Need { most: 0, since: now }
+    }
+
+    /// What a lane wants under that load, which is to have `least` at least and alone would have `target`.
+    pub fn want(&mut self, load: Load, least: usize, target: usize, now: Instant) -> Want {
+        let falls = now.saturating_duration_since(self.since).as_millis() / NEED_FALLS.as_millis();
+        let falls = u32::try_from(falls).unwrap_or(u32::MAX);
+        let before = self.most.saturating_sub(falls as usize);
+        self.most = before.max(load.needed());
+        self.since = if self.most > before { now } else { self.since + NEED_FALLS.saturating_mul(falls) };
+        let target = target.max(least).max(1);
+        Want { target, needed: self.most.max(least).clamp(1, target) }
     }
 }
 
@@ -315,7 +348,8 @@ mod tests {
 
     #[test]
     fn workers_come_fast_and_go_slowly() {
-        let load = |live, idle, waiting, quiet| Load { live, idle, waiting, quiet: Duration::from_secs(quiet) };
+        let load =
+            |live, idle, waiting, quiet| Load { live, idle, starting: 0, waiting, quiet: Duration::from_secs(quiet) };
         // A burst: doubled each time, but not beyond the most.
         assert_eq!(next_target(load(2, 0, 50, 0), 2, 2, 32), 4);
         assert_eq!(next_target(load(4, 0, 46, 0), 4, 2, 32), 8);
@@ -323,6 +357,9 @@ mod tests {
         assert_eq!(next_target(load(0, 0, 1, 0), 1, 1, 4), 1);
         // Somebody is about to take what waits.
         assert_eq!(next_target(load(8, 1, 3, 0), 8, 2, 32), 8);
+        // Somebody starts for each.
+        assert_eq!(next_target(Load { starting: 3, ..load(8, 0, 3, 0) }, 8, 2, 32), 8);
+        assert_eq!(next_target(Load { starting: 3, ..load(8, 0, 5, 0) }, 8, 2, 32), 10);
         // Quiet: one by one, down to what is busy and a little more.
         assert_eq!(next_target(load(32, 32, 0, 9), 32, 2, 32), 32);
         assert_eq!(next_target(load(32, 32, 0, 10), 32, 2, 32), 31);
@@ -356,13 +393,31 @@ mod tests {
             let shares = share(&[(7, 2), (30, 30), (12, 5)], all);
             assert!(shares.iter().sum::<usize>() <= all && shares.iter().all(|share| *share > 0), "{all}: {shares:?}");
         }
-        // What a lane needs follows from its load.
-        let load = |live, idle, waiting| Load { live, idle, waiting, quiet: Duration::ZERO };
-        assert_eq!(Want::of(load(8, 8, 0), 8).needed, 1);
-        assert_eq!(Want::of(load(8, 0, 0), 8).needed, 8);
-        assert_eq!(Want::of(load(8, 4, 0), 8).needed, 6);
-        assert_eq!(Want::of(load(2, 0, 9), 4).needed, 4);
-        assert_eq!(Want::of(load(0, 0, 0), 0).needed, 1);
+    }
+
+    #[test]
+    fn a_lane_s_need_grows_at_once_and_falls_slowly() {
+        let load = |live, idle, waiting| Load { live, idle, starting: 0, waiting, quiet: Duration::ZERO };
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let mut need = Need::new(began);
+        let mut needed = |load, ms| need.want(load, 1, 8, at(ms)).needed;
+        assert_eq!(needed(load(0, 0, 0), 0), 1);
+        assert_eq!(needed(load(2, 0, 3), 0), 5);
+        assert_eq!(needed(load(8, 0, 90), 10), 8);
+        assert_eq!(needed(load(8, 4, 0), 20), 8);
+        let mut need = Need::new(began);
+        let mut needed = |load, ms| need.want(load, 1, 8, at(ms)).needed;
+        assert_eq!(needed(load(5, 0, 0), 0), 7);
+        // However often it is asked.
+        let falling: Vec<usize> = (1..=40).map(|turn| needed(load(8, 8, 0), 20 * turn)).collect();
+        assert_eq!((falling[0], falling[4], falling[9], falling[39]), (7, 6, 5, 1));
+        assert_eq!(needed(load(8, 8, 0), 60_000), 1);
+        // What is always there is not given away.
+        assert_eq!(Need::new(began).want(load(8, 8, 0), 3, 1, began), Want { target: 3, needed: 3 });
+        // Who boots has no work yet.
+        let booting = Load { starting: 3, ..load(4, 1, 0) };
+        assert_eq!(Need::new(began).want(booting, 1, 9, began), Want { target: 9, needed: 1 });
     }
 
     #[test]

@@ -257,12 +257,16 @@ fn check_together(config: &Config) -> Result<(), Failure> {
                 );
             }
         }
-        if let Some((workers, most)) =
-            application.workers.zip(application.max_workers).filter(|(workers, most)| workers > most)
-        {
-            let why = format!("'{}' may have {workers} workers in each lane, and {most} in all", application.name);
-            return Err(Failure::new(Code::Configuration, "max_workers", why)
-                .hint("leave workers out: a lane may then have all of them"));
+        for (name, workers) in [("workers", application.workers), ("min_workers", application.min_workers)] {
+            if let Some((workers, most)) = workers.zip(application.max_workers).filter(|(workers, most)| workers > most)
+            {
+                let why = format!(
+                    "'{}' has {name} {workers} for each lane, and max_workers {most} for all",
+                    application.name
+                );
+                return Err(Failure::new(Code::Configuration, "max_workers", why)
+                    .hint(format!("leave {name} out, or raise max_workers")));
+            }
         }
         if discover::entries(application).len() >= MAX_LANES {
             let why =

@@ -120,7 +120,7 @@ fn front_application(application: &config::Application) -> front::settings::Appl
         hosts: application.hosts.clone(),
         workers: application.workers(),
         min_workers: application.least_workers(),
-        is_shared: application.max_workers.is_some(),
+        max_workers: application.max_workers,
         classic_paths: application.classic_paths.clone(),
         warmup: application.warmup.clone(),
         ping_path: application.ping_path.clone(),

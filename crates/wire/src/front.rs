@@ -219,12 +219,14 @@ pub fn wake_all(slab: &Slab) {
     }
 }
 
-/// Asks a worker to end: at once if it waits, else after its request. It takes none of those that wait.
-pub fn dismiss(slot: &Slot) {
-    slot.leave.store(1, Ordering::Release);
-    // Read by it before it looks whether it is to leave.
-    slot.bell.fetch_add(1, Ordering::Release);
-    bell::Futex::wake(&Kernel, &slot.bell);
+/// So many workers are to end: whoever has no request next. Wakes as many of the `idle` slots.
+pub fn dismiss(slab: &Slab, surplus: usize, idle: impl Iterator<Item = usize>) {
+    slab.surplus().store(u32::try_from(surplus).unwrap_or(u32::MAX), Ordering::SeqCst);
+    for slot in idle.take(surplus).filter_map(|number| slab.slot(number)) {
+        // Read by it before it looks whether it is to end.
+        slot.bell.fetch_add(1, Ordering::Release);
+        bell::Futex::wake(&Kernel, &slot.bell);
+    }
 }
 
 /// Removes a dead worker from the scoreboard and from those that could be woken.

@@ -50,6 +50,8 @@ pub struct Header {
     pub head: Line<AtomicU64>,
     /// A [`Phase`].
     pub phase: Line<AtomicU32>,
+    /// So many workers are to end. Set by the supervisor, counted down by those that do.
+    pub surplus: Line<AtomicU32>,
     /// One per thread of the front.
     pub doors: [Door; MAX_DOORS],
     /// Bit per slot: its worker sleeps.
@@ -107,8 +109,8 @@ pub struct Slot {
     pub scanned_rewinds: AtomicU64,
     /// Pages copied back by the worker.
     pub pages: AtomicU64,
-    /// Not zero: the supervisor wants the worker to end when it is idle.
-    pub leave: AtomicU32,
+    /// Not zero: the worker ends, as one of the [`Header::surplus`].
+    pub leaves: AtomicU32,
     /// [`crate::sys::ticks`] of the last change of `activity`.
     pub since: AtomicU64,
     /// Ticks in each [`Activity`] so far, of all workers that have had this slot.

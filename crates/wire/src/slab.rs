@@ -88,6 +88,11 @@ impl Slab {
         crate::front::wake_all(self);
     }
 
+    /// How many workers are to end.
+    pub fn surplus(&self) -> &AtomicU32 {
+        &self.header().surplus.0
+    }
+
     /// The door of a front thread.
     pub fn door(&self, number: usize) -> &Door {
         &self.header().doors[number]

@@ -67,7 +67,6 @@ impl Worker {
         for counter in [&line.requests, &line.fast_rewinds, &line.scanned_rewinds, &line.pages] {
             counter.store(0, Ordering::Relaxed);
         }
-        line.leave.store(0, Ordering::Relaxed);
         line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
         line.since.store(sys::ticks(), Ordering::Relaxed);
         line.pid.store(pid, Ordering::Release);
@@ -150,8 +149,9 @@ impl Worker {
 
     /// Claims the next request, sleeping for at most a second if there is none.
     pub fn claim_next(&mut self) -> Next {
-        self.show(Activity::Idle);
-        if self.is_dismissed() {
+        if self.leaves() {
+            // What a worker script does behind its loop may take as long as what it does before.
+            self.show(Activity::Booting);
             // Others do what waits. The wake-up for it may have been this worker's.
             fence(Ordering::SeqCst);
             if !self.slab.queue().is_empty() {
@@ -159,6 +159,7 @@ impl Worker {
             }
             return Next::Drained;
         }
+        self.show(Activity::Idle);
         if self.claim() {
             return Next::Request;
         }
@@ -175,15 +176,30 @@ impl Worker {
         let seen = bell.load(Ordering::Acquire);
         bell::set_bit(self.slab.sleepers(), self.slot.into());
         fence(Ordering::SeqCst);
-        if self.slab.queue().is_empty() && self.slab.phase() == Phase::Open && !self.is_dismissed() {
+        if self.slab.queue().is_empty()
+            && self.slab.phase() == Phase::Open
+            && self.slab.surplus().load(Ordering::SeqCst) == 0
+        {
             Kernel.wait(bell, seen, PATIENCE_MS);
         }
         bell::clear_bit(self.slab.sleepers(), self.slot.into());
         if self.claim() { Next::Request } else { Next::Nothing }
     }
 
-    fn is_dismissed(&self) -> bool {
-        self.line().leave.load(Ordering::Relaxed) != 0
+    /// Whether this worker is one of those that are to end.
+    fn leaves(&self) -> bool {
+        let (surplus, leaves) = (self.slab.surplus(), &self.line().leaves);
+        if surplus.load(Ordering::Relaxed) == 0 {
+            return leaves.load(Ordering::Relaxed) != 0;
+        }
+        // Said first: who is to end is counted by those that stay.
+        let before = leaves.swap(1, Ordering::SeqCst);
+        let is_taken = before != 0
+            || surplus.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok();
+        if !is_taken {
+            leaves.store(0, Ordering::SeqCst);
+        }
+        is_taken
     }
 
     fn claim(&mut self) -> bool {

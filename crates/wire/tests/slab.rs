@@ -1,6 +1,7 @@
 //! Both sides of a slab in one process.
 #![cfg(not(loom))]
 
+use wire::atomics::Ordering;
 use wire::front::{self, Posting, Progress};
 use wire::layout::{ANSWER_RING, BODY_RING, Geometry, MAX_DOORS, Phase};
 use wire::ring::{Corrupt, Memory};
@@ -125,15 +126,22 @@ fn an_abort_reaches_a_writing_worker() {
 }
 
 #[test]
-fn a_dismissed_worker_takes_no_further_request() {
+fn whoever_is_done_first_ends() {
     let (slab, mut worker) = pair();
     let posting = post(&slab, b"the head", &mut 0);
     assert_eq!(worker.claim_next(), Next::Request);
-    front::dismiss(slab.slot(1).unwrap());
+    front::dismiss(&slab, 1, std::iter::empty());
     assert!(worker.enter());
     worker.finish();
     let mut next = Posting::new(&slab, 2, 7, b"another", b"", false);
     next.enqueue(&slab, &mut 1).unwrap();
+    // It takes no further request, and no other worker has to end.
     assert_eq!(worker.claim_next(), Next::Drained);
     assert_eq!((posting.progress(&slab), next.progress(&slab)), (Ok(Progress::Done), Ok(Progress::Queued)));
+    assert_eq!(slab.surplus().load(Ordering::SeqCst), 0);
+    assert_eq!(slab.slot(1).unwrap().leaves.load(Ordering::SeqCst), 1);
+    // Whatever is said by then.
+    front::dismiss(&slab, 1, std::iter::once(1));
+    assert_eq!(worker.claim_next(), Next::Drained);
+    assert_eq!(slab.surplus().load(Ordering::SeqCst), 1);
 }

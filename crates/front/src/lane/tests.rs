@@ -52,7 +52,7 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
         hosts: vec![],
         workers: 2,
         min_workers: 1,
-        is_shared: false,
+        max_workers: None,
         classic_paths: vec![],
         warmup: vec![],
         ping_path: None,

@@ -7,52 +7,80 @@ use wire::layout::Activity;
 
 use super::Supervisor;
 use super::generation::{CLASSIC, Lane, Mailbox};
-use crate::plan::{Load, Slot, Want, classic_workers, next_target, share_out};
+use crate::plan::{Load, Need, Slot, Want, classic_workers, next_target, share_out};
 
 /// How often a lane in which requests wait is looked at.
 const BUSY_TURN: Duration = Duration::from_millis(10);
 /// How often another is.
 const IDLE_TURN: Duration = Duration::from_secs(1);
+/// For so long a lane is looked at as if requests waited after they did: those that took them may be long at it.
+const ALERT: Duration = Duration::from_millis(50);
 
 /// How many workers a lane is to have.
 pub(super) struct Target {
-    /// By its own load.
+    /// By its own load; 0: not judged yet.
     workers: usize,
+    need: Need,
     /// Of those that it shares with other lanes.
     share: usize,
     /// Since when nothing has waited.
     quiet: Instant,
+    /// Until when it is looked at often.
+    alert: Instant,
     /// When it is judged again.
     next: Instant,
 }
 
 impl Target {
     pub(super) fn new(now: Instant) -> Target {
-        Target { workers: 0, share: 0, quiet: now, next: now }
+        Target { workers: 0, need: Need::new(now), share: 0, quiet: now, alert: now, next: now }
     }
 
-    fn load(&self, mailbox: &Mailbox, now: Instant) -> Load {
-        let slots = || mailbox.slots.iter().enumerate();
-        Load {
-            live: mailbox.live(),
-            idle: slots()
-                .filter(|(number, slot)| {
-                    matches!(slot, Slot::Asked) || matches!(slot, Slot::Live(_)) && is_idle(mailbox, *number)
-                })
-                .count(),
-            waiting: mailbox.slab.queue().waiting(),
-            quiet: now.saturating_duration_since(self.quiet),
-        }
+    /// As many as the same lane had in the generation before.
+    pub(super) fn inherit(&mut self, old: &Target) {
+        self.workers = old.workers;
     }
 
     /// Follows the load.
     fn judge(&mut self, mailbox: &Mailbox, least: usize, most: usize, now: Instant) {
-        let load = self.load(mailbox, now);
-        self.workers = next_target(load, self.workers, least, most);
+        let load = load(mailbox, now.saturating_duration_since(self.quiet));
+        let before = if self.workers == 0 { load.busy() } else { self.workers };
+        self.workers = next_target(load, before, least, most);
         if load.waiting > 0 {
             self.quiet = now;
         }
-        self.next = now + if load.waiting > 0 { BUSY_TURN } else { IDLE_TURN };
+        self.next = now + if load.waiting > 0 || now < self.alert { BUSY_TURN } else { IDLE_TURN };
+    }
+}
+
+/// What workers do now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Starting,
+    Idle,
+    Busy,
+}
+
+fn state(mailbox: &Mailbox, number: usize) -> State {
+    let activity = mailbox.slab.slot(number).map_or(0, |line| line.activity.load(Ordering::Relaxed));
+    match (mailbox.slots[number], activity) {
+        (Slot::Asked, _) => State::Starting,
+        (_, activity) if activity == Activity::Empty as u32 || activity == Activity::Booting as u32 => State::Starting,
+        (_, activity) if activity == Activity::Idle as u32 => State::Idle,
+        _ => State::Busy,
+    }
+}
+
+fn load(mailbox: &Mailbox, quiet: Duration) -> Load {
+    let staying = (0..mailbox.slots.len()).filter(|number| mailbox.stays(*number));
+    let states: Vec<State> = staying.map(|number| state(mailbox, number)).collect();
+    let count = |wanted| states.iter().filter(|state| **state == wanted).count();
+    Load {
+        live: states.len(),
+        idle: count(State::Idle),
+        starting: count(State::Starting),
+        waiting: mailbox.slab.queue().waiting(),
+        quiet,
     }
 }
 
@@ -75,12 +103,12 @@ impl Supervisor {
     /// How many workers a lane is to have now.
     pub(super) fn wanted_workers(&mut self, number: usize, lane: usize, now: Instant) -> usize {
         let (least, most) = self.bounds(number, lane);
+        let shared = self.generations[number].application.max_workers;
+        let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[number].lanes[lane] else { return 0 };
         if least == most {
+            keep(mailbox, most);
             return most;
         }
-        let shared = self.generations[number].application.max_workers;
-        let of_lane = &mut self.generations[number].lanes[lane];
-        let (target, Some(mailbox)) = (&mut of_lane.target, &of_lane.mailbox) else { return 0 };
         let is_due = now >= target.next;
         if is_due {
             target.judge(mailbox, least, most, now);
@@ -88,8 +116,7 @@ impl Supervisor {
         match shared {
             None => {
                 if is_due {
-                    let idle = |number| is_idle(mailbox, number);
-                    dismiss(mailbox, mailbox.live().saturating_sub(target.workers), idle);
+                    keep(mailbox, target.workers);
                 }
                 target.workers
             }
@@ -105,33 +132,41 @@ impl Supervisor {
     /// Shares an application's workers out among its lanes. What a lane has and others are to have ends, if it is idle at
     /// once, else after its request.
     fn share_out(&mut self, number: usize, all: usize, now: Instant) {
-        let able = (0..self.generations[number].lanes.len()).filter(|lane| self.may_fork(number, *lane, now));
-        let lanes: Vec<usize> = able.collect();
-        let generation = &mut self.generations[number];
+        let lanes = 0..self.generations[number].lanes.len();
+        let (able, others): (Vec<usize>, Vec<usize>) = lanes.partition(|lane| self.may_fork(number, *lane, now));
+        let (least, _) = self.bounds(number, CLASSIC);
+        let lanes = &mut self.generations[number].lanes;
+        let kept: usize = others.into_iter().filter_map(|lane| Some(lanes[lane].mailbox.as_ref()?.live())).sum();
         let want = |lane: &usize| {
-            let Lane { target, mailbox, .. } = &generation.lanes[*lane];
-            mailbox.as_ref().map(|mailbox| Want::of(target.load(mailbox, now), target.workers))
+            let Lane { target, mailbox, .. } = &mut lanes[*lane];
+            let load = load(mailbox.as_ref()?, Duration::ZERO);
+            Some(target.need.want(load, least, target.workers, now))
         };
-        let wants: Vec<Want> = lanes.iter().filter_map(want).collect();
-        for (lane, share) in lanes.into_iter().zip(share_out(&wants, all)) {
-            let Lane { target, mailbox, .. } = &mut generation.lanes[lane];
+        let wants: Vec<Want> = able.iter().filter_map(want).collect();
+        for (lane, share) in able.into_iter().zip(share_out(&wants, all.saturating_sub(kept))) {
+            let Lane { target, mailbox, .. } = &mut lanes[lane];
             target.share = share;
-            mailbox.iter().for_each(|mailbox| dismiss(mailbox, mailbox.live().saturating_sub(share), |_| true));
+            mailbox.iter().for_each(|mailbox| keep(mailbox, share));
         }
     }
 
-    /// A lane's share, as far as others have let go of it; its first worker it gets in any case.
+    /// A lane's share, as far as others have let go of it. One that stays it has in any case.
     fn share_of(&self, number: usize, lane: usize, all: usize) -> usize {
-        let live = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live);
+        let held = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live) + lane.retired.len();
         let lanes = &self.generations[number].lanes;
-        let room = all.saturating_sub(lanes.iter().map(live).sum());
-        lanes[lane].target.share.min(live(&lanes[lane]) + room).max(1)
+        let Lane { target, mailbox: Some(mailbox), .. } = &lanes[lane] else { return 0 };
+        if !(0..mailbox.slots.len()).any(|number| mailbox.stays(number)) {
+            return mailbox.live() + 1;
+        }
+        let room = all.saturating_sub(lanes.iter().map(held).sum());
+        target.share.min(mailbox.live() + room)
     }
 
     /// Requests wait in a lane: it is judged at once.
     pub(super) fn lane_is_busy(&mut self, number: usize, lane: usize) {
         let lane = self.generations.get_mut(number).and_then(|generation| generation.lanes.get_mut(lane));
-        lane.into_iter().for_each(|lane| lane.target.next = Instant::now());
+        let now = Instant::now();
+        lane.into_iter().for_each(|lane| (lane.target.next, lane.target.alert) = (now, now + ALERT));
     }
 
     /// When a lane is to be judged next, if its number of workers can change now.
@@ -142,21 +177,13 @@ impl Supervisor {
     }
 }
 
-fn is_idle(mailbox: &Mailbox, number: usize) -> bool {
-    let line = mailbox.slab.slot(number);
-    line.is_some_and(|line| line.activity.load(Ordering::Relaxed) == Activity::Idle as u32)
-}
-
-/// Asks so many of those workers to end: those that were asked before first, then idle ones.
-fn dismiss(mailbox: &Mailbox, count: usize, may_end: impl Fn(usize) -> bool) {
-    let numbers = (0..mailbox.slots.len()).rev();
-    let mut workers: Vec<_> = numbers
-        .filter(|number| matches!(mailbox.slots[*number], Slot::Live(_)) && may_end(*number))
-        .filter_map(|number| {
-            let line = mailbox.slab.slot(number)?;
-            Some((line.leave.load(Ordering::Relaxed) == 0, !is_idle(mailbox, number), line))
-        })
-        .collect();
-    workers.sort_by_key(|(is_new, is_busy, _)| (*is_new, *is_busy));
-    workers.iter().take(count).filter(|(is_new, ..)| *is_new).for_each(|(.., line)| wire::front::dismiss(line));
+/// Lets a lane keep so many workers that are ready: as many as are too many end, whoever is idle or gets done first. What asks
+/// for the places of those that boot meanwhile waits until they are there.
+fn keep(mailbox: &Mailbox, count: usize) {
+    // From above: low numbers are woken for requests first and have what they need at hand.
+    let staying = (0..mailbox.slots.len()).rev().filter(|number| mailbox.stays(*number));
+    let states: Vec<(usize, State)> = staying.map(|number| (number, state(mailbox, number))).collect();
+    let ready = states.iter().filter(|(_, state)| *state != State::Starting).count();
+    let idle = states.iter().filter(|(_, state)| *state == State::Idle).map(|(number, _)| *number);
+    wire::front::dismiss(&mailbox.slab, ready.saturating_sub(count), idle);
 }

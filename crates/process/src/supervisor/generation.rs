@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
+use wire::atomics::Ordering;
 use wire::control::{Isolation, MAX_LANES};
 use wire::key::Key;
 use wire::slab::Slab;
@@ -94,6 +95,18 @@ impl Mailbox {
     /// Workers that live or were asked for.
     pub(super) fn live(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)).count()
+    }
+
+    /// Whether there is or will be one in that slot which does not end.
+    pub(super) fn stays(&self, slot: usize) -> bool {
+        let is_leaving = || self.slab.slot(slot).is_some_and(|line| line.leaves.load(Ordering::SeqCst) != 0);
+        matches!(self.slots[slot], Slot::Live(_) | Slot::Asked) && !is_leaving()
+    }
+
+    /// A worker is asked for.
+    pub(super) fn ask(&mut self, slot: usize, now: Instant) {
+        (self.slots[slot], self.started[slot]) = (Slot::Asked, now);
+        self.slab.slot(slot).into_iter().for_each(|line| line.leaves.store(0, Ordering::SeqCst));
     }
 }
 
@@ -207,7 +220,8 @@ impl Generation {
         })
     }
 
-    /// Adds the lanes that another generation of the application has found out about while it ran.
+    /// Adds the lanes that another generation of the application has found out about while it ran; each begins with as many
+    /// workers as it had there.
     pub(super) fn inherit(&mut self, other: &Generation) {
         let staying = other.lanes[1..].iter().filter(|lane| !other.places.cedes(lane)).filter_map(|lane| {
             let is_loop = lane.isolation == Isolation::Loop;
@@ -223,6 +237,10 @@ impl Generation {
                 continue;
             }
             self.lanes.push(Lane::of(&entry, Instant::now()));
+        }
+        for lane in &mut self.lanes {
+            let same = other.lanes.iter().find(|one| one.entry == lane.entry);
+            same.into_iter().for_each(|same| lane.target.inherit(&same.target));
         }
     }
 

@@ -172,8 +172,7 @@ impl Supervisor {
         let Some(mailbox) = &mut self.generations[number].lanes[lane].mailbox else { return };
         let slots = slots_to_fill(&mailbox.slots, wanted);
         for &slot in &slots {
-            mailbox.slots[slot] = Slot::Asked;
-            mailbox.started[slot] = now;
+            mailbox.ask(slot, now);
         }
         let message = self.message(Kind::Spawn, number, lane, 0);
         let Some(forker) = self.generations[number].working_forker(lane) else { return };

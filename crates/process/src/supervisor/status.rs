@@ -1,5 +1,5 @@
 //! What `reprise status` shows: the scoreboard that workers keep in their slabs, with what the system says of them. Words
-//! and numbers from a slab are the workers' own: they are shown, nothing follows from them.
+//! and numbers from a slab are the workers' own: they are shown, nothing follows from them here.
 
 use std::time::{Duration, Instant};
 

@@ -157,22 +157,25 @@ pub(super) const ROWS: [Row; 60] = [
         "min_workers",
         Number(1, 1024),
         "as `workers`; 1 with `max_workers`",
-        "Workers of each lane that are always there. With fewer than `workers` the rest come when requests wait, within some 50 ms, \
-         and go, one a second, when nothing has waited for ten.",
+        "Workers of each lane that are always there; with `max_workers` no more than that divided by the number of lanes. With fewer than \
+         `workers` the rest come when requests wait, within some 50 ms, and go, one a second, when nothing has waited for ten, or when \
+         other lanes need them.",
     ),
     row(
         Application,
         "max_workers",
         Number(1, 1024),
         "any number",
-        "PHP workers of all lanes together. A lane in which requests wait gets the places of workers that others have no work for;          where all have work, each gets the same. One that is busy ends after its request. Each lane has one worker at least.",
+        "PHP workers of all lanes of a generation together. A lane in which requests wait gets at once the places of workers that others \
+         have no work for; where all have work, each gets the same. Who is busy ends after the request. One worker each lane has in any \
+         case, so that there may be some more for a while; and during a reload there are two generations.",
     ),
     row(
         Application,
         "queue",
         Number(1, 3000),
         "1024",
-        "Requests that may wait for a worker; one more is answered 503.",
+        "Requests that may wait for a worker, when all `workers` are there; one more is answered 503.",
     ),
     row(Application, "queue_timeout", Time(1, DAY), "\"30s\"", "How long a request waits for a worker, then 503."),
     row(
