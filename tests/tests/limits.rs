@@ -161,6 +161,15 @@ fn workers_of_both(server: &Server, mode: &str) -> (usize, usize) {
     (workers_in(&status, "classic"), workers_in(&status, mode))
 }
 
+/// Sets it at the end, however that comes.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Ten clients for each path ask for it again and again until that holds of the workers, which are never more than six. Who has
 /// answered, and the workers at the end.
 fn under_load(
@@ -171,6 +180,7 @@ fn under_load(
 ) -> (BTreeSet<String>, (usize, usize)) {
     let (is_over, began) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
+        let over = Over(&is_over);
         let ask = |path: &str| {
             let (mut client, mut pids) = (Client::new(server.port), BTreeSet::new());
             while !is_over.load(Ordering::Relaxed) {
@@ -186,7 +196,7 @@ fn under_load(
         while seen.0 + seen.1 <= 6 && !is_reached(seen) && began.elapsed() < tests::seconds(20) {
             seen = workers_of_both(server, mode);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         let pids = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
         assert!(seen.0 + seen.1 <= 6, "{mode}: {seen:?}");
         (pids, seen)
@@ -198,7 +208,8 @@ fn lanes_share_max_workers_by_need() {
     for mode in &MODES[1..] {
         let body = "usleep(1000 * (int) ($_GET['ms'] ?? 0)); echo getmypid();";
         let setup = in_mode(*mode, body).file("classic.php", script(MODES[0], body));
-        let server = setup.application("max_workers = 6").start();
+        // What takes long at the end is given up.
+        let server = setup.server("drain_timeout = \"1s\"").application("max_workers = 6").start();
         wait_until("one of each", 20, || workers_of_both(&server, mode.0) == (1, 1));
         let reach = |paths: &[&str], what: &str, wanted: &dyn Fn((usize, usize)) -> bool| {
             let (_, seen) = under_load(&server, mode.0, paths, wanted);
@@ -232,6 +243,7 @@ fn places_do_not_go_to_and_fro() {
         let began = Instant::now();
         let is_over = AtomicBool::new(false);
         let (pids, _) = std::thread::scope(|scope| {
+            let over = Over(&is_over);
             // Bursts of three, beside a lane that has more to do than all workers can.
             let bursts: Vec<_> = (0..3)
                 .map(|_| {
@@ -249,12 +261,13 @@ fn places_do_not_go_to_and_fro() {
                 assert!(other >= 2 || mode.0 == "snapshot", "{}: {classic} and {other}", mode.0);
                 began.elapsed() > Duration::from_secs(3)
             });
-            is_over.store(true, Ordering::Relaxed);
+            drop(over);
             bursts.into_iter().for_each(|burst| burst.join().unwrap());
             outcome
         });
-        // Classic has two to four of them. One change each tenth of a second would be thirty.
-        assert!((2..40).contains(&pids.len()), "{}: {} workers in three seconds", mode.0, pids.len());
+        // Classic has two to four of them, and one change each tenth of a second at most.
+        let most = 10 + began.elapsed().as_millis() as usize / 100;
+        assert!((2..most).contains(&pids.len()), "{}: {} workers, expected {most} at most", mode.0, pids.len());
     }
 }
 

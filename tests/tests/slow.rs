@@ -106,9 +106,12 @@ fn a_worker_tells_where_it_is_when_asked() {
             let line = text.lines().find(|line| line.contains("GET /?what=sleeps"))?.trim().to_owned();
             line.split_whitespace().next().map(str::to_owned)
         });
-        let (code, text) = server.trace(&pid);
-        assert_eq!(code, Some(0), "{text}");
-        assert!(text.contains("#0 usleep() [internal]\n#1 Page::sleeps() /"), "{}: {text}", mode.0);
+        // It is shown as soon as it has the request, before PHP runs any code.
+        wait_until("it sleeps, and says so", 10, || {
+            let (code, text) = server.trace(&pid);
+            assert_eq!(code, Some(0), "{text}");
+            text.contains("#0 usleep() [internal]\n#1 Page::sleeps() /")
+        });
         assert_eq!(slow.read(false).unwrap().text(), "done");
         let (code, text) = server.trace("1");
         assert!(code == Some(64) && text.contains("no worker of this server"), "{text}");

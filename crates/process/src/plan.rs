@@ -230,10 +230,12 @@ impl Need {
     /// What a lane wants under that load, which is to have `least` at least and alone would have `target`.
     pub fn want(&mut self, load: Load, least: usize, target: usize, now: Instant) -> Want {
         let falls = now.saturating_duration_since(self.since).as_millis() / NEED_FALLS.as_millis();
-        let falls = u32::try_from(falls).unwrap_or(u32::MAX);
+        // Those that boot for it are to find it when they are there.
+        let falls = if load.starting > 0 { 0 } else { u32::try_from(falls).unwrap_or(u32::MAX) };
         let before = self.most.saturating_sub(falls as usize);
         self.most = before.max(load.needed());
-        self.since = if self.most > before { now } else { self.since + NEED_FALLS.saturating_mul(falls) };
+        let is_held = self.most > before || load.starting > 0;
+        self.since = if is_held { now } else { self.since + NEED_FALLS.saturating_mul(falls) };
         let target = target.max(least).max(1);
         Want { target, needed: self.most.max(least).clamp(1, target) }
     }
@@ -413,6 +415,12 @@ mod tests {
         let falling: Vec<usize> = (1..=40).map(|turn| needed(load(8, 8, 0), 20 * turn)).collect();
         assert_eq!((falling[0], falling[4], falling[9], falling[39]), (7, 6, 5, 1));
         assert_eq!(needed(load(8, 8, 0), 60_000), 1);
+        // Not while somebody boots for it, and not at once thereafter.
+        let mut need = Need::new(began);
+        let mut needed = |load, ms| need.want(load, 1, 8, at(ms)).needed;
+        assert_eq!(needed(load(5, 0, 0), 0), 7);
+        assert_eq!(needed(Load { starting: 2, ..load(7, 5, 0) }, 900), 7);
+        assert_eq!((needed(load(7, 7, 0), 950), needed(load(7, 7, 0), 1150)), (7, 5));
         // What is always there is not given away.
         assert_eq!(Need::new(began).want(load(8, 8, 0), 3, 1, began), Want { target: 3, needed: 3 });
         // Who boots has no work yet.

@@ -219,14 +219,18 @@ pub fn wake_all(slab: &Slab) {
     }
 }
 
-/// So many workers are to end: whoever has no request next. Wakes as many of the `idle` slots.
-pub fn dismiss(slab: &Slab, surplus: usize, idle: impl Iterator<Item = usize>) {
-    slab.surplus().store(u32::try_from(surplus).unwrap_or(u32::MAX), Ordering::SeqCst);
-    for slot in idle.take(surplus).filter_map(|number| slab.slot(number)) {
+/// So many workers are to end, instead of `before`: whoever has no request next. Wakes as many of the `idle` slots. False if some
+/// have begun to end meanwhile: they are to be counted anew.
+pub fn dismiss(slab: &Slab, before: u32, surplus: u32, idle: impl Iterator<Item = usize>) -> bool {
+    if slab.surplus().compare_exchange(before, surplus, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        return false;
+    }
+    for slot in idle.take(surplus as usize).filter_map(|number| slab.slot(number)) {
         // Read by it before it looks whether it is to end.
         slot.bell.fetch_add(1, Ordering::Release);
         bell::Futex::wake(&Kernel, &slot.bell);
     }
+    true
 }
 
 /// Removes a dead worker from the scoreboard and from those that could be woken.

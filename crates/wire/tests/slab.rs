@@ -130,7 +130,7 @@ fn whoever_is_done_first_ends() {
     let (slab, mut worker) = pair();
     let posting = post(&slab, b"the head", &mut 0);
     assert_eq!(worker.claim_next(), Next::Request);
-    front::dismiss(&slab, 1, std::iter::empty());
+    assert!(front::dismiss(&slab, 0, 1, std::iter::empty()));
     assert!(worker.enter());
     worker.finish();
     let mut next = Posting::new(&slab, 2, 7, b"another", b"", false);
@@ -141,7 +141,8 @@ fn whoever_is_done_first_ends() {
     assert_eq!(slab.surplus().load(Ordering::SeqCst), 0);
     assert_eq!(slab.slot(1).unwrap().leaves.load(Ordering::SeqCst), 1);
     // Whatever is said by then.
-    front::dismiss(&slab, 1, std::iter::once(1));
+    assert!(!front::dismiss(&slab, 1, 2, std::iter::empty()), "one has ended meanwhile");
+    assert!(front::dismiss(&slab, 0, 1, std::iter::once(1)));
     assert_eq!(worker.claim_next(), Next::Drained);
     assert_eq!(slab.surplus().load(Ordering::SeqCst), 1);
 }

@@ -106,7 +106,8 @@ impl Supervisor {
         let shared = self.generations[number].application.max_workers;
         let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[number].lanes[lane] else { return 0 };
         if least == most {
-            keep(mailbox, most);
+            // They do not come and go. Whatever was said before there was another configuration, or lane.
+            mailbox.slab.surplus().store(0, Ordering::SeqCst);
             return most;
         }
         let is_due = now >= target.next;
@@ -115,14 +116,14 @@ impl Supervisor {
         }
         match shared {
             None => {
-                if is_due {
-                    keep(mailbox, target.workers);
-                }
+                keep(mailbox, target.workers);
                 target.workers
             }
             Some(all) => {
-                if is_due {
-                    self.share_out(number, all, now);
+                match is_due {
+                    true => self.share_out(number, all, now),
+                    // Some may have ended by themselves.
+                    false => keep(mailbox, target.share),
                 }
                 self.share_of(number, lane, all)
             }
@@ -180,10 +181,17 @@ impl Supervisor {
 /// Lets a lane keep so many workers that are ready: as many as are too many end, whoever is idle or gets done first. What asks
 /// for the places of those that boot meanwhile waits until they are there.
 fn keep(mailbox: &Mailbox, count: usize) {
-    // From above: low numbers are woken for requests first and have what they need at hand.
-    let staying = (0..mailbox.slots.len()).rev().filter(|number| mailbox.stays(*number));
-    let states: Vec<(usize, State)> = staying.map(|number| (number, state(mailbox, number))).collect();
-    let ready = states.iter().filter(|(_, state)| *state != State::Starting).count();
-    let idle = states.iter().filter(|(_, state)| *state == State::Idle).map(|(number, _)| *number);
-    wire::front::dismiss(&mailbox.slab, ready.saturating_sub(count), idle);
+    // Workers only count down; one that does not play fair has its lane looked at later.
+    for _ in 0..8 {
+        let before = mailbox.slab.surplus().load(Ordering::SeqCst);
+        // From above: low numbers are woken for requests first and have what they need at hand.
+        let staying = (0..mailbox.slots.len()).rev().filter(|number| mailbox.stays(*number));
+        let states: Vec<(usize, State)> = staying.map(|number| (number, state(mailbox, number))).collect();
+        let ready = states.iter().filter(|(_, state)| *state != State::Starting).count();
+        let idle = states.iter().filter(|(_, state)| *state == State::Idle).map(|(number, _)| *number);
+        let surplus = u32::try_from(ready.saturating_sub(count)).unwrap_or(u32::MAX);
+        if before == 0 && surplus == 0 || wire::front::dismiss(&mailbox.slab, before, surplus, idle) {
+            return;
+        }
+    }
 }

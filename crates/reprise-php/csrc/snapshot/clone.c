@@ -125,7 +125,7 @@ static bool supervisor_is_gone(void)
 #define IDLE_SPREAD 10
 #define IDLE_PAGES 128
 
-static void leave_if_idle(uint32_t seconds)
+static void leave_if_idle(uint64_t seconds)
 {
 	if (seconds >= IDLE_S + reprise_worker.slot % IDLE_SPREAD && snapshot.hot_count >= IDLE_PAGES) {
 		wire_recycled(&reprise_worker.wire, wire_Recycle_Idle);
@@ -196,16 +196,19 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 		}
 		snapshot.faults = reprise_faults();
 	}
-	for (uint32_t idle = 0;;) {
+	for (uint64_t idle_since = 0;;) {
 		int next = wire_next(&reprise_worker.wire);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {
 			raw1(SYS_exit_group, REPRISE_EXIT_DRAINED);
 		}
 		if (next > 0) {
 			serve_one();
-			idle = 0;
+			idle_since = 0;
 		} else {
-			leave_if_idle(++idle);
+			/* Not a second each: all are woken when one dies. */
+			uint64_t now = raw_seconds();
+			idle_since = idle_since ? idle_since : now;
+			leave_if_idle(now - idle_since);
 		}
 	}
 }
