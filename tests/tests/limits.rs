@@ -296,7 +296,9 @@ fn the_status_shows_who_does_what() {
         slow.send(b"GET /page?slow=1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let text = wait_for("the request is shown", 20, || {
             let text = server.status(&[]);
-            text.contains("GET /page?slow=1").then_some(text)
+            // Before it runs it is starting.
+            let runs = |line: &str| line.contains("GET /page?slow=1") && line.contains("running");
+            text.lines().any(runs).then_some(text)
         });
         let line = text.lines().find(|line| line.contains("GET /page?slow=1")).unwrap();
         assert!(line.contains("running") && !text.contains('\x1b'), "{text}");
