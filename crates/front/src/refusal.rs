@@ -164,3 +164,16 @@ impl Refusal {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_row_in_the_documentation() {
+        let rows = include_str!("../../../docs/answers.md");
+        for (status, word) in Refusal::ALL.map(Refusal::describe) {
+            assert!(rows.contains(&format!("\n| {} | `{word}` |", status.as_u16())), "docs/answers.md has no {word}");
+        }
+    }
+}

@@ -62,7 +62,8 @@ enum Verb {
     #[command(
         after_help = "New processes boot beside the old ones, with a fresh opcache. When they serve, new requests go to \
         them; the old ones finish what they have and end. If anything fails, the old ones go on.\n\nWhat takes a restart: \
-        listen, name, state_dir, socket_*, access_log, access_log_format, front_user, front_threads, max_connections."
+        listen, admin_listen, name, state_dir, socket_*, access_log, access_log_format, front_user, front_threads, \
+        max_connections."
     )]
     Reload {
         #[command(flatten)]

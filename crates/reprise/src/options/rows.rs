@@ -46,7 +46,7 @@ pub(super) const ROWS: [Row; 60] = [
         Server,
         "state_dir",
         Text,
-        "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME",
+        "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME, or /tmp/reprise-UID/NAME",
         "Lock, process id and admin socket. Made with mode 0700; its path has 90 bytes at most.",
     ),
     row(Server, "access_log", Text, "\"stdout\"", "\"stdout\", \"off\" or a file; SIGUSR1 opens it again."),
