@@ -19,6 +19,7 @@ fn main() {
         "worker",
         "loop/loop",
         "loop/cycle",
+        "loop/functions",
         "loop/modules",
         "loop/state",
         "request",

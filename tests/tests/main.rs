@@ -50,3 +50,4 @@ mod verify;
 mod watch;
 mod worker;
 mod worker_bad;
+mod worker_hazards;

@@ -139,6 +139,33 @@ fn an_opcache_that_is_to_restart_makes_place_for_another() {
     assert_eq!(server.get("/").text(), "version 1");
 }
 
+/// A worker script runs code that lies in opcache for as long as it lives: no restart may come between its requests.
+#[test]
+fn an_opcache_does_not_restart_under_a_worker_script() {
+    let functions: String = (0..500)
+        .map(|n| format!("function own_{n}() {{ return strlen('a text that is of {n} alone') + [{n}, 'x{n}' => {n}]['x{n}']; }}\n"))
+        .collect();
+    let sum: usize = (0..500).map(|n: usize| format!("a text that is of {n} alone").len() + n).sum();
+    let script = "<?php require __DIR__ . '/own.php';
+        $handler = function () { if (isset($_GET['fill'])) { include __DIR__ . '/fill.php'; } else { $sum = 0; for ($n = 0; $n < 500; $n++) $sum += (\"own_$n\")(); echo $sum; } };
+        while (reprise_handle_request($handler)) {}";
+    let server = filling("workers = 1\nmode.\"index.php\" = \"worker\"")
+        .file("index.php", script)
+        .file("own.php", format!("<?php\n{functions}"))
+        .ini("opcache.max_wasted_percentage", "1")
+        .ini("opcache.file_update_protection", "0")
+        .ini("memory_limit", "512M")
+        .start();
+    for round in 0..8 {
+        server.get("/?fill=1&waste=1");
+        for _ in 0..5 {
+            let answer = server.get("/");
+            assert_eq!((answer.status, answer.text()), (200, sum.to_string()), "{round}: {}", server.log());
+        }
+    }
+    assert!(!server.log().contains("recycled") && !server.log().contains("killed by"), "{}", server.log());
+}
+
 #[test]
 fn an_opcache_that_is_full_is_told_once() {
     let server = filling("workers = 1").ini("opcache.max_wasted_percentage", "50").start();

@@ -9,9 +9,7 @@
 #include <php_variables.h>
 #include <SAPI.h>
 #include <ext/standard/basic_functions.h>
-#include <ext/standard/php_filestat.h>
 #include <ext/standard/file.h>
-#include <ext/random/php_random.h>
 #include <zend_exceptions.h>
 
 #include <string.h>
@@ -87,30 +85,6 @@ static void close_body(void)
 	SG(post_read) = true; /* nothing of it is waited for */
 }
 
-/* What PHP's own functions remember of a request. */
-static void forget_functions(void)
-{
-	RANDOM_G(mt19937_seeded) = false;
-	RANDOM_G(combined_lcg_seeded) = false;
-	if (BG(strtok_string)) {
-		zend_string_release(BG(strtok_string));
-		BG(strtok_string) = NULL;
-	}
-	if (FG(default_context)) {
-		zend_list_delete(FG(default_context)->res);
-		FG(default_context) = NULL;
-	}
-	php_clear_stat_cache(0, NULL, 0);
-	if (PG(last_error_message)) {
-		zend_string_release(PG(last_error_message));
-		PG(last_error_message) = NULL;
-	}
-	if (PG(last_error_file)) {
-		zend_string_release(PG(last_error_file));
-		PG(last_error_file) = NULL;
-	}
-}
-
 /* As php_request_startup. */
 void reprise_loop_begin_request(void)
 {
@@ -156,7 +130,7 @@ void reprise_loop_begin_request(void)
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler_of_script);
 	reprise_fill_superglobals(true);
 	name_interface();
-	reprise_enter_directory(reprise_head_text(head->script));
+	reprise_loop_enter_directory(reprise_head_text(head->script));
 	SG(sapi_started) = 1;
 	PG(during_request_startup) = false;
 	reprise_script_begins();
@@ -213,6 +187,7 @@ void reprise_loop_end_request(void)
 	zend_unset_timeout();
 	SETTLED(reprise_loop_stop_modules());
 	SETTLED(php_output_deactivate());
+	SETTLED(reprise_loop_leave_modules());
 	/* Code between two requests may use buffers, which go nowhere. */
 	php_output_activate();
 	SETTLED(close_body());
@@ -223,7 +198,7 @@ void reprise_loop_end_request(void)
 	SETTLED(reprise_loop_restore_ini());
 	reprise_loop_restore_environment();
 	SETTLED(reprise_loop_restore_handlers());
-	SETTLED(forget_functions());
+	SETTLED(reprise_loop_forget_functions());
 	if (reprise_worker.is_worker && reprise_worker.answering) {
 		reprise_finish_answer();
 	}

@@ -88,11 +88,13 @@ static void begin_loop(void)
 	php_output_deactivate();
 	reprise_loop_note_session_handlers();
 	reprise_loop_stop_modules();
+	reprise_loop_leave_modules();
 	reprise_note_additions();
 	reprise_close_script();
 	reprise_loop_note_ini();
 	reprise_loop_note_environment();
 	reprise_loop_note_handlers();
+	reprise_loop_note_functions();
 	loop.shutdown_functions = BG(user_shutdown_function_names);
 	BG(user_shutdown_function_names) = NULL;
 	php_output_activate();
@@ -249,6 +251,8 @@ static _Noreturn void run_script(void)
 	if (!loop.has_begun) {
 		reprise_boot_ended("the script ended without calling reprise_handle_request()", ran_to_end);
 	}
+	/* Not by exit(), which is as good an end as any, nor after it was told that there are no more. */
+	bool is_broken = !ran_to_end && !loop.is_over && EG(exit_status) == 255;
 	reprise_worker.stage = REPRISE_ENDING;
 	if (loop.in_request) {
 		/* Its own first: the script's end is no part of an answer. */
@@ -258,6 +262,9 @@ static _Noreturn void run_script(void)
 	php_request_shutdown(NULL);
 	if (loop.in_request) {
 		reprise_recycle(wire_Recycle_Bailout, "a request ended by a fatal error");
+	}
+	if (is_broken) {
+		reprise_recycle(wire_Recycle_Bailout, "the script ended by a fatal error between two requests");
 	}
 	reprise_end_if_spent();
 	_exit(REPRISE_EXIT_DRAINED);

@@ -3,6 +3,7 @@
  *
  * loop.c     the function, and the processes of a worker script's lane
  * cycle.c    a request begins and ends in a living process
+ * functions.c  what PHP's functions remember
  * modules.c  which of PHP's modules see that
  * state.c    settings, environment and session handlers of the boot come back
  */
@@ -21,6 +22,12 @@ void reprise_loop_forget_input(void);
 /* modules.c */
 void reprise_loop_start_modules(void);
 void reprise_loop_stop_modules(void);
+void reprise_loop_leave_modules(void); /* once the request's output is out */
+
+/* functions.c: likewise */
+void reprise_loop_note_functions(void);
+void reprise_loop_forget_functions(void);
+void reprise_loop_enter_directory(const char *script);
 
 /* state.c: note once, when the loop begins; restore after each request */
 void reprise_loop_note_ini(void);

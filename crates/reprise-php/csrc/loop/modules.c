@@ -8,20 +8,23 @@
 
 #include "loop.h"
 
-/* Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,
- * encodings), but for these; modules of others, profilers among them, see each request begin and end. */
+/*
+ * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,
+ * encodings), but for these; modules of others, profilers among them, see each request begin and end. Not opcache: it
+ * restarts when a request begins and no other process holds its lock, under the code that the script runs.
+ */
 static bool sees_requests(const zend_module_entry *module)
 {
 	static const char *const reset[] = {"filter", "session", "zlib"};
 	static const char *const kept[] = {
-	    "core",     "standard", "spl",      "date",    "reflection", "pcre",    "json",      "hash",      "random",
-	    "ctype",    "mbstring", "dom",      "libxml",  "simplexml",  "xml",     "xmlreader", "xmlwriter", "xsl",
-	    "phar",     "pdo",      "mysqli",   "mysqlnd", "sqlite3",    "pgsql",   "curl",      "openssl",   "ffi",
-	    "fileinfo", "ftp",      "gd",       "gettext", "gmp",        "iconv",   "intl",      "imap",      "ldap",
-	    "pcntl",    "posix",    "readline", "shmop",   "soap",       "sockets", "sodium",    "sysvmsg",   "sysvsem",
-	    "sysvshm",  "tidy",     "zip",      "exif",    "calendar",   "bcmath",  "bz2",       "tokenizer", "odbc",
-	    "snmp",     "dba",      "enchant",  "pspell",  "xmlrpc",     "oci8",    "reprise",   "redis",     "memcached",
-	    "igbinary", "msgpack",  "imagick",  "apcu",    "opcache",
+	    "core",     "standard", "spl",      "date",    "reflection",   "pcre",    "json",      "hash",      "random",
+	    "ctype",    "mbstring", "dom",      "libxml",  "simplexml",    "xml",     "xmlreader", "xmlwriter", "xsl",
+	    "phar",     "pdo",      "mysqli",   "mysqlnd", "sqlite3",      "pgsql",   "curl",      "openssl",   "ffi",
+	    "fileinfo", "ftp",      "gd",       "gettext", "gmp",          "iconv",   "intl",      "imap",      "ldap",
+	    "pcntl",    "posix",    "readline", "shmop",   "soap",         "sockets", "sodium",    "sysvmsg",   "sysvsem",
+	    "sysvshm",  "tidy",     "zip",      "exif",    "calendar",     "bcmath",  "bz2",       "tokenizer", "odbc",
+	    "snmp",     "dba",      "enchant",  "pspell",  "xmlrpc",       "oci8",    "reprise",   "redis",     "memcached",
+	    "igbinary", "msgpack",  "imagick",  "apcu",    "zend opcache",
 	};
 
 	for (size_t i = 0; i < sizeof reset / sizeof *reset; i++) {
@@ -57,7 +60,8 @@ static void find_seeing(void)
 	seeing.of = all;
 	ZEND_HASH_FOREACH_PTR(&module_registry, module)
 	{
-		if ((module->request_startup_func || module->request_shutdown_func) && sees_requests(module)) {
+		if ((module->request_startup_func || module->request_shutdown_func || module->post_deactivate_func)
+		    && sees_requests(module)) {
 			seeing.modules[seeing.count++] = module;
 		}
 	}
@@ -86,6 +90,21 @@ void reprise_loop_stop_modules(void)
 	for (size_t i = seeing.count; i > 0; i--) {
 		if (seeing.modules[i - 1]->request_shutdown_func) {
 			stop_module(seeing.modules[i - 1]);
+		}
+	}
+}
+
+/* Some, profilers among them, do the last of their work here. */
+static void leave_module(zend_module_entry *module)
+{
+	STEP(module->post_deactivate_func());
+}
+
+void reprise_loop_leave_modules(void)
+{
+	for (size_t i = seeing.count; i > 0; i--) {
+		if (seeing.modules[i - 1]->post_deactivate_func) {
+			leave_module(seeing.modules[i - 1]);
 		}
 	}
 }

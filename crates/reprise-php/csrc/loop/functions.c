@@ -1,0 +1,202 @@
+/*
+ * What PHP's own functions remember beyond a call, between two requests of a worker script: it is forgotten, or is
+ * again what the script had when its loop began.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_ini.h>
+#include <ext/json/php_json.h>
+#include <ext/pcre/php_pcre.h>
+#include <ext/random/php_random.h>
+#include <ext/standard/basic_functions.h>
+#include <ext/standard/file.h>
+#include <ext/standard/php_filestat.h>
+#include <zend_smart_str.h>
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "loop.h"
+
+static struct {
+	mode_t umask;
+	size_t tick_functions;
+	bool libxml_errors;          /* they are kept for libxml_get_errors() */
+	php_stream_context *context; /* the default one, or NULL */
+	HashTable *context_options;  /* of it */
+	HashTable *wrappers;         /* of streams, name => wrapper; NULL: PHP's own */
+} kept;
+
+/* Functions of modules that this one is not linked with; false if there is no such function. */
+static bool call(const char *name, zval *result, uint32_t count, zval *arguments)
+{
+	zend_function *function = zend_hash_str_find_ptr(EG(function_table), name, strlen(name));
+
+	ZVAL_UNDEF(result);
+	if (!function || function->type != ZEND_INTERNAL_FUNCTION) {
+		return false;
+	}
+	zend_call_known_function(function, NULL, NULL, result, count, arguments, NULL);
+	return true;
+}
+
+/* Whether libxml keeps its errors, which this also sets; they are forgotten. */
+static bool libxml_keeps_errors(bool set, bool to)
+{
+	zval keeps, argument;
+
+	ZVAL_BOOL(&argument, to);
+	return call("libxml_use_internal_errors", &keeps, set ? 1 : 0, &argument) && Z_TYPE(keeps) == IS_TRUE;
+}
+
+static size_t tick_functions(void)
+{
+	return BG(user_tick_functions) ? zend_llist_count(BG(user_tick_functions)) : 0;
+}
+
+/*
+ * By PHP's own function where the last request went by that: opcache remembers where it went, to find what is included
+ * by a relative name, and sees no request begin.
+ */
+void reprise_loop_enter_directory(const char *script)
+{
+	const char *slash = strrchr(script, '/');
+	zend_long reporting = EG(error_reporting);
+	zval result, directory;
+
+	if (!slash || slash == script) {
+		return;
+	}
+	ZVAL_STRINGL(&directory, script, (size_t)(slash - script));
+	EG(error_reporting) = 0;
+	call("chdir", &result, 1, &directory);
+	EG(error_reporting) = (int)reporting;
+	zval_ptr_dtor(&directory);
+	if (Z_TYPE(result) != IS_TRUE) {
+		reprise_enter_directory(script);
+	}
+}
+
+void reprise_loop_note_functions(void)
+{
+	kept.umask = umask(0);
+	umask(kept.umask);
+	/* From here on it says that a request has changed it. */
+	BG(umask) = -1;
+	kept.tick_functions = tick_functions();
+	kept.libxml_errors = libxml_keeps_errors(false, false);
+	kept.context = FG(default_context);
+	if (kept.context) {
+		GC_ADDREF(kept.context->res);
+		kept.context_options = zend_array_dup(Z_ARRVAL(kept.context->options));
+	}
+	if (FG(stream_wrappers)) {
+		kept.wrappers = zend_array_dup(FG(stream_wrappers));
+	}
+}
+
+/* A request may have replaced it, or set other options. */
+static void restore_default_context(void)
+{
+	php_stream_context *now = FG(default_context);
+
+	if (now && now != kept.context) {
+		zend_list_delete(now->res);
+	}
+	FG(default_context) = kept.context;
+	if (kept.context && Z_ARRVAL(kept.context->options) != kept.context_options) {
+		zval_ptr_dtor(&kept.context->options);
+		ZVAL_ARR(&kept.context->options, zend_array_dup(kept.context_options));
+	}
+}
+
+/* Those that requests have registered go, those of PHP that they have taken away come back. */
+static void restore_wrappers(void)
+{
+	HashTable *original = php_stream_get_url_stream_wrappers_hash_global(), *now = FG(stream_wrappers);
+	zend_string *name;
+	void *wrapper;
+
+	if (!now) {
+		return;
+	}
+	HashTable *before = kept.wrappers ? kept.wrappers : original;
+	HashTable *copy = zend_array_dup(now);
+	ZEND_HASH_FOREACH_STR_KEY_PTR(copy, name, wrapper)
+	{
+		zval result, argument;
+		if (zend_hash_find_ptr(before, name) != wrapper && zend_hash_find_ptr(original, name) != wrapper) {
+			ZVAL_STR(&argument, name);
+			call("stream_wrapper_unregister", &result, 1, &argument);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	zend_array_destroy(copy);
+	ZEND_HASH_FOREACH_STR_KEY_PTR(original, name, wrapper)
+	{
+		if (zend_hash_find_ptr(before, name) == wrapper) {
+			zend_hash_add_ptr(now, name, wrapper);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
+/* As in the shutdown of its module, which sees no requests: without it the rewriting would never begin again. */
+static void forget_rewriting(url_adapt_state_ex_t *state)
+{
+	if (state->active) {
+		smart_str_free(&state->result);
+		smart_str_free(&state->buf);
+		smart_str_free(&state->tag);
+		smart_str_free(&state->arg);
+		smart_str_free(&state->attr_val);
+		state->active = 0;
+		state->tag_type = 0;
+		state->attr_type = 0;
+	}
+	smart_str_free(&state->form_app);
+	smart_str_free(&state->url_app);
+}
+
+static void forget_last_error(void)
+{
+	if (PG(last_error_message)) {
+		zend_string_release(PG(last_error_message));
+		PG(last_error_message) = NULL;
+	}
+	if (PG(last_error_file)) {
+		zend_string_release(PG(last_error_file));
+		PG(last_error_file) = NULL;
+	}
+}
+
+void reprise_loop_forget_functions(void)
+{
+	zval result;
+
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+	if (BG(strtok_string)) {
+		zend_string_release(BG(strtok_string));
+		BG(strtok_string) = NULL;
+	}
+	if (BG(umask) != -1) {
+		umask(kept.umask);
+		BG(umask) = -1;
+	}
+	while (tick_functions() > kept.tick_functions) {
+		zend_llist_remove_tail(BG(user_tick_functions));
+	}
+	forget_rewriting(&BG(url_adapt_session_ex));
+	forget_rewriting(&BG(url_adapt_output_ex));
+	restore_default_context();
+	restore_wrappers();
+	php_clear_stat_cache(0, NULL, 0);
+	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
+	PCRE_G(error_code) = 0;
+	if (libxml_keeps_errors(false, false) != kept.libxml_errors) {
+		libxml_keeps_errors(true, kept.libxml_errors);
+	}
+	call("libxml_clear_errors", &result, 0, NULL);
+	forget_last_error();
+}

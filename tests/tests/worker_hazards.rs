@@ -1,0 +1,214 @@
+//! What a living process may keep of a request by mistake: each hazard a row, asked in worker mode and in classic mode
+//! alike, by a hundred clients at once.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use tests::server::{Directory, project};
+use tests::{Client, Server, Setup, client, wait_until};
+
+/// Something a request can leave: what the boot sets, what a request sees of it, how it spoils it.
+struct Row {
+    name: &'static str,
+    boot: &'static str,
+    seen: &'static str,
+    spoil: &'static str,
+    expected: &'static str,
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { name: "input", boot: "", seen: "echo json_encode([$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, strlen(file_get_contents('php://input'))]);",
+        spoil: "$_GET['v'] = $_POST['v'] = $_COOKIE['v'] = $_FILES['v'] = $_REQUEST['v'] = 'spoiled';", expected: r#"[{"do":"input"},[],[],[],{"do":"input"},0]"# },
+    Row { name: "server", boot: "$_SERVER['APP'] = $_ENV['APP'] = 'boot';", seen: "echo $_SERVER['APP'], $_ENV['APP'], $_SERVER['LEFT'] ?? '-', $_SERVER['REQUEST_METHOD'], isset($_SERVER['CONTENT_TYPE']) ? 'type' : '-';",
+        spoil: "$_SERVER['APP'] = $_ENV['APP'] = $_SERVER['LEFT'] = 'spoiled'; unset($_SERVER['REQUEST_METHOD']);", expected: "bootboot-GET-" },
+    Row { name: "late", boot: "", seen: "if (!function_exists('late')) { eval('function late() { return $_SERVER[\"QUERY_STRING\"] . \" \" . $_REQUEST[\"do\"]; }'); } echo late();",
+        spoil: "$_SERVER['QUERY_STRING'] = $_REQUEST['do'] = 'spoiled';", expected: "do=late late" },
+    Row { name: "authorization", boot: "", seen: "echo $_SERVER['PHP_AUTH_USER'] ?? '-', $_SERVER['PHP_AUTH_PW'] ?? '-', $_SERVER['HTTP_AUTHORIZATION'] ?? '-', $_SERVER['AUTH_TYPE'] ?? '-';",
+        spoil: "", expected: "----" },
+    Row { name: "session", boot: "session_save_path(getenv('PLACE'));", seen: "echo json_encode(session_id()), session_status(), isset($_SESSION) ? 'left' : '-', session_name(), strlen(session_save_path()) > 1 ? 'path' : '-';",
+        spoil: "session_name('N' . random_int(0, 9)); session_id(bin2hex(random_bytes(8))); ini_set('session.gc_probability', '3'); session_start(); $_SESSION['v'] = 'spoiled';", expected: r#"""1-PHPSESSIDpath"# },
+    Row { name: "headers", boot: "", seen: "echo json_encode(headers_list()), json_encode(http_response_code());",
+        spoil: "header('X-Own: headers'); setcookie('v', 'spoiled'); http_response_code(203);", expected: "[]200" },
+    Row { name: "header_callback", boot: "", seen: "echo 'x';", spoil: "header_register_callback(fn () => header('X-Own: header_callback'));", expected: "x" },
+    Row { name: "buffers", boot: "", seen: "echo ob_get_level();", spoil: "ob_start(); ob_start(fn ($text) => $text);", expected: "1" },
+    Row { name: "rewriting", boot: "", seen: "output_add_rewrite_var('own', '7'); echo '<a href=\"x.php\">x</a>';", spoil: "", expected: "<a href=\"x.php?own=7\">x</a>" },
+    Row { name: "no_rewriting", boot: "", seen: "echo '<a href=\"x.php\">x</a>';", spoil: "", expected: "<a href=\"x.php\">x</a>" },
+    Row { name: "last_error", boot: "", seen: "echo json_encode(error_get_last());", spoil: "@trigger_error('spoiled');", expected: "null" },
+    Row { name: "collector", boot: "", seen: "echo json_encode(gc_enabled());", spoil: "gc_disable();", expected: "true" },
+    Row { name: "connection", boot: "", seen: "echo connection_status(), ignore_user_abort();", spoil: "ignore_user_abort(true);", expected: "00" },
+    Row { name: "limits", boot: "set_time_limit(25); ini_set('memory_limit', '300M');", seen: "echo ini_get('max_execution_time'), ' ', ini_get('memory_limit');",
+        spoil: "set_time_limit(77); ini_set('memory_limit', '512M');", expected: "25 300M" },
+    Row { name: "settings", boot: "ini_set('precision', '7'); set_include_path('/usr/share'); error_reporting(E_ALL & ~E_NOTICE);",
+        seen: "echo json_encode([ini_get('precision'), get_include_path(), error_reporting(), ini_get('user_agent'), ini_get('date.timezone'), Locale::getDefault()]);",
+        spoil: "ini_set('precision', '3'); ini_restore('precision'); set_include_path('.'); error_reporting(0); ini_set('user_agent', 'spoiled'); ini_set('date.timezone', 'Asia/Tokyo'); Locale::setDefault('fr');",
+        expected: r#"["7","\/usr\/share",32759,"","Europe\/Oslo","de_DE"]"# },
+    Row { name: "environment", boot: "putenv('BOOT=boot');", seen: "echo getenv('BOOT'), json_encode(getenv('LEFT'));", spoil: "putenv('BOOT'); putenv('LEFT=spoiled');", expected: "bootfalse" },
+    Row { name: "handlers", boot: "", seen: "echo json_encode([set_error_handler(null), set_exception_handler(null)]); restore_error_handler(); restore_exception_handler();",
+        spoil: "set_error_handler(fn () => print 'spoiled'); set_exception_handler(fn () => print 'spoiled');", expected: "[null,null]" },
+    Row { name: "shutdown", boot: "", seen: "echo 'x';", spoil: "register_shutdown_function(fn () => print ' bye');", expected: "x bye" },
+    Row { name: "objects", boot: "", seen: "echo 'x';", spoil: "$object = new class { function __destruct() { echo ' gone'; } };", expected: "x gone" },
+    Row { name: "exit", boot: "", seen: "echo 'x';", spoil: "exit;", expected: "x" },
+    Row { name: "fiber", boot: "", seen: "echo Fiber::getCurrent() ? 'fiber' : 'main';", spoil: "$fiber = new Fiber(function () { Fiber::suspend(); echo 'never'; }); $fiber->start();", expected: "main" },
+    Row { name: "directory", boot: "", seen: "echo getcwd() === __DIR__ ? 'home' : getcwd();", spoil: "chdir('/tmp');", expected: "home" },
+    // opcache finds what is included by a relative name under the directory that it thinks it is in.
+    Row { name: "relative", boot: "", seen: "echo include './which.php';", spoil: "chdir(__DIR__ . '/other'); echo include './which.php';", expected: "homeother" },
+    Row { name: "umask", boot: "umask(027);", seen: "echo decoct(umask());", spoil: "umask(0);", expected: "27" },
+    Row { name: "context", boot: "stream_context_set_default(['http' => ['header' => 'X: boot']]);", seen: "echo json_encode(stream_context_get_options(stream_context_get_default()));",
+        spoil: "stream_context_set_default(['http' => ['header' => 'X: spoiled', 'method' => 'POST']]);", expected: r#"{"http":{"header":"X: boot"}}"# },
+    Row { name: "wrappers", boot: "class Wrapper {} stream_wrapper_register('boot', 'Wrapper');", seen: "echo json_encode(array_map(fn ($name) => in_array($name, stream_get_wrappers()), ['boot', 'own', 'http']));",
+        spoil: "stream_wrapper_register('own', 'Wrapper'); stream_wrapper_unregister('http');", expected: "[true,false,true]" },
+    Row { name: "ticks", boot: "$GLOBALS['ticks'] = 0;", seen: "eval('declare(ticks=1) { $one = 1; $two = 2; }'); echo $GLOBALS['ticks'];", spoil: "register_tick_function(function () { $GLOBALS['ticks']++; });", expected: "0" },
+    Row { name: "libxml", boot: "", seen: "echo count(libxml_get_errors()), json_encode(libxml_use_internal_errors());", spoil: "libxml_use_internal_errors(true); simplexml_load_string('<spoiled');", expected: "0false" },
+    Row { name: "last_of_functions", boot: "", seen: "echo json_last_error(), preg_last_error(), json_encode(@strtok(' '));",
+        spoil: "json_decode('{'); preg_match('/(?:\\D+|<\\d+>)*[!?]/', 'foobar foobar foobar'); strtok('spoiled by one', ' ');", expected: "00false" },
+];
+
+/// The rows' script; `?do=all` is everything a request can bring.
+fn served_in(mode: &str) -> Server {
+    let boot: String = ROWS.iter().map(|row| format!("{}\n", row.boot)).collect();
+    let cases: String =
+        ROWS.iter().map(|row| format!("case '{}': {}\n{}\nbreak;\n", row.name, row.seen, row.spoil)).collect();
+    let script = format!(
+        "<?php\nheader_remove('X-Powered-By');\n{boot}\n$handler = function () {{\nswitch ($_GET['do']) {{\n{cases}
+        case 'all': echo $_POST['v'], $_COOKIE['v'], $_SERVER['PHP_AUTH_USER'], file_get_contents($_FILES['f']['tmp_name']), json_encode(move_uploaded_file($_FILES['g']['tmp_name'], '/dev/null')); break;\n}} }};
+        while (reprise_handle_request($handler)) {{}}\n"
+    );
+    let setup = Setup::empty()
+        .file("index.php", script)
+        .file("which.php", "<?php return 'home';")
+        .file("other/which.php", "<?php return 'other';")
+        .application(&format!("workers = 2\nmode.\"index.php\" = \"{mode}\""));
+    let place = setup.directory().join("place");
+    fs::create_dir_all(place.join("uploads")).expect("a directory");
+    for path in [&place, &place.join("uploads")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("permissions");
+    }
+    let uploads = place.join("uploads").display().to_string();
+    setup
+        .env("PLACE", place.to_str().expect("a name"))
+        .ini("upload_tmp_dir", &uploads)
+        .ini("opcache.file_update_protection", "0")
+        .ini("expose_php", "0")
+        .ini("output_buffering", "4096")
+        .ini("display_errors", "1")
+        .ini("date.timezone", "Europe/Oslo")
+        .ini("intl.default_locale", "de_DE")
+        .ini("url_rewriter.tags", "a=href")
+        .start()
+}
+
+/// What is wrong with the answers that one client gets: each row, from another one on, between requests that bring much.
+fn wrong_of(port: u16, number: usize) -> Vec<String> {
+    let mut client = Client::new(port);
+    let mut wrong = Vec::new();
+    let mark = format!("v{number}v");
+    let (kind, body) = client::multipart(
+        &[("v", &mark)],
+        &[("f", "f.txt", "text/plain", mark.as_bytes()), ("g", "g.txt", "text/plain", b"moved")],
+    );
+    let authorization = format!("Basic {}", base64(&format!("{mark}:secret")));
+    let cookie = format!("v={mark}");
+    let headers = [("Content-Type", kind.as_str()), ("Authorization", &authorization), ("Cookie", &cookie)];
+    for (place, row) in ROWS.iter().cycle().skip(number % ROWS.len()).take(ROWS.len()).enumerate() {
+        if place % 3 == 0 {
+            let answer = client.request("POST", "/?do=all", &headers, &body);
+            if answer.text() != format!("{}true", mark.repeat(4)) {
+                wrong.push(format!("all of {mark}: {}", answer.text()));
+            }
+        }
+        let answer = client.get(&format!("/?do={}", row.name));
+        let own = answer.header("x-own").is_none_or(|name| name == row.name);
+        let cookies = matches!(row.name, "session" | "headers") || answer.header("set-cookie").is_none();
+        let status = if row.name == "headers" { 203 } else { 200 };
+        if answer.text() != row.expected || answer.status != status || !own || !cookies {
+            wrong.push(format!("{}: {} {} {:?}", row.name, answer.status, answer.text(), answer.headers));
+        }
+    }
+    wrong
+}
+
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits =
+        text.as_bytes().chunks(3).flat_map(|chunk| {
+            let word =
+                chunk.iter().enumerate().fold(0u32, |word, (place, byte)| word | u32::from(*byte) << (16 - 8 * place));
+            (0..4).map(move |place| {
+                if place > chunk.len() { '=' } else { char::from(DIGITS[(word >> (18 - 6 * place) & 63) as usize]) }
+            })
+        });
+    digits.collect()
+}
+
+#[test]
+fn each_request_begins_as_in_classic_mode() {
+    for mode in ["worker", "classic"] {
+        let server = served_in(mode);
+        let port = server.port;
+        let mut wrong: Vec<String> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..100).map(|number| scope.spawn(move || wrong_of(port, number))).collect();
+            clients.into_iter().flat_map(|client| client.join().expect("a client")).collect()
+        });
+        wrong.sort();
+        wrong.dedup();
+        assert!(wrong.is_empty(), "{mode}: {wrong:#?}");
+        let uploads = server.directory().join("place/uploads");
+        wait_until("uploaded files are gone", 5, || fs::read_dir(&uploads).expect("a directory").count() == 0);
+        assert!(!server.log().contains("recycled"), "{mode}: {}", server.log());
+    }
+}
+
+/// Profilers and agents count requests by what they see of them.
+#[test]
+fn an_extension_of_others_sees_each_request_begin_and_end() {
+    let directory = Directory::new();
+    let library = directory.0.join("probe.so");
+    let includes = Command::new("php-config").arg("--includes").output().expect("php-config").stdout;
+    let includes = String::from_utf8(includes).expect("paths");
+    let compiled = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-DCOMPILE_DL_PROBE", "-o"])
+        .arg(&library)
+        .args(includes.split_whitespace())
+        .arg(project().join("tests/apps/probe/probe.c"))
+        .status();
+    assert!(compiled.expect("gcc").success());
+    let script = "<?php $handler = function () { echo implode(' ', probe_seen()); if (isset($_GET['exit'])) exit; };
+        while (reprise_handle_request($handler)) {}";
+    let server = Setup::empty()
+        .file("index.php", script)
+        .application("workers = 1\nmode.\"index.php\" = \"worker\"")
+        .ini("extension", library.to_str().expect("a name"))
+        .start();
+    let mut before: Vec<u32> = Vec::new();
+    for round in 0..20 {
+        let text = server.get(if round % 3 == 0 { "/?exit=1" } else { "/" }).text();
+        let seen: Vec<u32> = text.split(' ').map(|number| number.parse().expect("a number")).collect();
+        // The one that asks has begun and not ended.
+        assert!(seen[0] == seen[1] + 1 && seen[1] == seen[2], "{round}: {seen:?}");
+        assert!(before.is_empty() || seen[0] == before[0] + 1, "{round}: {before:?} {seen:?}");
+        before = seen;
+    }
+}
+
+/// After each of these the script is over, and that is counted.
+#[test]
+fn a_script_that_ends_by_an_error_between_two_requests_is_counted() {
+    let script = "<?php $n = 0; $handler = function () use (&$n) { $n++; echo getmypid(), ' ', $n, ' ', reprise_info()['recycles']['bailout']; };
+        while (reprise_handle_request($handler)) { if ($n === 2 && getenv('END') === 'throw') { throw new Exception('between'); } if ($n === 2) { exit; } }";
+    for (end, counts) in [("throw", true), ("exit", false)] {
+        let setup = Setup::empty().file("index.php", script).env("END", end).ini("display_errors", "0");
+        let server = setup.application("workers = 1\nmode.\"index.php\" = \"worker\"").start();
+        let ask = || {
+            let text = server.get("/").text();
+            text.rsplit(' ').next().expect("a number").parse::<u32>().unwrap_or_else(|_| panic!("{text}"))
+        };
+        for _ in 0..6 {
+            ask();
+        }
+        assert_eq!(ask() >= 2, counts, "{end}: {}", server.log());
+        let words = "recycled: bailout: the script ended by a fatal error between two requests";
+        assert_eq!(server.log().contains(words), counts, "{end}");
+    }
+}
