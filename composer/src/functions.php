@@ -61,7 +61,20 @@ function run(callable $handle, ?callable $warmUp = null): void
 
         return;
     }
-    while (reprise_handle_request($handle)) {
-        gc_collect_cycles();
+    $handler = collecting($handle);
+    while (reprise_handle_request($handler)) {
     }
+}
+
+/**
+ * A handler whose objects are gone when it has ended, those in cycles too: what their destructors do is the request's own.
+ *
+ * @internal
+ */
+function collecting(callable $handle): callable
+{
+    return static function () use ($handle): void {
+        $handle();
+        gc_collect_cycles();
+    };
 }

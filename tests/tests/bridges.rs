@@ -226,6 +226,9 @@ fn symfony(mut pair: Pair, mode: &str) {
                     visitor.request("POST", "/api/echo", &[("Content-Type", &kind)], &upload)
                 });
                 assert!(echo.text().contains(&format!("[\"{mark}\",20000]")), "{}", echo.text());
+                for path in ["/main", "/exit"] {
+                    pair.same(who, other, path, |visitor| visitor.get(path));
+                }
             }
         }
         for (who, _, other, ..) in &mut visitors {
@@ -311,6 +314,7 @@ fn laravel(root: &Path, mode: &str) {
                     format!("/nowhere/{mark}"),
                     format!("/changed/{mark}"),
                     format!("/exit/{mark}"),
+                    "/account/login".to_owned(),
                 ] {
                     pair.same(who, other, &path, |visitor| visitor.get(&path));
                 }

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Reprise\Laravel;
 
+use Illuminate\Database\Connection;
 use Illuminate\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
 use Illuminate\Support\Str;
@@ -45,6 +46,7 @@ final class State
         $app->forgetScopedInstances();
         if ($app->resolved('db')) {
             foreach ($app['db']->getConnections() as $connection) {
+                self::rollBack($connection);
                 $connection->forgetRecordModificationState();
                 $connection->flushQueryLog();
             }
@@ -54,12 +56,30 @@ final class State
                 $channel->withoutContext();
             }
         }
-        if ($app->getLocale() !== $this->locale) {
+        // A worker's request sets it in its clone of the configuration, and in the translator that all share.
+        $now = $app->resolved('translator') ? $app['translator']->getLocale() : $app->getLocale();
+        if ($now !== $this->locale || $app->getLocale() !== $this->locale) {
             $app->setLocale($this->locale);
+        }
+        if ($app->resolved('cache') && $app['config']->has('cache.stores.array')) {
+            $app['cache']->store('array')->flush();
         }
         // A route that is not from the cache keeps its controller, and so what was injected into it.
         $app['router']->current()?->flushController();
         Str::flushCache();
+    }
+
+    /** As under PHP-FPM, where it ends with the process: exit() and exceptions leave transactions open. */
+    private static function rollBack(Connection $connection): void
+    {
+        if ($connection->transactionLevel() === 0) {
+            return;
+        }
+        try {
+            $connection->rollBack(0);
+        } catch (\Throwable) {
+            $connection->disconnect();
+        }
     }
 
     /** Closes what may not be open at a snapshot. All of it opens again when it is needed. */

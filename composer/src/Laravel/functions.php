@@ -9,6 +9,7 @@ use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
 
 use function Reprise\beforeSnapshot;
+use function Reprise\collecting;
 use function Reprise\isBoot;
 use function Reprise\snapshot;
 use function Reprise\wantsWorker;
@@ -31,8 +32,8 @@ function serve(Application $app): void
         if (isBoot()) {
             WarmUp::run($worker->warmUp(...));
         }
-        while (reprise_handle_request($worker->handle(...))) {
-            gc_collect_cycles();
+        $handler = collecting($worker->handle(...));
+        while (reprise_handle_request($handler)) {
         }
         exit;
     }

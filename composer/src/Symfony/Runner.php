@@ -19,6 +19,9 @@ use function Reprise\run;
 /** @internal */
 final class Runner implements RunnerInterface
 {
+    /** A request has begun and not ended. */
+    private bool $isBusy = false;
+
     public function __construct(private readonly HttpKernelInterface $kernel)
     {
     }
@@ -36,12 +39,18 @@ final class Runner implements RunnerInterface
 
     private function handle(): void
     {
+        // The one before has ended by exit(): its request is still on the kernel's stack, and its services would stay.
+        if ($this->isBusy && $this->kernel instanceof KernelInterface) {
+            $this->kernel->shutdown();
+        }
+        $this->isBusy = true;
         $request = Request::createFromGlobals();
         $response = $this->kernel->handle($request);
         $response->send();
         if ($this->kernel instanceof TerminableInterface) {
             $this->kernel->terminate($request, $response);
         }
+        $this->isBusy = false;
     }
 
     /** A request without an answer. In a snapshot no request follows it that would have the services reset. */

@@ -2,7 +2,7 @@
 namespace App\Controller;
 
 use Symfony\Bundle\FrameworkBundle\Controller\AbstractController;
-use Symfony\Component\HttpFoundation\{Request, Response, StreamedResponse};
+use Symfony\Component\HttpFoundation\{Request, RequestStack, Response, StreamedResponse};
 use Symfony\Component\Routing\Annotation\Route;
 
 /** Answers that are more than a page. */
@@ -27,6 +27,10 @@ final class AnswerController extends AbstractController
 
     #[Route('/exit', name: 'exit', methods: ['GET'])]
     public function ends(): Response { header('X-Exit: yes'); http_response_code(202); echo 'ended early'; exit; }
+
+    /** Whose request the kernel believes to be at. */
+    #[Route('/main', name: 'main', methods: ['GET'])]
+    public function main(RequestStack $stack): Response { return new Response('main request of ' . $stack->getMainRequest()->cookies->get('mark'), 200, ['Content-Type' => 'text/plain']); }
 
     #[Route('/error/{status}', name: 'error', requirements: ['status' => '40[0369]|410|429|503'])]
     public function error(int $status): Response { throw new \Symfony\Component\HttpKernel\Exception\HttpException($status, 'as asked', null, ['Retry-After' => '7']); }

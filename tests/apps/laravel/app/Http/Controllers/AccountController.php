@@ -2,7 +2,7 @@
 namespace App\Http\Controllers;
 
 use Illuminate\Http\Request;
-use Illuminate\Support\Facades\{App, Auth, Cookie, View};
+use Illuminate\Support\Facades\{App, Auth, Cache, Cookie, DB, View};
 
 /** What a process that goes on could keep of a visitor. */
 class AccountController extends Controller
@@ -29,5 +29,5 @@ class AccountController extends Controller
         View::share('shared', $locale);
         return view('account.login');
     }
-    public function exits(string $text) { View::share('shared', $text); Cookie::queue('left', $text); echo "left with $text"; exit; }
+    public function exits(string $text) { View::share('shared', $text); Cookie::queue('left', $text); Cache::store('array')->put('who', $text); DB::beginTransaction(); echo "left with $text"; exit; }
 }
