@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
+use tests::bridged::{self, HOST};
+use tests::peer::Database;
 use tests::server::{Directory, free_port, program};
 use tests::{Server, Setup, wait_until};
 
@@ -27,6 +29,8 @@ $page = function () use (&$container, &$queue, &$buffer) {
         case 'buffer': ob_start(); echo "$mark;"; $buffer .= ob_get_clean(); echo $buffer; break;
         case 'missing': http_response_code(404); echo 'missing'; break;
         case 'form': echo 'hello ', $_POST['name'] ?? 'nobody'; break;
+        case 'shapes': static $whose = null; $whose ??= $mark; echo implode('+', array_map(fn () => bin2hex(random_bytes(2)), range(1, random_int(1, 30)))), ' of ', $_GET['leak'] ?? 0 ? strlen($whose) . substr($whose, 0, 4) : 'nobody', ' and more'; break;
+        case 'nothing': ob_end_clean(); echo bin2hex(random_bytes(random_int(4, 9))); break;
     }
 };
 "#;
@@ -98,6 +102,77 @@ fn pages_come_from_files_with_methods_and_forms() {
     let (output, found) = verify(&[list.display().to_string(), "--rounds".into(), "2".into()]);
     assert_eq!((output.status.code(), found["pages"].as_array().unwrap().len()), (Some(0), 3), "{found}");
     assert!(server.access_log().is_empty() || !server.access_log().contains("reprise-mode"));
+}
+
+#[test]
+fn forms_may_say_who_sends_them() {
+    let script =
+        format!("<?php {LEAKS} reprise_snapshot(); $page(); error_log('posted by ' . ($_POST['name'] ?? '-'));");
+    let server = Setup::empty().file("index.php", script).start();
+    let directory = Directory::new();
+    let list = directory.0.join("pages.txt");
+    fs::write(&list, format!("POST http://127.0.0.1:{}/?do=form name={{visitor}}&x=1\n", server.port)).unwrap();
+    let (output, found) = verify(&[list.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    for name in ["anna", "otto"] {
+        assert!(server.log().contains(&format!("posted by {name}")), "{}", server.log());
+    }
+}
+
+/// Pages that classic mode never gives twice in the same shape are compared where they agree; where they never do, that is said.
+#[test]
+fn pages_of_many_shapes_are_compared_too() {
+    let script = format!("<?php {LEAKS} while (reprise_handle_request($page)) {{}}");
+    let setup = Setup::empty().file("index.php", script);
+    let server = setup.application("workers = 1\nmode.\"index.php\" = \"worker\"").start();
+    let url = |what: &str| format!("http://127.0.0.1:{}/?do={what}", server.port);
+    let (output, found) = verify(&[url("shapes")]);
+    assert_eq!((output.status.code(), &found["bad"]), (Some(0), &0.into()), "{found}");
+    assert_eq!(found["pages"][0]["blind"], false, "{found}");
+    let (output, found) = verify(&[url("shapes&leak=1")]);
+    assert_eq!((output.status.code(), &found["bad"]), (Some(2), &1.into()), "{found}");
+    let output = Command::new(program()).args(["verify", &url("nothing")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("UNKNOWN ") && text.contains("not seen: what pages do not show"), "{text}");
+}
+
+#[test]
+fn nothing_is_alike_that_ran_in_classic_mode_alone() {
+    let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
+    let setup = Setup::empty().file("index.php", script);
+    let server = setup.application("classic_paths = [\"/classic\"]").start();
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}?do=fine", server.port);
+    let output = Command::new(program()).args(["verify", &url("/classic/x")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("every page ran in classic mode"), "{text}");
+    let output = Command::new(program()).args(["verify", &url("/classic/x"), &url("/")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("CLASSIC ") && text.contains("alike "), "{text}");
+    // PHP and clients elsewhere have nothing of it.
+    assert_eq!(server.get("/").header("reprise-mode"), None);
+}
+
+/// What looks at the request while WordPress boots differs; its paths are left to classic mode.
+#[test]
+fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {
+    let database = Database::start();
+    let (_place, application) = bridged::build_wordpress(&database);
+    let root = application.join("htdocs");
+    let plugin =
+        "<?php $GLOBALS['kind'] = str_contains($_SERVER['REQUEST_URI'], 'page-1') ? 'a special page' : 'a usual one';
+        add_action('wp_footer', function () { echo $GLOBALS['kind']; });";
+    fs::write(root.join("wp-content/mu-plugins/kind.php"), plugin).unwrap();
+    for (paths, code) in [("", 2), ("classic_paths = [\"/page-1\"]", 0)] {
+        let setup = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"");
+        let server = setup.application(paths).start();
+        let pages = ["/", "/post-5/", "/page-1/"].map(|path| format!("http://127.0.0.1:{}{path}", server.port));
+        let (output, found) = verify(&[&pages[..], &["--host".to_owned(), HOST.to_owned()]].concat());
+        assert_eq!(output.status.code(), Some(code), "{paths}: {found}");
+        let list = found["pages"].as_array().unwrap();
+        assert_eq!(list[2]["classic"], code == 0, "{found}");
+        assert_eq!(list[2]["differences"].as_array().unwrap().is_empty(), code == 0, "{found}");
+        assert!(list[..2].iter().all(|page| page["differences"].as_array().unwrap().is_empty()), "{found}");
+    }
 }
 
 #[test]

@@ -259,9 +259,8 @@ async fn run(
     let limit = if connection.warms.is_some() { 0 } else { site.limits.client_requests };
     let place = connection.shared.clients.enter([&site.application.name, site.limited, address], limit)?;
     // `reprise verify` compares what a script does in its own mode with what it does in this one.
-    let is_classic = site.is_classic
-        || parts.headers.get(MODE).is_some_and(|mode| mode == "classic")
-            && status::is_local((&connection.peer, site.client), &parts.headers);
+    let wish = parts.headers.get(MODE).filter(|_| status::is_local((&connection.peer, site.client), &parts.headers));
+    let is_classic = site.is_classic || wish.is_some_and(|mode| mode == "classic");
     let lane_now = || {
         let lane =
             if is_classic { view.classic(site.number) } else { view.find(site.number, &site.script.name, site.origin) };
@@ -317,6 +316,10 @@ async fn run(
     let (mut response, notes) = answer::receive(ticket, parts, application.server_timing).await?;
     place.into_iter().for_each(|place| response.body_mut().hold(place));
     response.body_mut().time(began, lane.clone());
+    if wish.is_some() {
+        let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
+        response.headers_mut().insert(MODE, mode);
+    }
     if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
         let origin = (notes & NOTE_HOST != 0).then_some(site.origin);
         if origin.is_none_or(|origin| may_have_lane(application, origin.host, connection)) {

@@ -10,8 +10,10 @@
 //! |---|---|
 //! | [`visitor`] | asks, and keeps cookies |
 //! | [`compare`] | what is left of an answer, and where two differ |
+//! | [`template`] | what bodies of several lengths have in common |
 
 mod compare;
+mod template;
 mod visitor;
 
 use std::collections::HashSet;
@@ -28,13 +30,18 @@ pub const HELP: &str = "Examples:
   reprise verify http://127.0.0.1:8080/ http://127.0.0.1:8080/cart
   reprise verify --host shop.example --rounds 20 pages.txt
 
-A file has a page a line: a URL, or a method, a URL and perhaps a form: POST http://127.0.0.1:8080/login name=anna&pw=x
+A file has a page a line: a URL, or a method, a URL and perhaps a form, in which {visitor} is anna or otto:
+POST http://127.0.0.1:8080/login name={visitor}&password=secret
 
 What it cannot see: what pages do not show; pages that are not listed; what depends on the order of other visitors'
 requests beyond two; and parts that differ between two answers of classic mode anyway (nonces, clocks, counters), where a
 leak could hide. Side effects happen: each page is asked for several times, in both modes.
 
-Exit status: 0 all alike, 2 differences or leaks, 64 usage.";
+Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
+
+/// The same at the end of what it prints.
+const BLIND: &str =
+    "not seen: what pages do not show; pages that are not listed; what depends on more visitors than two";
 
 /// What was found on a page.
 #[derive(Default)]
@@ -43,6 +50,10 @@ struct Findings {
     leaks: Vec<String>,
     /// Parts left out because classic mode does not agree with itself.
     volatile: usize,
+    /// Of the bodies nothing is left then.
+    is_blind: bool,
+    /// PHP has run for it, and in classic mode alone.
+    is_classic: bool,
     answers: u32,
 }
 
@@ -61,6 +72,14 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         }
         all.push((page, findings));
     }
+    if all.iter().all(|(_, findings)| findings.is_classic) {
+        return Err(Failure::new(
+            Code::Internal,
+            "verify",
+            "every page ran in classic mode: there is nothing to compare",
+        )
+        .hint("reprise status shows what runs in which mode, the server's log why something was not booted"));
+    }
     let bad = all.iter().filter(|(_, findings)| !findings.is_fine()).count();
     if json {
         let list: Vec<_> = all.iter().map(|(page, findings)| findings.json(page)).collect();
@@ -70,6 +89,7 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         let volatile: usize = all.iter().map(|(_, findings)| findings.volatile).sum();
         println!("{} pages, {answers} answers, {bad} with differences or leaks", all.len());
         println!("not compared: {}; {volatile} parts that classic mode itself draws anew", compare::CLOSED_LIST);
+        println!("{BLIND}");
     }
     Ok(if bad == 0 { Code::Success } else { Code::Different })
 }
@@ -118,9 +138,11 @@ fn examine(page: &Page, rounds: u32, visitors: &mut [Visitor; 2]) -> Result<Find
             }
         }
     }
+    findings.is_classic = own.iter().flatten().any(|answer| answer.mode.as_deref() == Some("classic"));
     for (number, visitor) in visitors.iter().enumerate() {
         let normal = Normal::of(&classic[number]);
         findings.volatile = findings.volatile.max(normal.volatile());
+        findings.is_blind |= normal.is_blind();
         for answer in &own[number] {
             findings.differences.extend(normal.compare(visitor.name, &classic[number][0], answer));
         }
@@ -149,7 +171,10 @@ impl Findings {
             .iter()
             .map(|one| json!({"visitor": one.visitor, "what": one.what, "classic": one.classic, "own": one.own}))
             .collect();
-        json!({ "page": page.to_string(), "differences": differences, "leaks": self.leaks, "volatile": self.volatile })
+        json!({
+            "page": page.to_string(), "differences": differences, "leaks": self.leaks, "volatile": self.volatile,
+            "blind": self.is_blind, "classic": self.is_classic,
+        })
     }
 }
 
@@ -157,9 +182,13 @@ impl Findings {
 const SHOWN: usize = 6;
 
 fn print(page: &Page, findings: &Findings) {
-    if findings.is_fine() {
-        println!("alike      {page}");
-        return;
+    match findings {
+        Findings { is_classic: true, .. } => {
+            println!("CLASSIC    {page}: it ran in classic mode, compared with itself")
+        }
+        Findings { is_blind: true, .. } => println!("UNKNOWN    {page}: no two bodies of classic mode are alike"),
+        _ if findings.is_fine() => println!("alike      {page}"),
+        _ => {}
     }
     for leak in &findings.leaks {
         println!("LEAK       {page}: {leak}");

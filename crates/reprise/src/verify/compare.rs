@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::template::Template;
 use super::visitor::Answer;
 
 /// Headers of the server and its connection, not of the application.
@@ -26,20 +27,32 @@ pub struct Difference {
     pub own: String,
 }
 
+/// What the bodies of classic mode have in common.
+enum Common {
+    /// All have as many parts: which of them were drawn anew.
+    Parts(Vec<bool>),
+    /// What stands in all of them, in order.
+    Template(Template),
+}
+
 /// What all answers of classic mode to the same request have in common.
 pub struct Normal {
-    /// By part of the body: it was drawn anew. `None`: even their number differs.
-    volatile: Option<Vec<bool>>,
+    body: Common,
     /// Headers whose values differ.
     headers: Vec<String>,
 }
 
+/// Whether a letter is one of a word, or of a nonce.
+pub fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || "_-".contains(letter)
+}
+
 /// Words and what stands between them, so that a nonce is one part, and so is a number with its fraction: a time may have none.
-fn parts(body: &str) -> Vec<&str> {
+pub fn parts(body: &str) -> Vec<&str> {
     let bytes = body.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
     let is_point = |at: usize| bytes[at] == b'.' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
-    let is_word = |at: usize, letter: char| letter.is_alphanumeric() || "_-".contains(letter) || is_point(at);
+    let is_word = |at: usize, letter: char| is_of_word(letter) || is_point(at);
     let mut parts = Vec::new();
     let mut from = 0;
     let mut last = None;
@@ -58,7 +71,7 @@ fn parts(body: &str) -> Vec<&str> {
 }
 
 /// Whether it is a Unix time of about today, to the second or finer: two answers of one second may be told apart by the next from a third.
-fn is_now(part: &str) -> bool {
+pub fn is_now(part: &str) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     part.split('.').next().is_some_and(|whole| whole.parse::<u64>().is_ok_and(|time| time.abs_diff(now) < 86400))
 }
@@ -86,7 +99,7 @@ impl Normal {
     /// Of answers of classic mode; the more there are, the fewer of the parts drawn anew happen to be the same.
     pub fn of(answers: &[Answer]) -> Normal {
         let Some((first, others)) = answers.split_first() else {
-            return Normal { volatile: None, headers: Vec::new() };
+            return Normal { body: Common::Parts(Vec::new()), headers: Vec::new() };
         };
         let (first_parts, first_headers) = (parts(&first.body), headers(first));
         let mut volatile = Some(vec![false; first_parts.len()]);
@@ -105,13 +118,25 @@ impl Normal {
         }
         differing.sort();
         differing.dedup();
-        Normal { volatile, headers: differing }
+        let template = || Common::Template(Template::of(answers.iter().map(|answer| parts(&answer.body))));
+        Normal { body: volatile.map_or_else(template, Common::Parts), headers: differing }
     }
 
     /// Parts that are left out.
     pub fn volatile(&self) -> usize {
-        let of_body = self.volatile.as_ref().map_or(1, |parts| parts.iter().filter(|volatile| **volatile).count());
+        let of_body = match &self.body {
+            Common::Parts(volatile) => volatile.iter().filter(|volatile| **volatile).count(),
+            Common::Template(template) => template.gaps(),
+        };
         of_body + self.headers.len()
+    }
+
+    /// Whether nothing of the body is compared: no two of classic mode have anything in common.
+    pub fn is_blind(&self) -> bool {
+        match &self.body {
+            Common::Parts(volatile) => !volatile.is_empty() && volatile.iter().all(|volatile| *volatile),
+            Common::Template(template) => template.is_empty(),
+        }
     }
 
     /// Where an answer of the application's mode differs from one of classic mode.
@@ -132,8 +157,8 @@ impl Normal {
             }
         }
         let (a, b) = (parts(&classic.body), parts(&own.body));
-        match &self.volatile {
-            Some(volatile) if a.len() == b.len() => {
+        match &self.body {
+            Common::Parts(volatile) if a.len() == b.len() => {
                 let mut at = 0;
                 for ((a_part, b_part), volatile) in a.iter().zip(&b).zip(volatile) {
                     if a_part != b_part && !volatile && !(is_now(a_part) && is_now(b_part)) {
@@ -143,13 +168,16 @@ impl Normal {
                     at += a_part.len();
                 }
             }
-            Some(_) => {
+            Common::Parts(_) => {
                 let alike = |a: &str, b: &str| a == b || (is_now(a) && is_now(b));
                 let at = a.iter().zip(&b).take_while(|(a, b)| alike(a, b)).map(|(a, _)| a.len()).sum();
                 add("body".to_owned(), around(&classic.body, at), around(&own.body, at));
             }
-            // Classic mode gives no two bodies of the same shape: only the marks of the other visitor are looked for.
-            None => {}
+            Common::Template(template) => {
+                if let Some((text, at)) = template.missing_in(&b) {
+                    add("body".to_owned(), around(&text, 0), around(&own.body, at));
+                }
+            }
         }
         found
     }
@@ -170,7 +198,7 @@ mod tests {
 
     fn answer(body: &str, headers: &[(&str, &str)]) -> Answer {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Answer { status: 200, headers, body: body.to_owned() }
+        Answer { status: 200, headers, body: body.to_owned(), mode: None }
     }
 
     #[test]
@@ -183,6 +211,32 @@ mod tests {
         let found = normal.compare("anna", &one, &answer("a nonce=n56 c", &[]));
         assert_eq!((found.len(), found[0].what.as_str()), (1, "body"));
         assert_eq!(normal.compare("anna", &one, &answer("a nonce=n56 b more", &[])).len(), 1);
+    }
+
+    /// A nonce with characters of several kinds, a list of any length: what stands around them is compared all the same.
+    #[test]
+    fn bodies_of_several_shapes_are_compared_where_they_agree() {
+        let page = |nonce: &str, list: &str, end: &str| {
+            answer(&format!("<html><p nonce='{nonce}'>you are a guest</p>{list}<footer>the end{end}</footer>"), &[])
+        };
+        let normal = Normal::of(&[
+            page("ab+cd/e=", "<li>1</li>", ""),
+            page("xyz0123=", "", ""),
+            page("q/w+r+t=", "<li>3</li><li>4</li>", ""),
+        ]);
+        assert!(!normal.is_blind() && normal.volatile() > 0);
+        let one = page("ab+cd/e=", "<li>1</li>", "");
+        assert!(normal.compare("anna", &one, &page("m/n/o/p=", "<li>9</li>", "")).is_empty());
+        for wrong in [
+            answer(&page("m/n/o=", "", "").body.replace("a guest", "anna"), &[]),
+            page("m/n/o=", "", " of anna"),
+            answer("", &[]),
+        ] {
+            let found = normal.compare("anna", &one, &wrong);
+            assert_eq!((found.len(), found[0].what.as_str()), (1, "body"), "{}", wrong.body);
+        }
+        assert!(Normal::of(&[answer("a", &[]), answer("b.c.d", &[])]).is_blind());
+        assert!(Normal::of(&[answer("a", &[]), answer("b", &[])]).is_blind());
     }
 
     /// microtime(true) has a fraction but once in ten thousand times.

@@ -10,6 +10,8 @@ use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+/// In a request which mode it wants, in its answer which it had. Clients on the server's machine have that.
+const MODE: &str = "reprise-mode";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most.
@@ -63,6 +65,8 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// As text; what is none is replaced.
     pub body: String,
+    /// The mode it ran in, as the server says; none: PHP was not asked.
+    pub mode: Option<String>,
 }
 
 impl Answer {
@@ -146,13 +150,12 @@ impl Visitor {
             .header("user-agent", &self.agent)
             .header("x-reprise-verify", &self.header)
             .header("cookie", cookies);
-        if classic {
-            request = request.header("reprise-mode", "classic");
-        }
+        request = request.header(MODE, if classic { "classic" } else { "own" });
         if page.form.is_some() {
             request = request.header("content-type", "application/x-www-form-urlencoded");
         }
-        let body = Full::new(Bytes::from(page.form.clone().unwrap_or_default()));
+        let form = page.form.as_deref().unwrap_or_default().replace("{visitor}", self.name);
+        let body = Full::new(Bytes::from(form));
         let request = request.body(body).map_err(|error| error.to_string())?;
         let exchange = async move {
             let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
@@ -162,7 +165,13 @@ impl Visitor {
             let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
             Ok(Answer {
                 status: parts.status.as_u16(),
-                headers: parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+                mode: parts.headers.get(MODE).map(text),
+                headers: parts
+                    .headers
+                    .iter()
+                    .filter(|(name, _)| *name != MODE)
+                    .map(|(name, value)| (name.to_string(), text(value)))
+                    .collect(),
                 body: String::from_utf8_lossy(&bytes).into_owned(),
             })
         };

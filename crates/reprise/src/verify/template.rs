@@ -1,0 +1,116 @@
+//! What several bodies of different lengths have in common: runs of parts, with anything between them.
+
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+
+use super::compare::{is_now, is_of_word};
+
+/// Letters of a run between two gaps at least: shorter ones stand in what is drawn anew by chance.
+const SHORTEST: usize = 8;
+
+/// Runs in order.
+pub struct Template {
+    runs: Vec<Vec<String>>,
+    /// Anything may stand before the first.
+    begins_free: bool,
+    /// Anything may stand behind the last.
+    ends_free: bool,
+}
+
+/// Seconds that two bodies may take to be laid beside each other; after that less is found in common.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What stands between words letter by letter: the first of them may be a nonce's. Times of now are one like the other.
+fn fine<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+    let mut fine = Vec::with_capacity(parts.len() * 2);
+    for part in parts {
+        if is_now(part) {
+            fine.push("(now)");
+        } else if part.starts_with(is_of_word) {
+            fine.push(*part);
+        } else {
+            fine.extend(part.char_indices().map(|(at, letter)| &part[at..at + letter.len_utf8()]));
+        }
+    }
+    fine
+}
+
+impl Template {
+    /// Of the parts of each body.
+    pub fn of<'a>(mut bodies: impl Iterator<Item = Vec<&'a str>>) -> Template {
+        let first = fine(&bodies.next().unwrap_or_default());
+        // Each part that all have had so far, and whether something may stand before it.
+        let mut common: Vec<(&str, bool)> = first.iter().map(|part| (*part, false)).collect();
+        let mut ends_free = false;
+        for body in bodies {
+            let body = fine(&body);
+            let texts: Vec<&str> = common.iter().map(|(part, _)| *part).collect();
+            let (mut kept, mut is_gap) = (Vec::new(), false);
+            for change in capture_diff_slices_deadline(Algorithm::Myers, &texts, &body, Some(Instant::now() + PATIENCE))
+            {
+                if let DiffOp::Equal { old_index, len, .. } = change {
+                    for (part, was_gap) in &common[old_index..old_index + len] {
+                        kept.push((*part, *was_gap || is_gap));
+                        is_gap = false;
+                    }
+                } else {
+                    is_gap = true;
+                }
+            }
+            ends_free |= is_gap;
+            common = kept;
+        }
+        let begins_free = common.first().is_none_or(|(_, gap)| *gap);
+        let mut runs: Vec<Vec<String>> = Vec::new();
+        for (number, (part, gap)) in common.into_iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if !gap && number > 0 => run.push(part.to_owned()),
+                _ => runs.push(vec![part.to_owned()]),
+            }
+        }
+        let last = runs.len().saturating_sub(1);
+        let mut number = 0;
+        runs.retain(|run| {
+            let is_end = number == 0 && !begins_free || number == last && !ends_free;
+            number += 1;
+            is_end || run.iter().map(String::len).sum::<usize>() >= SHORTEST
+        });
+        Template { runs, begins_free, ends_free }
+    }
+
+    /// Places where anything may stand.
+    pub fn gaps(&self) -> usize {
+        (self.runs.len() + usize::from(self.begins_free) + usize::from(self.ends_free)).saturating_sub(1)
+    }
+
+    /// Whether anything at all fits.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The first run that is not where it should be in a body, as text, and about the byte from which it was looked for.
+    pub fn missing_in(&self, parts: &[&str]) -> Option<(String, usize)> {
+        let texts = fine(parts);
+        let fits = |run: &[String], at: usize| {
+            texts.get(at..at + run.len()).is_some_and(|found| found.iter().zip(run).all(|(a, b)| a == b))
+        };
+        let mut from = 0;
+        for (number, run) in self.runs.iter().enumerate() {
+            let is_last = number + 1 == self.runs.len();
+            let at = if number == 0 && !self.begins_free {
+                Some(0).filter(|at| fits(run, *at))
+            } else if is_last && !self.ends_free {
+                texts.len().checked_sub(run.len()).filter(|at| *at >= from && fits(run, *at))
+            } else {
+                (from..texts.len()).find(|at| fits(run, *at))
+            };
+            let is_end = |at: usize| !is_last || self.ends_free || at + run.len() == texts.len();
+            match at.filter(|at| is_end(*at)) {
+                Some(at) => from = at + run.len(),
+                None => return Some((run.concat(), texts[..from].iter().map(|part| part.len()).sum())),
+            }
+        }
+        None
+    }
+}
