@@ -29,7 +29,11 @@ pub enum Code {
 /// Every code of every process: number, whose, meaning. The reference comes from here.
 const MEANINGS: [(u8, &str, &str); 13] = [
     (Code::Success as u8, "reprise, workers", "done; of a server: drained"),
-    (Code::Internal as u8, "reprise", "internal error; requests were cut off at the end of a drain; verify found all pages in classic mode"),
+    (
+        Code::Internal as u8,
+        "reprise",
+        "internal error; requests were cut off at the end of a drain; verify found all pages in classic mode",
+    ),
     (Code::Different as u8, "reprise verify", "a page differs from classic mode, or shows what is another visitor's"),
     (Code::NotMeasured as u8, "reprise bench, psd", "a target failed or cannot be measured; there is no result"),
     (Code::Usage as u8, "reprise", "the command line is wrong"),

@@ -1,4 +1,5 @@
-/* An extension as a profiler is one: it sees requests begin and end, and does the last of its work behind their output. */
+/* An extension as a profiler is one: it sees requests begin and end, and does the last of its work behind their output.
+ */
 #include <php.h>
 
 static unsigned begun, ended, left;
