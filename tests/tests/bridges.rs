@@ -6,6 +6,7 @@ mod pair;
 mod reload;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use pair::{Drawn, Pair};
@@ -370,7 +371,14 @@ fn wordpress_boots_anew_after_a_change() {
     let database = Database::start();
     let (_place, application) = bridged::build_wordpress(&database);
     let root = application.join("htdocs");
-    let change = "<?php require 'wp-load.php'; fastcgi_finish_request(); switch_theme($_GET['theme']);";
+    let change = "<?php require 'wp-load.php'; require_once ABSPATH . 'wp-admin/includes/plugin.php'; fastcgi_finish_request();
+        match ($_GET['do']) { 'theme' => switch_theme($_GET['what']), 'on' => activate_plugin($_GET['what']), 'off' => deactivate_plugins($_GET['what']),
+            'update' => file_put_contents(WP_PLUGIN_DIR . '/' . $_GET['what'], str_replace('one', 'two', file_get_contents(WP_PLUGIN_DIR . '/' . $_GET['what']))) && do_action('upgrader_process_complete', null, ['action' => 'update', 'type' => 'plugin']) };";
+    let plugin =
+        "<?php\n/* Plugin Name: Shown */\nadd_action('wp_footer', function () { echo '<!-- plugin one -->'; });\n";
+    fs::create_dir_all(root.join("wp-content/plugins")).unwrap();
+    fs::write(root.join("wp-content/plugins/shown.php"), plugin).unwrap();
+    fs::set_permissions(root.join("wp-content/plugins/shown.php"), fs::Permissions::from_mode(0o666)).unwrap();
     fs::write(root.join("change.php"), change).unwrap();
     let mode = "<?php add_action('wp_footer', function () { echo '<!-- ', reprise_info()['mode'], ' -->'; });";
     fs::write(root.join("wp-content/mu-plugins/mode.php"), mode).unwrap();
@@ -380,18 +388,25 @@ fn wordpress_boots_anew_after_a_change() {
             "mode.\"index.php\" = \"snapshot\"\nwarmup = [{ path = \"/\", headers = { Host = \"blog.test:8080\" } }]",
         )
         .start();
-    for theme in ["twentytwentyone", "twentytwentythree"] {
-        let before = server.client().request("GET", "/", &[("Host", HOST)], b"");
-        let text = before.text();
-        assert!(text.contains("<!-- snapshot -->") && !text.contains(&format!("themes/{theme}/")), "{:?}", before);
-        let answer = server.client().request("GET", &format!("/change.php?theme={theme}"), &[("Host", HOST)], b"");
+    let changes = [
+        ("theme", "twentytwentyone", "themes/twentytwentyone/", true),
+        ("on", "shown.php", "<!-- plugin one -->", true),
+        ("update", "shown.php", "<!-- plugin two -->", true),
+        ("off", "shown.php", "<!-- plugin ", false),
+    ];
+    for (what, name, words, comes) in changes {
+        let page = || server.client().request("GET", "/", &[("Host", HOST)], b"").text();
+        let before = page();
+        assert!(before.contains("<!-- snapshot -->") && before.contains(words) != comes, "{what}: {before}");
+        let path = format!("/change.php?do={what}&what={name}");
+        let answer = server.client().request("GET", &path, &[("Host", HOST)], b"");
         assert_eq!(answer.status, 200, "{}", answer.text());
-        wait_until("a snapshot with the other theme", 30, || {
-            let text = server.client().request("GET", "/", &[("Host", HOST)], b"").text();
-            text.contains("<!-- snapshot -->") && text.contains(&format!("themes/{theme}/"))
+        wait_until("a snapshot with the change", 30, || {
+            let text = page();
+            text.contains("<!-- snapshot -->") && text.contains(words) == comes
         });
     }
-    wait_until("a boot for each change", 30, || server.log().contains("reloaded: app generation 3"));
+    wait_until("a boot for each change", 30, || server.log().contains("reloaded: app generation 5"));
 }
 
 /// Pages of the front, by authors and readers in turn.

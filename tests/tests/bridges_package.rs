@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use tests::peer::Fpm;
+use tests::Client;
+use tests::bridged::{self, HOST, RUNTIME, build, build_bridged};
+use tests::closed_list::difference;
+use tests::peer::{Database, Fpm};
 use tests::server::{Directory, copy, project};
 
 /// What the code prints, with one space between words.
@@ -90,4 +93,49 @@ fn under_php_fpm_it_does_nothing() {
         let answer = tests::client::get(fpm.port, path);
         assert_eq!((answer.status, answer.text().as_str()), (200, "ran 1 5 none"), "{path}");
     }
+}
+
+/// Whole applications with their bridges, under nginx and PHP-FPM: they answer as without.
+#[test]
+fn applications_with_their_bridges_are_served_by_php_fpm_too() {
+    let pages = |server: &Fpm, paths: &[&str], header: &[(&str, &str)]| -> Vec<(u16, String)> {
+        let mut client = Client::new(server.port);
+        let mut ask = |path: &&str| client.request("GET", path, header, b"");
+        let port = server.port.to_string();
+        paths.iter().map(|path| ask(path)).map(|answer| (answer.status, answer.text().replace(&port, "PORT"))).collect()
+    };
+    for name in ["slim", "symfony", "laravel"] {
+        let ((place, bridged), (_other, plain)) = (build_bridged(name), build(name, None));
+        let first = place.0.join("first.php");
+        let runtime = RUNTIME.replace("\\\\", "\\");
+        std::fs::write(&first, format!("<?php $_SERVER['APP_RUNTIME'] = $_ENV['APP_RUNTIME'] = '{runtime}';")).unwrap();
+        let with = Fpm::with(&bridged.join("public"), &[("auto_prepend_file", first.to_str().unwrap())]);
+        let without = Fpm::start(&plain.join("public"));
+        let paths = ["/hello", "/api/posts", "/nowhere", "/hello"];
+        let (ours, theirs) = (pages(&with, &paths, &[]), pages(&without, &paths, &[]));
+        for ((ours, theirs), path) in ours.iter().zip(&theirs).zip(paths) {
+            assert!(ours == theirs, "{name}, {path}: {}", difference(ours.1.as_bytes(), theirs.1.as_bytes()));
+        }
+        assert_eq!((ours[0].0, ours[0].1.as_str(), ours[1].0, ours[2].0), (200, "Hello World!", 200, 404), "{name}");
+    }
+    let database = Database::start();
+    let (_place, application) = bridged::build_wordpress(&database);
+    let root = application.join("htdocs");
+    let server = Fpm::start(&root);
+    let paths = ["/feed/", "/post-5/", "/wp-json/wp/v2/posts?per_page=2", "/wp-login.php"];
+    let with = pages(&server, &paths, &[("Host", HOST)]);
+    std::fs::remove_file(root.join("wp-content/mu-plugins/reprise.php")).unwrap();
+    assert_eq!(with, pages(&server, &paths, &[("Host", HOST)]));
+    assert!(with.iter().all(|(status, text)| *status == 200 && text.len() > 500), "{with:?}");
+}
+
+/// Nor does the runtime on the command line, where Symfony answers the request that the environment describes.
+#[test]
+fn symfony_s_runtime_answers_on_the_command_line() {
+    let (_place, application) = build_bridged("symfony");
+    let mut command = Command::new("php");
+    command.args(["-d", "variables_order=EGPCS", "public/index.php"]).current_dir(&application);
+    command.env("APP_RUNTIME", RUNTIME.replace("\\\\", "\\")).env("REQUEST_URI", "/hello").env("REQUEST_METHOD", "GET");
+    let output = command.output().expect("php");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello World!", "{output:?}");
 }

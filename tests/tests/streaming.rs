@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use tests::bridged::{RUNTIME, SLIM_WARM, SYMFONY_WARM, bridged, build_bridged};
+use tests::bridged::{LARAVEL_WARM, RUNTIME, SLIM_WARM, SYMFONY_WARM, bridged, build_bridged};
 use tests::server::Directory;
 use tests::snapshot::isolations;
 use tests::{Client, Server, Setup, wait_until};
@@ -189,4 +189,9 @@ fn a_generator_streams_through_the_psr_bridge() {
 #[test]
 fn a_generator_streams_through_symfony_s_runtime() {
     through_a_bridge("symfony", SYMFONY_WARM);
+}
+
+#[test]
+fn a_generator_streams_through_laravel_s_bridge() {
+    through_a_bridge("laravel", LARAVEL_WARM);
 }

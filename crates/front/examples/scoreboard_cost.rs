@@ -1,5 +1,7 @@
 //! What the scoreboard and the metrics cost a request: all that is written for them, a million times.
 //!
+//! The first state of a request begins when it is claimed, whose time is read for the queue too.
+//!
 //! `cargo run --release -p front --example scoreboard_cost`
 
 use std::hint::black_box;

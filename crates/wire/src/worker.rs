@@ -27,6 +27,8 @@ pub struct Worker {
 struct Current {
     exchange: u32,
     sequence: u32,
+    /// When it was claimed, in ticks.
+    claimed: u64,
     body_head: u64,
     answer_tail: u64,
     published: u64,
@@ -83,11 +85,14 @@ impl Worker {
     }
 
     fn show_as(&self, activity: u32) {
-        let (line, now) = (self.line(), sys::ticks());
-        // The worker is the only one who writes here.
+        self.show_since(activity, sys::ticks());
+    }
+
+    fn show_since(&self, activity: u32, now: u64) {
+        let line = self.line();
         let before = now.saturating_sub(line.since.load(Ordering::Relaxed));
         if let Some(spent) = line.spent.get(line.activity.load(Ordering::Relaxed) as usize) {
-            spent.store(spent.load(Ordering::Relaxed).wrapping_add(before), Ordering::Relaxed);
+            add(spent, before);
         }
         line.since.store(now, Ordering::Relaxed);
         line.activity.store(activity, Ordering::Relaxed);
@@ -112,12 +117,7 @@ impl Worker {
     /// Counts a rewind.
     pub fn rewound(&self, is_fast: bool, pages: u64) {
         let line = self.line();
-        let counter = if is_fast { &line.fast_rewinds } else { &line.scanned_rewinds };
-        // Nobody else writes here: no locked instruction.
-        let add = |counter: &AtomicU64, more| {
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-        };
-        add(counter, 1);
+        add(if is_fast { &line.fast_rewinds } else { &line.scanned_rewinds }, 1);
         add(&line.pages, pages);
     }
 
@@ -209,11 +209,12 @@ impl Worker {
         let Some((exchange, sequence)) = self.slab.queue().claim(self.slot, |number| self.slab.owner(number)) else {
             return false;
         };
-        self.slab.control(exchange).worker.0.claimed.store(sys::ticks(), Ordering::Relaxed);
-        self.current = Some(Current { exchange, sequence, body_head: 0, answer_tail: 0, published: 0 });
+        let claimed = sys::ticks();
+        self.slab.control(exchange).worker.0.claimed.store(claimed, Ordering::Relaxed);
+        self.current = Some(Current { exchange, sequence, claimed, body_head: 0, answer_tail: 0, published: 0 });
         let line = self.line();
         line.exchange.store(exchange, Ordering::Relaxed);
-        line.requests.fetch_add(1, Ordering::Relaxed);
+        add(&line.requests, 1);
         true
     }
 
@@ -233,14 +234,14 @@ impl Worker {
     /// Marks the request as entered: from here on it is never given to another worker.
     pub fn enter(&mut self) -> bool {
         let Some(current) = &self.current else { return false };
-        let word = &self.slab.control(current.exchange).owner.0;
+        let (word, claimed) = (&self.slab.control(current.exchange).owner.0, current.claimed);
         let entered = step(
             word,
             Owner::pack(current.sequence, self.slot, State::Claimed),
             Owner::pack(current.sequence, self.slot, State::Running),
         );
         if entered {
-            self.show(Activity::Starting);
+            self.show_since(Activity::Starting as u32, claimed);
         } else {
             self.current = None;
         }
@@ -378,6 +379,11 @@ impl Worker {
     pub fn reply_end(&mut self) -> Result<(), Gone> {
         self.write(&reply::record(reply::END, 0, 0))
     }
+}
+
+/// Adds to a counter of the worker's own slot. Nobody else writes there: no locked instruction.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 /// Marks a door and calls `wake` if its thread has said that it sleeps.

@@ -32,4 +32,21 @@ class AnswerController extends Controller
         $response->isNotModified($r);
         return $response;
     }
+
+    /** Events that leave as they are made: one at once, the rest when the file is there. */
+    public function events(Request $r)
+    {
+        [$file, $last] = [$r->query('file'), (int) $r->query('last')];
+        return response()->stream(function () use ($file, $last) {
+            register_shutdown_function(fn () => file_put_contents("$file.ended", connection_aborted()));
+            foreach (self::made($file, $last) as $event) { echo $event; ob_get_level() && ob_flush(); flush(); }
+        }, 200, ['Content-Type' => 'text/event-stream']);
+    }
+
+    private static function made(string $file, int $last): \Generator
+    {
+        yield "data: first\n\n";
+        while (!file_exists($file)) { usleep(2000); clearstatcache(); }
+        for ($i = 1; $i <= $last; $i++) { usleep(500); yield "data: next $i\n\n"; }
+    }
 }
