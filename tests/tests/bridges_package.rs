@@ -102,7 +102,7 @@ fn applications_with_their_bridges_are_served_by_php_fpm_too() {
         let mut client = Client::new(server.port);
         let mut ask = |path: &&str| client.request("GET", path, header, b"");
         let port = server.port.to_string();
-        paths.iter().map(|path| ask(path)).map(|answer| (answer.status, answer.text().replace(&port, "PORT"))).collect()
+        paths.iter().map(&mut ask).map(|answer| (answer.status, answer.text().replace(&port, "PORT"))).collect()
     };
     for name in ["slim", "symfony", "laravel"] {
         let ((place, bridged), (_other, plain)) = (build_bridged(name), build(name, None));
