@@ -63,6 +63,8 @@ function run(callable $handle, ?callable $warmUp = null): void
     }
     $handler = collecting($handle);
     while (reprise_handle_request($handler)) {
+        // What one has left that has ended by exit().
+        gc_collect_cycles();
     }
 }
 

@@ -61,6 +61,7 @@ impl Build {
 
 /// A visitor with a cookie jar and a kept connection.
 pub struct Visitor {
+    port: u16,
     client: Client,
     /// By name.
     pub cookies: BTreeMap<String, String>,
@@ -72,12 +73,17 @@ pub struct Visitor {
 impl Visitor {
     /// One that was never here.
     pub fn new(port: u16) -> Visitor {
-        Visitor { client: Client::new(port), cookies: BTreeMap::new(), host: HOST, mark: None }
+        Visitor { port, client: Client::new(port), cookies: BTreeMap::new(), host: HOST, mark: None }
     }
 
     /// One whom the pages of `host` know by `mark`: sent as a header and a cookie with each request.
     pub fn marked(port: u16, host: &'static str, mark: &'static str) -> Visitor {
         Visitor { host, mark: Some(mark), ..Visitor::new(port) }
+    }
+
+    /// Takes a new connection: who has been away for long finds the old one closed.
+    pub fn reconnect(&mut self) {
+        self.client = Client::new(self.port);
     }
 
     /// A GET.

@@ -259,6 +259,8 @@ fn interleave(server: &Server, site: &Site, mode: &str, total: usize) -> Result<
         std::thread::scope(|scope| {
             let visits = guests.iter_mut().map(|guest| {
                 let half = half.clone();
+                // The first to be ready waits for the others.
+                guest.visitor.reconnect();
                 scope.spawn(move || guest.visit(half))
             });
             let visits: Vec<_> = visits.collect();

@@ -148,6 +148,10 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     let output = Command::new(program()).args(["verify", &url("/classic/x"), &url("/")]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("CLASSIC ") && text.contains("alike "), "{text}");
+    fs::write(server.directory().join("app/public/a.txt"), "static").unwrap();
+    let output = Command::new(program()).args(["verify", &url("/a.txt")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("does not say in which modes"), "{text}");
     // PHP and clients elsewhere have nothing of it.
     assert_eq!(server.get("/").header("reprise-mode"), None);
 }

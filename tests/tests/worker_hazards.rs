@@ -192,6 +192,23 @@ fn an_extension_of_others_sees_each_request_begin_and_end() {
     }
 }
 
+/// The setting cannot be set back: PHP turns opcache on where a request begins for it, which it does not in a loop.
+#[test]
+fn a_request_that_turns_opcache_off_is_its_workers_last() {
+    let script = "<?php $handler = function () { echo getmypid(), json_encode(opcache_get_status(false)['opcache_enabled'] ?? false); if (isset($_GET['off'])) ini_set('opcache.enable', '0'); };
+        while (reprise_handle_request($handler)) {}";
+    let server = Setup::empty().file("index.php", script);
+    let server = server.application("workers = 1\nmode.\"index.php\" = \"worker\"").start();
+    for _ in 0..3 {
+        let before = server.get("/").text();
+        assert!(before.ends_with("true"), "{before}");
+        assert_eq!(server.get("/").text(), before);
+        assert_eq!(server.get("/?off=1").text(), before);
+        let after = server.get("/").text();
+        assert!(after != before && after.ends_with("true"), "{before} {after}");
+    }
+}
+
 /// After each of these the script is over, and that is counted.
 #[test]
 fn a_script_that_ends_by_an_error_between_two_requests_is_counted() {

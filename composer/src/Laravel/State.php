@@ -61,12 +61,24 @@ final class State
         if ($now !== $this->locale || $app->getLocale() !== $this->locale) {
             $app->setLocale($this->locale);
         }
-        if ($app->resolved('cache') && $app['config']->has('cache.stores.array')) {
-            $app['cache']->store('array')->flush();
+        if ($app->resolved('cache')) {
+            $this->flushArrayStores();
         }
         // A route that is not from the cache keeps its controller, and so what was injected into it.
         $app['router']->current()?->flushController();
         Str::flushCache();
+    }
+
+    /** They last as long as a request under PHP-FPM, and so do their locks. */
+    private function flushArrayStores(): void
+    {
+        foreach ($this->app['config']['cache.stores'] ?? [] as $name => $store) {
+            if (($store['driver'] ?? null) === 'array') {
+                $store = $this->app['cache']->store($name)->getStore();
+                $store->flush();
+                $store->locks = [];
+            }
+        }
     }
 
     /** As under PHP-FPM, where it ends with the process: exit() and exceptions leave transactions open. */

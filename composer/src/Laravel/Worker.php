@@ -29,6 +29,8 @@ final class Worker
     private const HANDED = ['auth', 'db', 'filesystem', 'mail.manager', 'queue', 'router', 'session', 'validator', 'view', Kernel::class, Gate::class];
 
     private readonly State $state;
+    /** A request has begun and not ended. */
+    private bool $isBusy = false;
 
     public function __construct(private readonly Application $app)
     {
@@ -47,11 +49,24 @@ final class Worker
 
     public function handle(): void
     {
+        // One that ends by exit() leaves nothing either: no transaction stays open until the next comes.
+        register_shutdown_function(function (): void {
+            if ($this->isBusy) {
+                $this->end();
+            }
+        });
+        $this->isBusy = true;
         $kernel = $this->sandbox()->make(Kernel::class);
         $request = Request::capture();
         $response = $kernel->handle($request);
         $response->send();
         $kernel->terminate($request, $response);
+        $this->end();
+    }
+
+    private function end(): void
+    {
+        $this->isBusy = false;
         $this->state->forget();
     }
 
@@ -69,8 +84,6 @@ final class Worker
 
     private function sandbox(): Application
     {
-        // The request before may have ended by exit().
-        $this->state->forget();
         $sandbox = clone $this->app;
         Container::setInstance($sandbox);
         Facade::clearResolvedInstances();

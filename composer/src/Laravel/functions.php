@@ -34,6 +34,7 @@ function serve(Application $app): void
         }
         $handler = collecting($worker->handle(...));
         while (reprise_handle_request($handler)) {
+            gc_collect_cycles();
         }
         exit;
     }

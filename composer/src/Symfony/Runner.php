@@ -7,6 +7,7 @@ namespace Reprise\Symfony;
 use Doctrine\DBAL\Connection;
 use Symfony\Component\DependencyInjection\Container;
 use Symfony\Component\HttpFoundation\Request;
+use Symfony\Component\HttpKernel\HttpCache\HttpCache;
 use Symfony\Component\HttpKernel\HttpKernelInterface;
 use Symfony\Component\HttpKernel\KernelInterface;
 use Symfony\Component\HttpKernel\TerminableInterface;
@@ -15,6 +16,7 @@ use Symfony\Component\Runtime\RunnerInterface;
 use function Reprise\beforeSnapshot;
 use function Reprise\isBoot;
 use function Reprise\run;
+use function Reprise\wantsWorker;
 
 /** @internal */
 final class Runner implements RunnerInterface
@@ -39,9 +41,8 @@ final class Runner implements RunnerInterface
 
     private function handle(): void
     {
-        // The one before has ended by exit(): its request is still on the kernel's stack, and its services would stay.
-        if ($this->isBusy && $this->kernel instanceof KernelInterface) {
-            $this->kernel->shutdown();
+        if (wantsWorker()) {
+            register_shutdown_function($this->abandon(...));
         }
         $this->isBusy = true;
         $request = Request::createFromGlobals();
@@ -49,6 +50,17 @@ final class Runner implements RunnerInterface
         $response->send();
         if ($this->kernel instanceof TerminableInterface) {
             $this->kernel->terminate($request, $response);
+        }
+        $this->isBusy = false;
+    }
+
+    /** It has ended by exit(): it is still on the kernel's stack, and its services would stay, connections and locks with them. */
+    private function abandon(): void
+    {
+        $kernel = $this->kernel instanceof HttpCache ? $this->kernel->getKernel() : $this->kernel;
+        if ($this->isBusy && $kernel instanceof KernelInterface) {
+            $kernel->shutdown();
+            gc_collect_cycles();
         }
         $this->isBusy = false;
     }

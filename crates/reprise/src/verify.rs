@@ -52,7 +52,9 @@ struct Findings {
     volatile: usize,
     /// Of the bodies nothing is left then.
     is_blind: bool,
-    /// PHP has run for it, and in classic mode alone.
+    /// PHP has run for it.
+    is_php: bool,
+    /// In classic mode alone.
     is_classic: bool,
     answers: u32,
 }
@@ -72,14 +74,6 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         }
         all.push((page, findings));
     }
-    if all.iter().all(|(_, findings)| findings.is_classic) {
-        return Err(Failure::new(
-            Code::Internal,
-            "verify",
-            "every page ran in classic mode: there is nothing to compare",
-        )
-        .hint("reprise status shows what runs in which mode, the server's log why something was not booted"));
-    }
     let bad = all.iter().filter(|(_, findings)| !findings.is_fine()).count();
     if json {
         let list: Vec<_> = all.iter().map(|(page, findings)| findings.json(page)).collect();
@@ -90,6 +84,19 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         println!("{} pages, {answers} answers, {bad} with differences or leaks", all.len());
         println!("not compared: {}; {volatile} parts that classic mode itself draws anew", compare::CLOSED_LIST);
         println!("{BLIND}");
+    }
+    let of_php: Vec<&Findings> = all.iter().map(|(_, findings)| findings).filter(|one| one.is_php).collect();
+    if bad == 0 && of_php.is_empty() {
+        return Err(Failure::new(Code::Internal, "verify", "the server does not say in which modes the pages ran")
+            .hint("they are no pages of PHP, or verify is not on the server's machine, or a proxy is between them"));
+    }
+    if bad == 0 && of_php.iter().all(|one| one.is_classic) {
+        return Err(Failure::new(
+            Code::Internal,
+            "verify",
+            "every page ran in classic mode: there is nothing to compare",
+        )
+        .hint("reprise status shows what runs in which mode, the server's log why something was not booted"));
     }
     Ok(if bad == 0 { Code::Success } else { Code::Different })
 }
@@ -138,7 +145,9 @@ fn examine(page: &Page, rounds: u32, visitors: &mut [Visitor; 2]) -> Result<Find
             }
         }
     }
-    findings.is_classic = own.iter().flatten().any(|answer| answer.mode.as_deref() == Some("classic"));
+    let mut modes = own.iter().flatten().filter_map(|answer| answer.mode.as_deref()).peekable();
+    findings.is_php = modes.peek().is_some();
+    findings.is_classic = findings.is_php && modes.all(|mode| mode == "classic");
     for (number, visitor) in visitors.iter().enumerate() {
         let normal = Normal::of(&classic[number]);
         findings.volatile = findings.volatile.max(normal.volatile());

@@ -187,7 +187,6 @@ void reprise_loop_end_request(void)
 	zend_unset_timeout();
 	SETTLED(reprise_loop_stop_modules());
 	SETTLED(php_output_deactivate());
-	SETTLED(reprise_loop_leave_modules());
 	/* Code between two requests may use buffers, which go nowhere. */
 	php_output_activate();
 	SETTLED(close_body());

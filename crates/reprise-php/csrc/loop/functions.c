@@ -93,6 +93,8 @@ void reprise_loop_note_functions(void)
 	if (FG(stream_wrappers)) {
 		kept.wrappers = zend_array_dup(FG(stream_wrappers));
 	}
+	/* Nor does the first request find what the boot has left: each is like the others. */
+	reprise_loop_forget_functions();
 }
 
 /* A request may have replaced it, or set other options. */
@@ -127,7 +129,9 @@ static void restore_wrappers(void)
 		zval result, argument;
 		if (zend_hash_find_ptr(before, name) != wrapper && zend_hash_find_ptr(original, name) != wrapper) {
 			ZVAL_STR(&argument, name);
-			call("stream_wrapper_unregister", &result, 1, &argument);
+			if (!call("stream_wrapper_unregister", &result, 1, &argument)) {
+				php_unregister_url_stream_wrapper_volatile(name);
+			}
 		}
 	}
 	ZEND_HASH_FOREACH_END();
@@ -187,10 +191,14 @@ void reprise_loop_forget_functions(void)
 	while (tick_functions() > kept.tick_functions) {
 		zend_llist_remove_tail(BG(user_tick_functions));
 	}
+	/* What that has freed may have thrown, and nothing is called until it is settled. */
+	reprise_loop_settle_exception();
 	forget_rewriting(&BG(url_adapt_session_ex));
 	forget_rewriting(&BG(url_adapt_output_ex));
 	restore_default_context();
+	reprise_loop_settle_exception();
 	restore_wrappers();
+	reprise_loop_settle_exception();
 	php_clear_stat_cache(0, NULL, 0);
 	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
 	PCRE_G(error_code) = 0;
@@ -198,5 +206,6 @@ void reprise_loop_forget_functions(void)
 		libxml_keeps_errors(true, kept.libxml_errors);
 	}
 	call("libxml_clear_errors", &result, 0, NULL);
+	call("http_clear_last_response_headers", &result, 0, NULL);
 	forget_last_error();
 }

@@ -88,7 +88,6 @@ static void begin_loop(void)
 	php_output_deactivate();
 	reprise_loop_note_session_handlers();
 	reprise_loop_stop_modules();
-	reprise_loop_leave_modules();
 	reprise_note_additions();
 	reprise_close_script();
 	reprise_loop_note_ini();
@@ -110,7 +109,7 @@ static void begin_loop(void)
 /* False: there will be none. */
 static bool claim_request(void)
 {
-	if (loop.is_trial || reprise_is_spent()) {
+	if (loop.is_trial || reprise_is_spent() || reprise_loop_is_worn()) {
 		return false;
 	}
 	while (reprise_await_request()) {

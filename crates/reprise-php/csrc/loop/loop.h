@@ -22,7 +22,6 @@ void reprise_loop_forget_input(void);
 /* modules.c */
 void reprise_loop_start_modules(void);
 void reprise_loop_stop_modules(void);
-void reprise_loop_leave_modules(void); /* once the request's output is out */
 
 /* functions.c: likewise */
 void reprise_loop_note_functions(void);
@@ -35,6 +34,7 @@ void reprise_loop_note_environment(void);
 void reprise_loop_note_handlers(void);
 void reprise_loop_note_session_handlers(void);
 void reprise_loop_restore_ini(void);
+bool reprise_loop_is_worn(void); /* something a request has changed does not come back */
 void reprise_loop_restore_environment(void);
 void reprise_loop_restore_handlers(void);
 void reprise_loop_restore_session_handlers(void);

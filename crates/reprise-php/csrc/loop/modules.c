@@ -11,7 +11,8 @@
 /*
  * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,
  * encodings), but for these; modules of others, profilers among them, see each request begin and end. Not opcache: it
- * restarts when a request begins and no other process holds its lock, under the code that the script runs.
+ * restarts when a request begins and no other process holds its lock, under the code that the script runs. Nor Xdebug:
+ * it keeps the stack of calls there, and the loop is one that goes on.
  */
 static bool sees_requests(const zend_module_entry *module)
 {
@@ -24,7 +25,7 @@ static bool sees_requests(const zend_module_entry *module)
 	    "pcntl",    "posix",    "readline", "shmop",   "soap",         "sockets", "sodium",    "sysvmsg",   "sysvsem",
 	    "sysvshm",  "tidy",     "zip",      "exif",    "calendar",     "bcmath",  "bz2",       "tokenizer", "odbc",
 	    "snmp",     "dba",      "enchant",  "pspell",  "xmlrpc",       "oci8",    "reprise",   "redis",     "memcached",
-	    "igbinary", "msgpack",  "imagick",  "apcu",    "zend opcache",
+	    "igbinary", "msgpack",  "imagick",  "apcu",    "zend opcache", "xdebug",  "uri",       "lexbor",
 	};
 
 	for (size_t i = 0; i < sizeof reset / sizeof *reset; i++) {
@@ -68,8 +69,30 @@ static void find_seeing(void)
 	ZEND_HASH_FOREACH_END();
 }
 
+/* Some, profilers among them, do the last of their work here. */
+static void leave_module(zend_module_entry *module)
+{
+	STEP(module->post_deactivate_func());
+}
+
+/* They were told that a request is over. */
+static bool are_stopped;
+
+/* What follows a request's end is done before the next one begins: if none comes, PHP does it at the end of the script.
+ */
+static void leave_modules(void)
+{
+	for (size_t i = seeing.count; are_stopped && i > 0; i--) {
+		if (seeing.modules[i - 1]->post_deactivate_func) {
+			leave_module(seeing.modules[i - 1]);
+		}
+	}
+	are_stopped = false;
+}
+
 void reprise_loop_start_modules(void)
 {
+	leave_modules();
 	find_seeing();
 	for (size_t i = 0; i < seeing.count; i++) {
 		zend_module_entry *module = seeing.modules[i];
@@ -92,19 +115,5 @@ void reprise_loop_stop_modules(void)
 			stop_module(seeing.modules[i - 1]);
 		}
 	}
-}
-
-/* Some, profilers among them, do the last of their work here. */
-static void leave_module(zend_module_entry *module)
-{
-	STEP(module->post_deactivate_func());
-}
-
-void reprise_loop_leave_modules(void)
-{
-	for (size_t i = seeing.count; i > 0; i--) {
-		if (seeing.modules[i - 1]->post_deactivate_func) {
-			leave_module(seeing.modules[i - 1]);
-		}
-	}
+	are_stopped = true;
 }

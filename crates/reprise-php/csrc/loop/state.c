@@ -52,6 +52,14 @@ static bool is_as_before(const zend_ini_entry *entry, const zval *before)
 	return zend_string_equals(Z_STR_P(before), entry->value);
 }
 
+/* opcache can be turned off by a setting, and on again only where a request begins for it. */
+static bool is_worn;
+
+bool reprise_loop_is_worn(void)
+{
+	return is_worn;
+}
+
 /* Settings that only requests have changed go back to what the files say. */
 static void restore_defaults(void)
 {
@@ -64,6 +72,10 @@ static void restore_defaults(void)
 		ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry)
 		{
 			if (!zend_hash_exists(&kept.ini, entry->name) && count < sizeof changed / sizeof *changed) {
+				if (zend_string_equals_literal(entry->name, "opcache.enable")) {
+					is_worn = true;
+					reprise_log_line("notice", "recycled: a request has turned opcache off");
+				}
 				changed[count++] = zend_string_copy(entry->name);
 			}
 		}

@@ -16,6 +16,8 @@ pub struct Template {
     begins_free: bool,
     /// Anything may stand behind the last.
     ends_free: bool,
+    /// Letters of the shortest body.
+    shortest: usize,
 }
 
 /// Seconds that two bodies may take to be laid beside each other; after that less is found in common.
@@ -42,9 +44,11 @@ impl Template {
         let first = fine(&bodies.next().unwrap_or_default());
         // Each part that all have had so far, and whether something may stand before it.
         let mut common: Vec<(&str, bool)> = first.iter().map(|part| (*part, false)).collect();
-        let mut ends_free = false;
+        let letters = |body: &[&str]| body.iter().map(|part| part.len()).sum::<usize>();
+        let (mut ends_free, mut shortest) = (false, letters(&first));
         for body in bodies {
             let body = fine(&body);
+            shortest = shortest.min(letters(&body));
             let texts: Vec<&str> = common.iter().map(|(part, _)| *part).collect();
             let (mut kept, mut is_gap) = (Vec::new(), false);
             for change in capture_diff_slices_deadline(Algorithm::Myers, &texts, &body, Some(Instant::now() + PATIENCE))
@@ -76,7 +80,7 @@ impl Template {
             number += 1;
             is_end || run.iter().map(String::len).sum::<usize>() >= SHORTEST
         });
-        Template { runs, begins_free, ends_free }
+        Template { runs, begins_free, ends_free, shortest }
     }
 
     /// Places where anything may stand.
@@ -84,9 +88,9 @@ impl Template {
         (self.runs.len() + usize::from(self.begins_free) + usize::from(self.ends_free)).saturating_sub(1)
     }
 
-    /// Whether anything at all fits.
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+    /// Whether most of the shortest body is left out: an error among pages does that, too.
+    pub fn is_thin(&self) -> bool {
+        self.runs.iter().flatten().map(String::len).sum::<usize>() * 4 < self.shortest.max(1)
     }
 
     /// The first run that is not where it should be in a body, as text, and about the byte from which it was looked for.
