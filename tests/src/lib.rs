@@ -10,6 +10,7 @@
 //! | [`marking`] | an application whose scripts leave marks |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
+//! | [`spoiled`] | what requests can change, as rows of PHP code |
 //! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
 //! | [`closed_list`] | what may differ between the two |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
@@ -25,6 +26,7 @@ pub mod peer;
 pub mod process;
 pub mod server;
 pub mod snapshot;
+pub mod spoiled;
 
 use std::time::{Duration, Instant};
 

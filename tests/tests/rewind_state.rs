@@ -2,33 +2,12 @@
 //! kernel's.
 
 use tests::snapshot::{Lane, both, snapshot};
-
-/// Something a request can change: what the boot sets, what a request sees of it, how it spoils it.
-struct Row {
-    name: &'static str,
-    boot: &'static str,
-    seen: &'static str,
-    spoil: &'static str,
-    expected: &'static str,
-}
-
-const fn row(
-    name: &'static str,
-    boot: &'static str,
-    seen: &'static str,
-    spoil: &'static str,
-    expected: &'static str,
-) -> Row {
-    Row { name, boot, seen, spoil, expected }
-}
+use tests::spoiled::{Row, boot, cases, row};
 
 /// Each row is asked many times, and all rows after each other; every answer is the expected one.
 fn check(rows: &[Row]) {
-    let boot: String = rows.iter().map(|row| format!("{}\n", row.boot)).collect();
-    let case = |row: &Row| format!("case '{}': {}\n{}\nbreak;\n", row.name, row.seen, row.spoil);
-    let cases: String = rows.iter().map(case).collect();
     both(
-        || snapshot(&boot, &cases),
+        || snapshot(&boot(rows), &cases(rows)),
         |lane| {
             let mut wrong = Vec::new();
             let mut ask = |lane: &Lane, row: &Row, times: usize| {

@@ -5,71 +5,62 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use tests::server::{Directory, project};
+use tests::spoiled::{Row, boot, cases, row};
 use tests::{Client, Server, Setup, client, wait_until};
-
-/// Something a request can leave: what the boot sets, what a request sees of it, how it spoils it.
-struct Row {
-    name: &'static str,
-    boot: &'static str,
-    seen: &'static str,
-    spoil: &'static str,
-    expected: &'static str,
-}
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row { name: "input", boot: "", seen: "echo json_encode([$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, strlen(file_get_contents('php://input'))]);",
-        spoil: "$_GET['v'] = $_POST['v'] = $_COOKIE['v'] = $_FILES['v'] = $_REQUEST['v'] = 'spoiled';", expected: r#"[{"do":"input"},[],[],[],{"do":"input"},0]"# },
-    Row { name: "server", boot: "$_SERVER['APP'] = $_ENV['APP'] = 'boot';", seen: "echo $_SERVER['APP'], $_ENV['APP'], $_SERVER['LEFT'] ?? '-', $_SERVER['REQUEST_METHOD'], isset($_SERVER['CONTENT_TYPE']) ? 'type' : '-';",
-        spoil: "$_SERVER['APP'] = $_ENV['APP'] = $_SERVER['LEFT'] = 'spoiled'; unset($_SERVER['REQUEST_METHOD']);", expected: "bootboot-GET-" },
-    Row { name: "late", boot: "", seen: "if (!function_exists('late')) { eval('function late() { return $_SERVER[\"QUERY_STRING\"] . \" \" . $_REQUEST[\"do\"]; }'); } echo late();",
-        spoil: "$_SERVER['QUERY_STRING'] = $_REQUEST['do'] = 'spoiled';", expected: "do=late late" },
-    Row { name: "authorization", boot: "", seen: "echo $_SERVER['PHP_AUTH_USER'] ?? '-', $_SERVER['PHP_AUTH_PW'] ?? '-', $_SERVER['HTTP_AUTHORIZATION'] ?? '-', $_SERVER['AUTH_TYPE'] ?? '-';",
-        spoil: "", expected: "----" },
-    Row { name: "session", boot: "session_save_path(getenv('PLACE'));", seen: "echo json_encode(session_id()), session_status(), isset($_SESSION) ? 'left' : '-', session_name(), strlen(session_save_path()) > 1 ? 'path' : '-';",
-        spoil: "session_name('N' . random_int(0, 9)); session_id(bin2hex(random_bytes(8))); ini_set('session.gc_probability', '3'); session_start(); $_SESSION['v'] = 'spoiled';", expected: r#"""1-PHPSESSIDpath"# },
-    Row { name: "headers", boot: "", seen: "echo json_encode(headers_list()), json_encode(http_response_code());",
-        spoil: "header('X-Own: headers'); setcookie('v', 'spoiled'); http_response_code(203);", expected: "[]200" },
-    Row { name: "header_callback", boot: "", seen: "echo 'x';", spoil: "header_register_callback(fn () => header('X-Own: header_callback'));", expected: "x" },
-    Row { name: "buffers", boot: "", seen: "echo ob_get_level();", spoil: "ob_start(); ob_start(fn ($text) => $text);", expected: "1" },
-    Row { name: "rewriting", boot: "", seen: "output_add_rewrite_var('own', '7'); echo '<a href=\"x.php\">x</a>';", spoil: "", expected: "<a href=\"x.php?own=7\">x</a>" },
-    Row { name: "no_rewriting", boot: "", seen: "echo '<a href=\"x.php\">x</a>';", spoil: "", expected: "<a href=\"x.php\">x</a>" },
-    Row { name: "last_error", boot: "", seen: "echo json_encode(error_get_last());", spoil: "@trigger_error('spoiled');", expected: "null" },
-    Row { name: "collector", boot: "", seen: "echo json_encode(gc_enabled());", spoil: "gc_disable();", expected: "true" },
-    Row { name: "connection", boot: "", seen: "echo connection_status(), ignore_user_abort();", spoil: "ignore_user_abort(true);", expected: "00" },
-    Row { name: "limits", boot: "set_time_limit(25); ini_set('memory_limit', '300M');", seen: "echo ini_get('max_execution_time'), ' ', ini_get('memory_limit');",
-        spoil: "set_time_limit(77); ini_set('memory_limit', '512M');", expected: "25 300M" },
-    Row { name: "settings", boot: "ini_set('precision', '7'); set_include_path('/usr/share'); error_reporting(E_ALL & ~E_NOTICE);",
-        seen: "echo json_encode([ini_get('precision'), get_include_path(), error_reporting(), ini_get('user_agent'), ini_get('date.timezone'), Locale::getDefault()]);",
-        spoil: "ini_set('precision', '3'); ini_restore('precision'); set_include_path('.'); error_reporting(0); ini_set('user_agent', 'spoiled'); ini_set('date.timezone', 'Asia/Tokyo'); Locale::setDefault('fr');",
-        expected: r#"["7","\/usr\/share",32759,"","Europe\/Oslo","de_DE"]"# },
-    Row { name: "environment", boot: "putenv('BOOT=boot');", seen: "echo getenv('BOOT'), json_encode(getenv('LEFT'));", spoil: "putenv('BOOT'); putenv('LEFT=spoiled');", expected: "bootfalse" },
-    Row { name: "handlers", boot: "", seen: "echo json_encode([set_error_handler(null), set_exception_handler(null)]); restore_error_handler(); restore_exception_handler();",
-        spoil: "set_error_handler(fn () => print 'spoiled'); set_exception_handler(fn () => print 'spoiled');", expected: "[null,null]" },
-    Row { name: "shutdown", boot: "", seen: "echo 'x';", spoil: "register_shutdown_function(fn () => print ' bye');", expected: "x bye" },
-    Row { name: "objects", boot: "", seen: "echo 'x';", spoil: "$object = new class { function __destruct() { echo ' gone'; } };", expected: "x gone" },
-    Row { name: "exit", boot: "", seen: "echo 'x';", spoil: "exit;", expected: "x" },
-    Row { name: "fiber", boot: "", seen: "echo Fiber::getCurrent() ? 'fiber' : 'main';", spoil: "$fiber = new Fiber(function () { Fiber::suspend(); echo 'never'; }); $fiber->start();", expected: "main" },
-    Row { name: "directory", boot: "", seen: "echo getcwd() === __DIR__ ? 'home' : getcwd();", spoil: "chdir('/tmp');", expected: "home" },
+    row("input", "", "echo json_encode([$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, strlen(file_get_contents('php://input'))]);",
+        "$_GET['v'] = $_POST['v'] = $_COOKIE['v'] = $_FILES['v'] = $_REQUEST['v'] = 'spoiled';", r#"[{"do":"input"},[],[],[],{"do":"input"},0]"#),
+    row("server", "$_SERVER['APP'] = $_ENV['APP'] = 'boot';", "echo $_SERVER['APP'], $_ENV['APP'], $_SERVER['LEFT'] ?? '-', $_SERVER['REQUEST_METHOD'], isset($_SERVER['CONTENT_TYPE']) ? 'type' : '-';",
+        "$_SERVER['APP'] = $_ENV['APP'] = $_SERVER['LEFT'] = 'spoiled'; unset($_SERVER['REQUEST_METHOD']);", "bootboot-GET-"),
+    row("late", "", "if (!function_exists('late')) { eval('function late() { return $_SERVER[\"QUERY_STRING\"] . \" \" . $_REQUEST[\"do\"]; }'); } echo late();",
+        "$_SERVER['QUERY_STRING'] = $_REQUEST['do'] = 'spoiled';", "do=late late"),
+    row("authorization", "", "echo $_SERVER['PHP_AUTH_USER'] ?? '-', $_SERVER['PHP_AUTH_PW'] ?? '-', $_SERVER['HTTP_AUTHORIZATION'] ?? '-', $_SERVER['AUTH_TYPE'] ?? '-';",
+        "", "----"),
+    row("session", "session_save_path(getenv('PLACE'));", "echo json_encode(session_id()), session_status(), isset($_SESSION) ? 'left' : '-', session_name(), strlen(session_save_path()) > 1 ? 'path' : '-';",
+        "session_name('N' . random_int(0, 9)); session_id(bin2hex(random_bytes(8))); ini_set('session.gc_probability', '3'); session_start(); $_SESSION['v'] = 'spoiled';", r#"""1-PHPSESSIDpath"#),
+    row("headers", "", "echo json_encode(headers_list()), json_encode(http_response_code());",
+        "header('X-Own: headers'); setcookie('v', 'spoiled'); http_response_code(203);", "[]200"),
+    row("header_callback", "", "echo 'x';", "header_register_callback(fn () => header('X-Own: header_callback'));", "x"),
+    row("buffers", "", "echo ob_get_level();", "ob_start(); ob_start(fn ($text) => $text);", "1"),
+    row("rewriting", "", "output_add_rewrite_var('own', '7'); echo '<a href=\"x.php\">x</a>';", "", "<a href=\"x.php?own=7\">x</a>"),
+    row("no_rewriting", "", "echo '<a href=\"x.php\">x</a>';", "", "<a href=\"x.php\">x</a>"),
+    row("last_error", "", "echo json_encode(error_get_last());", "@trigger_error('spoiled');", "null"),
+    row("collector", "", "echo json_encode(gc_enabled());", "gc_disable();", "true"),
+    row("connection", "", "echo connection_status(), ignore_user_abort();", "ignore_user_abort(true);", "00"),
+    row("limits", "set_time_limit(25); ini_set('memory_limit', '300M');", "echo ini_get('max_execution_time'), ' ', ini_get('memory_limit');",
+        "set_time_limit(77); ini_set('memory_limit', '512M');", "25 300M"),
+    row("settings", "ini_set('precision', '7'); set_include_path('/usr/share'); error_reporting(E_ALL & ~E_NOTICE);",
+        "echo json_encode([ini_get('precision'), get_include_path(), error_reporting(), ini_get('user_agent'), ini_get('date.timezone'), Locale::getDefault()]);",
+        "ini_set('precision', '3'); ini_restore('precision'); set_include_path('.'); error_reporting(0); ini_set('user_agent', 'spoiled'); ini_set('date.timezone', 'Asia/Tokyo'); Locale::setDefault('fr');",
+        r#"["7","\/usr\/share",32759,"","Europe\/Oslo","de_DE"]"#),
+    row("environment", "putenv('BOOT=boot');", "echo getenv('BOOT'), json_encode(getenv('LEFT'));", "putenv('BOOT'); putenv('LEFT=spoiled');", "bootfalse"),
+    row("handlers", "", "echo json_encode([set_error_handler(null), set_exception_handler(null)]); restore_error_handler(); restore_exception_handler();",
+        "set_error_handler(fn () => print 'spoiled'); set_exception_handler(fn () => print 'spoiled');", "[null,null]"),
+    row("shutdown", "", "echo 'x';", "register_shutdown_function(fn () => print ' bye');", "x bye"),
+    row("objects", "", "echo 'x';", "$object = new class { function __destruct() { echo ' gone'; } };", "x gone"),
+    row("exit", "", "echo 'x';", "exit;", "x"),
+    row("fiber", "", "echo Fiber::getCurrent() ? 'fiber' : 'main';", "$fiber = new Fiber(function () { Fiber::suspend(); echo 'never'; }); $fiber->start();", "main"),
+    row("directory", "", "echo getcwd() === __DIR__ ? 'home' : getcwd();", "chdir('/tmp');", "home"),
     // opcache finds what is included by a relative name under the directory that it thinks it is in.
-    Row { name: "relative", boot: "", seen: "echo include './which.php';", spoil: "chdir(__DIR__ . '/other'); echo include './which.php';", expected: "homeother" },
-    Row { name: "umask", boot: "umask(027);", seen: "echo decoct(umask());", spoil: "umask(0);", expected: "27" },
-    Row { name: "context", boot: "stream_context_set_default(['http' => ['header' => 'X: boot']]);", seen: "echo json_encode(stream_context_get_options(stream_context_get_default()));",
-        spoil: "stream_context_set_default(['http' => ['header' => 'X: spoiled', 'method' => 'POST']]);", expected: r#"{"http":{"header":"X: boot"}}"# },
-    Row { name: "wrappers", boot: "class Wrapper {} stream_wrapper_register('boot', 'Wrapper');", seen: "echo json_encode(array_map(fn ($name) => in_array($name, stream_get_wrappers()), ['boot', 'own', 'http']));",
-        spoil: "stream_wrapper_register('own', 'Wrapper'); stream_wrapper_unregister('http');", expected: "[true,false,true]" },
-    Row { name: "ticks", boot: "$GLOBALS['ticks'] = 0;", seen: "eval('declare(ticks=1) { $one = 1; $two = 2; }'); echo $GLOBALS['ticks'];", spoil: "register_tick_function(function () { $GLOBALS['ticks']++; });", expected: "0" },
-    Row { name: "libxml", boot: "", seen: "echo count(libxml_get_errors()), json_encode(libxml_use_internal_errors());", spoil: "libxml_use_internal_errors(true); simplexml_load_string('<spoiled');", expected: "0false" },
-    Row { name: "last_of_functions", boot: "", seen: "echo json_last_error(), preg_last_error(), json_encode(@strtok(' '));",
-        spoil: "json_decode('{'); preg_match('/(?:\\D+|<\\d+>)*[!?]/', 'foobar foobar foobar'); strtok('spoiled by one', ' ');", expected: "00false" },
+    row("relative", "", "echo include './which.php';", "chdir(__DIR__ . '/other'); echo include './which.php';", "homeother"),
+    row("umask", "umask(027);", "echo decoct(umask());", "umask(0);", "27"),
+    row("context", "stream_context_set_default(['http' => ['header' => 'X: boot']]);", "echo json_encode(stream_context_get_options(stream_context_get_default()));",
+        "stream_context_set_default(['http' => ['header' => 'X: spoiled', 'method' => 'POST']]);", r#"{"http":{"header":"X: boot"}}"#),
+    row("wrappers", "class Wrapper {} stream_wrapper_register('boot', 'Wrapper');", "echo json_encode(array_map(fn ($name) => in_array($name, stream_get_wrappers()), ['boot', 'own', 'http']));",
+        "stream_wrapper_register('own', 'Wrapper'); stream_wrapper_unregister('http');", "[true,false,true]"),
+    row("ticks", "$GLOBALS['ticks'] = 0;", "eval('declare(ticks=1) { $one = 1; $two = 2; }'); echo $GLOBALS['ticks'];", "register_tick_function(function () { $GLOBALS['ticks']++; });", "0"),
+    row("libxml", "", "echo count(libxml_get_errors()), json_encode(libxml_use_internal_errors());", "libxml_use_internal_errors(true); simplexml_load_string('<spoiled');", "0false"),
+    row("last_of_functions", "", "echo json_last_error(), preg_last_error(), json_encode(@strtok(' '));",
+        "json_decode('{'); preg_match('/(?:\\D+|<\\d+>)*[!?]/', 'foobar foobar foobar'); strtok('spoiled by one', ' ');", "00false"),
 ];
 
 /// The rows' script; `?do=all` is everything a request can bring.
 fn served_in(mode: &str) -> Server {
-    let boot: String = ROWS.iter().map(|row| format!("{}\n", row.boot)).collect();
-    let cases: String =
-        ROWS.iter().map(|row| format!("case '{}': {}\n{}\nbreak;\n", row.name, row.seen, row.spoil)).collect();
+    let (boot, cases) = (boot(ROWS), cases(ROWS));
     let script = format!(
         "<?php\nheader_remove('X-Powered-By');\n{boot}\n$handler = function () {{\nswitch ($_GET['do']) {{\n{cases}
         case 'all': echo $_POST['v'], $_COOKIE['v'], $_SERVER['PHP_AUTH_USER'], file_get_contents($_FILES['f']['tmp_name']), json_encode(move_uploaded_file($_FILES['g']['tmp_name'], '/dev/null')); break;\n}} }};
@@ -108,7 +99,7 @@ fn wrong_of(port: u16, number: usize) -> Vec<String> {
         &[("v", &mark)],
         &[("f", "f.txt", "text/plain", mark.as_bytes()), ("g", "g.txt", "text/plain", b"moved")],
     );
-    let authorization = format!("Basic {}", base64(&format!("{mark}:secret")));
+    let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{mark}:secret")));
     let cookie = format!("v={mark}");
     let headers = [("Content-Type", kind.as_str()), ("Authorization", &authorization), ("Cookie", &cookie)];
     for (place, row) in ROWS.iter().cycle().skip(number % ROWS.len()).take(ROWS.len()).enumerate() {
@@ -127,19 +118,6 @@ fn wrong_of(port: u16, number: usize) -> Vec<String> {
         }
     }
     wrong
-}
-
-fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits =
-        text.as_bytes().chunks(3).flat_map(|chunk| {
-            let word =
-                chunk.iter().enumerate().fold(0u32, |word, (place, byte)| word | u32::from(*byte) << (16 - 8 * place));
-            (0..4).map(move |place| {
-                if place > chunk.len() { '=' } else { char::from(DIGITS[(word >> (18 - 6 * place) & 63) as usize]) }
-            })
-        });
-    digits.collect()
 }
 
 #[test]
