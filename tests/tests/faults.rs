@@ -127,23 +127,17 @@ fn journalled_with(workers: usize, front_threads: usize) -> (Server, std::path::
 fn kill_workers(kills: usize, front_threads: usize) {
     let (mut server, journal) = journalled_with(4, front_threads);
     let tally = Tally::default();
-    let mut seed = 88_172_645_463_325_252u64;
-    let mut random = move || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut random = fastrand::Rng::with_seed(7);
     load(&server, 16, "/?", &tally, || {
         tally.wait_for_more(100);
         for _ in 0..kills {
             let worker = wait_for("a worker", 20, || {
                 // So many deaths make a generation suspect: there may be another prototype by now.
                 let workers = server.workers();
-                (!workers.is_empty()).then(|| workers[random() as usize % workers.len()])
+                (!workers.is_empty()).then(|| workers[random.usize(..workers.len())])
             });
             // A random point: up to a few requests later.
-            let until = Instant::now() + Duration::from_micros(random() % 2000);
+            let until = Instant::now() + Duration::from_micros(random.u64(..2000));
             while Instant::now() < until {
                 std::hint::spin_loop();
             }

@@ -51,3 +51,4 @@ mod watch;
 mod worker;
 mod worker_bad;
 mod worker_hazards;
+mod worker_leaks;

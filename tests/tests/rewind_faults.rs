@@ -212,22 +212,16 @@ fn killed_clones_lose_their_own_requests() {
                         }
                     });
                 }
-                let mut seed = 88_172_645_463_325_252u64;
-                let mut random = move || {
-                    seed ^= seed << 13;
-                    seed ^= seed >> 7;
-                    seed ^= seed << 17;
-                    seed
-                };
+                let mut random = fastrand::Rng::with_seed(7);
                 for _ in 0..kills {
                     // Under a load: a few requests between two deaths.
                     let from = answered.load(Ordering::Relaxed);
                     wait_until("requests are answered", 20, || answered.load(Ordering::Relaxed) >= from + 4);
                     let clone = wait_for("a clone", 20, || {
                         let clones = clones();
-                        (!clones.is_empty()).then(|| clones[random() as usize % clones.len()])
+                        (!clones.is_empty()).then(|| clones[random.usize(..clones.len())])
                     });
-                    let until = Instant::now() + Duration::from_micros(random() % 3000);
+                    let until = Instant::now() + Duration::from_micros(random.u64(..3000));
                     while Instant::now() < until {
                         std::hint::spin_loop();
                     }

@@ -227,23 +227,11 @@ mod tests {
     fn application(root: &Path, hosts: &[&str]) -> Application {
         Application {
             name: "test".into(),
-            generation: 0,
             root: root.canonicalize().unwrap(),
-            follow: vec![],
-            front_controller: None,
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             workers: 1,
             min_workers: 1,
-            max_workers: None,
-            classic_paths: vec![],
-            warmup: vec![],
-            ping_path: None,
-            status_path: None,
-            limits: crate::settings::RequestLimits::default(),
-            paths: vec![],
-            slow_ms: 0,
-            server_timing: false,
-            max_body: None,
+            ..Application::default()
         }
     }
 

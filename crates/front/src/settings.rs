@@ -73,6 +73,7 @@ pub struct Limits {
 
 /// One application.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(Default))]
 pub struct Application {
     /// For messages and logs.
     pub name: String,

@@ -45,23 +45,11 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
     let worker = Worker::attach(descriptor, geometry, 1, 42, [-1; MAX_DOORS]).unwrap();
     let application = Application {
         name: "test".into(),
-        generation: 0,
         root: "/".into(),
-        follow: vec![],
-        front_controller: None,
-        hosts: vec![],
         workers: 2,
         min_workers: 1,
-        max_workers: None,
-        classic_paths: vec![],
-        warmup: vec![],
-        ping_path: None,
-        status_path: None,
         limits: LIMITS,
-        paths: vec![],
-        slow_ms: 0,
-        server_timing: false,
-        max_body: None,
+        ..Application::default()
     };
     let told = Arc::new(Told::default());
     let lane = Lane::new(slab, &Message::new(Kind::Lane), None, &application, told.clone());

@@ -80,6 +80,8 @@ static void close_body(void)
 	ZEND_HASH_FOREACH_END();
 	if (body) {
 		zend_list_close(body);
+		/* Nobody else holds it: closed, it would stay in the list. */
+		zend_list_delete(body);
 	}
 	SG(request_info).request_body = NULL;
 	SG(post_read) = true; /* nothing of it is waited for */

@@ -1,0 +1,194 @@
+//! A worker script serves without end: whatever its requests do, they leave no memory and no resource behind.
+
+use tests::{Client, Server, Setup, client};
+
+/// What a request does, and what it brings.
+struct Row {
+    name: &'static str,
+    code: &'static str,
+    brings: Brings,
+}
+
+enum Brings {
+    Nothing,
+    Form,
+    Json,
+    Files,
+}
+
+use Brings::{Files, Form, Json, Nothing};
+
+const fn row(name: &'static str, brings: Brings, code: &'static str) -> Row {
+    Row { name, code, brings }
+}
+
+const ROWS: &[Row] = &[
+    row("nothing", Nothing, ""),
+    row("form", Form, "strlen($_POST['a']);"),
+    row("form_unread", Form, ""),
+    row("json", Json, "json_decode(file_get_contents('php://input'));"),
+    row("json_unread", Json, ""),
+    row("input_without_body", Nothing, "file_get_contents('php://input');"),
+    row(
+        "input_twice",
+        Json,
+        "$a = fopen('php://input', 'r'); $b = fopen('php://input', 'r'); fread($a, 5); fread($b, 9);",
+    ),
+    row("input_kept", Json, "$GLOBALS['kept'] = fopen('php://input', 'r'); fread($GLOBALS['kept'], 5);"),
+    row(
+        "input_filtered",
+        Json,
+        "stream_get_contents(fopen('php://filter/read=string.toupper/resource=php://input', 'r'));",
+    ),
+    row("files", Files, "move_uploaded_file($_FILES['f']['tmp_name'], '/dev/null');"),
+    row("files_unread", Files, ""),
+    row(
+        "cookies_and_headers",
+        Nothing,
+        "setcookie('a', 'b'); header('X-A: b'); header_register_callback(fn () => 1); http_response_code(203);",
+    ),
+    row("session", Nothing, "session_start(); $_SESSION['a'] = range(1, 50); session_write_close();"),
+    row("exit", Form, "$held = [new ArrayObject([1]), fopen('php://temp', 'w')]; exit;"),
+    row("exit_in_buffers", Nothing, "ob_start(fn ($text) => strtoupper($text)); ob_start(); echo 'x'; exit;"),
+    row("exception", Form, "throw new Exception(str_repeat('x', 500));"),
+    row("error", Nothing, "ini_set('display_errors', '0'); echo $nowhere; trigger_error('x', E_USER_WARNING);"),
+    row("type_error", Json, "strlen([]);"),
+    row("cycle", Nothing, "$a = new stdClass; $a->a = $a; $a->b = fopen('php://memory', 'w');"),
+    row(
+        "generator",
+        Nothing,
+        "$g = (function () { $f = fopen('php://temp', 'w'); try { yield 1; } finally { fclose($f); } })(); foreach ($g as $one) break;",
+    ),
+    row(
+        "fiber",
+        Nothing,
+        "$f = new Fiber(function () { $s = fopen('php://temp', 'w'); Fiber::suspend($s); }); $f->start();",
+    ),
+    row(
+        "handlers",
+        Nothing,
+        "set_error_handler(fn () => true); set_exception_handler(fn () => 1); register_shutdown_function(fn () => 1); spl_object_id(new ArrayObject);",
+    ),
+    row(
+        "settings",
+        Nothing,
+        "ini_set('precision', '5'); ini_set('user_agent', 'x'); ini_set('include_path', '/tmp'); date_default_timezone_set('Asia/Tokyo'); setlocale(LC_ALL, 'C.UTF-8'); mb_internal_encoding('ISO-8859-1');",
+    ),
+    row(
+        "environment",
+        Nothing,
+        "putenv('A=' . str_repeat('x', 100)); putenv('PATH'); $_ENV['B'] = $_SERVER['B'] = 'x';",
+    ),
+    row(
+        "functions",
+        Nothing,
+        "strtok('a b c', ' '); umask(0); mt_srand(3); mt_rand(); clearstatcache(); stat('/tmp'); json_decode('{'); preg_match('/a/', 'a'); register_tick_function(fn () => 1); chdir('/tmp');",
+    ),
+    row("rewriting", Nothing, "output_add_rewrite_var('a', 'b'); echo '<a href=\"x.php\">x</a>';"),
+    row(
+        "context",
+        Nothing,
+        "stream_context_set_default(['http' => ['method' => 'POST']]); stream_context_create(['ssl' => ['a' => 'b']]);",
+    ),
+    row("wrappers", Nothing, "stream_wrapper_register('own', 'ArrayObject'); stream_wrapper_unregister('http');"),
+    row(
+        "filters",
+        Nothing,
+        "$f = fopen('php://temp', 'w+'); stream_filter_append($f, 'string.rot13'); fwrite($f, 'x'); $g = popen('true', 'r'); fgets($g);",
+    ),
+    row("sockets", Nothing, "[$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); fwrite($a, 'x');"),
+    row(
+        "xml",
+        Nothing,
+        "libxml_use_internal_errors(true); simplexml_load_string('<a><b>'); (new DOMDocument)->loadXML('<a/>');",
+    ),
+    row("pdo", Nothing, "$p = new PDO('sqlite::memory:'); $p->exec('create table t(a)'); $p->beginTransaction();"),
+    row(
+        "curl",
+        Nothing,
+        "$c = curl_init('http://127.0.0.1:1/'); curl_setopt($c, CURLOPT_RETURNTRANSFER, true); curl_exec($c);",
+    ),
+    row("intl", Nothing, "(new NumberFormatter('de', 1))->format(1.5); (new Collator('de'))->compare('a', 'b');"),
+    row("openssl", Nothing, "openssl_digest('x', 'sha256'); openssl_random_pseudo_bytes(9); openssl_x509_read('x');"),
+    row("gd", Nothing, "$i = imagecreate(9, 9); imagefilledrectangle($i, 1, 1, 3, 3, 1);"),
+    row(
+        "mbstring",
+        Nothing,
+        "mb_convert_encoding('x', 'UTF-16'); mb_ereg('(a)', 'a'); mb_language('ja'); mb_substitute_character(63); mb_http_output('UTF-8');",
+    ),
+    row("eval", Nothing, "eval('return 1;'); Closure::bind(fn () => 1, null); hash_update(hash_init('md5'), 'x');"),
+    row("compressed", Nothing, "ini_set('zlib.output_compression', '1'); echo str_repeat('x', 5000);"),
+    row("authorization", Nothing, "$_SERVER['PHP_AUTH_USER'];"),
+    row("flushed", Nothing, "echo 'x'; flush(); echo 'y'; fastcgi_finish_request();"),
+    row("large", Nothing, "echo str_repeat('x', 300000);"),
+];
+
+fn server() -> Server {
+    let cases: String = ROWS.iter().map(|row| format!("case '{}': {} break;\n", row.name, row.code)).collect();
+    let script = format!(
+        "<?php $c = FFI::cdef('struct mallinfo2 {{ size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; }}; struct mallinfo2 mallinfo2(void);');
+        $handler = function () use ($c) {{ switch ($_GET['do']) {{
+        case 'measure': unset($GLOBALS['kept']); gc_collect_cycles(); $m = $c->mallinfo2(); echo getmypid(), ' ', count(get_resources()), ' ', memory_get_usage(), ' ', $m->uordblks + $m->hblkhd; break;
+        {cases} }} }};
+        while (reprise_handle_request($handler)) {{ gc_collect_cycles(); }}"
+    );
+    Setup::empty()
+        .file("index.php", script)
+        .application("workers = 1\nmode.\"index.php\" = \"worker\"")
+        .ini("ffi.enable", "1")
+        .ini("display_errors", "0")
+        // It remembers the names of temporary files too, to its limit.
+        .ini("realpath_cache_size", "0")
+        .ini("session.save_path", "/tmp")
+        .start()
+}
+
+fn ask(client: &mut Client, row: &Row, round: usize) {
+    let path = format!("/?do={}", row.name);
+    let credentials = [("Authorization", "Basic YW5uYTpzZWNyZXQ="), ("Cookie", "a=b; c=d")];
+    match row.brings {
+        Nothing => client.request("GET", &path, &credentials, b""),
+        Form => client.post_form(&path, &credentials, &[("a", &"x".repeat(round % 7 * 3000)), ("b[]", "2")]),
+        Json => client.request(
+            "POST",
+            &path,
+            &[("Content-Type", "application/json")],
+            &b"[1, 2, 3]".repeat(round % 5 * 900),
+        ),
+        Files => {
+            let content = b"x".repeat(round % 3 * 20_000);
+            let (kind, body) = client::multipart(&[("a", "b")], &[("f", "f.txt", "text/plain", &content)]);
+            client.request("POST", &path, &[("Content-Type", &kind)], &body)
+        }
+    };
+}
+
+/// The process, its resources, bytes of PHP's memory, bytes of the library's.
+fn measure(client: &mut Client) -> [i64; 4] {
+    let text = client.get("/?do=measure").text();
+    let numbers: Vec<i64> = text.split(' ').map(|number| number.parse().unwrap_or_else(|_| panic!("{text}"))).collect();
+    numbers.try_into().expect("four numbers")
+}
+
+#[test]
+fn no_request_leaves_memory_or_resources() {
+    let server = server();
+    let mut client = Client::new(server.port);
+    let mut wrong = Vec::new();
+    for row in ROWS {
+        (0..70).for_each(|round| ask(&mut client, row, round));
+        let mut before = measure(&mut client);
+        let mut grown = vec![before];
+        // Caches fill up, and do not grow thereafter.
+        let is_leak = (0..3).all(|_| {
+            (0..350).for_each(|round| ask(&mut client, row, round));
+            let after = measure(&mut client);
+            grown.push(after);
+            std::mem::replace(&mut before, after) != after
+        });
+        if is_leak {
+            wrong.push(format!("{}: {grown:?}", row.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}\n{}", server.log());
+}
