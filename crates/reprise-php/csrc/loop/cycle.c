@@ -64,10 +64,11 @@ static void empty_superglobals(void)
 static void close_body(void)
 {
 	zend_resource *resource, *body = NULL;
+	const int stream_type = php_file_le_stream();
 
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource)
 	{
-		if (resource->type != php_file_le_stream() || !resource->ptr) {
+		if (resource->type != stream_type || !resource->ptr) {
 			continue;
 		}
 		php_stream *stream = resource->ptr;
