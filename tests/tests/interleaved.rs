@@ -1,6 +1,6 @@
 //! Visitors of one application at the same time, two of them logging in and out: no byte of one in an answer for another.
 //! Thousands of requests of all kinds over four connections to two workers: as many as take some ten seconds.
-//! REPRISE_REQUESTS makes them more; of WordPress, whose pages take the longest, a hundredth of that.
+//! REPRISE_REQUESTS makes them more; of WordPress, whose pages take the longest, a tenth of that.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -321,7 +321,7 @@ fn wordpress_s_visitors_are_kept_apart() {
     let root = application.join("htdocs");
     add_mark_page(&root);
     let server = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"").start();
-    report("wordpress", &server, &WORDPRESS, "snapshot", requests(100_000) / 100);
+    report("wordpress", &server, &WORDPRESS, "snapshot", requests(100_000) / 10);
 }
 
 fn add_mark_page(root: &Path) {
