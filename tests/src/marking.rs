@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::{Client, Server, Setup, wait_until};
@@ -23,14 +22,12 @@ echo 'held';";
 /// An application whose scripts leave marks.
 pub fn marking() -> Setup {
     let setup = Setup::empty().file("mark.php", MARK).file("hold.php", HOLD).file("a.txt", "static");
-    let marks = setup.directory().join("marks");
-    fs::create_dir(&marks).unwrap();
-    fs::set_permissions(&marks, fs::Permissions::from_mode(0o777)).unwrap();
+    let marks = setup.writable("marks");
     let setup = setup.file(
         "echo.php",
         "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_GET['n'] ?? '', ' ', file_get_contents('php://input');",
     );
-    setup.env("MARKS", marks.to_str().unwrap())
+    setup.env("MARKS", &marks)
 }
 
 /// The path of a mark.

@@ -166,6 +166,14 @@ impl Setup {
         &self.directory.0
     }
 
+    /// Makes a directory in that, to which PHP may write. Its path.
+    pub fn writable(&self, name: &str) -> String {
+        let path = self.directory().join(name);
+        fs::create_dir(&path).expect("a new directory");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("permissions");
+        path.to_str().expect("a plain path").to_owned()
+    }
+
     /// The document root.
     pub fn document_root(&self) -> &Path {
         &self.root

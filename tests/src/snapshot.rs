@@ -3,9 +3,7 @@
 //! died, has failed the test even if every answer was right.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Deref;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -60,10 +58,8 @@ pub fn snapshot_script(index: &str, cases: &str) -> Setup {
 
 fn front_controller(index: &str) -> Setup {
     let setup = Setup::empty().file("index.php", index).ini("ffi.enable", "1");
-    let place = setup.directory().join("place");
-    fs::create_dir(&place).expect("a directory");
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
-    setup.env("PLACE", place.to_str().expect("a plain path"))
+    let place = setup.writable("place");
+    setup.env("PLACE", &place)
 }
 
 /// Adds what an extension or a library might do (hazards.c): in PHP `$hazards`, if the boot begins with [`HAZARDS`].

@@ -1,5 +1,5 @@
 //! Visitors of one application at the same time, two of them logging in and out: no byte of one in an answer for another.
-//! Thousands of requests of all kinds over four connections to two workers: as many as take some ten seconds.
+//! Ten thousand requests of all kinds over four connections to two workers, which take three to thirty seconds.
 //! REPRISE_REQUESTS makes them more; of WordPress, whose pages take the longest, a tenth of that.
 
 use std::collections::BTreeSet;
@@ -279,16 +279,10 @@ fn interleave(server: &Server, site: &Site, mode: &str, total: usize) -> Result<
     Ok(format!("{total} requests in {seconds:.1} s by {workers} workers, private memory {memory:?} KiB"))
 }
 
-/// In both modes, each in a server of its own.
-fn in_both_modes(name: &str, site: &Site, warm_up: &str, numbers: [usize; 2]) {
+fn with_bridge(name: &str, site: &Site, warm_up: &str, mode: &str) {
     let (_place, application) = build_bridged(name);
-    // A million takes an hour: REPRISE_MODE names one of them.
-    let only = std::env::var("REPRISE_MODE").ok();
-    let is_wanted = |mode: &str| only.as_deref().is_none_or(|only| only == mode);
-    for (mode, total) in ["worker", "snapshot"].into_iter().zip(numbers).filter(|(mode, _)| is_wanted(mode)) {
-        let server = bridged(&application.join("public"), mode, warm_up).env("APP_RUNTIME", RUNTIME).start();
-        report(name, &server, site, mode, requests(total));
-    }
+    let server = bridged(&application.join("public"), mode, warm_up).env("APP_RUNTIME", RUNTIME).start();
+    report(name, &server, site, mode, requests(10_000));
 }
 
 fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
@@ -299,18 +293,33 @@ fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
 }
 
 #[test]
-fn slim_s_visitors_are_kept_apart() {
-    in_both_modes("slim", &SLIM, SLIM_WARM, [10_000, 10_000]);
+fn slim_s_visitors_are_kept_apart_in_a_worker() {
+    with_bridge("slim", &SLIM, SLIM_WARM, "worker");
 }
 
 #[test]
-fn symfony_s_visitors_are_kept_apart() {
-    in_both_modes("symfony", &SYMFONY, SYMFONY_WARM, [10_000, 10_000]);
+fn slim_s_visitors_are_kept_apart_from_a_snapshot() {
+    with_bridge("slim", &SLIM, SLIM_WARM, "snapshot");
 }
 
 #[test]
-fn laravel_s_visitors_are_kept_apart() {
-    in_both_modes("laravel", &LARAVEL, LARAVEL_WARM, [10_000, 10_000]);
+fn symfony_s_visitors_are_kept_apart_in_a_worker() {
+    with_bridge("symfony", &SYMFONY, SYMFONY_WARM, "worker");
+}
+
+#[test]
+fn symfony_s_visitors_are_kept_apart_from_a_snapshot() {
+    with_bridge("symfony", &SYMFONY, SYMFONY_WARM, "snapshot");
+}
+
+#[test]
+fn laravel_s_visitors_are_kept_apart_in_a_worker() {
+    with_bridge("laravel", &LARAVEL, LARAVEL_WARM, "worker");
+}
+
+#[test]
+fn laravel_s_visitors_are_kept_apart_from_a_snapshot() {
+    with_bridge("laravel", &LARAVEL, LARAVEL_WARM, "snapshot");
 }
 
 #[test]

@@ -268,10 +268,8 @@ fn forwarding_headers_are_believed_of_declared_proxies_only() {
 #[test]
 fn a_broken_off_upload_leaves_nothing_behind() {
     let setup = Setup::app("plain").application("workers = 1");
-    let temporary = setup.directory().join("uploads");
-    std::fs::create_dir(&temporary).unwrap();
-    std::fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let server = setup.ini("upload_tmp_dir", temporary.to_str().unwrap()).start();
+    let temporary = setup.writable("uploads");
+    let server = setup.ini("upload_tmp_dir", &temporary).start();
     server.get("/");
     let worker = server.workers()[0];
     let descriptors = || std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap().count();

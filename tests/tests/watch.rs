@@ -1,7 +1,6 @@
 //! Reloads that follow by themselves: files that change, and an opcache that cannot go on.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -81,12 +80,7 @@ fn directories_of_caches_are_left_alone() {
         }
         echo version();";
     let setup = Setup::empty().file("index.php", script).file("lib.php", lib(1));
-    let cache = setup.directory().join("cache");
-    for directory in [&cache, &cache.join("excepted"), &cache.join("other")] {
-        fs::create_dir(directory).unwrap();
-        fs::set_permissions(directory, PermissionsExt::from_mode(0o777)).unwrap();
-    }
-    let name = cache.to_str().unwrap().to_owned();
+    let [name, ..] = ["cache", "cache/excepted", "cache/other"].map(|name| setup.writable(name));
     let watched = format!("watch = true\nwatch_except = [\"{name}/excepted\"]");
     let server = setup.application(&watched).env("CACHE", &name).start();
     // Each request changes both: whoever looks at the one and finds it changed has seen the other too.
@@ -114,10 +108,7 @@ const FILL: &str = "<?php
 
 fn filling(settings: &str) -> Setup {
     let setup = Setup::empty().file("index.php", SNAPSHOT).file("lib.php", lib(1)).file("fill.php", FILL);
-    let cache = setup.directory().join("cache");
-    fs::create_dir(&cache).unwrap();
-    fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
-    let name = cache.to_str().unwrap().to_owned();
+    let name = setup.writable("cache");
     setup
         .env("CACHE", &name)
         .application(settings)

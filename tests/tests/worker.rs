@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
 use tests::snapshot::Info;
@@ -17,10 +16,8 @@ fn looped(boot: &str, cases: &str) -> Setup {
         while (frankenphp_handle_request($handler)) {{}}\nif (getenv('PLACE')) file_put_contents(getenv('PLACE') . '/ended', getmypid() . \"\\n\", FILE_APPEND);\n"
     );
     let setup = Setup::empty().file("index.php", script).application("workers = 1");
-    let place = setup.directory().join("place");
-    fs::create_dir(&place).unwrap();
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
-    setup.env("PLACE", place.to_str().unwrap()).ini("display_errors", "0")
+    let place = setup.writable("place");
+    setup.env("PLACE", &place).ini("display_errors", "0")
 }
 
 fn text(server: &Server, what: &str) -> String {

@@ -2,7 +2,6 @@
 //! alike, by a hundred clients at once.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -71,14 +70,9 @@ fn served_in(mode: &str) -> Server {
         .file("which.php", "<?php return 'home';")
         .file("other/which.php", "<?php return 'other';")
         .application(&format!("workers = 2\nmode.\"index.php\" = \"{mode}\""));
-    let place = setup.directory().join("place");
-    fs::create_dir_all(place.join("uploads")).expect("a directory");
-    for path in [&place, &place.join("uploads")] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("permissions");
-    }
-    let uploads = place.join("uploads").display().to_string();
+    let [place, uploads] = ["place", "place/uploads"].map(|name| setup.writable(name));
     setup
-        .env("PLACE", place.to_str().expect("a name"))
+        .env("PLACE", &place)
         .ini("upload_tmp_dir", &uploads)
         .ini("opcache.file_update_protection", "0")
         .ini("expose_php", "0")

@@ -76,9 +76,8 @@ impl Place {
     pub fn start(column: &'static Column, number: usize) -> Place {
         let setup = Setup::empty().file("index.php", format!("{ANSWER}{}{}\n", column.script[0], column.script[1]));
         let place = setup.directory().join("place");
-        for name in ["", "disk", "faults"] {
-            fs::create_dir(place.join(name)).unwrap();
-            fs::set_permissions(place.join(name), fs::Permissions::from_mode(0o777)).unwrap();
+        for name in ["place", "place/disk", "place/faults"] {
+            setup.writable(name);
         }
         for (number, fault) in FAULTS.iter().enumerate() {
             for (step, code) in [("prepare", fault.prepare), ("fault", fault.code), ("tidy", fault.tidy)] {

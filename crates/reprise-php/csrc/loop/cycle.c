@@ -66,6 +66,11 @@ static void close_body(void)
 	zend_resource *resource, *body = NULL;
 	const int stream_type = php_file_le_stream();
 
+	if (!SG(request_info).request_body) {
+		/* Whatever opens php://input makes one. */
+		SG(post_read) = true;
+		return;
+	}
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource)
 	{
 		if (resource->type != stream_type || !resource->ptr) {
