@@ -11,6 +11,7 @@ mod faults;
 mod files;
 mod fpm;
 mod guestbook;
+mod host_headers;
 mod hostile;
 mod hosts;
 mod http;

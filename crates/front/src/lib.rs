@@ -22,6 +22,7 @@
 //! | [`warm`] | requests made of a generation before visitors' |
 //! | [`metrics`] | health and metrics on listeners of their own |
 //! | [`status`] | ping and PHP-FPM's status page |
+//! | [`host`] | whom a request is for |
 //! | [`access`] | the access log |
 //! | [`control`] | messages with the supervisor |
 //!
@@ -38,6 +39,7 @@ pub mod control;
 mod files;
 pub mod forwarded;
 mod head;
+mod host;
 mod lane;
 mod lanes;
 mod metrics;

@@ -14,6 +14,8 @@ pub const HEADER: &str = "reprise-refused";
 pub enum Refusal {
     /// No Host header, two of them, or one that is no host.
     BadHost,
+    /// Two lines of a header that has one value.
+    RepeatedHeader,
     /// Malformed target, or `..` above the root.
     BadTarget,
     /// A target that begins neither with `/` nor with `http://` or `https://`.
@@ -60,8 +62,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 22] = [
+    pub const ALL: [Refusal; 23] = [
         Refusal::BadHost,
+        Refusal::RepeatedHeader,
         Refusal::BadTarget,
         Refusal::BadScheme,
         Refusal::BadFraming,
@@ -89,6 +92,7 @@ impl Refusal {
     pub const fn describe(self) -> (StatusCode, &'static str) {
         match self {
             Refusal::BadHost => (StatusCode::BAD_REQUEST, "bad-host"),
+            Refusal::RepeatedHeader => (StatusCode::BAD_REQUEST, "repeated-header"),
             Refusal::BadTarget => (StatusCode::BAD_REQUEST, "bad-target"),
             Refusal::BadScheme => (StatusCode::BAD_REQUEST, "bad-scheme"),
             Refusal::BadFraming => (StatusCode::BAD_REQUEST, "bad-framing"),
@@ -123,6 +127,7 @@ impl Refusal {
         matches!(
             self,
             Refusal::BadHost
+                | Refusal::RepeatedHeader
                 | Refusal::BadScheme
                 | Refusal::BadFraming
                 | Refusal::BodyTimeout

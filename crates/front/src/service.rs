@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode};
 use wire::key::{Key, Origin, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
 
@@ -18,6 +18,7 @@ use crate::connection::{Peer, RawHead};
 use crate::files;
 use crate::forwarded::{self, Client};
 use crate::head::{self, Facts, MODE, is_withdrawable};
+use crate::host;
 use crate::lane::Order;
 use crate::lanes::View;
 use crate::metrics;
@@ -88,7 +89,7 @@ pub async fn respond(
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let host = check(parts, &connection.raw)?;
-    let name = split_port(&host).0.to_ascii_lowercase();
+    let name = host::name(host);
     let (number, application) = match connection.warms {
         Some(number) => Some((number, &view.settings.applications[number])),
         None => route::application(&view.settings.applications, &name),
@@ -105,7 +106,7 @@ pub async fn respond(
         Route::Script(script) => {
             let is_classic = is_below(&path, &application.classic_paths);
             let (limited, limits) = request_limits(application, &path);
-            let origin = Origin { is_https: client.is_some_and(Client::is_by_https), host: &host };
+            let origin = Origin { is_https: client.is_some_and(Client::is_by_https), host };
             let script = &script;
             let site =
                 Site { view, number, application, script, is_classic, limited, limits, host: &name, origin, client };
@@ -118,7 +119,7 @@ pub async fn respond(
 }
 
 /// What a parsed request may still have wrong. Returns its host, with port if it has one.
-fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
+fn check<'a>(parts: &'a Parts, raw: &RawHead) -> Result<&'a str, Refusal> {
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         return Err(Refusal::BadMethod);
     }
@@ -147,36 +148,8 @@ fn check(parts: &Parts, raw: &RawHead) -> Result<String, Refusal> {
     if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
         return Err(Refusal::BadTarget);
     }
-    let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let first = hosts.next();
-    if hosts.next().is_some() {
-        return Err(Refusal::BadHost);
-    }
-    // RFC 9112 §3.2.2: an absolute target's host wins, but the header has to be there all the same.
-    let named = match (parts.uri.authority(), first) {
-        (_, None) if parts.version == Version::HTTP_11 => return Err(Refusal::BadHost),
-        (Some(authority), _) => authority.as_str(),
-        (None, Some(value)) => value.to_str().map_err(|_| Refusal::BadHost)?,
-        (None, None) => "",
-    };
-    if !is_host(named) {
-        return Err(Refusal::BadHost);
-    }
-    Ok(named.to_owned())
-}
-
-/// A name, an IPv4 address or a bracketed IPv6 address, and perhaps a port. Empty only where none was asked for.
-fn is_host(text: &str) -> bool {
-    let (name, port) = split_port(text);
-    let port_is_fine = port.is_none_or(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let name_is_fine = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(inner) => {
-            !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.')
-        }
-        None => name.bytes().all(fine),
-    };
-    name_is_fine && port_is_fine && text.len() <= 255 && (!name.is_empty() || text.is_empty())
+    host::check_repeated(&parts.headers)?;
+    host::named(parts)
 }
 
 /// Whether requests may have a lane of their host's own: one that the configuration names, spelled as there, and with no port
@@ -344,15 +317,5 @@ mod tests {
             assert!(!is_below(path, &prefixes), "{path}");
         }
         assert!(is_below("/x", &["/".to_owned()]));
-    }
-
-    #[test]
-    fn hosts_are_checked() {
-        for good in ["a.example", "a:80", "127.0.0.1:8080", "[::1]:80", "[::1]", "a_b", ""] {
-            assert!(is_host(good), "{good}");
-        }
-        for bad in ["a b", "a/b", "a:b", "[::1", "::1", "a@b", "a:123456", ":80", "[x]"] {
-            assert!(!is_host(bad), "{bad}");
-        }
     }
 }

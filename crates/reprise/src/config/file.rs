@@ -376,7 +376,7 @@ fn is_host_pattern(host: &str) -> bool {
     let name = host.strip_prefix("*.").unwrap_or(host);
     let is_v6 = name.starts_with('[') && name.ends_with(']');
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte) || (is_v6 && b"[]:".contains(&byte));
-    !name.is_empty() && !name.starts_with('.') && name.bytes().all(fine)
+    name.split('.').all(|label| !label.is_empty()) && name.bytes().all(fine)
 }
 
 fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {
@@ -412,7 +412,9 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 application.front_controller = (!script.is_empty()).then(|| script.to_owned());
             }
             "hosts" => {
-                application.hosts = file.texts(name, item)?.iter().map(|host| host.to_ascii_lowercase()).collect();
+                // The front looks for names without the dot that ends them.
+                let plain = |host: &String| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+                application.hosts = file.texts(name, item)?.iter().map(plain).collect();
                 if let Some(host) = application.hosts.iter().find(|host| !is_host_pattern(host)) {
                     let failure = file.fail(item.span().start, format!("'{host}' is no host name"));
                     return Err(failure.hint("a name without scheme, port or path; \"*.example.org\" for all below"));
