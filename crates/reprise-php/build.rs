@@ -23,6 +23,7 @@ fn main() {
         "loop/modules",
         "loop/state",
         "request",
+        "bodies",
         "sapi",
         "settings",
         "limits",

@@ -225,8 +225,13 @@ impl Fpm {
         Fpm::with(root, &[])
     }
 
-    /// The same with php.ini settings.
-    pub fn with(root: &Path, ini: &[(&str, &str)]) -> Fpm {
+    /// The same with settings of the pool, which neither scripts nor `.user.ini` change.
+    pub fn with(root: &Path, pool: &[(&str, &str)]) -> Fpm {
+        Fpm::with_php_ini(root, pool, &[])
+    }
+
+    /// The same with settings of the pool, and with settings as if php.ini had them.
+    pub fn with_php_ini(root: &Path, pool: &[(&str, &str)], php_ini: &[(&str, &str)]) -> Fpm {
         let directory = Directory::new();
         let (place, root, port) = (directory.0.display(), root.display(), free_port());
         let socket = directory.0.join("fpm.sock");
@@ -240,10 +245,13 @@ impl Fpm {
         let fpm_log = directory.0.join("fpm.log");
         let fpm_conf = directory.0.join("fpm.conf");
         let text = FPM.replace("{place}", &place.to_string()).replace("{user}", &pool_user);
-        let text = ini.iter().fold(text, |text, (name, value)| text + &format!("php_admin_value[{name}] = {value}\n"));
+        let text = pool.iter().fold(text, |text, (name, value)| text + &format!("php_admin_value[{name}] = {value}\n"));
         fs::write(&fpm_conf, text).expect("a configuration");
         let mut command = Command::new("php-fpm8.2");
         command.arg("--nodaemonize").arg("--fpm-config").arg(&fpm_conf);
+        for (name, value) in php_ini {
+            command.arg("-d").arg(format!("{name}={value}"));
+        }
         let mut fpm = Program::start(&mut command, &fpm_log);
         fpm.await_ready(30, || UnixStream::connect(&socket).is_ok());
 
@@ -279,8 +287,7 @@ clear_env = yes
 
 // The parameters are those of nginx' fastcgi_params, but for
 // HTTP_HOST: $http_host has the port, as upstream's default (no such line) does; Debian's own $host has not;
-// CONTENT_TYPE, CONTENT_LENGTH: nginx passes them even if the client sent none, as empty texts. Reprise leaves them out,
-//   as RFC 3875 wants. With if_not_empty nginx does the same, so that pages that show their headers can be compared.
+// REMOTE_USER: Debian's has the name of an Authorization header that nobody has verified; see docs/from-php-fpm.md.
 // A redirect to a directory names the host as the client did, so without nginx' port.
 const NGINX: &str = r#"
 daemon off;
@@ -312,8 +319,8 @@ http {
             fastcgi_buffer_size 64k;
             fastcgi_param QUERY_STRING $query_string;
             fastcgi_param REQUEST_METHOD $request_method;
-            fastcgi_param CONTENT_TYPE $content_type if_not_empty;
-            fastcgi_param CONTENT_LENGTH $content_length if_not_empty;
+            fastcgi_param CONTENT_TYPE $content_type;
+            fastcgi_param CONTENT_LENGTH $content_length;
             fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
             fastcgi_param SCRIPT_NAME $fastcgi_script_name;
             fastcgi_param REQUEST_URI $request_uri;

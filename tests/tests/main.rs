@@ -1,6 +1,7 @@
 //! The black-box tests: one program, so that those that wait leave the processors to those that work.
 
 mod apps;
+mod as_fpm;
 mod bridges;
 mod bridges_package;
 mod config;

@@ -13,7 +13,7 @@ use tests::{Client, Server, Setup, client, wait_until};
 const ROWS: &[Row] = &[
     row("input", "", "echo json_encode([$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, strlen(file_get_contents('php://input'))]);",
         "$_GET['v'] = $_POST['v'] = $_COOKIE['v'] = $_FILES['v'] = $_REQUEST['v'] = 'spoiled';", r#"[{"do":"input"},[],[],[],{"do":"input"},0]"#),
-    row("server", "$_SERVER['APP'] = $_ENV['APP'] = 'boot';", "echo $_SERVER['APP'], $_ENV['APP'], $_SERVER['LEFT'] ?? '-', $_SERVER['REQUEST_METHOD'], isset($_SERVER['CONTENT_TYPE']) ? 'type' : '-';",
+    row("server", "$_SERVER['APP'] = $_ENV['APP'] = 'boot';", "echo $_SERVER['APP'], $_ENV['APP'], $_SERVER['LEFT'] ?? '-', $_SERVER['REQUEST_METHOD'], $_SERVER['CONTENT_TYPE'] !== '' ? 'type' : '-';",
         "$_SERVER['APP'] = $_ENV['APP'] = $_SERVER['LEFT'] = 'spoiled'; unset($_SERVER['REQUEST_METHOD']);", "bootboot-GET-"),
     row("late", "", "if (!function_exists('late')) { eval('function late() { return $_SERVER[\"QUERY_STRING\"] . \" \" . $_REQUEST[\"do\"]; }'); } echo late();",
         "$_SERVER['QUERY_STRING'] = $_REQUEST['do'] = 'spoiled';", "do=late late"),

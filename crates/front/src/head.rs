@@ -61,12 +61,11 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.head.protocol = if parts.version == Version::HTTP_10 { 1000 } else { 1001 };
     head.head.query = head.add(&[b"QUERY_STRING"], &[query])?;
     head.head.method = head.add(&[b"REQUEST_METHOD"], &[parts.method.as_str().as_bytes()])?;
-    if let Some(value) = headers.get(header::CONTENT_TYPE) {
-        head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[value.as_bytes()])?;
-    }
-    if facts.content_length.is_some() {
-        head.add(&[b"CONTENT_LENGTH"], &[length.digits()])?;
-    }
+    // As Debian's fastcgi_params: both are there for each request, empty if the client has said neither.
+    let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[content_type])?;
+    let content_length = if facts.content_length.is_some() { length.digits() } else { b"" };
+    head.add(&[b"CONTENT_LENGTH"], &[content_length])?;
     head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;
     head.add(&[b"SCRIPT_NAME"], &[name])?;
     if !info.is_empty() {

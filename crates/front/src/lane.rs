@@ -23,6 +23,7 @@ use wire::layout::Phase;
 use wire::slab::Slab;
 use wire::sys::ticks;
 
+use crate::bodies::Bodies;
 use crate::control::Link;
 use crate::refusal::Refusal;
 use crate::settings::{Application, RequestLimits};
@@ -62,7 +63,8 @@ pub struct Lane {
     slow_ms: u64,
     began: Instant,
     last_busy_ms: AtomicU64,
-    body_limit: AtomicU64,
+    /// How long those that PHP takes may be.
+    pub bodies: Bodies,
     in_flight: AtomicUsize,
     /// Of requests, from their head to the end of their answer.
     pub durations: Durations,
@@ -169,7 +171,7 @@ impl Lane {
             slow_ms: application.slow_ms,
             began: Instant::now(),
             last_busy_ms: AtomicU64::new(0),
-            body_limit: AtomicU64::new(message.limit),
+            bodies: Bodies::new(message),
             in_flight: AtomicUsize::new(0),
             durations: Durations::default(),
             desk: Mutex::new(Desk {
@@ -209,16 +211,6 @@ impl Lane {
     /// Its template lives, or does not: then requests that are posted already wait for the next one.
     pub fn set_up(&self, is_up: bool) {
         self.is_up.store(is_up, Ordering::Relaxed);
-    }
-
-    /// Bytes of body PHP takes; 0: any number.
-    pub fn body_limit(&self) -> u64 {
-        self.body_limit.load(Ordering::Relaxed)
-    }
-
-    /// What a prototype that has just started says of that.
-    pub fn set_body_limit(&self, limit: u64) {
-        self.body_limit.store(limit, Ordering::Relaxed);
     }
 
     /// Requests posted and not finished, abandoned ones included.

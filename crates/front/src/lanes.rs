@@ -172,7 +172,7 @@ impl Lanes {
             if lane.key() != text {
                 return Err(wrong("a lane with another key than it had"));
             }
-            lane.set_body_limit(message.limit);
+            lane.bodies.learn(message);
             lane.set_up(true);
             return Ok(true);
         }

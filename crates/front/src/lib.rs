@@ -16,6 +16,7 @@
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
 //! | [`lanes`] | which lane runs a script |
 //! | [`answer`] | PHP's answer read back |
+//! | [`bodies`] | how long bodies of requests may be |
 //! | [`body`] | bodies, both ways |
 //! | [`refusal`] | the front's own answers |
 //! | [`clients`] | requests at once of one address |
@@ -32,6 +33,7 @@
 
 pub mod access;
 mod answer;
+mod bodies;
 mod body;
 mod clients;
 mod connection;

@@ -240,11 +240,15 @@ async fn run(
         lane.ok_or(Refusal::QueueFull)
     };
     let mut lane = lane_now()?;
-    let limit = site.application.max_body.unwrap_or_else(|| lane.body_limit());
     let has_body = body.is_some();
     let content_length = match &body {
         Some(body) => body.size_hint().exact(),
         None => parts.headers.contains_key(header::CONTENT_LENGTH).then_some(0),
+    };
+    let limit = match site.application.max_body {
+        Some(limit) => limit,
+        None if has_body => lane.bodies.limit(&site.application.root, &site.script.name, content_length),
+        None => 0,
     };
     if limit > 0 && content_length.is_some_and(|length| length > limit) {
         return Err(Refusal::BodyTooLarge);

@@ -22,6 +22,8 @@ pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_loop: bool) -> Res
     head.head.uri = head.add(&[b"REQUEST_URI"], &[b"/"])?;
     let port = origin.port().unwrap_or(if origin.is_https { "443" } else { "80" });
     for (variable, value) in [
+        ("CONTENT_TYPE", b"" as &[u8]),
+        ("CONTENT_LENGTH", b""),
         ("DOCUMENT_URI", name),
         ("DOCUMENT_ROOT", root),
         ("SERVER_PROTOCOL", b"HTTP/1.1"),

@@ -136,7 +136,7 @@ static bool add_header(const char *name, uint32_t size, const char *value, uint3
 	           && !(size == 14 && memcmp(name, "CONTENT_LENGTH", 14) == 0)) {
 		return true;
 	}
-	if (size >= sizeof title || value_size == 0) {
+	if (size >= sizeof title) {
 		return true;
 	}
 	for (uint32_t i = 0; i < size; i++) {

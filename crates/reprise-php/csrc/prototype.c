@@ -129,7 +129,7 @@ int reprise_prototype_run(void)
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}
 	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application};
-	ready.limit = reprise_body_limit();
+	reprise_describe_bodies(&ready);
 	reprise_forker_tell(forker, &ready);
 	return reprise_forker_run(forker);
 }

@@ -147,7 +147,11 @@ void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_ha
 
 /* sapi.c */
 bool reprise_sapi_start(void);
-uint64_t reprise_body_limit(void); /* post_max_size, 0: none */
+
+/* bodies.c: for the message that a forker is ready */
+struct wire_Message;
+void reprise_describe_bodies(struct wire_Message *ready);         /* of one that has booted nothing */
+void reprise_describe_bodies_of_boot(struct wire_Message *ready); /* whose settings are those of its boot */
 
 /* overtime.c. The signal is that of process::sys::OVERTIME. */
 #define REPRISE_OVERTIME_SIGNAL 62

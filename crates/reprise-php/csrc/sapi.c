@@ -314,10 +314,3 @@ bool reprise_sapi_start(void)
 	}
 	return true;
 }
-
-uint64_t reprise_body_limit(void)
-{
-	zend_long limit = SG(post_max_size);
-
-	return limit > 0 ? (uint64_t)limit : 0;
-}

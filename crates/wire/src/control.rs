@@ -108,9 +108,17 @@ pub struct Message {
     pub geometry: crate::layout::Geometry,
     /// Which of successive slabs a message is about; `Spawn` to `Kill` of an older one are ignored.
     pub epoch: u64,
-    /// For `Ready` of a prototype and `Lane`: bytes of body PHP takes (post_max_size), 0 for any number.
+    /// For `Ready` of a forker and `Lane`: bytes of body PHP takes (post_max_size), 0 for any number.
     pub limit: u64,
+    /// For the same: name of the file by which a directory raises that limit (`.user.ini`), zeros behind it; empty: none does.
+    pub settings_file: [u8; SETTINGS_FILE],
 }
+
+/// Bytes of `settings_file`, with a zero at the end.
+pub const SETTINGS_FILE: usize = 32;
+
+/// Words of a message before its text.
+const WORDS: usize = 14;
 
 /// Bytes of a message.
 pub const SIZE: usize = size_of::<Message>();
@@ -119,7 +127,9 @@ impl Message {
     /// A message with everything else zero.
     pub const fn new(kind: Kind) -> Message {
         let geometry = crate::layout::Geometry { exchanges: 0, slots: 0, queue: 0, doors: 0 };
-        Message { kind: kind as u32, application: 0, lane: 0, slot: 0, pid: 0, status: 0, geometry, epoch: 0, limit: 0 }
+        let settings_file = [0; SETTINGS_FILE];
+        let (application, lane, slot, pid, status, epoch, limit) = (0, 0, 0, 0, 0, 0, 0);
+        Message { kind: kind as u32, application, lane, slot, pid, status, geometry, epoch, limit, settings_file }
     }
 
     /// The kind, if it is one.
@@ -155,7 +165,7 @@ impl Message {
 
     /// The message as bytes.
     pub fn encode(&self) -> [u8; SIZE] {
-        let words: [u32; SIZE / 4] = [
+        let words: [u32; WORDS] = [
             self.kind,
             self.application,
             self.lane,
@@ -175,6 +185,7 @@ impl Message {
         for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
             chunk.copy_from_slice(&word.to_le_bytes());
         }
+        bytes[4 * WORDS..].copy_from_slice(&self.settings_file);
         bytes
     }
 
@@ -183,7 +194,10 @@ impl Message {
         let word = |index: usize| {
             u32::from_le_bytes([bytes[4 * index], bytes[4 * index + 1], bytes[4 * index + 2], bytes[4 * index + 3]])
         };
+        let mut settings_file = [0; SETTINGS_FILE];
+        settings_file.copy_from_slice(&bytes[4 * WORDS..]);
         Message {
+            settings_file,
             kind: word(0),
             application: word(1),
             lane: word(2),
@@ -197,4 +211,4 @@ impl Message {
     }
 }
 
-const _: () = assert!(SIZE == 56);
+const _: () = assert!(SIZE == 4 * WORDS + SETTINGS_FILE);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use wire::atomics::Ordering;
-use wire::control::{Isolation, MAX_LANES};
+use wire::control::{Isolation, MAX_LANES, Message, SETTINGS_FILE};
 use wire::key::Key;
 use wire::slab::Slab;
 
@@ -68,7 +68,6 @@ pub(super) struct Generation {
     pub(super) lanes: Vec<Lane>,
     /// What PHP writes to its standard error: read end, write end.
     pub(super) messages: (OwnedFd, OwnedFd),
-    pub(super) body_limit: u64,
 }
 
 pub(super) struct Child {
@@ -110,7 +109,26 @@ impl Mailbox {
     }
 }
 
+/// What a forker says of the bodies that PHP takes: their limit, 0 for none, and the name of the files that raise it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Bodies {
+    pub(super) limit: u64,
+    pub(super) settings_file: [u8; SETTINGS_FILE],
+}
+
+impl Bodies {
+    pub(super) fn of(ready: &Message) -> Bodies {
+        Bodies { limit: ready.limit, settings_file: ready.settings_file }
+    }
+
+    /// Of what php.ini allows and a boot has, the front refuses what is longer than both.
+    pub(super) fn largest_limit(self, other: Bodies) -> u64 {
+        if self.limit == 0 || other.limit == 0 { 0 } else { self.limit.max(other.limit) }
+    }
+}
+
 pub(super) struct Lane {
+    pub(super) bodies: Bodies,
     /// The [`Key`] of the requests it takes, as text; none: classic.
     pub(super) entry: Option<String>,
     pub(super) template: Option<Template>,
@@ -141,6 +159,7 @@ pub(super) struct Generations {
 impl Lane {
     pub(super) fn classic(now: Instant) -> Lane {
         Lane {
+            bodies: Bodies::default(),
             entry: None,
             template: None,
             isolation: Isolation::Auto,
@@ -216,7 +235,6 @@ impl Generation {
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
             messages,
-            body_limit: 0,
         })
     }
 

@@ -18,7 +18,7 @@ use wire::control::{Isolation, Kind, MAX_LANES, Message, TEMPLATE};
 use wire::key::{Key, MAX_ORIGIN};
 use wire::layout::{Activity, Phase, Recycle};
 
-use super::generation::{CLASSIC, Child, Lane};
+use super::generation::{Bodies, CLASSIC, Child, Lane};
 use super::warm::Warmth;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
@@ -130,6 +130,7 @@ impl Supervisor {
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
+        of_lane.bodies = Bodies::of(message);
         let got = match message.status {
             status if status == Isolation::Loop as i32 => "worker mode",
             status if status == Isolation::Fork as i32 => "isolation fork",

@@ -11,7 +11,7 @@ use wire::control::{Kind, Message};
 use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
-use super::generation::{CLASSIC, Limit};
+use super::generation::{Bodies, CLASSIC, Limit};
 use super::lanes::is_about_template;
 use super::{Supervisor, log, send};
 use crate::channel::Received;
@@ -216,7 +216,7 @@ impl Supervisor {
             match message.kind() {
                 _ if message.lane as usize != lane => {}
                 Some(Kind::Renew) if lane == CLASSIC => self.files_changed(number),
-                Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, message.limit),
+                Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, &message),
                 Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
                 Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
                 Some(Kind::Trace) => self.traced((number, lane), &message, &attached),
@@ -226,11 +226,11 @@ impl Supervisor {
         }
     }
 
-    fn prototype_ready(&mut self, number: usize, body_limit: u64) {
+    fn prototype_ready(&mut self, number: usize, message: &Message) {
         let now = Instant::now();
         let generation = &mut self.generations[number];
         generation.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
-        generation.body_limit = body_limit;
+        generation.lanes[CLASSIC].bodies = Bodies::of(message);
         self.introduce(number, CLASSIC);
         for lane in 0..self.generations[number].lanes.len() {
             self.boot_if_missing(number, lane, now);

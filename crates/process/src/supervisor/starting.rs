@@ -146,7 +146,9 @@ impl Supervisor {
             send(&forker.channel, &message, &attached);
         }
         let Some(front) = &self.front else { return };
-        message.limit = generation.body_limit;
+        let bodies = generation.lanes[lane].bodies;
+        message.limit = bodies.largest_limit(generation.lanes[CLASSIC].bodies);
+        message.settings_file = bodies.settings_file;
         match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),

@@ -310,7 +310,7 @@ _Noreturn void reprise_loop_run(struct forker *forker)
 	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
 		ready.status = wire_Isolation_Loop;
-		ready.limit = reprise_body_limit();
+		reprise_describe_bodies(&ready);
 		code = REPRISE_EXIT_INTERNAL;
 		if (reprise_forker_start(forker) >= 0) {
 			reprise_forker_tell(forker, &ready);

@@ -48,7 +48,7 @@ void reprise_template_loop(void)
 	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.status = snapshot.isolation;
 	ready.slot = snapshot.is_per_host;
-	ready.limit = reprise_body_limit();
+	reprise_describe_bodies_of_boot(&ready);
 	int code = REPRISE_EXIT_INTERNAL;
 	if (reprise_forker_start(forker) >= 0) {
 		reprise_forker_tell(forker, &ready);

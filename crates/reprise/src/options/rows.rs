@@ -242,8 +242,9 @@ pub(super) const ROWS: [Row; 60] = [
         Application,
         "max_body",
         Size,
-        "PHP's post_max_size",
-        "Bytes of a request's body; more is answered 413. 0: any number.",
+        "php.ini's post_max_size",
+        "Bytes of a request's body; more is answered 413. 0: any number. Without it PHP decides where a .user.ini is in the \
+         script's directory or above it.",
     ),
     row(Application, "follow", Texts, "[]", "Directories outside the root that symbolic links may lead to."),
     row(

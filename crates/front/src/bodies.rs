@@ -1,0 +1,90 @@
+//! How long a request's body may be, as far as the front can tell: up to php.ini's post_max_size, unless a file in the
+//! script's directory or above it (`.user.ini`) may say otherwise. Where there is one PHP decides: it knows what that says,
+//! and what it does not take it does not read.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use wire::control::Message;
+
+/// What is known of a lane's bodies.
+pub struct Bodies(Mutex<Known>);
+
+struct Known {
+    limit: u64,
+    settings_file: String,
+}
+
+impl Known {
+    fn of(message: &Message) -> Known {
+        let name = message.settings_file.split(|&byte| byte == 0).next().unwrap_or_default();
+        Known { limit: message.limit, settings_file: String::from_utf8_lossy(name).into_owned() }
+    }
+}
+
+impl Bodies {
+    /// As the lane's message says.
+    pub fn new(message: &Message) -> Bodies {
+        Bodies(Mutex::new(Known::of(message)))
+    }
+
+    /// As a forker that has just started says.
+    pub fn learn(&self, message: &Message) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Known::of(message);
+    }
+
+    /// Bytes that a body of this length (none: unknown) to that script may have; 0: as many as PHP reads.
+    pub fn limit(&self, root: &Path, script: &str, length: Option<u64>) -> u64 {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = known.limit == 0 || length.is_some_and(|length| length <= known.limit);
+        if fits || known.settings_file.is_empty() {
+            return known.limit;
+        }
+        let file = known.settings_file.clone();
+        let limit = known.limit;
+        drop(known);
+        if has_settings_file(root, script, &file) { 0 } else { limit }
+    }
+}
+
+/// Whether such a file is in the script's directory or above it, up to the root. One that cannot be looked for counts.
+fn has_settings_file(root: &Path, script: &str, file: &str) -> bool {
+    let slashes = script.match_indices('/').map(|(at, _)| &script[1.min(at)..at]);
+    slashes.map(|directory| root.join(directory)).any(|mut directory| {
+        // Not join(): a name that begins with a slash would take the place of the directory.
+        directory.as_mut_os_string().push("/");
+        directory.as_mut_os_string().push(file);
+        !matches!(rustix::fs::stat(&directory), Err(Errno::NOENT | Errno::NOTDIR))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::control::{Kind, SETTINGS_FILE};
+
+    fn bodies(limit: u64, file: &str) -> Bodies {
+        let mut settings_file = [0; SETTINGS_FILE];
+        settings_file[..file.len()].copy_from_slice(file.as_bytes());
+        Bodies::new(&Message { limit, settings_file, ..Message::new(Kind::Lane) })
+    }
+
+    #[test]
+    fn files_above_a_script_raise_its_limit() {
+        let root = std::env::temp_dir().join(format!("reprise-bodies-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/.user.ini"), "").unwrap();
+        let limit = |file: &str, script: &str, length| bodies(100, file).limit(&root, script, length);
+        for (script, expected) in [("/x.php", 100), ("/a/x.php", 0), ("/a/b/x.php", 0), ("/b/x.php", 100)] {
+            assert_eq!(limit(".user.ini", script, Some(101)), expected, "{script}");
+            assert_eq!(limit(".user.ini", script, None), expected, "{script}");
+            assert_eq!(limit(".user.ini", script, Some(100)), 100, "{script}");
+            assert_eq!(limit("", script, Some(101)), 100, "{script}");
+            assert_eq!(limit("other.ini", script, Some(101)), 100, "{script}");
+        }
+        assert_eq!(bodies(0, ".user.ini").limit(&root, "/x.php", None), 0);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,71 @@
+/*
+ * What the front is told of the bodies that PHP takes, so that it can refuse longer ones before they have come: the
+ * largest post_max_size that php.ini says, for all or in a section [HOST=…] or [PATH=…], and the name of the files by
+ * which a directory says otherwise. Where there is such a file the front lets PHP decide.
+ */
+#include <php.h>
+#include <php_ini.h>
+#include <SAPI.h>
+
+#include <string.h>
+
+#include "reprise.h"
+
+static uint64_t as_limit(zend_long bytes)
+{
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	if (a == 0 || b == 0) {
+		return 0;
+	}
+	return a > b ? a : b;
+}
+
+static uint64_t largest_of_sections(uint64_t limit)
+{
+	HashTable *configuration = php_ini_get_configuration_hash();
+	zval *section;
+
+	if (!configuration) {
+		return limit;
+	}
+	ZEND_HASH_FOREACH_VAL(configuration, section)
+	{
+		zval *own =
+		    Z_TYPE_P(section) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL_P(section), ZEND_STRL("post_max_size")) : NULL;
+		if (own && Z_TYPE_P(own) == IS_STRING) {
+			zend_string *error = NULL;
+			limit = larger(limit, as_limit(zend_ini_parse_quantity(Z_STR_P(own), &error)));
+			if (error) {
+				zend_string_release(error);
+			}
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	return limit;
+}
+
+void reprise_describe_bodies(struct wire_Message *ready)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("post_max_size"));
+	const char *file = PG(user_ini_filename);
+
+	ready->limit = largest_of_sections(as_limit(SG(post_max_size)));
+	if (!file || !*file || !entry || !(entry->modifiable & ZEND_INI_PERDIR)) {
+		return;
+	}
+	if (strlen(file) < sizeof ready->settings_file) {
+		memcpy(ready->settings_file, file, strlen(file));
+	} else {
+		ready->limit = 0;
+	}
+}
+
+/* On the service stack, too. */
+void reprise_describe_bodies_of_boot(struct wire_Message *ready)
+{
+	ready->limit = as_limit(SG(post_max_size));
+}
