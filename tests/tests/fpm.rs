@@ -118,6 +118,7 @@ fn settings_that_make_no_sense_are_refused_in_words() {
     refused(with("admin_ini.no_such = \"1\""), 70, &["admin_ini", "no_such"]);
     refused(with("admin_ini.precision = 3\nini.precision = 4"), 78, &["precision", "admin_ini", "keep one"]);
     refused(with("priority = 20"), 78, &["priority", "-20 to 19"]);
+    refused(with("capabilities = \"all\""), 78, &["capabilities", "\"keep\" or \"none\""]);
     refused(with("rlimit_files = 100"), 78, &["rlimit_files", "1100"]);
     refused(with("rlimit_processes = 3"), 78, &["rlimit_processes", "16"]);
     refused(with("clear_env = \"no\""), 78, &["clear_env", "true or false"]);

@@ -5,6 +5,7 @@ mod as_fpm;
 mod bridges;
 mod bridges_package;
 mod config;
+mod confined;
 mod container;
 mod documents;
 mod fault_suite;

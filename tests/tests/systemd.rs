@@ -365,8 +365,14 @@ fn everything_works_under_the_units_restrictions() {
     let mut server = confined(setup).start();
 
     let bounding = u64::from_str_radix(&process::status(server.pid(), "CapBnd").unwrap(), 16).unwrap();
-    assert_eq!(bounding.count_ones(), 6, "the set of the unit");
+    assert_eq!(bounding.count_ones(), 7, "the set of the unit");
     assert_eq!(process::status(server.pid(), "Seccomp").as_deref(), Some("2"));
+    // The front's own confinement comes on top of it.
+    let front = server.front().unwrap();
+    let unit_filters = process::status(server.pid(), "Seccomp_filters").unwrap().parse::<u32>().unwrap();
+    assert_eq!(process::status(front, "Seccomp_filters"), Some((unit_filters + 2).to_string()));
+    assert_eq!(process::status(front, "CapBnd").as_deref(), Some("0000000000000000"));
+    assert!(!server.log().contains("not confined"), "{}", server.log());
     let isolation = best_isolation();
     assert!(server.log().contains(&format!("isolation {isolation}")), "{}", server.log());
 

@@ -12,6 +12,8 @@
 //! | [`channel`] | one message per packet, descriptors attached |
 //! | [`boot`] | the request that a template boots with |
 //! | [`user`] | who runs what |
+//! | [`capabilities`] | of processes that need none |
+//! | [`confine`] | what the front takes from itself |
 //! | [`notify`] | what a service manager is told |
 //! | [`state`] | the state directory and its lock |
 //! | [`sys`] | fork, exec, signals: the only unsafe code |
@@ -19,7 +21,9 @@
 #![deny(unsafe_code)]
 
 pub mod boot;
+pub mod capabilities;
 pub mod channel;
+pub mod confine;
 pub mod log;
 pub mod notify;
 pub mod plan;

@@ -1,5 +1,9 @@
 //! Fork, exec and signals. Only the supervisor forks, and it has one thread.
 
+#[cfg(test)]
+mod confine_tests;
+pub mod forbidden;
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,6 +14,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::{ForkResult, Pid};
 
+use crate::capabilities;
 use crate::user::Identity;
 
 /// A program to start.
@@ -41,12 +46,17 @@ pub struct ProcessLimits {
     pub core: Option<u64>,
     /// Nice value.
     pub priority: Option<i32>,
+    /// Neither it nor a set-user-ID program that it executes has a capability.
+    pub no_capabilities: bool,
 }
 
 impl ProcessLimits {
     /// Of this process, which is about to become a program.
     fn set(self) -> nix::Result<()> {
         use nix::sys::resource::{Resource, setrlimit};
+        if self.no_capabilities {
+            capabilities::empty_bounding_set()?;
+        }
         if let Some(files) = self.files {
             setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
         }
@@ -66,6 +76,9 @@ impl ProcessLimits {
     /// Which of them this user may not set, and why.
     pub fn forbidden(self) -> Option<String> {
         use nix::sys::resource::{Resource, getrlimit};
+        if self.no_capabilities && !capabilities::may_limit() {
+            return Some("capabilities: \"none\" needs root with CAP_SETPCAP".to_owned());
+        }
         if crate::user::is_root() {
             return None;
         }
@@ -150,6 +163,10 @@ fn become_program(
             nix::errno::Errno::result(libc::setresgid(user.gid, user.gid, user.gid))?;
             nix::errno::Errno::result(libc::setresuid(user.uid, user.uid, user.uid))?;
         }
+    }
+    if program.limits.no_capabilities {
+        // What it was started with as inheritable would come back with a file's own.
+        capabilities::renounce().map_err(|error| nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
     }
     leave_session_keyring();
     Ok(())

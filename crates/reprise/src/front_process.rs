@@ -50,7 +50,6 @@ pub fn run() -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "front", error).hint("it is started by reprise serve");
     process::sys::set_name(c"reprise-front");
     process::sys::protect_memory().map_err(failed)?;
-    process::sys::renounce_privileges().map_err(failed)?;
     let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
     let watched = channel.try_clone().map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
@@ -65,6 +64,10 @@ pub fn run() -> Result<Code, Failure> {
         listeners: listeners.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
     };
+    // All is opened; threads, which inherit it, start later, and so does the reading of what clients send.
+    for missing in process::confine::front().map_err(failed)? {
+        process::log::line("warning", "front", format_args!("it is not confined by {missing}"));
+    }
     front::run(settings, inherited).map_err(failed)?;
     Ok(Code::Success)
 }

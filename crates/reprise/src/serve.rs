@@ -85,6 +85,12 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     for listener in &listeners {
         eprintln!("  {:<13} {}", "listening", listener.shown);
     }
+    if user::is_root() && !process::capabilities::may_limit() {
+        eprintln!(
+            "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same",
+            "capabilities"
+        );
+    }
     process::sys::protect_memory().map_err(internal("memory"))?;
     let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
     let log = open_access_log(&config.access_log)?;

@@ -12,6 +12,7 @@ use super::generation::{CLASSIC, Child, Mailbox};
 use super::lanes::Template;
 use super::{Supervisor, log, send};
 use crate::boot;
+use crate::capabilities;
 use crate::channel::Channel;
 use crate::plan::{Slot, Stopping, slots_to_fill};
 use crate::sys::{self, ProcessLimits, Program};
@@ -74,7 +75,7 @@ impl Supervisor {
             descriptors,
             messages: None,
             user: self.service.front_user.as_ref(),
-            limits: ProcessLimits::default(),
+            limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
         })?;
         self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
         Ok(())

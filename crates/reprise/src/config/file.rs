@@ -454,6 +454,9 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             "rlimit_processes" => application.limits.processes = Some(file.number(Scope::Application, name, item)?),
             "rlimit_core" => application.limits.core = Some(file.size(name, item)?),
             "priority" => application.limits.priority = Some(file.signed(Scope::Application, name, item)? as i32),
+            "capabilities" => {
+                application.limits.no_capabilities = file.word(name, item, &[("keep", false), ("none", true)])?;
+            }
             "ping_path" => application.ping_path = file.path(name, item)?,
             "status_path" => application.status_path = file.path(name, item)?,
             "isolation" => {

@@ -11,7 +11,7 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
 const DAY: u64 = 86400;
 
 /// All of them.
-pub(super) const ROWS: [Row; 60] = [
+pub(super) const ROWS: [Row; 61] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
@@ -377,6 +377,15 @@ pub(super) const ROWS: [Row; 60] = [
         Signed(-20, 19),
         "0",
         "Nice value of PHP's processes; below that of the server needs root.",
+    ),
+    row(
+        Application,
+        "capabilities",
+        Text,
+        "\"keep\"",
+        "Of programs that PHP starts: \"keep\" (a set-user-ID program such as sudo, or a mailer, has its rights) or \"none\" (the \
+         bounding set is empty: such a program runs as its user, without any of root's capabilities). \"none\" needs root with \
+         CAP_SETPCAP.",
     ),
     row(
         Application,
