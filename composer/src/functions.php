@@ -47,10 +47,12 @@ function snapshot(bool $perHost = false): void
  * Runs an application that takes its request from the superglobals and prints its answer: from a snapshot, in a worker's
  * loop (REPRISE_MODE=worker), or, without Reprise, once.
  *
- * @param callable(): mixed      $handle one request
- * @param null|callable(): mixed $warmUp one warm-up request; without it there are none
+ * @param callable(): mixed      $handle       one request
+ * @param null|callable(): mixed $warmUp       one warm-up request; without it there are none
+ * @param bool                   $survivesExit whether a worker goes on after a request that called exit(), of which no
+ *                                             `finally` has run: only if the application puts itself in order
  */
-function run(callable $handle, ?callable $warmUp = null): void
+function run(callable $handle, ?callable $warmUp = null, bool $survivesExit = false): void
 {
     if (isBoot() && $warmUp !== null) {
         WarmUp::run($warmUp);
@@ -62,7 +64,7 @@ function run(callable $handle, ?callable $warmUp = null): void
         return;
     }
     $handler = collecting($handle);
-    while (reprise_handle_request($handler)) {
+    while (reprise_handle_request($handler, $survivesExit)) {
         // What one has left that has ended by exit().
         gc_collect_cycles();
     }

@@ -16,7 +16,7 @@ if (!function_exists('reprise_snapshot')) {
 
 if (!function_exists('reprise_handle_request')) {
     /** Runs the handler for the one request that the script was started for. */
-    function reprise_handle_request(callable $handler): bool
+    function reprise_handle_request(callable $handler, bool $survives_exit = false): bool
     {
         $handler();
 

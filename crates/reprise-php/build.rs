@@ -19,6 +19,7 @@ fn main() {
         "worker",
         "loop/loop",
         "loop/cycle",
+        "loop/exits",
         "loop/functions",
         "loop/modules",
         "loop/state",

@@ -31,11 +31,14 @@ function reprise_snapshot(bool $per_host = false): void {}
 /**
  * Waits for a request and runs $handler for it. True if the loop is to go on; false when there will be no further request:
  * the script then ends. Where the script is run anew for each request, $handler runs for that one, and false is returned.
+ *
+ * A request that calls exit() ends the script once it is answered, as exit() does, and a fresh run of it takes the next: no `finally` has run, and what the application
+ * keeps may be of that request. With $survives_exit the loop goes on: for scripts that put their own state in order.
  */
-function reprise_handle_request(callable $handler): bool {}
+function reprise_handle_request(callable $handler, bool $survives_exit = false): bool {}
 
 /** @implementation-alias reprise_handle_request */
-function frankenphp_handle_request(callable $handler): bool {}
+function frankenphp_handle_request(callable $handler, bool $survives_exit = false): bool {}
 
 /**
  * The requests that the configuration's `warmup` lists, each with method, path and headers (name => value): a boot runs

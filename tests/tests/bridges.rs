@@ -239,6 +239,7 @@ fn symfony(mut pair: Pair, mode: &str) {
     }
     if mode != "classic" {
         served_in(&pair.bridged, mode);
+        assert!(!pair.bridged.log().contains("recycled"), "the kernel is booted anew: {}", pair.bridged.log());
     }
     println!("symfony, {mode}: {} answers are the same", pair.compared);
 }

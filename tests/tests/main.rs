@@ -53,5 +53,6 @@ mod verify;
 mod watch;
 mod worker;
 mod worker_bad;
+mod worker_exits;
 mod worker_hazards;
 mod worker_leaks;

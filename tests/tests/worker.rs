@@ -7,13 +7,13 @@ use nix::sys::signal::Signal;
 use tests::snapshot::Info;
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
-/// `boot` runs once, `cases` (`case 'name': …; break;`) by `?do=name` for each request.
+/// In a process that goes on after exit(), so that what a request leaves is seen. `boot` runs once, `cases` (`case 'name': …; break;`) by `?do=name` for each request.
 fn looped(boot: &str, cases: &str) -> Setup {
     let script = format!(
         "<?php\n{boot}\n$handled = 0;\n$handler = function () use (&$handled, &$kept) {{ $handled++;
         if (isset($_GET['info'])) {{ foreach (reprise_info() as $k => $v) foreach (is_array($v) ? $v : ['' => $v] as $n => $w) echo $k, $n === '' ? '' : \".$n\", '=', $w, \"\\n\"; return; }}
         switch ($_GET['do'] ?? '') {{\ncase 'handled': echo $handled; break;\ncase 'pid': echo getmypid(); break;\n{cases}\n}} }};
-        while (frankenphp_handle_request($handler)) {{}}\nif (getenv('PLACE')) file_put_contents(getenv('PLACE') . '/ended', getmypid() . \"\\n\", FILE_APPEND);\n"
+        while (frankenphp_handle_request($handler, survives_exit: true)) {{}}\nif (getenv('PLACE')) file_put_contents(getenv('PLACE') . '/ended', getmypid() . \"\\n\", FILE_APPEND);\n"
     );
     let setup = Setup::empty().file("index.php", script).application("workers = 1");
     let place = setup.writable("place");

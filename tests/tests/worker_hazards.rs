@@ -63,7 +63,7 @@ fn served_in(mode: &str) -> Server {
     let script = format!(
         "<?php\nheader_remove('X-Powered-By');\n{boot}\n$handler = function () {{\nswitch ($_GET['do']) {{\n{cases}
         case 'all': echo $_POST['v'], $_COOKIE['v'], $_SERVER['PHP_AUTH_USER'], file_get_contents($_FILES['f']['tmp_name']), json_encode(move_uploaded_file($_FILES['g']['tmp_name'], '/dev/null')); break;\n}} }};
-        while (reprise_handle_request($handler)) {{}}\n"
+        while (reprise_handle_request($handler, survives_exit: true)) {{}}\n"
     );
     let setup = Setup::empty()
         .file("index.php", script)
@@ -147,7 +147,7 @@ fn an_extension_of_others_sees_each_request_begin_and_end() {
         .status();
     assert!(compiled.expect("gcc").success());
     let script = "<?php $handler = function () { echo implode(' ', probe_seen()); if (isset($_GET['exit'])) exit; };
-        while (reprise_handle_request($handler)) {}";
+        while (reprise_handle_request($handler, survives_exit: true)) {}";
     let server = Setup::empty()
         .file("index.php", script)
         .application("workers = 1\nmode.\"index.php\" = \"worker\"")

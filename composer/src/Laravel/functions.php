@@ -33,6 +33,7 @@ function serve(Application $app): void
             WarmUp::run($worker->warmUp(...));
         }
         $handler = collecting($worker->handle(...));
+        // Not beyond exit(): Laravel keeps in static variables what its `finally` puts back (Model::unguarded(), withoutEvents()).
         while (reprise_handle_request($handler)) {
             gc_collect_cycles();
         }

@@ -16,8 +16,9 @@ use function Reprise\run as runApplication;
  * @param RequestHandlerInterface|callable(ServerRequestInterface): ResponseInterface $handler
  * @param callable(): ServerRequestInterface                                            $request makes one of the superglobals
  * @param callable(ResponseInterface): void                                             $emit    sends an answer
+ * @param bool                                                                          $survivesExit as of Reprise\run()
  */
-function run(object|callable $handler, callable $request, ?callable $emit = null): void
+function run(object|callable $handler, callable $request, ?callable $emit = null, bool $survivesExit = false): void
 {
     $handle = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler;
     $emit ??= emit(...);
@@ -30,7 +31,7 @@ function run(object|callable $handler, callable $request, ?callable $emit = null
 
         return $handle($message)->getStatusCode();
     };
-    runApplication(static fn () => $emit($handle($request())), $warmUp);
+    runApplication(static fn () => $emit($handle($request())), $warmUp, $survivesExit);
 }
 
 /** Sends an answer: head, then body in pieces of 8 KB. A body that has no size is made while it is read: each piece goes out by itself. */

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Reprise\Symfony;
 
 use Doctrine\DBAL\Connection;
+use Symfony\Component\Cache\LockRegistry;
 use Symfony\Component\DependencyInjection\Container;
 use Symfony\Component\HttpFoundation\Request;
 use Symfony\Component\HttpKernel\HttpCache\HttpCache;
@@ -34,7 +35,9 @@ final class Runner implements RunnerInterface
             $this->kernel->boot();
         }
         beforeSnapshot($this->reset(...));
-        run($this->handle(...), $this->warmUp(...));
+        // A kernel that is shut down gives up its services, the stack of requests with them. HttpCache keeps locks of its
+        // own, and what is no such kernel cannot be told to forget.
+        run($this->handle(...), $this->warmUp(...), survivesExit: $this->kernel instanceof KernelInterface);
 
         return 0;
     }
@@ -60,6 +63,10 @@ final class Runner implements RunnerInterface
         $kernel = $this->kernel instanceof HttpCache ? $this->kernel->getKernel() : $this->kernel;
         if ($this->isBusy && $kernel instanceof KernelInterface) {
             $kernel->shutdown();
+            // A callback of a cache that did not come back: the other workers would wait for its lock for ever.
+            if (class_exists(LockRegistry::class, false)) {
+                LockRegistry::setFiles(LockRegistry::setFiles([]));
+            }
             gc_collect_cycles();
         }
         $this->isBusy = false;

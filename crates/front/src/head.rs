@@ -58,7 +58,6 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         (true, Some(bytes)) => bytes as i64,
         (true, None) => -1,
     };
-    head.head.protocol = if parts.version == Version::HTTP_10 { 1000 } else { 1001 };
     head.head.query = head.add(&[b"QUERY_STRING"], &[query])?;
     head.head.method = head.add(&[b"REQUEST_METHOD"], &[parts.method.as_str().as_bytes()])?;
     // As Debian's fastcgi_params: both are there for each request, empty if the client has said neither.

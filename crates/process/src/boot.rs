@@ -14,7 +14,6 @@ pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_loop: bool) -> Res
     let mut buffer = vec![0; HEAD_SIZE];
     let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
     let mut head = Writer::new(&mut buffer);
-    head.head.protocol = 1001;
     head.head.query = head.add(&[b"QUERY_STRING"], &[])?;
     head.head.method = head.add(&[b"REQUEST_METHOD"], &[b"GET"])?;
     head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;

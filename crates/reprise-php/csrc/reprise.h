@@ -121,6 +121,7 @@ _Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked f
 bool reprise_is_loop(void);
 bool reprise_loop_has_begun(void);
 void reprise_loop_forget(void);
+void reprise_loop_watch_exits(void); /* once, when PHP starts its modules */
 
 /* request.c */
 void reprise_request_run(void);

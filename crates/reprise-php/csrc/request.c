@@ -34,7 +34,6 @@ void reprise_describe_request(const struct wire_RequestHead *head)
 	SG(request_info).content_type = optional(head->content_type);
 	SG(request_info).content_length = head->content_length > 0 ? head->content_length : 0;
 	SG(request_info).cookie_data = optional(head->cookies);
-	SG(request_info).proto_num = (int)head->protocol;
 	SG(sapi_headers).http_response_code = 200;
 	SG(server_context) = &reprise_worker;
 	php_handle_auth_data(optional(head->authorization));

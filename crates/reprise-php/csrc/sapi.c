@@ -222,8 +222,15 @@ static PHP_MINFO_FUNCTION(reprise)
 	php_info_print_table_end();
 }
 
+/* Before any code is compiled, that of opcache.preload too. */
+static PHP_MINIT_FUNCTION(reprise)
+{
+	reprise_loop_watch_exits();
+	return SUCCESS;
+}
+
 static zend_module_entry reprise_module = {
-    STANDARD_MODULE_HEADER, "reprise",       reprise_functions,          NULL, NULL, NULL, NULL,
+    STANDARD_MODULE_HEADER, "reprise",       reprise_functions,          PHP_MINIT(reprise), NULL, NULL, NULL,
     PHP_MINFO(reprise),     REPRISE_VERSION, STANDARD_MODULE_PROPERTIES,
 };
 

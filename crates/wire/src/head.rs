@@ -38,10 +38,6 @@ pub struct RequestHead {
     pub cookies: Span,
     /// Authorization.
     pub authorization: Span,
-    /// 1000 or 1001.
-    pub protocol: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
 /// A variable of `$_SERVER`, followed by its name, a zero, its value, a zero, and padding to eight.
@@ -179,7 +175,7 @@ fn total(pieces: &[&[u8]]) -> u32 {
     pieces.iter().map(|piece| piece.len()).sum::<usize>().min(u32::MAX as usize / 4) as u32
 }
 
-const _: () = assert!(size_of::<RequestHead>() == 4 + 4 + 8 + 7 * 8 + 4 + 4 && size_of::<RequestHead>() % 8 == 0);
+const _: () = assert!(size_of::<RequestHead>() == 4 + 4 + 8 + 7 * 8 && size_of::<RequestHead>() % 8 == 0);
 
 #[cfg(test)]
 mod tests {

@@ -156,10 +156,12 @@ pub enum Recycle {
     Memory = 15,
     /// There is a newer snapshot, which has learned something, or shall be one.
     Learned = 16,
+    /// Worker mode: a request called `exit`, and the script does not say that it survives that.
+    Exit = 17,
 }
 
 /// Number of reasons.
-pub const RECYCLES: usize = 17;
+pub const RECYCLES: usize = 18;
 
 impl Recycle {
     /// All of them, in order.
@@ -181,6 +183,7 @@ impl Recycle {
         Recycle::Age,
         Recycle::Memory,
         Recycle::Learned,
+        Recycle::Exit,
     ];
 
     /// Its word.
@@ -203,6 +206,7 @@ impl Recycle {
             Recycle::Age => "age",
             Recycle::Memory => "memory",
             Recycle::Learned => "learned",
+            Recycle::Exit => "exit",
         }
     }
 }

@@ -63,13 +63,13 @@ use Worker::{Goes, GoesIn, Stays};
 const DIED: &str = "worker-died";
 const OVER: &str = "request-timeout";
 
-/// What a fatal error ends, a worker script for one.
+/// What a fatal error ends, or exit(): a worker script for one.
 const LOOP: Worker = GoesIn(&["worker"]);
 
 /// In this order: two that run over `request_timeout` within ten seconds make a new generation, in which all workers are new.
 /// So those come last.
 pub const FAULTS: [Fault; 24] = [
-    fault("`exit(3)`", "echo 'left'; exit(3);", (200, "left", "", Stays)),
+    fault("`exit(3)`", "echo 'left'; exit(3);", (200, "left", "", LOOP)),
     fault("uncaught exception", "throw new Exception('nobody catches it');", (500, "", "Uncaught Exception: nobody catches it", Stays)),
     fault(
         "more memory than `memory_limit`",

@@ -117,7 +117,6 @@ fn head(script: &str, uri: &str, is_boot: bool, buffer: &mut [u8]) -> Result<usi
     let root = script.rsplit_once('/').map_or("", |(root, _)| root);
     let name = &script[root.len()..];
     let mut head = Writer::new(buffer);
-    head.head.protocol = 1001;
     let add = |head: &mut Writer<'_>, name: &str, value: &str| {
         head.add(&[name.as_bytes()], &[value.as_bytes()]).map_err(|_| "the head is too large".to_owned())
     };

@@ -99,10 +99,12 @@ void reprise_loop_begin_request(void)
 	const struct wire_RequestHead *head = reprise_head();
 
 	reprise_worker.stage = REPRISE_STARTING;
+	reprise_loop_forget_exit();
 	reprise_describe_request(head);
 	EG(exit_status) = 0;
 	PG(during_request_startup) = true;
 	PG(header_is_being_sent) = 0;
+	PG(in_user_include) = 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
 	/* What the script has written since the last request is nobody's, nor are its headers. */
 	SG(headers_sent) = 1;
@@ -116,7 +118,6 @@ void reprise_loop_begin_request(void)
 	ZVAL_COPY_VALUE(&handler_of_script, &EG(user_error_handler));
 	ZVAL_UNDEF(&EG(user_error_handler));
 	sapi_activate();
-	SG(request_info).proto_num = (int)head->protocol;
 	zend_set_timeout(EG(timeout_seconds), 1);
 	if (PG(expose_php)) {
 		sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);
@@ -160,7 +161,9 @@ void reprise_loop_settle_exception(void)
 	if (!EG(exception)) {
 		return;
 	}
-	if (!zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
+	if (zend_is_unwind_exit(EG(exception))) {
+		reprise_loop_note_exit();
+	} else if (!zend_is_graceful_exit(EG(exception))) {
 		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
 			zend_user_exception_handler();
 		}

@@ -10,7 +10,9 @@
  * |---------------------------------------|-----------------------------------------------------------------------|
  * | calls with a request waiting          | begin_request, the callable, end_request; true                        |
  * | calls when the lane drains            | false; calls again: it is ended as by exit                            |
- * | ends the request by exit()            | as if the callable had returned                                       |
+ * | ends the request by exit()            | the request ends as if the callable had returned, then the script, as |
+ * |                                       | by exit, and a fresh worker takes this one's place                    |
+ * | the same, and survives_exit is true   | as if the callable had returned                                       |
  * | throws                                | PHP's own handling of what nobody catches; the loop goes on           |
  * | runs into a fatal error               | the script ends, the request is answered as in classic mode, and a    |
  * |                                       | fresh worker takes this one's place                                   |
@@ -32,10 +34,11 @@
 #include "loop.h"
 
 static struct {
-	bool is_on;     /* this process runs a worker script */
-	bool is_trial;  /* and ends it at its loop */
-	bool has_begun; /* the loop was reached */
-	bool is_over;   /* it was told so */
+	bool is_on;      /* this process runs a worker script */
+	bool is_trial;   /* and ends it at its loop */
+	bool has_begun;  /* the loop was reached */
+	bool is_over;    /* it was told so, or a request has called exit() */
+	bool has_exited; /* the latter */
 	bool in_request;
 	bool was_called; /* in classic mode */
 	uint32_t slot;
@@ -143,9 +146,12 @@ ZEND_FUNCTION(reprise_handle_request)
 {
 	zend_fcall_info handler;
 	zend_fcall_info_cache cache;
+	bool survives_exit = false;
 
-	ZEND_PARSE_PARAMETERS_START(1, 1)
+	ZEND_PARSE_PARAMETERS_START(1, 2)
 	Z_PARAM_FUNC(handler, cache)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_BOOL(survives_exit)
 	ZEND_PARSE_PARAMETERS_END();
 	if (reprise_worker.is_template) {
 		reprise_boot_failed("it calls reprise_handle_request() before its snapshot", "it is one or the other");
@@ -196,6 +202,12 @@ ZEND_FUNCTION(reprise_handle_request)
 	loop.in_request = false;
 	/* The script's own code: the supervisor looks how long it takes to come back. */
 	wire_show(&reprise_worker.wire, wire_Activity_Booting);
+	if (reprise_loop_has_exited() && !survives_exit) {
+		/* No `finally` has run: what the application keeps may be the request's still, and nobody else shall see it. */
+		loop.is_over = loop.has_exited = true;
+		zend_throw_unwind_exit();
+		return;
+	}
 	RETURN_TRUE;
 }
 
@@ -222,6 +234,21 @@ static void restore_shutdown_functions(void)
 		zend_hash_destroy(later);
 		FREE_HASHTABLE(later);
 	}
+}
+
+/* An application may end many of its requests so: the log has the first, the counters have all. */
+static _Noreturn void leave_after_exit(void)
+{
+	uint64_t recycles[wire_RECYCLES] = {0};
+
+	wire_recycles(&reprise_worker.wire, &recycles);
+	if (recycles[wire_Recycle_Exit] == 0) {
+		reprise_recycle(wire_Recycle_Exit,
+		                "a request called exit(), and its script has ended with it; from here on this "
+		                "is only counted (docs/worker.md: survives_exit)");
+	}
+	wire_recycled(&reprise_worker.wire, wire_Recycle_Exit);
+	_exit(REPRISE_EXIT_RECYCLE);
 }
 
 static _Noreturn void run_script(void)
@@ -264,6 +291,9 @@ static _Noreturn void run_script(void)
 	}
 	if (is_broken) {
 		reprise_recycle(wire_Recycle_Bailout, "the script ended by a fatal error between two requests");
+	}
+	if (loop.has_exited) {
+		leave_after_exit();
 	}
 	reprise_end_if_spent();
 	_exit(REPRISE_EXIT_DRAINED);

@@ -3,6 +3,7 @@
  *
  * loop.c     the function, and the processes of a worker script's lane
  * cycle.c    a request begins and ends in a living process
+ * exits.c    whether it has called exit()
  * functions.c  what PHP's functions remember
  * modules.c  which of PHP's modules see that
  * state.c    settings, environment and session handlers of the boot come back
@@ -18,6 +19,11 @@ void reprise_loop_end_request(void);
 void reprise_loop_end_broken_request(void); /* after a fatal error; the script has ended */
 void reprise_loop_settle_exception(void);   /* of the callable */
 void reprise_loop_forget_input(void);
+
+/* exits.c */
+void reprise_loop_forget_exit(void); /* a request begins */
+void reprise_loop_note_exit(void);
+bool reprise_loop_has_exited(void);
 
 /* modules.c */
 void reprise_loop_start_modules(void);

@@ -247,8 +247,8 @@ static void parse_request(void)
 	ZVAL_UNDEF(&EG(user_error_handler));
 	PG(during_request_startup) = true;
 	sapi_activate();
-	/* sapi_activate has taken the request for HTTP/1.0, and the boot's headers for gone. */
-	SG(request_info).proto_num = (int)reprise_head()->protocol;
+	/* sapi_activate has taken the boot's headers for gone. It takes each request for one of HTTP/1.0, and so PHP-FPM
+	 * leaves it: redirects are 302 whatever the method. */
 	SG(sapi_headers) = boot.headers;
 	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
 	php_hash_environment();

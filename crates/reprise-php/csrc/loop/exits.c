@@ -1,0 +1,57 @@
+/*
+ * Whether a request of a worker script has called exit(). PHP runs no `finally` then, and what the application has half
+ * done stays so. It is noted where exit() begins, since PHP forgets it in places: behind an exception handler for one.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <zend_execute.h>
+
+#include "loop.h"
+
+static bool has_exited;
+
+void reprise_loop_forget_exit(void)
+{
+	has_exited = false;
+}
+
+void reprise_loop_note_exit(void)
+{
+	has_exited = true;
+}
+
+bool reprise_loop_has_exited(void)
+{
+	return has_exited;
+}
+
+#ifdef ZEND_EXIT
+static user_opcode_handler_t earlier;
+
+static int noting_exit(zend_execute_data *frame)
+{
+	has_exited = true;
+	return earlier ? earlier(frame) : ZEND_USER_OPCODE_DISPATCH;
+}
+
+void reprise_loop_watch_exits(void)
+{
+	earlier = zend_get_user_opcode_handler(ZEND_EXIT);
+	zend_set_user_opcode_handler(ZEND_EXIT, noting_exit);
+}
+#else
+/* Since PHP 8.4 it is a function, of two names. */
+static reprise_handler exit_of_php, die_of_php;
+
+static void noting_exit(INTERNAL_FUNCTION_PARAMETERS)
+{
+	has_exited = true;
+	exit_of_php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+void reprise_loop_watch_exits(void)
+{
+	reprise_wrap_function("exit", noting_exit, &exit_of_php);
+	reprise_wrap_function("die", noting_exit, &die_of_php);
+}
+#endif
