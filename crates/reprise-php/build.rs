@@ -44,6 +44,8 @@ fn main() {
         "snapshot/serve",
         "snapshot/compact",
         "snapshot/random",
+        "snapshot/random_libc",
+        "snapshot/random_libraries",
         "snapshot/end",
         "snapshot/learn",
         "snapshot/rewind",
@@ -87,7 +89,7 @@ fn main() {
     build.compile("reprise_php_c");
     println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
     println!("cargo:rustc-link-arg=-Wl,-z,now");
-    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c"] {
+    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "random_libc.c"] {
         export_interposed(&here.join("csrc/snapshot").join(source));
     }
 }
@@ -98,6 +100,7 @@ fn export_interposed(source: &Path) {
     let name = |line: &str| -> Option<String> {
         let rest = match line.strip_prefix("FORWARD_INT(") {
             Some(rest) => rest.split(',').nth(1)?,
+            None if line.starts_with("DRAW(") => line.split(',').nth(1)?,
             None if line.starts_with("ATTRIBUTE(") => line.strip_prefix("ATTRIBUTE(")?.split(',').next()?,
             None => line.strip_prefix("PUBLIC ")?.split('(').next()?.rsplit([' ', '*']).next()?,
         };

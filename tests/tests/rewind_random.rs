@@ -4,16 +4,33 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tests::snapshot::{Lane, both, snapshot};
-use tests::wait_for;
+use tests::{Setup, wait_for, wait_until};
 
 /// Everything has been used before the snapshot, so that whatever has a state has it in the memory of all clones.
 const BOOT: &str = r#"
 $key = openssl_pkey_new(['private_key_bits' => 1024, 'private_key_type' => OPENSSL_KEYTYPE_RSA]);
 $public = openssl_pkey_get_details($key)['key'];
+const LIBC = 'int rand(void); long random(void); double drand48(void); long lrand48(void); long mrand48(void);';
+$pdo = new PDO('sqlite:' . getenv('PLACE') . '/boot.sqlite');
+$pdo->exec('CREATE TABLE IF NOT EXISTS t (v); INSERT INTO t VALUES (randomblob(8))');
+unset($pdo);
+$held = FFI::cdef(LIBC, 'libc.so.6');
+function libc(FFI $libc): string {
+    return "{$libc->rand()}-{$libc->random()}-{$libc->drand48()}-{$libc->lrand48()}-{$libc->mrand48()}";
+}
+function transformed(): string {
+    $sheet = new DOMDocument;
+    $sheet->loadXML('<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform" xmlns:m="http://exslt.org/math">
+        <x:output method="text"/><x:template match="/"><x:value-of select="m:random()"/>-<x:value-of select="m:random()"/></x:template></x:stylesheet>');
+    $processor = new XSLTProcessor;
+    $processor->importStylesheet($sheet);
+    return $processor->transformToXml($sheet);
+}
 function draw(string $what): string {
     global $public;
     switch ($what) {
@@ -41,13 +58,29 @@ function draw(string $what): string {
         case 'engine': return (new Random\Randomizer(new Random\Engine\Mt19937))->getInt(0, PHP_INT_MAX);
         case 'xoshiro': return (new Random\Randomizer(new Random\Engine\Xoshiro256StarStar))->getInt(0, PHP_INT_MAX);
         case 'tempnam': $name = tempnam(getenv('PLACE'), 'x'); unlink($name); return basename($name);
+        case 'sqlite_blob': return (new SQLite3(':memory:'))->querySingle('SELECT hex(randomblob(16))');
+        case 'sqlite_random': return (new PDO('sqlite::memory:'))->query("SELECT random() || '-' || random()")->fetchColumn();
+        case 'sqlite_file': return (new PDO('sqlite:' . getenv('PLACE') . '/boot.sqlite'))->query('SELECT hex(randomblob(16))')->fetchColumn();
+        case 'xslt': return transformed();
+        case 'libc': return libc(FFI::cdef(LIBC));
+        case 'libc_by_name': return libc(FFI::cdef(LIBC, 'libc.so.6'));
+        case 'gnutls': case 'gnutls_nonce':
+            $gnutls = FFI::cdef('int gnutls_rnd(int, void *, size_t);', 'libgnutls.so.30');
+            $bytes = FFI::new('char[16]');
+            $gnutls->gnutls_rnd($what === 'gnutls' ? 2 : 0, $bytes, 16);
+            return bin2hex(FFI::string($bytes, 16));
+        case 'arc4random':
+            $arc4 = FFI::cdef('uint32_t arc4random(void); uint32_t arc4random_uniform(uint32_t); void arc4random_buf(void *, size_t);');
+            $bytes = FFI::new('char[8]');
+            $arc4->arc4random_buf($bytes, 8);
+            return $arc4->arc4random() . '-' . $arc4->arc4random_uniform(4000000000) . '-' . bin2hex(FFI::string($bytes, 8));
         case 'object_set': return spl_object_id(new stdClass) . bin2hex(random_bytes(8));
     }
     throw new Exception($what);
 }
 const KINDS = ['mt_rand', 'rand', 'mt_rand_range', 'shuffle', 'str_shuffle', 'array_rand', 'lcg_value', 'uniqid', 'random_int',
     'random_bytes', 'openssl', 'rsa', 'rsa_oaep', 'key', 'cms_iv', 'gmp', 'gmp_range', 'sodium', 'password', 'session_id',
-    'randomizer', 'engine', 'xoshiro', 'tempnam'];
+    'randomizer', 'engine', 'xoshiro', 'tempnam', 'sqlite_blob', 'sqlite_random', 'sqlite_file', 'xslt', 'libc', 'libc_by_name', 'gnutls', 'gnutls_nonce', 'arc4random'];
 $boot = [];
 foreach (KINDS as $kind) $boot[] = "$kind " . draw($kind);
 $boot = implode("\n", $boot) . "\n";
@@ -83,7 +116,7 @@ fn nobody_draws_what_another_drew() {
         || snapshot(BOOT, CASES),
         |lane| {
             let answers = draws(lane, 40, 8);
-            assert_eq!(answers[0].lines().count(), 24, "{}", answers[0]);
+            assert_eq!(answers[0].lines().count(), 33, "{}", answers[0]);
             assert_all_differ(&answers, lane.isolation);
         },
     );
@@ -116,6 +149,124 @@ fn nor_do_requests_that_draw_first() {
             assert_all_differ(&answers, lane.isolation);
         },
     );
+}
+
+/// SQLite and libc have one generator for the whole process. Drawn from alone, since one draw may seed it for the next.
+#[test]
+fn nor_do_requests_that_draw_from_one_library_alone() {
+    const KINDS: [&str; 6] = ["sqlite_blob", "sqlite_random", "sqlite_file", "xslt", "libc", "libc_by_name"];
+    both(
+        || {
+            snapshot(
+                &BOOT.replace("$held = FFI", "if (0) FFI"),
+                "case 'one': echo $_GET['kind'], ' ', draw($_GET['kind']); break;",
+            )
+        },
+        |lane| {
+            for kind in KINDS {
+                let what = format!("one&kind={kind}");
+                let mut answers = lane.repeat(&what, 30);
+                answers.extend((0..4).flat_map(|_| lane.pair(&what)));
+                assert_all_differ(&answers, lane.isolation);
+            }
+        },
+    );
+}
+
+/// Two clones with one clock sequence make the same id in the same microsecond.
+#[test]
+fn time_based_ids_of_requests_have_clock_sequences_of_their_own() {
+    const IDS: &str = r#"
+$uuid = FFI::cdef('void uuid_generate_time(unsigned char *);', 'libuuid.so.1');
+function sequence(): string { global $uuid; $id = FFI::new('unsigned char[16]'); $uuid->uuid_generate_time($id); return bin2hex(substr(FFI::string($id, 16), 8, 2)); }
+$boot = sequence();"#;
+    both(
+        || snapshot(IDS, "case 'sequence': echo sequence(); break;"),
+        |lane| {
+            let answers: HashSet<_> = lane.repeat("sequence", 30).into_iter().collect();
+            assert!(answers.len() > 20, "{}: {answers:?}", lane.isolation);
+        },
+    );
+}
+
+/// What the boot has in hand, it has from libc itself, and not from what stands before it.
+#[test]
+fn nor_do_requests_that_draw_by_what_the_boot_has_looked_up() {
+    both(
+        || snapshot(BOOT, "case 'held': echo 'held ', libc($held); break;"),
+        |lane| {
+            let mut answers = lane.repeat("held", 30);
+            answers.extend((0..4).flat_map(|_| lane.pair("held")));
+            assert_all_differ(&answers, lane.isolation);
+        },
+    );
+}
+
+/// A seed of the application's own gives what it gives anywhere.
+#[test]
+fn what_a_request_has_seeded_itself_stays_so() {
+    const SEEDED: &str = r#"
+case 'seeded':
+    $libc = FFI::cdef('void srand(unsigned); void srandom(unsigned); void srand48(long); int rand(void); long random(void); double drand48(void); long lrand48(void);');
+    $libc->rand(); $libc->srand(42); $a = $libc->rand(); $libc->srandom(42); $b = $libc->random(); $libc->srand48(42);
+    echo $a, ' ', $b, ' ', $libc->lrand48();
+    break;"#;
+    both(|| snapshot("", SEEDED), |lane| assert_eq!(lane.same("seeded", 10), "71876166 71876166 1598855263"));
+}
+
+/// What the boot has seeded is nobody's: every request would draw the same.
+#[test]
+fn what_the_boot_has_seeded_is_seeded_anew() {
+    both(
+        || {
+            snapshot(
+                &format!(
+                    "{BOOT} FFI::cdef('void srand(unsigned); void srand48(long);')->srand(42); FFI::cdef('void srand48(long);')->srand48(42);"
+                ),
+                CASES,
+            )
+        },
+        |lane| assert_all_differ(&draws(lane, 20, 4), lane.isolation),
+    );
+}
+
+/// Processes of classic mode and workers' scripts are forked from one that may have drawn, when it preloaded.
+#[test]
+fn no_two_workers_draw_what_their_prototype_had() {
+    const DRAW: &str = r#"<?php
+function draw(): string {
+    $libc = FFI::cdef('int rand(void); long random(void); double drand48(void);');
+    $sqlite = (new SQLite3(':memory:'))->querySingle('SELECT hex(randomblob(16)) || random()');
+    return "libc {$libc->rand()}-{$libc->random()}-{$libc->drand48()}\nsqlite $sqlite\n";
+}
+"#;
+    const LOOP: &str = "require 'draw.php'; while (reprise_handle_request(function () { header('X-Clone: ' . getmypid()); usleep(20000); echo draw(); })) {}";
+    for (mode, preload) in [("classic", true), ("worker", true), ("classic", false), ("worker", false)] {
+        let setup = Setup::empty()
+            .file("draw.php", DRAW)
+            .file("preload.php", "<?php require 'draw.php'; draw();")
+            .file("index.php", format!("<?php {LOOP}"))
+            .application(&format!("workers = 4\nmode.\"index.php\" = \"{mode}\""))
+            .ini("ffi.enable", "1");
+        let file = setup.document_root().join("preload.php");
+        let setup = if preload { setup.ini("opcache.preload", file.to_str().unwrap()) } else { setup };
+        let server = setup.start();
+        let answers = Mutex::new(vec![]);
+        wait_until("three workers have drawn", 30, || {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let answer = server.get("/");
+                        assert_eq!(answer.status, 200, "{}", answer.text());
+                        answers.lock().unwrap().push((answer.header("x-clone").unwrap().to_owned(), answer.text()));
+                    });
+                }
+            });
+            answers.lock().unwrap().iter().map(|(pid, _)| pid).collect::<HashSet<_>>().len() >= 3
+        });
+        let answers: Vec<_> = answers.into_inner().unwrap().into_iter().map(|(_, text)| text).collect();
+        assert_all_differ(&answers, &format!("{mode}, preload {preload}"));
+    }
 }
 
 /// A session's id comes from a cookie or from chance, and no two visitors get one.

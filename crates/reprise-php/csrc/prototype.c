@@ -49,6 +49,7 @@ long reprise_fork_worker(struct forker *forker)
 	pid_t pid = fork();
 	if (pid == 0) {
 		become_worker(forker, parent);
+		reprise_random_part();
 	}
 	return pid < 0 ? -errno : pid;
 }
@@ -125,6 +126,7 @@ int reprise_prototype_run(void)
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
 		return REPRISE_EXIT_BOOT;
 	}
+	reprise_random_share();
 	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}

@@ -21,7 +21,11 @@ void reprise_interpose_memory(void)
 PUBLIC void *dlopen(const char *file, int flags)
 {
 	NEXT(dlopen)
+	bool is_applications = reprise_worker_state && (reprise_worker.is_worker || reprise_worker.is_template);
 	note(DIRTY_MAPPINGS);
+	if (is_applications && file && !(flags & RTLD_NOLOAD)) {
+		reprise_random_libc_is_passed_by();
+	}
 	return known(file, flags & ~RTLD_DEEPBIND);
 }
 

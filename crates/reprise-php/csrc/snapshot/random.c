@@ -66,6 +66,33 @@ static const struct rand_meth_st kernel_method = {
     .status = is_ready,
 };
 
+/* A function of a library that is loaded, whoever has loaded it; NULL if it is not. */
+void *reprise_loaded_function(const char *library, const char *name)
+{
+	void *function = dlsym(RTLD_DEFAULT, name);
+
+	if (!function) {
+		void *loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+		if (loaded) {
+			function = dlsym(loaded, name);
+			dlclose(loaded);
+		}
+	}
+	return function;
+}
+
+/* SQLite has one generator for the process, and seeds it from the kernel when it is drawn from and has no seed. Without
+ * any at the snapshot, or before workers are forked, each request or worker gets one of its own. */
+static void reset_sqlite(void)
+{
+	void (*randomness)(int, void *);
+
+	*(void **)&randomness = reprise_loaded_function("libsqlite3.so.0", "sqlite3_randomness");
+	if (randomness) {
+		randomness(0, NULL);
+	}
+}
+
 /* GMP has its generator behind functions only: whether it was used is seen by wrapping them. */
 static bool gmp_was_used;
 static reprise_handler gmp_bits, gmp_range, gmp_seed;
@@ -88,12 +115,44 @@ static void wrapped_gmp_seed(INTERNAL_FUNCTION_PARAMETERS)
 	gmp_seed(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* Has anything run in the prototype? */
+bool reprise_random_is_preloaded(void)
+{
+	static const char *const settings[] = {"opcache.preload", "ffi.preload"};
+
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+		const char *files = zend_ini_string(settings[i], strlen(settings[i]), 0);
+		if (files && *files) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* In the prototype, when PHP's modules have started. */
+void reprise_random_share(void)
+{
+	reset_sqlite();
+	if (reprise_random_is_preloaded()) {
+		reprise_random_libc_is_passed_by();
+	}
+}
+
+/* In each process that was forked from it. */
+void reprise_random_part(void)
+{
+	reprise_random_libc_forget();
+	reprise_random_libc_seed();
+}
+
 /* In a new template, before any code of the application. */
 void reprise_random_start(void)
 {
 	int (*set_method)(const struct rand_meth_st *);
 	unsigned char byte;
 
+	reprise_random_part();
+	reprise_random_libraries_start();
 	*(void **)&set_method = dlsym(RTLD_DEFAULT, "RAND_set_rand_method");
 	if (set_method) {
 		set_method(&kernel_method);
@@ -110,6 +169,9 @@ void reprise_random_prepare(void)
 {
 	zend_objects_store *store = &EG(objects_store);
 
+	reset_sqlite();
+	reprise_random_libc_forget();
+	reprise_random_libraries_prepare();
 	for (uint32_t i = 1; i < store->top; i++) {
 		zend_object *object = store->object_buckets[i];
 		if (!IS_OBJ_VALID(object)) {
@@ -126,6 +188,8 @@ void reprise_random_prepare(void)
 /* For each request. */
 void reprise_random_renew(void)
 {
+	reprise_random_libc_renew();
+	reprise_random_libraries_renew();
 	RANDOM_G(mt19937_seeded) = false;
 	RANDOM_G(combined_lcg_seeded) = false;
 	if (gmp_was_used) {

@@ -15,6 +15,7 @@
  * clone.c     a worker: its own userfaultfd, its own identity, its loop
  * compact.c   PHP's heap, so that requests write to few pages
  * serve.c     a request into PHP's globals
+ * random*.c   generators of random numbers, seeded for each request
  * learn.c     patterns that requests compile, into the next snapshot
  * end.c       php_request_shutdown without freeing what a rewind frees anyway
  * rewind.c    memory back to the image: hot pages, and what a scan finds
@@ -211,9 +212,25 @@ void reprise_note_additions(void);
 void reprise_fill_superglobals(bool all); /* all: whether or not the boot had them */
 
 /* random.c */
+void reprise_random_share(void);
+void reprise_random_part(void);
 void reprise_random_start(void);
 void reprise_random_prepare(void);
 void reprise_random_renew(void);
+
+bool reprise_random_is_preloaded(void);
+void *reprise_loaded_function(const char *library, const char *name);
+
+/* random_libraries.c */
+void reprise_random_libraries_start(void);
+void reprise_random_libraries_prepare(void);
+void reprise_random_libraries_renew(void);
+
+/* random_libc.c */
+void reprise_random_libc_seed(void);   /* at once, if nobody has since the last: */
+void reprise_random_libc_forget(void); /* the next draw seeds */
+void reprise_random_libc_renew(void);
+void reprise_random_libc_is_passed_by(void); /* it is drawn from without our seeing it */
 
 /* compact.c: on PHP's stack. */
 bool reprise_collect_cycles(void); /* false: an exception is pending */
