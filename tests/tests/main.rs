@@ -22,6 +22,7 @@ mod isolation;
 mod lanes;
 mod large;
 mod limits;
+mod linked_scripts;
 mod measuring;
 mod neighbours;
 mod overload;

@@ -1,6 +1,7 @@
 //! Flags and file made into one configuration. A mistake in the file is named with its line and the nearest name.
 
 mod file;
+mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -43,7 +43,10 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
             Some(script) => application.root.join(script),
             None => application.root.clone(),
         };
-        if let Some(obstacle) = chosen.as_ref().and_then(|(user, _)| user::obstacle(user, &entry)) {
+        // A link's own directory, and the one it leads to.
+        let places = std::iter::once(entry.clone()).chain(entry.canonicalize());
+        let obstacle = |(user, _): &(Identity, _)| places.clone().find_map(|place| user::obstacle(user, &place));
+        if let Some(obstacle) = chosen.as_ref().and_then(obstacle) {
             let hint =
                 "PHP never runs as root: move the application, open its directories, or name a user that may read it";
             return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));

@@ -10,20 +10,20 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
 
-use super::{Application, Config, Mode, RequestLimits, application, defaults, resolve, resolve_in_part};
+use super::{Application, Config, RequestLimits, application, defaults, resolve, resolve_in_part};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
 
 /// A file while it is read.
-struct File<'a> {
+pub(super) struct File<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-type Item<'a> = Spanned<DeValue<'a>>;
+pub(super) type Item<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
-    fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
+    pub(super) fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
         let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
         Failure::new(Code::Configuration, format!("{}:{line}", self.path.display()), why)
     }
@@ -59,11 +59,11 @@ impl File<'_> {
         Ok(())
     }
 
-    fn wrong(&self, item: &Item<'_>, name: &str, kind: Kind) -> Failure {
+    pub(super) fn wrong(&self, item: &Item<'_>, name: &str, kind: Kind) -> Failure {
         self.fail(item.span().start, format!("'{name}' takes a {}", describe(kind)))
     }
 
-    fn text(&self, name: &str, item: &Item<'_>) -> Result<String, Failure> {
+    pub(super) fn text(&self, name: &str, item: &Item<'_>) -> Result<String, Failure> {
         match item.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
             _ => Err(self.wrong(item, name, Kind::Text)),
@@ -267,37 +267,13 @@ impl File<'_> {
     }
 
     /// One of a few words.
-    fn word<T: Copy>(&self, name: &str, item: &Item<'_>, words: &[(&str, T)]) -> Result<T, Failure> {
+    pub(super) fn word<T: Copy>(&self, name: &str, item: &Item<'_>, words: &[(&str, T)]) -> Result<T, Failure> {
         let text = self.text(name, item)?;
         let found = words.iter().find(|(word, _)| *word == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
             let choices: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
             self.fail(item.span().start, format!("'{name}' takes {}, not \"{text}\"", choices.join(" or ")))
         })
-    }
-
-    /// Modes by script, which may be written with or without its first slash.
-    fn modes(&self, name: &str, item: &Item<'_>, root: &Path) -> Result<BTreeMap<String, Mode>, Failure> {
-        const WORDS: [(&str, Mode); 4] =
-            [("auto", Mode::Auto), ("classic", Mode::Classic), ("snapshot", Mode::Snapshot), ("worker", Mode::Worker)];
-        let DeValue::Table(table) = item.get_ref() else { return Err(self.wrong(item, name, Kind::Table)) };
-        let mut modes = BTreeMap::new();
-        for (key, value) in table.iter() {
-            let script = format!("/{}", key.get_ref().trim_start_matches('/'));
-            if let DeValue::Table(_) = value.get_ref() {
-                let failure = self.fail(key.span().start, format!("'{}' holds a table", key.get_ref()));
-                return Err(failure.hint("quote names with dots: mode.\"index.php\" = \"snapshot\""));
-            }
-            process::plan::script_name(script.as_bytes())
-                .map_err(|why| self.fail(key.span().start, format!("script {script:?}: {why}")))?;
-            let path = root.join(&script[1..]);
-            if !path.canonicalize().is_ok_and(|path| path.is_file() && path.starts_with(root)) {
-                let why = format!("script {} is not a file in {}", &script[1..], root.display());
-                return Err(self.fail(key.span().start, why));
-            }
-            modes.insert(script, self.word(&format!("{name}.{}", key.get_ref()), value, &WORDS)?);
-        }
-        Ok(modes)
     }
 }
 
@@ -393,24 +369,13 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
     }
     let mut application = application(path);
     application.written_root = base.join(file.text("root", root)?);
-    let mut path_limits = None;
+    let (mut path_limits, mut front_controller, mut modes) = (None, None, None);
     file.each(Scope::Application, table, |name, item| {
         match name {
             "root" => {}
             "name" => application.name = file.text(name, item)?,
-            "front_controller" => {
-                let script = file.text(name, item)?;
-                let script = script.trim_start_matches('/');
-                let path = application.root.join(script);
-                if path.canonicalize().is_ok_and(|path| !path.starts_with(&application.root)) || script.contains("..") {
-                    return Err(file.fail(item.span().start, format!("front controller {script} is outside the root")));
-                }
-                if !script.is_empty() && !path.is_file() {
-                    let why = format!("front controller {script} is not a file in {}", application.root.display());
-                    return Err(file.fail(item.span().start, why));
-                }
-                application.front_controller = (!script.is_empty()).then(|| script.to_owned());
-            }
+            // Where links may lead is known at the end.
+            "front_controller" => front_controller = Some(item),
             "hosts" => {
                 // The front looks for names without the dot that ends them.
                 let plain = |host: &String| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -463,7 +428,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 let words = [("auto", Isolation::Auto), ("rewind", Isolation::Rewind), ("fork", Isolation::Fork)];
                 application.isolation = file.word(name, item, &words)?;
             }
-            "mode" => application.modes = file.modes(name, item, &application.root)?,
+            "mode" => modes = Some(item),
             "classic_paths" => {
                 application.classic_paths = file.texts(name, item)?;
                 if let Some(path) = application.classic_paths.iter().find(|path| clean(path).as_ref() != Ok(path)) {
@@ -483,6 +448,12 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
         }
         Ok(())
     })?;
+    if let Some(item) = front_controller {
+        application.front_controller = file.front_controller("front_controller", item, &application)?;
+    }
+    if let Some(item) = modes {
+        application.modes = file.modes("mode", item, &application)?;
+    }
     if let Some(item) = path_limits {
         application.path_limits = file.path_limits("limits", item, &application.request)?;
     }

@@ -246,7 +246,13 @@ pub(super) const ROWS: [Row; 61] = [
         "Bytes of a request's body; more is answered 413. 0: any number. Without it PHP decides where a .user.ini is in the \
          script's directory or above it.",
     ),
-    row(Application, "follow", Texts, "[]", "Directories outside the root that symbolic links may lead to."),
+    row(
+        Application,
+        "follow",
+        Texts,
+        "[]",
+        "Directories outside the root that symbolic links may lead to: files, scripts and the front controller.",
+    ),
     row(
         Application,
         "mode",
