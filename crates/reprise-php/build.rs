@@ -25,6 +25,8 @@ fn main() {
         "loop/state",
         "request",
         "bodies",
+        "cgi",
+        "names",
         "sapi",
         "settings",
         "limits",

@@ -12,6 +12,7 @@ mod fault_suite;
 mod faults;
 mod files;
 mod fpm;
+mod fpm_settings;
 mod guestbook;
 mod host_headers;
 mod hostile;

@@ -41,6 +41,8 @@ enum {
 	OPT_UFFD,
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
+	OPT_PHP_INI,
+	OPT_SETTINGS,
 	OPT_VERSION
 };
 
@@ -74,6 +76,8 @@ static const struct option long_options[] = {
     {"watch", no_argument, NULL, OPT_WATCH},
     {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
+    {"php-ini", required_argument, NULL, OPT_PHP_INI},
+    {"settings", no_argument, NULL, OPT_SETTINGS},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
 };
@@ -161,7 +165,9 @@ static void choose_profile(void)
 	snprintf(profile_ini, sizeof profile_ini, "%s/php.ini", profile);
 	snprintf(profile_scan, sizeof profile_scan, "%s/conf.d", profile);
 	if (access(profile_ini, R_OK) == 0) {
-		reprise_options.php_ini = profile_ini;
+		if (!reprise_options.php_ini) {
+			reprise_options.php_ini = profile_ini;
+		}
 		reprise_options.scan_dir = profile_scan;
 	}
 }
@@ -215,6 +221,7 @@ static bool choose_isolation(const char *word)
 
 int reprise_php_main(int argc, char **argv)
 {
+	bool asks_settings = false;
 	int option;
 
 	reprise_interpose_memory();
@@ -233,7 +240,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
 		case OPT_INI:
-			if (!add_ini(optarg)) {
+			if (!add_ini(optarg) || !append(&reprise_options.set, &reprise_options.set_count, optarg)) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
@@ -260,6 +267,8 @@ int reprise_php_main(int argc, char **argv)
 				return REPRISE_EXIT_INTERNAL;
 			}
 			break;
+		case OPT_PHP_INI: reprise_options.php_ini = optarg; break;
+		case OPT_SETTINGS: asks_settings = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
@@ -269,7 +278,8 @@ int reprise_php_main(int argc, char **argv)
 		default: return REPRISE_EXIT_USAGE;
 		}
 	}
-	if (optind != argc || reprise_options.control < 0 || reprise_options.lifeline < 0) {
+	bool is_started = reprise_options.control >= 0 && reprise_options.lifeline >= 0;
+	if (optind != argc || (!is_started && !asks_settings)) {
 		fputs("reprise-php: is started by reprise, not by hand\nhint: reprise serve DIR\n", stderr);
 		return REPRISE_EXIT_USAGE;
 	}
@@ -281,7 +291,19 @@ int reprise_php_main(int argc, char **argv)
 		fputs("reprise-php: there is no memory\n", stderr);
 		return REPRISE_EXIT_INTERNAL;
 	}
+	if (reprise_options.php_ini && access(reprise_options.php_ini, R_OK) != 0) {
+		fprintf(stderr, "reprise-php: php.ini %s cannot be read: %s\n", reprise_options.php_ini, strerror(errno));
+		return REPRISE_EXIT_BOOT;
+	}
 	choose_profile();
+	if (asks_settings) {
+		/* No code of the application runs for a question. */
+		if (!add_ini("opcache.preload=") || !reprise_sapi_load()) {
+			return REPRISE_EXIT_BOOT;
+		}
+		reprise_print_unknown_settings();
+		_exit(0);
+	}
 	/* As PHP-FPM; the programs that PHP starts have it so there too. */
 	signal(SIGPIPE, SIG_IGN);
 	return reprise_prototype_run();

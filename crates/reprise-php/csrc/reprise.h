@@ -53,11 +53,13 @@ struct reprise_options {
 	size_t watch_except_count;
 	const char **locked; /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
-	int control;             /* socket to the supervisor */
-	int lifeline;            /* read end of a pipe; hang-up means that the supervisor is gone */
-	int userfaultfd;         /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t number;         /* of the generation, among those of all applications */
-	uint32_t generation;     /* the same, among those of its application, from 1 */
+	int control;         /* socket to the supervisor */
+	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
+	uint32_t number;     /* of the generation, among those of all applications */
+	uint32_t generation; /* the same, among those of its application, from 1 */
+	const char **set;    /* NAME=VALUE of settings that scripts may change */
+	size_t set_count;
 	uint64_t max_requests;   /* of a worker; 0: any number */
 	uint64_t max_age;        /* seconds of a worker; 0: any */
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
@@ -148,7 +150,18 @@ typedef void (*reprise_handler)(struct _zend_execute_data *, struct _zval_struct
 void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_handler *wrapped);
 
 /* sapi.c */
-bool reprise_sapi_start(void);
+bool reprise_sapi_load(void);  /* PHP and its modules alone */
+bool reprise_sapi_start(void); /* with what an application needs */
+
+/* cgi.c: the settings that PHP-FPM itself has */
+void reprise_register_settings(int module_number);
+void reprise_add_error_header(void); /* as a request ends, before its output does */
+
+/* names.c: settings that are configured and that PHP has not. */
+const char *reprise_nearest_setting(const char *name, size_t size); /* or NULL */
+bool reprise_has_setting(const char *name, size_t size);
+void reprise_print_unknown_settings(void);
+void reprise_report_unknown_settings(void);
 
 /* bodies.c: for the message that a forker is ready */
 struct wire_Message;

@@ -227,6 +227,7 @@ void reprise_request_run(void)
 	}
 	zend_end_try();
 	reprise_worker.stage = REPRISE_ENDING;
+	reprise_add_error_header();
 	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker.is_worker) {

@@ -220,12 +220,14 @@ static PHP_MINFO_FUNCTION(reprise)
 	snprintf(pid, sizeof pid, "%d", (int)getpid());
 	php_info_print_table_row(2, "Worker", pid);
 	php_info_print_table_end();
+	DISPLAY_INI_ENTRIES();
 }
 
 /* Before any code is compiled, that of opcache.preload too. */
 static PHP_MINIT_FUNCTION(reprise)
 {
 	reprise_loop_watch_exits();
+	reprise_register_settings(module_number);
 	return SUCCESS;
 }
 
@@ -291,7 +293,7 @@ static sapi_module_struct module = {
     .ini_defaults = ini_defaults,
 };
 
-bool reprise_sapi_start(void)
+bool reprise_sapi_load(void)
 {
 	if (reprise_options.scan_dir) {
 		setenv("PHP_INI_SCAN_DIR", reprise_options.scan_dir, 1);
@@ -302,7 +304,12 @@ bool reprise_sapi_start(void)
 	module.php_ini_ignore_cwd = 1;
 	module.ini_entries = reprise_options.ini;
 	module.executable_location = NULL;
-	if (module.startup(&module) == FAILURE) {
+	return module.startup(&module) == SUCCESS;
+}
+
+bool reprise_sapi_start(void)
+{
+	if (!reprise_sapi_load()) {
 		return false;
 	}
 	/* PHP has read it; scripts and their children need not see it. */
@@ -310,6 +317,7 @@ bool reprise_sapi_start(void)
 	if (!reprise_lock_settings()) {
 		return false;
 	}
+	reprise_report_unknown_settings();
 	reprise_variables_start();
 	reprise_overtime_start();
 	reprise_opcache_start();

@@ -114,12 +114,6 @@ int reprise_activate_settings(void)
 	return SUCCESS;
 }
 
-/* What is no setting, but done once when PHP starts. */
-static bool loads_extension(const char *name, size_t size)
-{
-	return (size == 9 && memcmp(name, "extension", 9) == 0) || (size == 14 && memcmp(name, "zend_extension", 14) == 0);
-}
-
 /* After PHP has started: settings of `admin_ini`, which stand among the others by now, are nobody's to change. */
 bool reprise_lock_settings(void)
 {
@@ -130,9 +124,10 @@ bool reprise_lock_settings(void)
 		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, size);
 		if (entry) {
 			entry->modifiable = ZEND_INI_SYSTEM;
-		} else if (!loads_extension(name, size)) {
-			reprise_log_line("error", "admin_ini: PHP has no setting '%.*s'; is its extension loaded?", (int)size,
-			                 name);
+		} else if (!reprise_has_setting(name, size)) {
+			const char *nearest = reprise_nearest_setting(name, size);
+			reprise_log_line("error", "admin_ini: PHP has no setting '%.*s'%s%s%s; is its extension loaded?", (int)size,
+			                 name, nearest ? ", the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");
 			return false;
 		}
 	}

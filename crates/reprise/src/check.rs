@@ -4,6 +4,7 @@ use crate::What;
 use crate::config::{self, Config};
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::php_ini;
 use crate::plan;
 use crate::serve;
 
@@ -19,6 +20,11 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let php = crate::version::find_php()?;
     let people = serve::choose_users(&config)?;
     print!("{}", describe(&config, &people, &php));
+    for (application, user) in config.applications.iter().zip(&people.applications) {
+        for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), &php)? {
+            eprintln!("warning: {line}");
+        }
+    }
     Ok(Code::Success)
 }
 
@@ -43,12 +49,15 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         line("PHP", format!("{workers} as user {user}"));
         for entry in discover::entries(application) {
             let (function, how) = match entry.is_loop {
-                true => ("reprise_handle_request", "worker mode".to_owned()),
+                true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
                 false => ("reprise_snapshot", format!("isolation {}", plan::word(application.isolation))),
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };
             line("booted", format!("{} ({why}), {how}", entry.script));
+        }
+        if let Some((path, source)) = php_ini::chosen(application) {
+            line("php.ini", format!("{} ({source})", path.display()));
         }
         for (name, value) in &application.ini {
             line("ini", format!("{name} = {value}"));

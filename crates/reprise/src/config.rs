@@ -94,6 +94,8 @@ pub struct Application {
     pub max_body: Option<u64>,
     /// Resolved.
     pub follow: Vec<PathBuf>,
+    /// Read in place of the profile's; absolute.
+    pub php_ini: Option<PathBuf>,
     /// php.ini settings.
     pub ini: BTreeMap<String, String>,
     /// php.ini settings that scripts cannot change.
@@ -353,6 +355,7 @@ fn application(root: PathBuf) -> Application {
         server_timing: false,
         max_body: None,
         follow: Vec::new(),
+        php_ini: None,
         ini: BTreeMap::new(),
         admin_ini: BTreeMap::new(),
         env: BTreeMap::new(),

@@ -39,6 +39,9 @@ const LOOKED_AT: u64 = 1 << 20;
 const SNAPSHOT: &[u8] = b"reprise_snapshot";
 /// Names of one function: code written for either interface runs.
 const LOOPS: [&[u8]; 2] = [b"reprise_handle_request", b"frankenphp_handle_request"];
+/// What is there in a worker script alone: a script that looks for it calls the loop from elsewhere, and never did if it was
+/// not tried as one.
+const LOOP_VARIABLE: &[u8] = b"FRANKENPHP_WORKER";
 
 /// A script that is booted before the server is ready.
 pub struct Entry {
@@ -80,5 +83,5 @@ fn asks_for(path: &Path) -> Option<bool> {
     if names(SNAPSHOT) {
         return Some(false);
     }
-    LOOPS.iter().any(|name| names(name)).then_some(true)
+    LOOPS.iter().chain([&LOOP_VARIABLE]).any(|name| names(name)).then_some(true)
 }

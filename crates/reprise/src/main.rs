@@ -24,6 +24,7 @@ mod exit;
 mod front_process;
 mod listen;
 mod options;
+mod php_ini;
 mod plan;
 mod psd;
 mod serve;

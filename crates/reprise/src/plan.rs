@@ -16,6 +16,7 @@ use wire::control::Isolation;
 use crate::config::{self, Config, Mode};
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::php_ini;
 use crate::serve::People;
 use crate::version::Php;
 
@@ -144,12 +145,8 @@ fn php_application(
 ) -> supervisor::Application {
     let mut arguments =
         ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
-    for (name, value) in &application.ini {
-        arguments.extend(["--ini".to_owned(), format!("{name}={value}")]);
-    }
-    for (name, value) in &application.admin_ini {
-        arguments.extend(["--admin-ini".to_owned(), format!("{name}={value}")]);
-    }
+    arguments.extend(php_ini::arguments(application));
+    arguments.extend(settings(application));
     if !application.warmup.is_empty() {
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
         arguments.extend(["--warmup".to_owned(), requests]);
@@ -217,6 +214,13 @@ fn php_application(
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
     }
+}
+
+/// The arguments of reprise-php by which it has the configured settings.
+pub fn settings(application: &config::Application) -> Vec<String> {
+    let ini = application.ini.iter().map(|pair| ("--ini", pair));
+    let all = ini.chain(application.admin_ini.iter().map(|pair| ("--admin-ini", pair)));
+    all.flat_map(|(flag, (name, value))| [flag.to_owned(), format!("{name}={value}")]).collect()
 }
 
 /// An isolation's word in configuration, arguments and messages.

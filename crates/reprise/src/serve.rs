@@ -55,6 +55,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
             let hint = "the front serves static files: open the directories to it, or name another front_user";
             return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
         }
+        crate::php_ini::check(application, chosen.as_ref().map(|(user, _)| user))?;
         if let Some(why) = application.limits.forbidden() {
             return Err(permission(format!("application '{}': {why}", application.name)));
         }

@@ -191,6 +191,7 @@ void reprise_loop_end_request(void)
 		reprise_log_line("warning", "cannot enter /");
 	}
 	reprise_opcache_look();
+	reprise_add_error_header();
 	SETTLED(php_call_shutdown_functions());
 	php_free_shutdown_functions();
 	SETTLED(empty_superglobals());
@@ -224,6 +225,7 @@ void reprise_loop_end_broken_request(void)
 	/* PHP's report of exhausted memory may itself have ended at a client that had left: as in php_request_shutdown. */
 	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 #endif
+	reprise_add_error_header();
 	STEP(php_call_shutdown_functions());
 	php_free_shutdown_functions();
 	STEP(php_output_end_all());

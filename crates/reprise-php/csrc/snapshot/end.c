@@ -172,6 +172,7 @@ void reprise_end(void)
 	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 #endif
 	reprise_opcache_look();
+	reprise_add_error_header();
 	/* php_deactivate_ticks, which libphp keeps for itself. */
 	if (PG(tick_functions).head) {
 		zend_llist_clean(&PG(tick_functions));

@@ -411,6 +411,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
                 let resolved: Result<_, _> = paths.iter().map(|path| resolve(&base.join(path))).collect();
                 application.follow = resolved.map_err(|why| file.fail(item.span().start, why))?;
             }
+            "php_ini" => application.php_ini = Some(resolve_in_part(&base.join(file.text(name, item)?))),
             "ini" => application.ini = file.table(name, item)?,
             "admin_ini" => application.admin_ini = file.table(name, item)?,
             "env" => application.env = file.environment(name, item)?,

@@ -334,6 +334,14 @@ pub(super) const ROWS: [Row; 61] = [
     ),
     row(
         Application,
+        "php_ini",
+        Text,
+        "that of PHP's profile",
+        "A php.ini in place of the profile's (/etc/php/8.2/fpm/php.ini); the files of its conf.d are read as ever. Without it \
+         PHPRC in the server's environment names one, or its directory, for all applications.",
+    ),
+    row(
+        Application,
         "ini",
         Table,
         "{}",

@@ -1,0 +1,39 @@
+/*
+ * The settings that PHP-FPM itself has, since scripts that find "fpm-fcgi" ask for them. fastcgi.error_header works.
+ * The others have their values and no effect: they are about what a web server passes by FastCGI, and here the front
+ * has found the script, split its path and passed what it knows.
+ */
+#include <php.h>
+#include <php_ini.h>
+#include <SAPI.h>
+
+#include <string.h>
+
+#include "reprise.h"
+
+PHP_INI_BEGIN()
+PHP_INI_ENTRY("cgi.rfc2616_headers", "0", PHP_INI_ALL, NULL)
+PHP_INI_ENTRY("cgi.nph", "0", PHP_INI_ALL, NULL)
+PHP_INI_ENTRY("cgi.fix_pathinfo", "1", PHP_INI_SYSTEM, NULL)
+PHP_INI_ENTRY("cgi.discard_path", "0", PHP_INI_SYSTEM, NULL)
+PHP_INI_ENTRY("fastcgi.logging", "1", PHP_INI_SYSTEM, NULL)
+PHP_INI_ENTRY("fastcgi.error_header", NULL, PHP_INI_SYSTEM, NULL)
+PHP_INI_END()
+
+void reprise_register_settings(int module_number)
+{
+	zend_register_ini_entries(ini_entries, module_number);
+}
+
+/* 255 is the exit status after a fatal error or an exception that nobody has caught. */
+void reprise_add_error_header(void)
+{
+	if (EG(exit_status) != 255 || SG(headers_sent) || !reprise_worker.answering) {
+		return;
+	}
+	char *line = zend_ini_string("fastcgi.error_header", strlen("fastcgi.error_header"), 0);
+	if (line && *line) {
+		sapi_header_line header = {.line = line, .line_len = strlen(line)};
+		STEP(sapi_header_op(SAPI_HEADER_REPLACE, &header));
+	}
+}

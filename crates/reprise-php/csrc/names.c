@@ -1,0 +1,107 @@
+/*
+ * Settings that the configuration names and PHP does not have: mistyped, or of an extension that is not loaded. Which
+ * there are is known when PHP's modules have started.
+ */
+#include <php.h>
+#include <php_ini.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reprise.h"
+
+/* The longest name that is compared. */
+#define LONGEST 63
+
+/* Edits between two words (Levenshtein). */
+static size_t distance(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+	size_t line[LONGEST + 1];
+
+	for (size_t j = 0; j <= b_size; j++) {
+		line[j] = j;
+	}
+	for (size_t i = 0; i < a_size; i++) {
+		size_t diagonal = line[0];
+		line[0] = i + 1;
+		for (size_t j = 0; j < b_size; j++) {
+			size_t best = diagonal + (a[i] != b[j]);
+			diagonal = line[j + 1];
+			best = best < line[j] + 1 ? best : line[j] + 1;
+			line[j + 1] = best < diagonal + 1 ? best : diagonal + 1;
+		}
+	}
+	return line[b_size];
+}
+
+const char *reprise_nearest_setting(const char *name, size_t size)
+{
+	const char *nearest = NULL;
+	size_t least = size / 3 > 3 ? size / 3 + 1 : 4;
+	zend_string *known;
+
+	if (size > LONGEST) {
+		return NULL;
+	}
+	ZEND_HASH_FOREACH_STR_KEY(EG(ini_directives), known)
+	{
+		if (!known || ZSTR_LEN(known) > LONGEST) {
+			continue;
+		}
+		size_t edits = distance(name, size, ZSTR_VAL(known), ZSTR_LEN(known));
+		if (edits < least) {
+			least = edits;
+			nearest = ZSTR_VAL(known);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	return nearest;
+}
+
+bool reprise_has_setting(const char *name, size_t size)
+{
+	/* What is no setting, but done once when PHP starts. */
+	bool loads =
+	    (size == 9 && memcmp(name, "extension", 9) == 0) || (size == 14 && memcmp(name, "zend_extension", 14) == 0);
+
+	return loads || zend_hash_str_exists(EG(ini_directives), name, size);
+}
+
+typedef void reporter(const char *name, int size, const char *nearest);
+
+static void each_unknown(const char **pairs, size_t count, reporter *report)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t size = strcspn(pairs[i], "=");
+		if (!reprise_has_setting(pairs[i], size)) {
+			report(pairs[i], (int)size, reprise_nearest_setting(pairs[i], size));
+		}
+	}
+}
+
+static void print_unknown(const char *name, int size, const char *nearest)
+{
+	printf("unknown %.*s %s\n", size, name, nearest ? nearest : "-");
+}
+
+/* For `reprise check`. What stands before is what PHP has said as it started. */
+void reprise_print_unknown_settings(void)
+{
+	putchar('\n');
+	each_unknown(reprise_options.set, reprise_options.set_count, print_unknown);
+	each_unknown(reprise_options.locked, reprise_options.locked_count, print_unknown);
+	fflush(stdout);
+}
+
+static void log_unknown(const char *name, int size, const char *nearest)
+{
+	reprise_log_line("warning",
+	                 "ini: PHP has no setting '%.*s'%s%s%s; is its extension loaded? get_cfg_var() has its value", size,
+	                 name, nearest ? ", the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");
+}
+
+void reprise_report_unknown_settings(void)
+{
+	/* Those of `admin_ini` keep the prototype from starting. */
+	each_unknown(reprise_options.set, reprise_options.set_count, log_unknown);
+}

@@ -1,0 +1,80 @@
+//! The php.ini that PHP reads in place of its profile's, and settings of the configuration that PHP does not have.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use process::user::{self, Identity};
+
+use crate::config::Application;
+use crate::exit::{Code, Failure};
+use crate::plan;
+use crate::version::Php;
+
+/// The file that the configuration names, else what PHPRC names, and which of the two. As with PHP-FPM PHPRC may also name
+/// a directory, which need not have one.
+pub fn chosen(application: &Application) -> Option<(PathBuf, &'static str)> {
+    if let Some(path) = &application.php_ini {
+        return Some((path.clone(), "php_ini"));
+    }
+    let named = std::env::var_os("PHPRC").filter(|value| !value.is_empty()).map(PathBuf::from)?;
+    let named = std::path::absolute(&named).unwrap_or(named);
+    if !named.is_dir() {
+        return Some((named, "PHPRC"));
+    }
+    let files = ["php-fpm-fcgi.ini", "php.ini"].map(|name| named.join(name));
+    files.into_iter().find(|file| file.is_file()).map(|file| (file, "PHPRC"))
+}
+
+/// Whether that can be read by who runs PHP.
+pub fn check(application: &Application, user: Option<&Identity>) -> Result<(), Failure> {
+    let Some((path, source)) = chosen(application) else { return Ok(()) };
+    let failed = |code, why: String| {
+        Failure::new(code, format!("application '{}': {source} {}", application.name, path.display()), why)
+            .hint("name a php.ini that PHP's user may read, or none: then PHP reads that of its profile")
+    };
+    let metadata = path.metadata().map_err(|error| failed(Code::Configuration, error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(failed(Code::Configuration, "is no file".to_owned()));
+    }
+    let is_forbidden = match user {
+        Some(user) => user::obstacle(user, &path),
+        None => rustix::fs::access(&path, rustix::fs::Access::READ_OK).err().map(|error| error.to_string()),
+    };
+    is_forbidden.map_or(Ok(()), |why| Err(failed(Code::Permission, why)))
+}
+
+/// The arguments of reprise-php by which it has these settings.
+pub fn arguments(application: &Application) -> Vec<String> {
+    let file = chosen(application).map(|(path, _)| path.to_string_lossy().into_owned());
+    file.into_iter().flat_map(|path| ["--php-ini".to_owned(), path]).collect()
+}
+
+/// A line for each setting that the configuration names and PHP does not have. PHP is asked as the application's user, since
+/// it loads its extensions for an answer.
+pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
+    let mut command = Command::new(&php.path);
+    command.arg("--settings").args(arguments(application)).args(plan::settings(application));
+    command.env_clear().current_dir(Path::new("/"));
+    if let Some(user) = user {
+        command.uid(user.uid).gid(user.gid);
+    } else if user::current().is_some_and(|user| user.uid == 0) {
+        return Ok(Vec::new());
+    }
+    let what = || format!("application '{}': PHP's settings", application.name);
+    let output = command.output().map_err(|error| Failure::new(Code::NotBooted, what(), error))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Failure::new(Code::NotBooted, what(), format!("PHP does not start: {why}")));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let unknown = text.lines().filter_map(|line| line.strip_prefix("unknown ")?.split_once(' '));
+    let line = |(name, nearest): (&str, &str)| {
+        let nearest = if nearest == "-" { String::new() } else { format!(", the nearest is '{nearest}'") };
+        format!(
+            "application '{}': ini: PHP has no setting '{name}'{nearest}; is its extension loaded?",
+            application.name
+        )
+    };
+    Ok(unknown.map(line).collect())
+}
