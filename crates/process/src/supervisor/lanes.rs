@@ -46,6 +46,9 @@ pub(super) struct Template {
     threads_before: u64,
 }
 
+/// How long a script that needs no lane is left alone.
+const UNASKED: Duration = Duration::from_secs(600);
+
 impl Template {
     /// Its lane has a new slab.
     pub(super) fn count_anew(&mut self) {
@@ -202,7 +205,11 @@ impl Supervisor {
         let name = self.generations[number].application.name.clone();
         let of_lane = &mut self.generations[number].lanes[lane];
         of_lane.has_failed = true;
-        let delay = of_lane.back_off.died(Duration::ZERO, false);
+        let mut delay = of_lane.back_off.died(Duration::ZERO, false);
+        if is_unasked && !of_lane.is_required {
+            // It ran to its end: nothing is broken, and the next time it does the same.
+            delay = UNASKED;
+        }
         of_lane.not_before = Instant::now() + delay;
         if of_lane.is_required && !self.announced {
             let entry = of_lane.entry.clone().unwrap_or_default();

@@ -96,10 +96,8 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 	char detail[1024] = "";
 
 	if (ran_to_end) {
-		const char *script = reprise_head_text(reprise_head()->script);
-		reprise_log_line(
-		    "error", "%s cannot be booted: %s; mode.\"%s\" = \"classic\" says that it need not", script, how,
-		    reprise_variable(ZEND_STRL("SCRIPT_NAME")) ? reprise_variable(ZEND_STRL("SCRIPT_NAME")) : script);
+		reprise_log_line("error", "%s cannot be booted: %s; mode = \"classic\" for it says that it need not",
+		                 reprise_head_text(reprise_head()->script), how);
 		_exit(REPRISE_EXIT_NOT_ASKED);
 	}
 	if (PG(last_error_message)) {
