@@ -51,6 +51,7 @@ mod seeing;
 mod serving;
 mod slow;
 mod streaming;
+mod survey;
 mod systemd;
 mod verify;
 mod watch;

@@ -74,18 +74,34 @@ pub fn is_overlong(path: &str) -> bool {
     path.split('/').any(|segment| segment.len() > MAX_NAME)
 }
 
-/// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.php~`,
-/// `.php-old`). What follows the letters and digits of an ending does not matter.
+/// Endings of PHP's source, whatever else may follow them in a name.
+const SOURCES: [&str; 10] = ["php", "phtml", "phtm", "pht", "phar", "phps", "phpt", "phpx", "hphp", "inc"];
+/// What people and editors put behind an ending to keep a file: `.phpbak`, `.inc_old`.
+const KEPT: [&str; 12] = ["bak", "backup", "bk", "copy", "dist", "new", "old", "orig", "sav", "save", "swp", "tmp"];
+
+/// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.phpold`, `.php~`,
+/// `.php-old`). What follows the letters and digits of an ending does not matter. A last ending that begins like one of PHP's
+/// counts too, whatever follows.
 pub fn is_source(name: &str) -> bool {
-    const ENDINGS: [&[u8]; 6] = [b"php", b"phtml", b"phar", b"phps", b"pht", b"inc"];
     let name = name.rsplit('/').next().unwrap_or(name);
-    name.split('.').skip(1).any(|part| {
-        let part = part.as_bytes();
-        let end = part.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
-        let ending = &part[..end];
-        ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
-            || matches!(ending, [p, h, q, digit] if [*p, *h, *q].eq_ignore_ascii_case(b"php") && digit.is_ascii_digit())
-    })
+    let endings = name.split('.').skip(1).map(|part| {
+        let end = part.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
+        &part[..end]
+    });
+    endings.clone().any(is_source_ending)
+        || endings.last().is_some_and(|last| ["php", "phtm"].iter().any(|known| after(last, known).is_some()))
+}
+
+fn is_source_ending(ending: &str) -> bool {
+    let is_kept = |rest: &str| rest.is_empty() || KEPT.iter().any(|word| rest.eq_ignore_ascii_case(word));
+    SOURCES.iter().filter_map(|known| after(ending, known)).any(is_kept)
+        || after(ending, "php").is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What follows `begin`, in whatever case.
+fn after<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_at_checked(begin.len())?;
+    first.eq_ignore_ascii_case(begin).then_some(rest)
 }
 
 /// Splits after the first segment that ends in `.php` (ASCII, as written): script path and path info.
@@ -134,11 +150,50 @@ mod tests {
 
     #[test]
     fn sources_and_hidden_files_are_known() {
-        for name in ["/a.php", "/a.PHP", "/a.php.bak", "/a.php~", "/a.phtml", "/x.inc", "/a.php7", "/a.php ", "/a.phps"]
-        {
+        for name in [
+            "/a.php",
+            "/a.PHP",
+            "/a.php.bak",
+            "/a.php~",
+            "/a.phtml",
+            "/x.inc",
+            "/a.php7",
+            "/a.php ",
+            "/a.phps",
+            "/a.phpbak",
+            "/a.PhpOld",
+            "/a.phpx",
+            "/a.phpt",
+            "/a.phtm",
+            "/a.hphp",
+            "/a.php_",
+            "/a.php74",
+            "/a.phpbak.txt",
+            "/a.phpx.old",
+            "/a.incbak",
+            "/a.inc-old",
+            "/a.phtmlold",
+            "/a.pharbak",
+            "/a.phpanything",
+            "/a.phpanything~",
+        ] {
             assert!(is_source(name), "{name}");
         }
-        for name in ["/a.css", "/php", "/a.phpx.js", "/dir.php/a.css", "/php.txt", "/incoming.txt", "/a.p&\u{54f}"] {
+        for name in [
+            "/a.css",
+            "/php",
+            "/a.phpunit.js",
+            "/dir.php/a.css",
+            "/php.txt",
+            "/incoming.txt",
+            "/a.p&\u{54f}",
+            "/a.ph\u{54f}",
+            "/a.incoming",
+            "/a.pharmacy",
+            "/phpbak",
+            "/a.graphql",
+            "/a.xphp.js",
+        ] {
             assert!(!is_source(name), "{name}");
         }
         assert!(is_hidden("/.env") && is_hidden("/a/.git/config") && !is_hidden("/.well-known/x"));

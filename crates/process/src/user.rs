@@ -124,6 +124,23 @@ pub fn for_front(configured: Option<&str>) -> Result<Option<Identity>, String> {
     }
 }
 
+/// Bit of a file's mode: reading it.
+pub const READ: u32 = 4;
+/// Bit of a directory's mode: reaching what is in it.
+pub const ENTER: u32 = 1;
+
+/// Whether permission bits let a user do that with a file of this owner, group and mode.
+pub fn permits(user: &Identity, (owner, group, mode): (u32, u32, u32), wanted: u32) -> bool {
+    let shift = if owner == user.uid {
+        6
+    } else if user.groups.contains(&group) || group == user.gid {
+        3
+    } else {
+        0
+    };
+    mode >> shift & wanted == wanted
+}
+
 /// The first component of `path` that `user` cannot enter (or read, for the last), judged by permission bits. `None`
 /// means that nothing speaks against it.
 pub fn obstacle(user: &Identity, path: &Path) -> Option<String> {
@@ -134,15 +151,8 @@ pub fn obstacle(user: &Identity, path: &Path) -> Option<String> {
             Ok(metadata) => metadata,
             Err(error) => return Some(format!("{}: {error}", prefix.display())),
         };
-        let shift = if metadata.uid() == user.uid {
-            6
-        } else if user.groups.contains(&metadata.gid()) || metadata.gid() == user.gid {
-            3
-        } else {
-            0
-        };
-        let wanted = if metadata.is_dir() { 1 } else { 4 };
-        if metadata.mode() >> shift & wanted != wanted {
+        let wanted = if metadata.is_dir() { ENTER } else { READ };
+        if !permits(user, (metadata.uid(), metadata.gid(), metadata.mode()), wanted) {
             return Some(format!(
                 "{} (mode {:o}) is closed to {}",
                 prefix.display(),

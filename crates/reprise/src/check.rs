@@ -1,5 +1,7 @@
 //! `reprise check`: what would be served, without serving it.
 
+use std::time::Duration;
+
 use crate::What;
 use crate::config::{self, Config};
 use crate::discover;
@@ -7,6 +9,10 @@ use crate::exit::{Code, Failure};
 use crate::php_ini;
 use crate::plan;
 use crate::serve;
+use crate::survey;
+
+/// How long the trees of all applications may be looked at, together.
+const LOOKING: Duration = Duration::from_millis(1500);
 
 /// Prints a reference.
 pub fn print(reference: &str) -> Result<Code, Failure> {
@@ -31,6 +37,9 @@ pub fn run(what: &What) -> Result<Code, Failure> {
 /// What was chosen and why, for people.
 pub fn describe(config: &Config, people: &serve::People, php: &crate::version::Php) -> String {
     let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
+    let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);
+    let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
+    let patience = LOOKING / config.applications.len().max(1) as u32;
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<13} {value}\n"));
     for (application, user) in config.applications.iter().zip(&people.applications) {
         let hosts = if application.hosts.is_empty() { "any host".to_owned() } else { application.hosts.join(", ") };
@@ -38,6 +47,14 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         line("root", application.root.display().to_string());
         let controller = application.front_controller.as_deref();
         line("other paths", controller.map_or("404".to_owned(), |script| format!("answered by {script}")));
+        let found = survey::look(&application.root, people.front.as_ref(), patience);
+        let of_scripts = controller.filter(|_| application.is_controller_found);
+        if let Some(hint) = of_scripts.and_then(|script| found.hint_of_scripts(script)) {
+            line("hint", hint);
+        }
+        if let Some(closed) = found.closed(&sender) {
+            line("warning", closed);
+        }
         let user = match user {
             Some((user, why)) => format!("{} ({why})", user.name),
             None => process::user::current().map_or("the current user".to_owned(), |user| user.name),

@@ -70,6 +70,8 @@ pub struct Application {
     pub watch_except: Vec<PathBuf>,
     /// Below the root.
     pub front_controller: Option<String>,
+    /// Nobody has named it: it was there.
+    pub is_controller_found: bool,
     /// Lower-case.
     pub hosts: Vec<String>,
     /// As configured.
@@ -332,6 +334,7 @@ fn application(root: PathBuf) -> Application {
     Application {
         name: name.unwrap_or_else(|| "app".to_owned()),
         front_controller: discover::front_controller(&root),
+        is_controller_found: true,
         written_root: root.clone(),
         watch: false,
         watch_except: Vec::new(),

@@ -10,6 +10,7 @@
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
 //! | [`config`] | flags and file made into one configuration |
+//! | [`survey`] | what is in an application's tree, for hints |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
 //! | [`exit`] | failures and exit codes |
 
@@ -28,6 +29,7 @@ mod php_ini;
 mod plan;
 mod psd;
 mod serve;
+mod survey;
 mod verify;
 mod version;
 

@@ -451,6 +451,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
     })?;
     if let Some(item) = front_controller {
         application.front_controller = file.front_controller("front_controller", item, &application)?;
+        application.is_controller_found = false;
     }
     if let Some(item) = modes {
         application.modes = file.modes("mode", item, &application)?;

@@ -1,0 +1,146 @@
+//! A look at an application's tree, for hints at `check` and at the start: directories that the front's user cannot enter, and
+//! scripts that run by their own names. Names and permissions alone: no file is opened, no symbolic link followed, and the look
+//! ends after so many entries or so much time, wherever it is.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use front::target::is_hidden;
+use process::user::{self, Identity};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+
+/// Entries of a tree that are looked at.
+const MOST_ENTRIES: usize = 20_000;
+/// Directories below each other.
+const MOST_LEVELS: usize = 24;
+/// Closed directories that are named.
+const NAMED: usize = 3;
+/// Scripts beside the front controller from which on an application may well have no use for one.
+const MANY: usize = 5;
+
+/// What was found.
+#[derive(Default)]
+pub struct Survey {
+    /// Files that end in `.php`.
+    pub scripts: usize,
+    /// Directories, as paths below the root, whose files the front cannot send.
+    closed: Vec<String>,
+    entries: usize,
+    /// There is more than was looked at.
+    is_cut: bool,
+}
+
+struct Look<'a> {
+    found: Survey,
+    user: Option<&'a Identity>,
+    until: Instant,
+}
+
+/// Looks at a tree for a front of that user, or of this process' own.
+pub fn look(root: &Path, user: Option<&Identity>, patience: Duration) -> Survey {
+    let mut look = Look { found: Survey::default(), user, until: Instant::now() + patience };
+    // The root is checked before; links that lead to it are its own.
+    look.enter(rustix::fs::CWD, root, "", MOST_LEVELS);
+    look.found.closed.sort_unstable();
+    look.found
+}
+
+impl Look<'_> {
+    fn is_over(&mut self) -> bool {
+        self.found.is_cut |= self.found.entries >= MOST_ENTRIES || Instant::now() > self.until;
+        self.found.is_cut
+    }
+
+    /// `name` in the directory `above`, which is `below` the root.
+    fn enter(&mut self, above: impl AsFd, name: impl rustix::path::Arg, below: &str, levels: usize) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = openat(above, name, flags, Mode::empty());
+        let directory = match opened {
+            Ok(directory) => directory,
+            Err(rustix::io::Errno::ACCESS) => return self.found.closed.push(below.to_owned()),
+            // Gone, or something else by now.
+            Err(_) => return,
+        };
+        let Ok(entries) = Dir::read_from(&directory) else { return };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." || is_hidden(name) {
+                continue;
+            }
+            if self.is_over() {
+                return;
+            }
+            self.found.entries += 1;
+            // Some file systems do not say it here.
+            let mut kind = entry.file_type();
+            let stat = match kind {
+                FileType::Directory | FileType::Unknown => statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok(),
+                _ => None,
+            };
+            kind = stat.map_or(kind, |stat| FileType::from_raw_mode(stat.st_mode));
+            match kind {
+                FileType::Directory => {
+                    let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+                    let is_open = stat.zip(self.user).is_none_or(|(stat, user)| {
+                        user::permits(user, (stat.st_uid, stat.st_gid, stat.st_mode), user::ENTER)
+                    });
+                    if !is_open {
+                        self.found.closed.push(path);
+                    } else if levels > 0 {
+                        self.enter(&directory, name, &path, levels - 1);
+                    } else {
+                        self.found.is_cut = true;
+                    }
+                }
+                FileType::RegularFile | FileType::Symlink if name.ends_with(".php") => self.found.scripts += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Survey {
+    /// Which directories are closed to the front's user.
+    pub fn closed(&self, user: &str) -> Option<String> {
+        let named = self.closed.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let rest = match self.closed.len() {
+            0 => return None,
+            count if count > NAMED => format!(" and {} more", count - NAMED),
+            _ => String::new(),
+        };
+        let verb = if self.closed.len() == 1 { "is" } else { "are" };
+        Some(format!("{named}{rest} {verb} closed to {user}, who sends files: these are answered 403"))
+    }
+
+    /// Whether a front controller that nobody has asked for may be in the way.
+    pub fn hint_of_scripts(&self, controller: &str) -> Option<String> {
+        let others = self.scripts.saturating_sub(1);
+        let more = if self.is_cut { "more than " } else { "" };
+        (others >= MANY).then(|| {
+            format!(
+                "{more}{others} scripts beside {controller} run by their own names; what is missing is answered by {controller}, \
+                 as a rule with 200. If the application has no other addresses than its scripts': front_controller = \"\" \
+                 answers 404. front_controller = \"{controller}\" keeps it and ends this hint"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_directories_are_named_up_to_three() {
+        let closed = |names: &[&str]| Survey {
+            closed: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Survey::default()
+        };
+        assert_eq!(closed(&[]).closed("nobody"), None);
+        let one = closed(&["a"]).closed("nobody").unwrap_or_default();
+        assert!(one.starts_with("a is closed to nobody"), "{one}");
+        let many = closed(&["a", "b/c", "d", "e", "f"]).closed("nobody").unwrap_or_default();
+        assert!(many.starts_with("a, b/c, d and 2 more are closed to nobody"), "{many}");
+    }
+}
