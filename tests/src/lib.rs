@@ -8,6 +8,7 @@
 //! | [`server`] | starts and stops the real binaries |
 //! | [`client`] | requests over sockets, answers read to the byte |
 //! | [`marking`] | an application whose scripts leave marks |
+//! | [`modes`] | an entry script in each mode |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
 //! | [`spoiled`] | what requests can change, as rows of PHP code |
@@ -22,6 +23,7 @@ pub mod client;
 pub mod closed_list;
 pub mod compare;
 pub mod marking;
+pub mod modes;
 pub mod peer;
 pub mod process;
 pub mod server;

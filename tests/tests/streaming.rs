@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use tests::bridged::{LARAVEL_WARM, RUNTIME, SLIM_WARM, SYMFONY_WARM, bridged, build_bridged};
+use tests::modes::modes;
 use tests::server::Directory;
-use tests::snapshot::isolations;
 use tests::{Client, Server, Setup, wait_until};
 
 /// `await` waits for the test to go on; `note` is what the test learns of a script whose client has left.
@@ -58,21 +58,6 @@ $handle = function () {
     }
 };
 "#;
-
-/// What an application ends with, and what its configuration says, by the name of the mode.
-fn modes() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let lines = |mode: &str| vec![format!("mode.\"index.php\" = \"{mode}\"")];
-    let mut modes = vec![
-        ("classic", "$handle();", lines("classic")),
-        ("worker", "while (reprise_handle_request($handle)) {}", lines("worker")),
-    ];
-    for isolation in isolations() {
-        let mut configured = lines("snapshot");
-        configured.push(format!("isolation = \"{isolation}\""));
-        modes.push(("snapshot", "reprise_snapshot(); $handle();", configured));
-    }
-    modes
-}
 
 /// A directory that PHP may write to.
 fn place() -> Directory {

@@ -1,6 +1,9 @@
 //! PHP's answer: its head read and checked, its body passed on.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,12 +11,15 @@ use hyper::ext::ReasonPhrase;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use tokio::time::{Sleep, sleep};
 use wire::layout::Usage;
 use wire::reply::{self, Record};
 
 use crate::body::AnswerBody;
+use crate::head::is_withdrawable;
 use crate::lane::{Received, Ticket};
 use crate::refusal::Refusal;
+use crate::transport::{Client, Left};
 
 /// Headers that are the connection's, not the answer's.
 const HOP_BY_HOP: [HeaderName; 6] = [
@@ -25,9 +31,57 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
+/// How long a request may wait for a worker though its client sends no more, if it need not run: a client that only ends its
+/// input gets its answer from a server that has a worker free.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// Watches the client of a request that PHP has or is going to have.
+struct Watch<'a> {
+    client: &'a dyn Client,
+    /// Whether it is a request that need not run.
+    is_for_reading: bool,
+    /// It may still be in the queue.
+    is_withdrawable: bool,
+    grace: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watch<'_> {
+    /// Ready if nobody is going to have the answer.
+    fn poll_gone(&mut self, context: &mut Context<'_>, ticket: &Ticket) -> Poll<()> {
+        match ready!(self.client.poll_left(context)) {
+            Left::Gone => Poll::Ready(()),
+            Left::Ended if self.is_withdrawable => {
+                ready!(self.grace.get_or_insert_with(|| Box::pin(sleep(GRACE))).as_mut().poll(context));
+                self.is_withdrawable = false;
+                if ticket.withdraw() { Poll::Ready(()) } else { Poll::Pending }
+            }
+            Left::Ended => Poll::Pending,
+        }
+    }
+}
+
+/// Lets PHP know that the client is gone, and waits for its end: requests of one client run one after the other, and what it
+/// has sent behind this one may still be waiting.
+async fn run_to_end(ticket: &Ticket) {
+    ticket.abort();
+    let mut bytes = Vec::new();
+    // A failure is an end too.
+    while let Ok(Received { done: false, .. }) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
+        bytes.clear();
+    }
+}
+
 /// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
-/// `is_timed`: the answer says how long it took.
-pub async fn receive(ticket: Ticket, parts: &Parts, is_timed: bool) -> Result<(Response<AnswerBody>, u32), Refusal> {
+/// `is_timed`: the answer says how long it took. If `client` leaves first, the ticket is given up: a request that need not run
+/// is withdrawn if it still waits, and PHP is told if it runs.
+pub async fn receive(
+    ticket: Ticket,
+    parts: &Parts,
+    is_timed: bool,
+    client: &Arc<dyn Client>,
+) -> Result<(Response<AnswerBody>, u32), Refusal> {
+    let is_for_reading = is_withdrawable(&parts.method);
+    let mut watch = Watch { client: &**client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
     let mut bytes = Vec::new();
     let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
@@ -43,13 +97,24 @@ pub async fn receive(ticket: Ticket, parts: &Parts, is_timed: bool) -> Result<(R
                         response.headers_mut().append(HeaderName::from_static("server-timing"), value);
                     }
                     let rest = Bytes::from(bytes).slice(size..);
-                    return Ok((with_body(response, ticket, rest, &last, parts), last.notes));
+                    return Ok((with_body(response, ticket, rest, &last, parts, client), last.notes));
                 }
                 bytes.drain(..size);
             }
             None if last.done => return Err(Refusal::BadAnswer),
             None => {
-                last = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await?;
+                let next = poll_fn(|context| match ticket.poll_receive(context, &mut bytes) {
+                    Poll::Ready(received) => Poll::Ready(received),
+                    Poll::Pending => watch.poll_gone(context, &ticket).map(|()| Err(Refusal::ClientGone)),
+                });
+                match next.await {
+                    Ok(received) => last = received,
+                    Err(Refusal::ClientGone) if !watch.is_for_reading => {
+                        run_to_end(&ticket).await;
+                        return Err(Refusal::ClientGone);
+                    }
+                    Err(why) => return Err(why),
+                }
             }
         }
     }
@@ -90,6 +155,7 @@ fn with_body(
     rest: Bytes,
     last: &Received,
     parts: &Parts,
+    client: &Arc<dyn Client>,
 ) -> Response<AnswerBody> {
     let done = last.done;
     let bodiless = parts.method == Method::HEAD
@@ -100,7 +166,7 @@ fn with_body(
         // PHP goes on and its output is thrown away, as for any answer without a body.
         (true, false) => AnswerBody::discard(ticket),
         (false, true) => AnswerBody::full(rest).after(last.usage),
-        (false, false) => AnswerBody::stream(ticket, rest),
+        (false, false) => AnswerBody::stream(ticket, rest, client.clone()),
     };
     let (mut head, ()) = response.into_parts();
     if head.status == StatusCode::NO_CONTENT {

@@ -18,6 +18,7 @@ use crate::access::Entry;
 use crate::clients::Place;
 use crate::lane::{BodySlip, Lane, Ticket};
 use crate::refusal::Refusal;
+use crate::transport::{Client, Left};
 
 /// Bytes read from a file at once.
 const FILE_CHUNK: u64 = 128 * 1024;
@@ -35,7 +36,7 @@ pub struct AnswerBody {
 enum Source {
     None,
     Full(Bytes),
-    Stream { ticket: Ticket, rest: Bytes },
+    Stream { ticket: Ticket, rest: Bytes, reader: Arc<dyn Client> },
     Discard { _drain: Draining },
     File { file: File, at: u64, left: u64 },
 }
@@ -76,9 +77,9 @@ impl AnswerBody {
         AnswerBody::new(Source::Full(bytes))
     }
 
-    /// As PHP produces it, `rest` first.
-    pub fn stream(ticket: Ticket, rest: Bytes) -> AnswerBody {
-        AnswerBody::new(Source::Stream { ticket, rest })
+    /// As PHP produces it, `rest` first, as long as `reader` reads it.
+    pub fn stream(ticket: Ticket, rest: Bytes, reader: Arc<dyn Client>) -> AnswerBody {
+        AnswerBody::new(Source::Stream { ticket, rest, reader })
     }
 
     /// No body, though PHP still produces one.
@@ -118,6 +119,10 @@ impl AnswerBody {
     }
 }
 
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone")
+}
+
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         if let Some((began, lane)) = self.timed.take() {
@@ -140,11 +145,17 @@ impl Body for AnswerBody {
             Source::Full(bytes) if bytes.is_empty() => None,
             Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
             Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
-            Source::Stream { ticket, .. } => {
+            // PHP is told when the ticket is dropped, and that is with this body.
+            Source::Stream { reader, .. } if reader.is_gone() => Some(Err(gone())),
+            Source::Stream { ticket, reader, .. } => {
                 crate::server::collect();
                 let mut bytes = Vec::new();
                 match ticket.poll_receive(context, &mut bytes) {
-                    Poll::Pending => return Poll::Pending,
+                    // An end of input is no reason to stop: the client may still read.
+                    Poll::Pending => match reader.poll_left(context) {
+                        Poll::Ready(Left::Gone) => Some(Err(gone())),
+                        _ => return Poll::Pending,
+                    },
                     // The client has been promised more than there is: the connection ends without the last chunk.
                     Poll::Ready(Err(why)) => Some(Err(io::Error::other(why.describe().1))),
                     Poll::Ready(Ok(received)) => {

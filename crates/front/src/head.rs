@@ -14,6 +14,7 @@ use crate::connection::Peer;
 use crate::forwarded::Client;
 use crate::route::Script;
 use crate::settings::{Application, ProxyHeaders};
+use crate::transport::Line;
 
 /// The header by which a client on this machine chooses classic mode. PHP never sees it.
 pub const MODE: &str = "reprise-mode";
@@ -47,8 +48,15 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     let Facts { parts, peer, application, script, .. } = facts;
     let headers = &parts.headers;
     let root = application.root.as_os_str().as_encoded_bytes();
-    let query = parts.uri.query().unwrap_or("").as_bytes();
-    let (path, mark) = (parts.uri.path().as_bytes(), if parts.uri.query().is_some() { &b"?"[..] } else { b"" });
+    let (uri, query) = match parts.extensions.get::<Line>() {
+        Some(line) => ([line.target(), b"", b""], query_of(line.target())),
+        None => {
+            let query = parts.uri.query();
+            let mark = if query.is_some() { &b"?"[..] } else { b"" };
+            let query = query.unwrap_or("").as_bytes();
+            ([parts.uri.path().as_bytes(), mark, query], query)
+        }
+    };
     let (name, info) = (script.name.as_bytes(), script.path_info.as_bytes());
     let mut length = Decimal::new(facts.content_length.unwrap_or(0));
 
@@ -71,7 +79,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         head.add(&[b"PATH_INFO"], &[info])?;
         head.add(&[b"PATH_TRANSLATED"], &[root, info])?;
     }
-    head.head.uri = head.add(&[b"REQUEST_URI"], &[path, mark, query])?;
+    head.head.uri = head.add(&[b"REQUEST_URI"], &uri)?;
     head.add(&[b"DOCUMENT_URI"], &[name, info])?;
     head.add(&[b"DOCUMENT_ROOT"], &[root])?;
     let protocol: &[u8] = if parts.version == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
@@ -85,6 +93,12 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     add_headers(&mut head, headers, host, peer.is_proxy.then_some(facts.written))?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
+}
+
+/// The query of a target as it came: without a fragment, as nginx has it.
+fn query_of(target: &[u8]) -> &[u8] {
+    let whole = memchr::memchr(b'#', target).map_or(target, |fragment| &target[..fragment]);
+    memchr::memchr(b'?', whole).map_or(b"", |mark| &whole[mark + 1..])
 }
 
 /// The variables that are the same for all requests of a connection. They always fit: addresses are short.

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`settings`] | what the supervisor tells the front |
 //! | [`server`] | threads, listeners, connections, drain |
-//! | [`connection`] | one connection's bytes: time-outs, the raw head for strict checks |
+//! | [`conversation`] | one connection, from its first byte to its last |
+//! | [`transport`] | what knows HTTP/1: framing, request lines, how a client leaves |
+//! | [`connection`] | both ends of a connection, spelled for PHP and the log |
 //! | [`service`] | one request, step by step |
 //! | [`route`] | which application, which file or script |
 //! | [`target`] | a request target decoded and cleaned |
@@ -38,6 +40,7 @@ mod body;
 mod clients;
 mod connection;
 pub mod control;
+mod conversation;
 mod files;
 pub mod forwarded;
 mod head;
@@ -53,6 +56,7 @@ mod service;
 pub mod settings;
 mod status;
 pub mod target;
+pub mod transport;
 mod warm;
 
 pub use server::{Inherited, run};

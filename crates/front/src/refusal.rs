@@ -12,6 +12,8 @@ pub const HEADER: &str = "reprise-refused";
 /// Why the front answered by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// A request line or a header is malformed.
+    BadRequest,
     /// No Host header, two of them, or one that is no host.
     BadHost,
     /// Two lines of a header that has one value.
@@ -24,6 +26,8 @@ pub enum Refusal {
     BadFraming,
     /// A method the front does not pass on (CONNECT, TRACE).
     BadMethod,
+    /// The first head of a connection did not come in time.
+    HeadTimeout,
     /// The body did not come in time.
     BodyTimeout,
     /// The body is longer than allowed.
@@ -58,17 +62,21 @@ pub enum Refusal {
     RequestMemory,
     /// PHP's answer made no sense.
     BadAnswer,
+    /// Its client left before it was answered.
+    ClientGone,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 23] = [
+    pub const ALL: [Refusal; 26] = [
+        Refusal::BadRequest,
         Refusal::BadHost,
         Refusal::RepeatedHeader,
         Refusal::BadTarget,
         Refusal::BadScheme,
         Refusal::BadFraming,
         Refusal::BadMethod,
+        Refusal::HeadTimeout,
         Refusal::BodyTimeout,
         Refusal::BodyTooLarge,
         Refusal::TargetTooLong,
@@ -86,17 +94,20 @@ impl Refusal {
         Refusal::RequestTimeout,
         Refusal::RequestMemory,
         Refusal::BadAnswer,
+        Refusal::ClientGone,
     ];
 
     /// Status and words.
-    pub const fn describe(self) -> (StatusCode, &'static str) {
+    pub fn describe(self) -> (StatusCode, &'static str) {
         match self {
+            Refusal::BadRequest => (StatusCode::BAD_REQUEST, "bad-request"),
             Refusal::BadHost => (StatusCode::BAD_REQUEST, "bad-host"),
             Refusal::RepeatedHeader => (StatusCode::BAD_REQUEST, "repeated-header"),
             Refusal::BadTarget => (StatusCode::BAD_REQUEST, "bad-target"),
             Refusal::BadScheme => (StatusCode::BAD_REQUEST, "bad-scheme"),
             Refusal::BadFraming => (StatusCode::BAD_REQUEST, "bad-framing"),
             Refusal::BadMethod => (StatusCode::METHOD_NOT_ALLOWED, "bad-method"),
+            Refusal::HeadTimeout => (StatusCode::REQUEST_TIMEOUT, "head-timeout"),
             Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout"),
             Refusal::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large"),
             Refusal::TargetTooLong => (StatusCode::URI_TOO_LONG, "target-too-long"),
@@ -114,6 +125,8 @@ impl Refusal {
             Refusal::RequestTimeout => (StatusCode::GATEWAY_TIMEOUT, "request-timeout"),
             Refusal::RequestMemory => (StatusCode::BAD_GATEWAY, "request-memory"),
             Refusal::BadAnswer => (StatusCode::BAD_GATEWAY, "bad-answer"),
+            // nginx's status for it, which only the log shows.
+            Refusal::ClientGone => (StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST), "client-gone"),
         }
     }
 
@@ -122,14 +135,17 @@ impl Refusal {
         matches!(self, Refusal::RequestTimeout | Refusal::RequestMemory)
     }
 
-    /// Whether the connection cannot be used for another request.
+    /// Whether the connection cannot be used for another request. Behind one whose client has only ended its input more may wait.
     const fn closes(self) -> bool {
         matches!(
             self,
-            Refusal::BadHost
+            Refusal::BadRequest
+                | Refusal::BadHost
                 | Refusal::RepeatedHeader
+                | Refusal::TargetTooLong
                 | Refusal::BadScheme
                 | Refusal::BadFraming
+                | Refusal::HeadTimeout
                 | Refusal::BodyTimeout
                 | Refusal::BodyTooLarge
                 | Refusal::HeadTooLarge

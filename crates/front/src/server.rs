@@ -6,21 +6,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
@@ -30,25 +23,19 @@ use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
 use crate::access;
-use crate::body::AnswerBody;
 use crate::clients::Clients;
-use crate::connection::{Peer, RawHead, Timed};
+use crate::connection::Peer;
 use crate::control::Link;
+use crate::conversation::converse;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
-use crate::metrics;
-use crate::service::{Connection, serve};
 use crate::settings::Settings;
 use crate::warm;
 
 /// How often time-outs are looked for and logs are written.
 const TICK: Duration = Duration::from_millis(250);
-/// Bytes hyper may buffer of one connection, either way; bounds a head before our own check of 32 KiB.
-const MAX_BUFFER: usize = 64 * 1024;
 /// How long a front whose supervisor is gone finishes what it has.
 const LAST_DRAIN: Duration = Duration::from_secs(30);
-/// How long a stop waits for the first byte of a connection.
-const FIRST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Descriptors the supervisor gave.
 pub struct Inherited {
@@ -74,11 +61,13 @@ pub struct Shared {
     pub clients: Clients,
     /// What the supervisor wants to be warmed up.
     pub to_warm: warm::Wanted,
-    connections: AtomicUsize,
+    /// Connections at the moment.
+    pub connections: AtomicUsize,
     /// What the supervisor has opened anew, and how often it did.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
-    room: Notify,
+    /// A connection has ended.
+    pub room: Notify,
     idle: Notify,
 }
 
@@ -379,7 +368,8 @@ async fn run_thread(
     Ok(())
 }
 
-async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+/// Waits until the front is to stop.
+pub async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, and so the front.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
@@ -423,68 +413,4 @@ where
             Err(_) => {}
         }
     }
-}
-
-/// Answers a request on an admin listener.
-fn administer(shared: &Shared, is_stopping: bool, request: &Request<Incoming>) -> Response<AnswerBody> {
-    let connections = shared.connections.load(Ordering::Relaxed);
-    metrics::answer(&shared.lanes.view(), connections, is_stopping, request.method(), request.uri().path())
-}
-
-/// Counts a connection for as long as it lives.
-struct Counted(Arc<Shared>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-        self.0.room.notify_one();
-    }
-}
-
-async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let counted = Counted(shared.clone());
-    let limits = shared.lanes.view().settings.limits.clone();
-    let raw = Arc::new(RawHead::default());
-    let heard = raw.clone();
-    let stream = Timed::new(stream, Duration::from_millis(limits.send_timeout_ms), raw.clone());
-    let connection = Connection { shared, peer: Arc::new(peer), raw, warms: None };
-    let stopping = stopped.clone();
-    let service = service_fn(move |request| {
-        let (connection, is_stopping) = (connection.clone(), *stopping.borrow());
-        async move {
-            match is_admin {
-                true => Ok(administer(&connection.shared, is_stopping, &request)),
-                false => serve(connection, request).await,
-            }
-        }
-    });
-    let conversation = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
-        .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(conversation);
-    // How it ended is the client's affair: each request has its line in the access log.
-    tokio::select! {
-        biased;
-        _ = conversation.as_mut() => {}
-        () = told_to_stop(&mut stopped) => {
-            // Closed now, it would lose a request that is on its way; only later ones may be sent again by their client.
-            let patience = tokio::time::sleep(FIRST_REQUEST);
-            tokio::pin!(patience);
-            let is_over = poll_fn(|context| match conversation.as_mut().poll(context) {
-                Poll::Ready(_) => Poll::Ready(true),
-                Poll::Pending if heard.has_begun() => Poll::Ready(false),
-                Poll::Pending => patience.as_mut().poll(context).map(|()| false),
-            });
-            if !is_over.await {
-                conversation.as_mut().graceful_shutdown();
-                let _ = conversation.await;
-            }
-        }
-    }
-    drop(counted);
 }

@@ -14,9 +14,9 @@ use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
 use crate::access::{self, Entry};
 use crate::answer;
 use crate::body::{self, AnswerBody, Prefix, Remainder};
-use crate::connection::{Peer, RawHead};
+use crate::connection::Peer;
 use crate::files;
-use crate::forwarded::{self, Client};
+use crate::forwarded;
 use crate::head::{self, Facts, MODE, is_withdrawable};
 use crate::host;
 use crate::lane::Order;
@@ -27,7 +27,8 @@ use crate::route::{self, Route, Script};
 use crate::server::{self, Shared};
 use crate::settings::{Application, RequestLimits};
 use crate::status;
-use crate::target::{self, MAX_TARGET};
+use crate::target;
+use crate::transport::{Client, Framed};
 
 thread_local! {
     /// Where heads are put together before they are copied to the slab.
@@ -41,8 +42,8 @@ pub struct Connection {
     pub shared: Arc<Shared>,
     /// Both ends.
     pub peer: Arc<Peer>,
-    /// For strict checks.
-    pub raw: Arc<RawHead>,
+    /// Who may leave before the answer.
+    pub client: Arc<dyn Client>,
     /// The application that its requests are for, whatever host they name: those of a warm-up.
     pub warms: Option<usize>,
 }
@@ -51,10 +52,14 @@ pub struct Connection {
 pub async fn serve(
     connection: Connection,
     request: Request<Incoming>,
+    framed: Framed,
 ) -> Result<Response<AnswerBody>, std::convert::Infallible> {
     let began = Instant::now();
     server::collect();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    if let Some(line) = framed.line {
+        parts.extensions.insert(line);
+    }
     let peer = &connection.peer;
     // Held to the answer's head: by what it was routed it is run.
     let view = connection.shared.lanes.view();
@@ -63,14 +68,17 @@ pub async fn serve(
         false => None,
     };
     let body = Some(body).filter(|body| !body.is_end_stream());
-    let mut response = match respond(&connection, &view, client.as_ref(), &parts, body, began).await {
+    let answered = match framed.refusal {
+        Some(why) => Err(why),
+        None => respond(&connection, &view, client.as_ref(), &parts, body, began).await,
+    };
+    let mut response = match answered {
         Ok(response) => response,
         Err(refusal) => {
             metrics::refused(refusal);
             refusal.response()
         }
     };
-    connection.raw.restart();
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
     if access::is_on() {
         let entry = Entry::new(parts, connection.peer, client, &response, began);
@@ -83,12 +91,12 @@ pub async fn serve(
 pub async fn respond(
     connection: &Connection,
     view: &View,
-    client: Option<&Client>,
+    client: Option<&forwarded::Client>,
     parts: &Parts,
     body: Option<Incoming>,
     began: Instant,
 ) -> Result<Response<AnswerBody>, Refusal> {
-    let host = check(parts, &connection.raw)?;
+    let host = check(parts)?;
     let name = host::name(host);
     let (number, application) = match connection.warms {
         Some(number) => Some((number, &view.settings.applications[number])),
@@ -106,7 +114,7 @@ pub async fn respond(
         Route::Script(script) => {
             let is_classic = is_below(&path, &application.classic_paths);
             let (limited, limits) = request_limits(application, &path);
-            let origin = Origin { is_https: client.is_some_and(Client::is_by_https), host };
+            let origin = Origin { is_https: client.is_some_and(forwarded::Client::is_by_https), host };
             let script = &script;
             let site =
                 Site { view, number, application, script, is_classic, limited, limits, host: &name, origin, client };
@@ -118,22 +126,11 @@ pub async fn respond(
     }
 }
 
-/// What a parsed request may still have wrong. Returns its host, with port if it has one.
-fn check<'a>(parts: &'a Parts, raw: &RawHead) -> Result<&'a str, Refusal> {
+/// What a parsed request may still have wrong; [`crate::transport::framing`] has looked at its framing. Returns its host,
+/// with port if it has one.
+fn check(parts: &Parts) -> Result<&str, Refusal> {
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         return Err(Refusal::BadMethod);
-    }
-    if parts.uri.path().len() + parts.uri.query().map_or(0, str::len) > MAX_TARGET {
-        return Err(Refusal::TargetTooLong);
-    }
-    if let Some(coding) = parts.headers.get(header::TRANSFER_ENCODING) {
-        // Nothing but one "chunked" is decoded here. With Content-Length beside it hyper goes by the coding, removes the
-        // length and closes; RFC 9112 §6.1 lets us say that this is an attack.
-        let is_one = parts.headers.get_all(header::TRANSFER_ENCODING).iter().count() == 1;
-        let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        if !is_one || !is_chunked || !raw.is_free_of(parts, "content-length") {
-            return Err(Refusal::BadFraming);
-        }
     }
     let scheme_is_fine = match parts.uri.scheme_str() {
         Some(scheme) => scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"),
@@ -215,7 +212,7 @@ struct Site<'a> {
     limits: RequestLimits,
     host: &'a str,
     origin: Origin<'a>,
-    client: Option<&'a Client>,
+    client: Option<&'a forwarded::Client>,
 }
 
 /// Posts the request to the script's lane and waits for PHP.
@@ -290,7 +287,7 @@ async fn run(
         let remainder = Remainder { surplus, rest, read, limit };
         tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
-    let (mut response, notes) = answer::receive(ticket, parts, application.server_timing).await?;
+    let (mut response, notes) = answer::receive(ticket, parts, application.server_timing, &connection.client).await?;
     place.into_iter().for_each(|place| response.body_mut().hold(place));
     response.body_mut().time(began, lane.clone());
     if wish.is_some() {

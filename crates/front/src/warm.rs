@@ -15,13 +15,14 @@ use hyper::http::request::Parts;
 use tokio::sync::Notify;
 use wire::control::{Kind, Message};
 
-use crate::connection::{Peer, RawHead};
+use crate::connection::Peer;
 use crate::control::Link;
 use crate::forwarded::{self, Client};
 use crate::lanes::View;
 use crate::server::Shared;
 use crate::service::{Connection, respond};
 use crate::settings::{Application, Warmup};
+use crate::transport::Nobody;
 
 /// Bytes of an answer that are told, if it is a failure.
 const TOLD: usize = 2048;
@@ -63,7 +64,7 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
             let connection = Connection {
                 shared: shared.clone(),
                 peer: Arc::new(Peer::ourselves()),
-                raw: Arc::new(RawHead::default()),
+                client: Arc::new(Nobody),
                 warms: Some(number),
             };
             let began = Instant::now();

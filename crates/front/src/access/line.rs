@@ -11,6 +11,7 @@ use wire::layout::Usage;
 
 use crate::head::Decimal;
 use crate::settings::LogFormat;
+use crate::transport::Line;
 
 /// Longest field of a line; the rest is cut off.
 const MAX_FIELD: usize = 2048;
@@ -33,10 +34,10 @@ const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Fi
 pub const FIELDS: [Field; 15] = [
     field("time", "text", "when the answer was over, RFC 3339 in UTC"),
     field("client", "text", "address of the client; behind a declared proxy the one it names"),
-    field("method", "text", ""),
+    field("method", "text", "empty, like what follows, where a malformed request line has none"),
     field("host", "text or null", "Host header"),
     field("target", "text", "path and query as they came"),
-    field("protocol", "text", "`HTTP/1.0` or `HTTP/1.1`"),
+    field("protocol", "text", "`HTTP/1.0` or `HTTP/1.1`; of a malformed request what stands there"),
     field("status", "number", ""),
     field("sent", "bytes", "of the answer's body that were sent"),
     field("duration_us", "microseconds", "from the end of the request's head to the end of the answer"),
@@ -81,12 +82,14 @@ impl Clock {
     }
 }
 
-fn target(parts: &Parts) -> &str {
-    parts.uri.path_and_query().map_or("/", |target| target.as_str())
-}
-
-fn protocol(parts: &Parts) -> &'static str {
-    if parts.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" }
+/// Method, target and protocol as they came.
+fn request_line(parts: &Parts) -> [&[u8]; 3] {
+    if let Some(line) = parts.extensions.get::<Line>() {
+        return line.parts();
+    }
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let protocol = if parts.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    [parts.method.as_str().as_bytes(), target.as_bytes(), protocol.as_bytes()]
 }
 
 /// What a line says beside the request itself.
@@ -114,11 +117,12 @@ fn combined(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts
     lines.extend_from_slice(b" - - [");
     lines.extend_from_slice(clock.combined.as_bytes());
     lines.extend_from_slice(b"] \"");
-    escape(lines, parts.method.as_str().as_bytes());
-    lines.push(b' ');
-    escape(lines, target(parts).as_bytes());
-    lines.push(b' ');
-    lines.extend_from_slice(protocol(parts).as_bytes());
+    for (part, is_first) in request_line(parts).into_iter().zip([true, false, false]) {
+        if !is_first && !part.is_empty() {
+            lines.push(b' ');
+        }
+        escape(lines, part);
+    }
     lines.extend_from_slice(b"\" ");
     lines.extend_from_slice(Decimal::new(facts.status.into()).digits());
     lines.push(b' ');
@@ -162,10 +166,11 @@ fn json(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts<'_>
     let mut fields = Fields { lines, names: FIELDS.iter() };
     fields.text(Some(time.as_bytes()));
     fields.text(Some(facts.client.as_bytes()));
-    fields.text(Some(parts.method.as_str().as_bytes()));
+    let [method, target, protocol] = request_line(parts);
+    fields.text(Some(method));
     fields.text(header(header::HOST));
-    fields.text(Some(target(parts).as_bytes()));
-    fields.text(Some(protocol(parts).as_bytes()));
+    fields.text(Some(target));
+    fields.text(Some(protocol));
     fields.number(Some(facts.status.into()));
     fields.number(Some(facts.sent));
     fields.number(Some(facts.took.as_micros() as u64));

@@ -99,6 +99,22 @@ impl Ticket {
         Some((waited, total - waited))
     }
 
+    /// Takes the request out of the queue. `false`: a worker has it.
+    pub fn withdraw(&self) -> bool {
+        let mut place = lock(&self.lane.calls[self.exchange as usize]);
+        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return true };
+        call.unheld = call.unheld || call.posting.withdraw(&self.lane.slab);
+        call.unheld
+    }
+
+    /// Tells PHP that nobody reads its answer.
+    pub fn abort(&self) {
+        let mut place = lock(&self.lane.calls[self.exchange as usize]);
+        if let Some(call) = place.as_mut().filter(|call| call.id == self.id) {
+            call.posting.abort(&self.lane.slab);
+        }
+    }
+
     /// The sending side of the body.
     pub fn body_slip(&self) -> BodySlip {
         BodySlip(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })

@@ -1,0 +1,470 @@
+//! The socket as hyper sees it: one message at a time, and no end before its time.
+//!
+//! hyper is never given bytes of a request before the one at hand is answered, and never part of a head. So nothing that a
+//! client pipelines is in hyper's memory when a connection ends, and an unfinished head costs no more than its own size
+//! ([`Inner::held`]), which is given back when the head is complete.
+//!
+//! What ends a connection is told apart:
+//!
+//! | the client | hyper sees | whoever runs a request of it ([`Client::poll_left`]) |
+//! |---|---|---|
+//! | has sent the end of its input (FIN) | the end of input, after all complete requests | [`Left::Ended`] |
+//! | is gone: a reset, or a write failed | the same; what it writes goes nowhere | [`Left::Gone`] |
+//! | takes nothing for `send_timeout` | the end of input at once | [`Left::Gone`] |
+//!
+//! hyper would drop the future of a running request at any of these; here that future decides.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::chunked;
+use super::framing::{self, Body, Framed, MAX_HEAD};
+use super::held::Held;
+use crate::refusal::Refusal;
+
+/// Bytes read at once where hyper has no room of its own, and read ahead while a request runs.
+const CHUNK: usize = 4 * 1024;
+/// Bytes of a refused client that are still read, so that it finds the refusal before a reset, and how long.
+const LINGERING: usize = 256 * 1024;
+const LINGERING_TIME: Duration = Duration::from_secs(1);
+
+/// How a client has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It sends no more, but may still read.
+    Ended,
+    /// It neither sends nor reads.
+    Gone,
+}
+
+/// The client of a connection, for whoever runs its requests.
+pub trait Client: Send + Sync {
+    /// Whether it has left. Only asked while a request of it runs whose body hyper has read; reads what comes meanwhile, up to 4 KiB.
+    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left>;
+    /// Whether it neither sends nor reads any more.
+    fn is_gone(&self) -> bool;
+}
+
+/// Nobody who could leave: for requests that the server makes itself.
+pub struct Nobody;
+
+impl Client for Nobody {
+    fn poll_left(&self, _: &mut Context<'_>) -> Poll<Left> {
+        Poll::Pending
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
+
+/// A connection's stream. Clones are the same stream.
+pub struct Stream<S>(Arc<Shared<S>>);
+
+impl<S> Clone for Stream<S> {
+    fn clone(&self) -> Stream<S> {
+        Stream(self.0.clone())
+    }
+}
+
+struct Shared<S> {
+    inner: Mutex<Inner<S>>,
+    is_gone: AtomicBool,
+}
+
+struct Inner<S> {
+    stream: S,
+    /// How long a write may take.
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// Read from the socket, and not for hyper yet: an unfinished head, or what was pipelined.
+    held: Held,
+    /// Bytes of that which hold no complete head.
+    seen: usize,
+    /// For hyper, before anything else: a head that was rewritten, or that came in pieces.
+    given: Vec<u8>,
+    given_to: usize,
+    at: At,
+    /// Of the request whose head hyper has been given last.
+    framed: Option<Framed>,
+    has_begun: bool,
+    has_ended: bool,
+}
+
+/// What the next byte belongs to.
+enum At {
+    Head,
+    Body(Body),
+    /// The body does not keep to its framing.
+    Broken,
+    /// Nothing more is read: a request was refused that says nothing about where it ends, or the client stopped reading.
+    Over,
+}
+
+impl<S> Stream<S> {
+    /// Wraps a socket. `patience`: how long it may take nothing that is written.
+    pub fn new(stream: S, patience: Duration) -> Stream<S> {
+        Stream(Arc::new(Shared {
+            inner: Mutex::new(Inner {
+                stream,
+                patience,
+                stalled: None,
+                held: Held::default(),
+                seen: 0,
+                given: Vec::new(),
+                given_to: 0,
+                at: At::Head,
+                framed: None,
+                has_begun: false,
+                has_ended: false,
+            }),
+            is_gone: AtomicBool::new(false),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<S>> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What hyper does not know of the request that it has just parsed. `None`: hyper has found a request where none was
+    /// framed, and the connection is to be given up.
+    pub fn take_framed(&self) -> Option<Framed> {
+        self.lock().framed.take()
+    }
+
+    /// Takes no further request.
+    pub fn give_up(&self) {
+        self.lock().at = At::Over;
+    }
+
+    /// Whether the client has ever sent anything.
+    pub fn has_begun(&self) -> bool {
+        self.lock().has_begun
+    }
+
+    fn set_gone(&self) {
+        self.0.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_gone.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Inner<S> {
+    /// Reads up to [`CHUNK`] bytes into `held`. Ready if there are some, or none will come.
+    fn poll_hold(&mut self, context: &mut Context<'_>, is_gone: &AtomicBool) -> Poll<()> {
+        let mut space = [const { MaybeUninit::uninit() }; CHUNK];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        match ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer)) {
+            Ok(()) if !buffer.filled().is_empty() => {
+                self.has_begun = true;
+                self.held.add(buffer.filled());
+            }
+            Ok(()) => self.has_ended = true,
+            Err(_) => {
+                self.has_ended = true;
+                is_gone.store(true, Ordering::Relaxed);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes the first bytes out of `held`.
+    fn release(&mut self, count: usize) {
+        self.seen = 0;
+        self.held.drop_first(count);
+    }
+
+    /// How many of these bytes belong to the body at hand; the next one may begin a head.
+    fn follow(&mut self, bytes: &[u8]) -> usize {
+        let At::Body(body) = &mut self.at else { return 0 };
+        let (count, is_over) = match body {
+            Body::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= count as u64;
+                (count, *left == 0)
+            }
+            Body::Chunked(scanner) => match scanner.follow(bytes) {
+                Ok(count) => (count, scanner.is_at_end()),
+                Err(chunked::Broken) => {
+                    self.at = At::Broken;
+                    return 0;
+                }
+            },
+        };
+        if is_over {
+            self.at = At::Head;
+        }
+        count
+    }
+
+    fn take_up(&mut self, framed: Framed, body: Body) {
+        self.at = match body {
+            _ if framed.refusal.is_some() => At::Over,
+            Body::Length(0) => At::Head,
+            body => At::Body(body),
+        };
+        self.framed = Some(framed);
+    }
+
+    /// Gives hyper what is framed: the next head, or bytes of the body at hand.
+    fn poll_give(
+        &mut self,
+        context: &mut Context<'_>,
+        target: &mut ReadBuf<'_>,
+        is_gone: &AtomicBool,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if self.given_to < self.given.len() {
+                let rest = &self.given[self.given_to..];
+                let count = rest.len().min(target.remaining());
+                target.put_slice(&rest[..count]);
+                self.given_to += count;
+                if self.given_to == self.given.len() {
+                    (self.given, self.given_to) = (Vec::new(), 0);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if self.framed.is_some() {
+                // The request at hand was not even taken up.
+                return Poll::Pending;
+            }
+            match self.at {
+                At::Over => return Poll::Ready(Ok(())),
+                At::Broken => {
+                    self.at = At::Over;
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the body breaks its chunks")));
+                }
+                At::Head if !self.held.bytes().is_empty() => match framing::head(self.held.bytes(), self.seen) {
+                    Some(head) => {
+                        self.given = head.instead.unwrap_or_else(|| self.held.bytes()[..head.size].to_vec());
+                        self.release(head.size);
+                        self.take_up(head.framed, head.body);
+                    }
+                    None if self.has_ended => return Poll::Ready(Ok(())),
+                    None => {
+                        self.seen = self.held.bytes().len();
+                        ready!(self.poll_hold(context, is_gone));
+                    }
+                },
+                At::Body(_) if !self.held.bytes().is_empty() => {
+                    let available = self.held.bytes().len().min(target.remaining());
+                    let held = std::mem::take(&mut self.held);
+                    let count = self.follow(&held.bytes()[..available]);
+                    target.put_slice(&held.bytes()[..count]);
+                    self.held = held;
+                    self.release(count);
+                    if count > 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                _ if self.has_ended => return Poll::Ready(Ok(())),
+                _ => {
+                    if ready!(self.poll_pass(context, target, is_gone)) {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads from the socket into hyper's memory. What turns out not to be for hyper yet is held. `false`: nothing was for it.
+    fn poll_pass(&mut self, context: &mut Context<'_>, target: &mut ReadBuf<'_>, is_gone: &AtomicBool) -> Poll<bool> {
+        let before = target.filled().len();
+        if ready!(Pin::new(&mut self.stream).poll_read(context, target)).is_err() {
+            is_gone.store(true, Ordering::Relaxed);
+            target.set_filled(before);
+        }
+        let fresh = &target.filled()[before..];
+        if fresh.is_empty() {
+            self.has_ended = true;
+            return Poll::Ready(false);
+        }
+        self.has_begun = true;
+        let mut size = 0;
+        if matches!(self.at, At::Head) {
+            match framing::head(fresh, 0) {
+                Some(head) if head.instead.is_none() => {
+                    size = head.size;
+                    self.take_up(head.framed, head.body);
+                }
+                _ => {
+                    self.held.add(fresh);
+                    target.set_filled(before);
+                    return Poll::Ready(false);
+                }
+            }
+        }
+        size += self.follow(&fresh[size..]);
+        self.held.add(&fresh[size..]);
+        target.set_filled(before + size);
+        Poll::Ready(size > 0)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, target: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.lock().poll_give(context, target, &self.0.is_gone)
+    }
+}
+
+impl<S: AsyncRead + Unpin + Send> Client for Stream<S> {
+    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left> {
+        let mut inner = self.lock();
+        // Of a body hyper learns by itself; more than that is not held of a client that pipelines.
+        while !inner.has_ended && !self.is_gone() && matches!(inner.at, At::Head) && inner.held.bytes().len() < CHUNK {
+            ready!(inner.poll_hold(context, &self.0.is_gone));
+        }
+        match (self.is_gone(), inner.has_ended) {
+            (true, _) => Poll::Ready(Left::Gone),
+            (false, true) => Poll::Ready(Left::Ended),
+            (false, false) => Poll::Pending,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        Stream::is_gone(self)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Stream<S> {
+    /// Waits for a complete head. `false`: none will come.
+    pub fn poll_head(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut inner = self.lock();
+        while framing::head(inner.held.bytes(), inner.seen).is_none() {
+            inner.seen = inner.held.bytes().len();
+            if inner.has_ended {
+                return Poll::Ready(false);
+            }
+            ready!(inner.poll_hold(context, &self.0.is_gone));
+        }
+        Poll::Ready(true)
+    }
+
+    /// Refuses the head that is not complete. `false`: the client has sent none of it.
+    pub fn refuse(&self, why: Refusal) -> bool {
+        let mut inner = self.lock();
+        let has_sent = !inner.held.bytes().is_empty();
+        let head = framing::refused(inner.held.bytes(), why);
+        inner.release(usize::MAX);
+        inner.given = head.instead.unwrap_or_default();
+        inner.take_up(head.framed, head.body);
+        has_sent
+    }
+
+    /// Whether there is a complete request of a client that is gone, to which hyper has not come.
+    pub fn has_more(&self, context: &mut Context<'_>) -> bool {
+        let mut inner = self.lock();
+        (inner.framed, inner.given, inner.given_to) = (None, Vec::new(), 0);
+        while self.is_gone() && matches!(inner.at, At::Head) {
+            if framing::head(inner.held.bytes(), 0).is_some_and(|head| head.framed.refusal.is_none()) {
+                return true;
+            }
+            // What has not come of a client that is gone will not come.
+            if inner.has_ended
+                || inner.held.bytes().len() >= MAX_HEAD
+                || inner.poll_hold(context, &self.0.is_gone).is_pending()
+            {
+                break;
+            }
+        }
+        false
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Stream<S> {
+    /// Writes, unless the client is gone: then all of it goes nowhere, so that hyper comes to the requests that follow.
+    fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        size: usize,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.is_gone() {
+            return Poll::Ready(Ok(size));
+        }
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        match write(Pin::new(&mut inner.stream), context) {
+            Poll::Ready(Ok(count)) => {
+                inner.stalled = None;
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(_)) => {
+                self.set_gone();
+                Poll::Ready(Ok(size))
+            }
+            Poll::Pending => {
+                let patience = inner.patience;
+                let stalled = inner.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+                ready!(stalled.as_mut().poll(context));
+                stalled.as_mut().reset(Instant::now() + patience);
+                inner.at = At::Over;
+                self.set_gone();
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send(context, bytes.len(), |stream, context| stream.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let size = pieces.iter().map(|piece| piece.len()).sum();
+        self.poll_send(context, size, |stream, context| stream.poll_write_vectored(context, pieces))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.lock().stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_send(context, 0, |stream, context| stream.poll_flush(context).map_ok(|()| 0)).map_ok(|_| ())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_gone() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut inner = self.lock();
+        Pin::new(&mut inner.stream).poll_shutdown(context)
+    }
+}
+
+/// Ends a connection. In the middle of a message it reads for a while what the client still sends: closed with unread input,
+/// the connection would be reset, and a refusal lost before the client has read it.
+pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
+    if matches!(stream.lock().at, At::Head) || stream.is_gone() {
+        return;
+    }
+    let mut left = LINGERING;
+    let reading = std::future::poll_fn(|context| {
+        // What it says of a failure the reading says too.
+        let _ = ready!(Pin::new(&mut stream).poll_shutdown(context));
+        let mut inner = stream.lock();
+        while left > 0 && !inner.has_ended && !stream.is_gone() {
+            inner.release(usize::MAX);
+            ready!(inner.poll_hold(context, &stream.0.is_gone));
+            left = left.saturating_sub(inner.held.bytes().len());
+        }
+        Poll::Ready(())
+    });
+    // What is not over by then is reset: the client had its time.
+    let _ = tokio::time::timeout(LINGERING_TIME, reading).await;
+}
