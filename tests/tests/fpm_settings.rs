@@ -166,3 +166,33 @@ fn a_script_that_looks_for_the_worker_variable_is_tried_as_a_worker() {
         assert!(server.log().contains(words), "{words} in\n{}", server.log());
     }
 }
+
+#[test]
+fn the_full_status_says_what_runs() {
+    const SCRIPT: &str =
+        "<?php $go = __DIR__ . '/go'; while (!file_exists($go)) { usleep(10000); clearstatcache(); } echo 'done';";
+    for snapshot in ["", "reprise_snapshot();"] {
+        let server = Setup::empty()
+            .file("index.php", SCRIPT.replace("<?php", &format!("<?php {snapshot}")))
+            .application("status_path = \"/status\"")
+            .start();
+        let mut client = server.client();
+        client.send(b"POST /a%22b?q=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").unwrap();
+        let path = format!("{}/index.php", server.root.display());
+        let mut found = Value::Null;
+        wait_until("it runs", 10, || {
+            let status: Value = serde_json::from_str(&server.get("/status?json&full").text()).unwrap();
+            let all = status["processes"].as_array().unwrap();
+            assert!(all.iter().all(|one| one["request method"] == "-" || one["request method"] == "POST"), "{status}");
+            found = all.iter().find(|one| one["request method"] == "POST").cloned().unwrap_or_default();
+            !found.is_null()
+        });
+        assert_eq!((&found["request uri"], &found["content length"]), (&"/a%22b?q=1".into(), &3.into()), "{found}");
+        assert_eq!(found["script"], path, "{found}");
+        assert!(found["request duration"].as_u64().is_some_and(|time| time > 0), "{found}");
+        assert!(server.get("/status?full").text().contains("request URI:          /a%22b?q=1\n"));
+        fs::write(server.root.join("go"), "").unwrap();
+        assert_eq!(client.read(false).unwrap().text(), "done");
+        wait_until("nothing runs", 10, || !server.get("/status?full").text().contains("/a%22b"));
+    }
+}

@@ -30,8 +30,8 @@ use crate::settings::{Application, RequestLimits};
 
 use crate::metrics::Durations;
 
-pub use count::Count;
 use count::Most;
+pub use count::{Count, Running};
 pub use ticket::{BodySlip, Received, Ticket};
 
 /// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.

@@ -1,6 +1,7 @@
 //! Ping and status, as monitoring of PHP-FPM expects them: `ping_path` answers while there are workers, `status_path` with
 //! what they do. Names and order of the values are PHP-FPM's; lanes of snapshots are added up with classic.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use wire::layout::Activity;
 use crate::body::AnswerBody;
 use crate::connection::Peer;
 use crate::forwarded::Client;
-use crate::lane::{Count, Lane};
+use crate::lane::{Count, Lane, Running};
 use crate::refusal::Refusal;
 use crate::settings::Application;
 
@@ -73,7 +74,9 @@ pub fn answer(
         return Some(Err(Refusal::Forbidden));
     }
     let query: Vec<&str> = parts.uri.query().unwrap_or("").split('&').collect();
-    let status = Status { application, since, counts, is_full: query.contains(&"full") };
+    let is_full = query.contains(&"full");
+    let running = if is_full { lanes.iter().map(|lane| lane.running()).collect() } else { Vec::new() };
+    let status = Status { application, since, counts, running, is_full };
     let (kind, text) = if query.contains(&"json") {
         ("application/json", status.json())
     } else if query.contains(&"openmetrics") {
@@ -109,6 +112,8 @@ struct Status<'a> {
     application: &'a Application,
     since: SystemTime,
     counts: Vec<Count>,
+    /// What the workers of each lane run, by process; only for the full status.
+    running: Vec<HashMap<u32, Running>>,
     is_full: bool,
 }
 
@@ -135,11 +140,12 @@ impl Status<'_> {
         ]
     }
 
-    /// Each worker: lane, process, state, requests.
-    fn processes(&self) -> impl Iterator<Item = (&str, u32, &'static str, u64)> {
-        self.counts.iter().flat_map(|count| {
+    /// Each worker: lane, process, state, requests, and what it runs.
+    fn processes(&self) -> impl Iterator<Item = (&str, u32, &'static str, u64, Option<&Running>)> {
+        self.counts.iter().zip(&self.running).flat_map(|(count, running)| {
             let lane = if count.key.is_empty() { "classic" } else { &count.key };
-            count.workers.iter().map(move |&(pid, activity, requests)| (lane, pid, state(activity), requests))
+            let each = count.workers.iter();
+            each.map(move |&(pid, activity, requests)| (lane, pid, state(activity), requests, running.get(&pid)))
         })
     }
 
@@ -166,12 +172,16 @@ impl Status<'_> {
             let _ = writeln!(text, "{:<22}{value}", format!("{}:", row.name));
         }
         if self.is_full {
-            for (lane, pid, state, requests) in self.processes() {
+            for (lane, pid, state, requests, running) in self.processes() {
                 let _ = write!(
                     text,
                     "\n************************\n{:<22}{pid}\n{:<22}{state}\n{:<22}{requests}\n{:<22}{lane}\n",
                     "pid:", "state:", "requests:", "lane:"
                 );
+                for (name, value) in facts(running) {
+                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    let _ = writeln!(text, "{:<22}{value}", format!("{name}:").replace("uri", "URI"));
+                }
             }
         }
         text
@@ -187,9 +197,11 @@ impl Status<'_> {
             all.insert(row.name.to_owned(), json!(value));
         }
         if self.is_full {
-            let each = self.processes().map(
-                |(lane, pid, state, requests)| json!({"pid": pid, "state": state, "requests": requests, "lane": lane}),
-            );
+            let each = self.processes().map(|(lane, pid, state, requests, running)| {
+                let mut one = json!({"pid": pid, "state": state, "requests": requests, "lane": lane});
+                facts(running).into_iter().for_each(|(name, value)| one[name] = value);
+                one
+            });
             all.insert("processes".to_owned(), Value::Array(each.collect()));
         }
         Value::Object(all).to_string()
@@ -208,6 +220,19 @@ impl Status<'_> {
         text.push_str("# EOF\n");
         text
     }
+}
+
+/// What is known of a request that runs, in PHP-FPM's order and by its names; of a worker that has none, as PHP-FPM of one that
+/// has had none.
+fn facts(running: Option<&Running>) -> [(&'static str, Value); 5] {
+    let text = |of: fn(&Running) -> &str| json!(running.map_or("-", of));
+    [
+        ("request duration", json!(running.map_or(0, |one| one.duration.as_micros() as u64))),
+        ("request method", text(|one| &one.method)),
+        ("request uri", text(|one| &one.target)),
+        ("content length", json!(running.map_or(0, |one| one.content_length))),
+        ("script", text(|one| &one.script)),
+    ]
 }
 
 /// As PHP-FPM spells them.

@@ -1,8 +1,12 @@
 //! What a lane counts for the status page.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use wire::layout::{RECYCLES, Slot};
+use wire::head;
+use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot};
+use wire::ring::Memory as _;
 
 use super::{Lane, lock};
 
@@ -38,6 +42,23 @@ pub struct Count {
     pub workers: Vec<(u32, u32, u64)>,
 }
 
+/// What a worker runs, by its own word: which exchange that is, and what stands there.
+pub struct Running {
+    /// GET.
+    pub method: String,
+    /// With the query.
+    pub target: String,
+    /// As the client said; 0: it did not.
+    pub content_length: u64,
+    /// Its path in the file system.
+    pub script: String,
+    /// Since the front has it.
+    pub duration: Duration,
+}
+
+/// Bytes of a text that are shown.
+const SHOWN: usize = 2048;
+
 impl Most {
     pub(super) fn note(&mut self, in_flight: usize, waiting: usize, workers: usize) {
         self.in_flight = self.in_flight.max(in_flight);
@@ -49,6 +70,33 @@ impl Most {
 }
 
 impl Lane {
+    /// The requests that workers run now, by process.
+    pub fn running(&self) -> HashMap<u32, Running> {
+        let slots = (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
+        let busy = slots.filter(|slot| Activity::has_request(slot.activity.load(Ordering::Relaxed)));
+        let of = |slot: &Slot| {
+            let running = self.running_in(slot.exchange.load(Ordering::Relaxed))?;
+            Some((slot.pid.load(Ordering::Relaxed), running))
+        };
+        busy.filter_map(of).collect()
+    }
+
+    /// Workers may write to the head while it is looked at, so it is copied first.
+    fn running_in(&self, exchange: u32) -> Option<Running> {
+        let since = lock(self.calls.get(exchange as usize)?).as_ref()?.since;
+        let mut bytes = vec![0; HEAD_SIZE];
+        self.slab.head(exchange).load(0, &mut bytes);
+        let (method, target) = head::request_line(&bytes)?;
+        let text = |name: &[u8]| head::variable(&bytes, name).map(printable).unwrap_or_default();
+        Some(Running {
+            method: printable(method),
+            target: printable(target),
+            content_length: text(b"CONTENT_LENGTH").parse().unwrap_or(0),
+            script: text(b"SCRIPT_FILENAME"),
+            duration: since.elapsed(),
+        })
+    }
+
     /// What the status page wants to know.
     pub fn count(&self) -> Count {
         let desk = lock(&self.desk);
@@ -77,4 +125,8 @@ impl Lane {
             workers: slots.map(worker).filter(|(pid, ..)| *pid != 0).collect(),
         }
     }
+}
+
+fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).replace(char::is_control, "?")
 }
