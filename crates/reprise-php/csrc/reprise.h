@@ -136,6 +136,7 @@ void reprise_script_begins(void);
 /* False if it was left by exit() or by an error. */
 bool reprise_run_script(const char *script);
 void reprise_close_script(void);
+bool reprise_script_has_begun(void); /* in a boot: false in what auto_prepend_file names */
 void reprise_enter_directory(const char *script);
 
 /* log.c */

@@ -80,11 +80,39 @@ void reprise_script_begins(void)
 }
 
 static zend_file_handle *running_script;
+/* Has PHP come to it? What auto_prepend_file names runs first. */
+static bool script_has_begun;
+static zend_op_array *(*next_compile_file)(zend_file_handle *, int);
 
-/* PHP has read and compiled it, and keeps it open until it ends. A snapshot shall not hold it. */
+static zend_op_array *compile_noting_script(zend_file_handle *file, int type)
+{
+	script_has_begun = script_has_begun || file == running_script;
+	return next_compile_file(file, type);
+}
+
+bool reprise_script_has_begun(void)
+{
+	return script_has_begun;
+}
+
+/* A boot is told apart from what it stops in. */
+static void note_script(bool begins)
+{
+	if (begins) {
+		script_has_begun = false;
+		next_compile_file = zend_compile_file;
+		zend_compile_file = compile_noting_script;
+	} else if (zend_compile_file == compile_noting_script) {
+		zend_compile_file = next_compile_file;
+	}
+}
+
+/* PHP has read and compiled it, and keeps it open until it ends. A snapshot shall not hold it. One that PHP has not
+ * come to is not open, and runs behind the snapshot. */
 void reprise_close_script(void)
 {
-	if (running_script) {
+	note_script(false);
+	if (running_script && script_has_begun) {
 		zend_destroy_file_handle(running_script);
 		zend_stream_init_filename(running_script, "");
 	}
@@ -100,6 +128,9 @@ bool reprise_run_script(const char *script)
 	file.primary_script = 1;
 	reprise_script_begins();
 	running_script = &file;
+	if (reprise_worker.is_template || reprise_is_loop()) {
+		note_script(true);
+	}
 	bool ran_to_end = php_execute_script(&file);
 	/* As FPM: shutdown functions and destructors do not see the script's directory. */
 	if (chdir("/") != 0) {
@@ -107,6 +138,7 @@ bool reprise_run_script(const char *script)
 	}
 	zend_destroy_file_handle(&file);
 	running_script = NULL;
+	note_script(false);
 	return ran_to_end;
 }
 

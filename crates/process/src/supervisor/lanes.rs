@@ -38,6 +38,8 @@ pub(super) struct Template {
     is_late: bool,
     /// The script has shown that it wants no lane.
     pub(super) is_unasked: bool,
+    /// A request could not go on from its snapshot.
+    pub(super) is_unfit: bool,
     /// Requests of its dead workers.
     requests: u64,
     /// What the slab said of workers ended by threads when it began.
@@ -88,6 +90,7 @@ impl Supervisor {
             leaving: None,
             is_late: false,
             is_unasked: false,
+            is_unfit: false,
             requests: 0,
             threads_before: ended.map_or(0, |count| count.load(Ordering::Relaxed)),
         };
@@ -183,6 +186,8 @@ impl Supervisor {
                 true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}"), false),
                 false => self.boot_failed(number, lane, how, template.is_unasked),
             }
+        } else if !is_expected && template.is_unfit {
+            self.boot_failed(number, lane, &"a request could not go on from its snapshot", false);
         } else if !is_expected {
             let what = self.describe(number, lane);
             let pid = template.child.pid;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use wire::atomics::Ordering;
-use wire::control::{Kind, Message};
+use wire::control::{Isolation, Kind, Message};
 use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
@@ -305,7 +305,10 @@ impl Supervisor {
         self.judge_isolation(number, lane, message.slot, ending);
         if matches!(ending, Ending::Exited(NOT_BOOTED | NOT_ASKED)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
-            // it does again.
+            // it does again. And a snapshot that requests cannot go on from.
+            let of_lane = &mut self.generations[number].lanes[lane];
+            let is_loop = of_lane.isolation == Isolation::Loop;
+            of_lane.template.iter_mut().for_each(|template| template.is_unfit = !is_loop);
             self.kill_template(number, lane);
         }
         self.delay(number, lane, lived, worked);

@@ -177,6 +177,10 @@ ZEND_FUNCTION(reprise_handle_request)
 		RETURN_THROWS();
 	}
 	if (!loop.has_begun) {
+		if (!reprise_script_has_begun()) {
+			reprise_boot_failed("it calls reprise_handle_request() in auto_prepend_file",
+			                    "call it in the script: that would run when there are no more requests");
+		}
 		begin_loop();
 	}
 	if (!claim_request()) {

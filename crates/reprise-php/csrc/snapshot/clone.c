@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "scan.h"
 #include "snapshot.h"
@@ -38,6 +39,12 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	struct raw_text text = {0};
 	uint8_t word[16];
 
+	if (snapshot.is_trial) {
+		reprise_service_log("error", "the script cannot be booted: no worker can start from its snapshot", detail);
+		for (;;) {
+			raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		}
+	}
 	wire_recycle_word(why, &word);
 	raw_add(&text, "recycled: ");
 	raw_add(&text, (const char *)word);
@@ -211,6 +218,28 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 			leave_if_idle(now - idle_since);
 		}
 	}
+}
+
+/* What each clone begins with, by one that ends there. A lane whose workers cannot start would keep its requests. */
+bool reprise_clone_try(void)
+{
+	int status = -1;
+	/* Without a signal at its end: whatever the application has made of SIGCHLD, it can be waited for. */
+	long pid = raw6(SYS_clone, 0, 0, 0, 0, 0, 0);
+
+	if (pid == 0) {
+		snapshot.is_trial = true;
+		reprise_kernel_start();
+		if (snapshot.isolation == wire_Isolation_Rewind) {
+			watch_memory();
+		}
+		for (;;) {
+			raw1(SYS_exit_group, 0);
+		}
+	}
+	while (pid > 0 && raw4(SYS_wait4, pid, &status, __WALL, NULL) == -EINTR) {
+	}
+	return pid > 0 && status == 0;
 }
 
 long reprise_clone_fork(struct forker *forker, uint32_t slot)

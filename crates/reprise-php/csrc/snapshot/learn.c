@@ -43,6 +43,7 @@ struct lessons {
 	_Atomic uint32_t due;
 	_Atomic uint32_t given; /* how many snapshots there were before the present one */
 	_Atomic bool wanted;
+	_Atomic bool is_proved; /* a request went well */
 	/* For what follows. Nobody waits long for it: who ends while he holds it ends the learning, no more. */
 	_Atomic bool busy;
 	uint32_t count, used;
@@ -63,6 +64,16 @@ void reprise_learn_prepare(void)
 		snapshot.lessons = shared;
 		snapshot.lessons->due = DUE;
 	}
+}
+
+bool reprise_lane_is_proved(bool went_well)
+{
+	struct lessons *lessons = snapshot.lessons;
+
+	if (lessons && went_well && !lessons->is_proved) {
+		lessons->is_proved = true;
+	}
+	return went_well || !lessons || lessons->is_proved;
 }
 
 static void note_pattern(struct lessons *lessons, const zend_string *text)

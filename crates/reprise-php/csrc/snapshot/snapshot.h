@@ -129,6 +129,7 @@ struct snapshot_state {
 	struct lessons *lessons;    /* shared with all clones; NULL: nothing is learned */
 	uint32_t lesson;            /* how many snapshots there were before this one */
 	bool is_per_host;           /* it serves requests of the host and scheme of its boot alone */
+	bool is_trial;              /* a clone that only shows whether others can start */
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
 	bool asks;                  /* this clone makes room for it */
@@ -193,6 +194,7 @@ void reprise_grow_stack(void);
 
 /* clone.c */
 long reprise_clone_fork(struct forker *forker, uint32_t slot);
+bool reprise_clone_try(void); /* in the template; false: no clone can start, and the log says why */
 int reprise_open_userfaultfd(void);
 bool reprise_is_userfaultfd(int descriptor);
 void reprise_blame(const char *what, uintptr_t address); /* fills culprit */
@@ -245,6 +247,7 @@ void reprise_learn_prepare(void);
 void reprise_learn_note(void);
 bool reprise_learn_leaves(void);
 void reprise_learn_patterns(void);
+bool reprise_lane_is_proved(bool went_well); /* false: no request went well so far */
 void reprise_learn(void);
 
 /* rewind.c */

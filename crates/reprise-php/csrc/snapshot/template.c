@@ -44,6 +44,9 @@ void reprise_template_loop(void)
 		reprise_service_log("error", "the snapshot cannot be taken", why);
 		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
 	}
+	if (!reprise_clone_try()) {
+		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+	}
 	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
 	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.status = snapshot.isolation;
@@ -104,6 +107,29 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 	reprise_boot_failed(how, *detail ? detail : NULL);
 }
 
+/* A request that ended by an error of no file has not come to the application's code: PHP could not go on from the
+ * snapshot, and could in classic mode. That counts until a request of the snapshot went well, lest a visitor do it. */
+static bool ended_outside_of_code(void)
+{
+	if (EG(exit_status) != 255 || !PG(last_error_file) || !PG(last_error_message)) {
+		return false;
+	}
+	/* A script that cannot be opened; what is thrown where nothing runs. Other errors of no file, as of memory, are the
+	 * request's. */
+	static const char not_opened[] = "Failed opening required";
+	return strncmp(ZSTR_VAL(PG(last_error_message)), not_opened, sizeof not_opened - 1) == 0
+	           ? strcmp(ZSTR_VAL(PG(last_error_file)), "Unknown") == 0
+	           : strcmp(ZSTR_VAL(PG(last_error_file)), "[no active file]") == 0;
+}
+
+static void end_if_unfit(void)
+{
+	if (!reprise_lane_is_proved(!ended_outside_of_code())) {
+		reprise_log_line("error", "a request cannot go on from the snapshot: %s", ZSTR_VAL(PG(last_error_message)));
+		_exit(REPRISE_EXIT_BOOT);
+	}
+}
+
 /* Boots in the template; in each clone it goes on behind the call, and ends there. */
 static _Noreturn void boot(void)
 {
@@ -133,6 +159,7 @@ static _Noreturn void boot(void)
 		_exit(EG(exit_status));
 	}
 	reprise_end();
+	end_if_unfit();
 	/* Never comes back: the next request resumes in reprise_snapshot(). */
 	setcontext(&snapshot.service);
 	_exit(REPRISE_EXIT_UNHEALTHY);
