@@ -56,6 +56,7 @@ fn main() {
         "snapshot/dirty_memory",
         "snapshot/dirty_process",
         "snapshot/dirty_files",
+        "snapshot/dirty_attributes",
     ];
     for watched in ["csrc", "reprise.stub.php", "../wire/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
@@ -91,7 +92,7 @@ fn main() {
     build.compile("reprise_php_c");
     println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
     println!("cargo:rustc-link-arg=-Wl,-z,now");
-    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "random_libc.c"] {
+    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "dirty_attributes.c", "random_libc.c"] {
         export_interposed(&here.join("csrc/snapshot").join(source));
     }
 }

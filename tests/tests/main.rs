@@ -2,6 +2,7 @@
 
 mod apps;
 mod as_fpm;
+mod attributes;
 mod bridges;
 mod bridges_package;
 mod config;

@@ -27,6 +27,7 @@ static uint64_t spread(uint64_t value)
 
 void reprise_limits_start(void)
 {
+	reprise_attributes_start();
 	limits.requests = spread(reprise_options.max_requests);
 	limits.age_end = reprise_options.max_age ? raw_seconds() + spread(reprise_options.max_age) : 0;
 }
@@ -61,6 +62,12 @@ static bool spent(enum wire_Recycle why, const char *detail)
 
 bool reprise_is_spent(void)
 {
+	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
+		return spent(wire_Recycle_Attributes, snapshot.culprit);
+	}
+	if ((snapshot.dirty & DIRTY_PASSED_BY) && !reprise_attributes_are_right()) {
+		return spent(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
+	}
 	if (limits.requests && reprise_worker.requests >= limits.requests) {
 		return spent(wire_Recycle_Requests, "it has served max_requests");
 	}

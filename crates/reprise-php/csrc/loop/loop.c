@@ -105,6 +105,7 @@ static void begin_loop(void)
 	SG(post_read) = true;
 	reprise_loop_forget_input();
 	if (!loop.is_trial) {
+		reprise_attributes_start();
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
 	}
 }

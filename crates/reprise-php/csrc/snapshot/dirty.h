@@ -6,6 +6,7 @@
  * dirty_memory.c   mappings, protections, libraries
  * dirty_process.c  children, threads, signals, timers, users and limits
  * dirty_files.c    descriptors, raw system calls
+ * dirty_attributes.c  /proc/self, names, limits, flags of standard descriptors
  *
  * What they do not see: system calls that libraries make by instructions of their own, and libc's calls to itself.
  * Those are caught by other means, or harmless; ARCHITECTURE.md lists them.
@@ -36,9 +37,15 @@ static inline void note(uint32_t what)
 	}
 }
 
+/* Workers of classic mode and of scripts end after a request that has changed what cannot be put back. */
+static inline bool takes_notes(void)
+{
+	return is_watching() || (reprise_worker_state && reprise_worker.is_worker && !snapshot.is_taken);
+}
+
 static inline void note_attribute(const char *call)
 {
-	if (is_watching()) {
+	if (takes_notes()) {
 		snapshot.dirty |= DIRTY_ATTRIBUTES;
 		reprise_blame(call, 0);
 	}

@@ -118,6 +118,34 @@ PUBLIC long syscall(long number, ...)
 		break;
 	case SYS_close_range: return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
 	case SYS_timer_create: note(DIRTY_POSIX_TIMERS); break;
+	case SYS_prlimit64:
+	case SYS_personality:
+		if (number == SYS_prlimit64 ? a[2] != 0 : a[0] != 0xffffffff) {
+			note_attribute("a request changed limits or its personality by a raw system call");
+		}
+		break;
+	case SYS_fcntl:
+		if (a[1] == F_SETFL && !reprise_may_set_flags((int)a[0], a[2])) {
+			return result(-EPERM);
+		}
+		break;
+	case SYS_openat: return reprise_note_opened((int)result(raw4(number, a[0], a[1], a[2], a[3])), (int)a[2]);
+#ifdef SYS_open
+	case SYS_open: return reprise_note_opened((int)result(raw3(number, a[0], a[1], a[2])), (int)a[1]);
+#endif
+	case SYS_setreuid:
+	case SYS_setregid:
+	case SYS_setfsuid:
+	case SYS_setfsgid:
+	case SYS_setgroups:
+	case SYS_setns:
+	case SYS_chroot:
+	case SYS_setrlimit:
+	case SYS_setpriority:
+	case SYS_ioprio_set:
+	case SYS_mlockall:
+	case SYS_sched_setparam:
+	case SYS_sched_setattr:
 	case SYS_setsid:
 	case SYS_setpgid:
 	case SYS_sched_setaffinity:
@@ -127,7 +155,6 @@ PUBLIC long syscall(long number, ...)
 	case SYS_setresuid:
 	case SYS_setresgid:
 	case SYS_prctl:
-	case SYS_prlimit64:
 	case SYS_unshare: note_attribute("a request changed users, limits or namespaces by a raw system call"); break;
 	default: break;
 	}

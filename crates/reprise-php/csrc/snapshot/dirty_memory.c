@@ -21,10 +21,12 @@ void reprise_interpose_memory(void)
 PUBLIC void *dlopen(const char *file, int flags)
 {
 	NEXT(dlopen)
-	bool is_applications = reprise_worker_state && (reprise_worker.is_worker || reprise_worker.is_template);
+	bool is_applications =
+	    reprise_worker_state && (reprise_worker.is_worker || reprise_worker.is_template || reprise_is_loop());
 	note(DIRTY_MAPPINGS);
 	if (is_applications && file && !(flags & RTLD_NOLOAD)) {
 		reprise_random_libc_is_passed_by();
+		snapshot.dirty |= DIRTY_PASSED_BY;
 	}
 	return known(file, flags & ~RTLD_DEEPBIND);
 }

@@ -7,6 +7,8 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -121,6 +123,12 @@ ATTRIBUTE(setgid, (gid_t group), (group))
 ATTRIBUTE(setegid, (gid_t group), (group))
 ATTRIBUTE(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
 ATTRIBUTE(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
+ATTRIBUTE(setreuid, (uid_t real, uid_t effective), (real, effective))
+ATTRIBUTE(setregid, (gid_t real, gid_t effective), (real, effective))
+ATTRIBUTE(setfsuid, (uid_t user), (user))
+ATTRIBUTE(setfsgid, (gid_t group), (group))
+ATTRIBUTE(mlockall, (int flags), (flags))
+ATTRIBUTE(sched_setparam, (pid_t pid, const struct sched_param *parameter), (pid, parameter))
 ATTRIBUTE(setgroups, (size_t count, const gid_t *groups), (count, groups))
 ATTRIBUTE(setpgid, (pid_t pid, pid_t group), (pid, group))
 ATTRIBUTE(setpgrp, (void), ())
@@ -146,8 +154,9 @@ PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(arguments, unsigned long);
 	}
 	va_end(arguments);
-	/* Names of the process and of its memory are all that harmless libraries set. */
-	if (option != PR_SET_NAME && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
+	/* Names of threads and of memory are all that harmless libraries set. */
+	bool names_thread = option == PR_SET_NAME && raw0(SYS_gettid) != raw0(SYS_getpid);
+	if (!names_thread && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
 		note_attribute("a request called prctl");
 	}
 	return (int)result(raw6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2], (long)a[3], 0));

@@ -266,6 +266,9 @@ void reprise_kernel_restore(void)
 	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
 		reprise_recycle(wire_Recycle_Attributes, snapshot.culprit);
 	}
+	if ((snapshot.is_passed_by || (snapshot.dirty & DIRTY_PASSED_BY)) && !reprise_attributes_are_right()) {
+		reprise_recycle(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
+	}
 	if (snapshot.dirty & DIRTY_POSIX_TIMERS) {
 		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
 	}

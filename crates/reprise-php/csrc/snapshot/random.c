@@ -135,6 +135,7 @@ void reprise_random_share(void)
 	reset_sqlite();
 	if (reprise_random_is_preloaded()) {
 		reprise_random_libc_is_passed_by();
+		snapshot.dirty |= DIRTY_PASSED_BY;
 	}
 }
 

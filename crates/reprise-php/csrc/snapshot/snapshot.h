@@ -62,8 +62,9 @@ enum dirty {
 	DIRTY_OWNED = 1 << 4,      /* a descriptor of the snapshot */
 	DIRTY_ATTRIBUTES = 1 << 5, /* what cannot be put back */
 	DIRTY_POSIX_TIMERS = 1 << 6,
-	DIRTY_OPENED = 1 << 7, /* memory that is not rewound was made writable */
-	DIRTY_GUARDS = 1 << 8, /* pages of the snapshot were made inaccessible by madvise */
+	DIRTY_OPENED = 1 << 7,    /* memory that is not rewound was made writable */
+	DIRTY_GUARDS = 1 << 8,    /* pages of the snapshot were made inaccessible by madvise */
+	DIRTY_PASSED_BY = 1 << 9, /* libc may have been called without our seeing it */
 };
 
 /* A line of /proc/self/maps. */
@@ -129,6 +130,7 @@ struct snapshot_state {
 	struct lessons *lessons;    /* shared with all clones; NULL: nothing is learned */
 	uint32_t lesson;            /* how many snapshots there were before this one */
 	bool is_per_host;           /* it serves requests of the host and scheme of its boot alone */
+	bool is_passed_by;          /* the boot has opened libraries by name: libc is called without our seeing it */
 	bool is_trial;              /* a clone that only shows whether others can start */
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
@@ -164,6 +166,10 @@ extern unsigned char *reprise_service_stack;
 void reprise_interpose_memory(void);
 void reprise_interpose_process(void);
 void reprise_interpose_files(void);
+void reprise_attributes_start(void); /* in a worker */
+bool reprise_attributes_are_right(void);
+bool reprise_may_set_flags(int number, long flags);
+int reprise_note_opened(int number, int flags);
 
 /* template.c */
 long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);

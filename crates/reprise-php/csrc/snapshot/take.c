@@ -226,6 +226,8 @@ bool reprise_take(const char **why)
 	struct listing listing;
 
 	find_identity();
+	reprise_attributes_start();
+	snapshot.is_passed_by = snapshot.is_passed_by || (snapshot.dirty & DIRTY_PASSED_BY);
 	if (snapshot.is_taken) {
 		snapshot.brk = (uintptr_t)raw1(SYS_brk, 0); /* signals are the forker's by now */
 	} else {
