@@ -75,6 +75,13 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
+/// Workers of the lanes of a mode, in what `reprise status --json` says.
+pub fn workers_in(status: &str, mode: &str) -> usize {
+    let lanes = status.split("\"mode\":").skip(1);
+    let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
+    of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()
+}
+
 /// What to start.
 pub struct Setup {
     directory: Directory,

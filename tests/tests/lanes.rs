@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::signal::Signal;
+use tests::server::workers_in;
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
 /// Says in which mode it runs; `$boot` is code of the boot alone.
@@ -91,6 +92,56 @@ fn there_are_eight_lanes_and_classic_for_the_rest() {
     }
     wait_until("the log says why", 10, || server.log().contains("as many lanes as it may"));
     assert_eq!((mode(&server, "/7.php"), mode(&server, "/6.php")), ("classic".into(), "snapshot".into()));
+}
+
+/// One file that every script includes calls reprise_snapshot(), or the loop; the application has named none of them.
+#[test]
+fn lanes_that_are_found_share_workers_by_need() {
+    let shared = [
+        ("snapshot", "<?php reprise_snapshot(); answer();"),
+        ("worker", "<?php while (reprise_handle_request('answer')) {}"),
+    ];
+    for (mode, line) in shared {
+        let answer = "<?php function answer() { usleep(1000 * (int) ($_GET['ms'] ?? 0)); echo reprise_info()['mode'], ' ', getmypid(); }";
+        let mut setup = Setup::empty().file("index.php", "<?php echo 'index';").file("shared.inc", line);
+        for number in 0..5 {
+            let script = format!("{answer} include __DIR__ . '/shared.inc';");
+            setup = setup.file(&format!("{number}.php"), script);
+        }
+        let server = setup.application("workers = 8").start();
+        let paths: Vec<String> = (0..5).map(|number| format!("/{number}.php")).collect();
+        paths.iter().for_each(|path| wait_for_mode(&server, path, mode));
+        let live = || workers_in(&server.status(&["--json"]), mode);
+        // All of them together never have more than one lane would.
+        wait_until("they share", 20, || (5..=8).contains(&live()));
+        let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+        let of_busy: std::collections::BTreeSet<String> = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    most.fetch_max(live() as u64, Ordering::Relaxed);
+                }
+            });
+            let ask = |path: String| {
+                let mut client = server.client();
+                scope.spawn(move || {
+                    (0..40).map(|_| client.get(&path)).map(|answer| (answer.status, answer.text())).collect::<Vec<_>>()
+                })
+            };
+            // One has much to do, and each of the others serves all the while.
+            let busy: Vec<_> = (0..8).map(|_| ask("/0.php?ms=20".to_owned())).collect();
+            let others: Vec<_> = paths[1..].iter().map(|path| ask(path.clone())).collect();
+            for answers in others {
+                assert!(answers.join().unwrap().iter().all(|(status, text)| *status == 200 && text.starts_with(mode)));
+            }
+            let answers: Vec<_> = busy.into_iter().flat_map(|one| one.join().unwrap()).collect();
+            assert!(answers.iter().all(|(status, text)| *status == 200 && text.starts_with(mode)), "{mode}");
+            is_over.store(true, Ordering::Relaxed);
+            looks.join().unwrap();
+            answers.into_iter().map(|(_, text)| text).collect()
+        });
+        assert!(most.load(Ordering::Relaxed) <= 8, "{mode}: {most:?} workers\n{}", server.log());
+        assert!(of_busy.len() >= 3, "who has work gets workers: {of_busy:?}");
+    }
 }
 
 // ---- boots that fail -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tests::server::sum;
+use tests::server::{sum, workers_in};
 use tests::snapshot::{is_sanitized, rewind, snapshot};
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
@@ -274,13 +274,6 @@ fn places_do_not_go_to_and_fro() {
 /// Workers of the lanes of a mode.
 fn sum_of_workers(server: &Server, mode: &str) -> usize {
     workers_in(&server.status(&["--json"]), mode)
-}
-
-/// The same in that status.
-fn workers_in(status: &str, mode: &str) -> usize {
-    let lanes = status.split("\"mode\":").skip(1);
-    let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
-    of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod linked_scripts;
 mod measuring;
 mod neighbours;
 mod overload;
+mod ready;
 mod reload;
 mod reload_edges;
 mod request_limits;

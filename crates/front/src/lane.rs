@@ -167,7 +167,7 @@ impl Lane {
             is_given_up: AtomicBool::new(false),
             link,
             max_workers: application.workers,
-            is_elastic: application.is_elastic(),
+            is_elastic: application.is_elastic() || message.status != 0,
             slow_ms: application.slow_ms,
             began: Instant::now(),
             last_busy_ms: AtomicU64::new(0),

@@ -69,6 +69,7 @@ pub struct Shared {
     /// A connection has ended.
     pub room: Notify,
     idle: Notify,
+    is_open: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -151,6 +152,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
         log_version: AtomicU64::new(0),
         room: Notify::new(),
         idle: Notify::new(),
+        is_open: watch::Sender::new(false),
         settings,
     });
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -187,6 +189,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     shared.lanes.switch();
                     inherited.link.send(&message);
                 }
+                Some(Kind::Open) => drop(shared.is_open.send_replace(true)),
                 Some(Kind::WarmUp) => shared.to_warm.add(message.application),
                 Some(Kind::Drain) => break None,
                 _ => note_loss(&shared, &message),
@@ -384,6 +387,12 @@ where
     F: AsyncFn() -> io::Result<(S, Option<Ends>)>,
 {
     let stopping = stopped.clone();
+    let mut opened = shared.is_open.subscribe();
+    // Until all is booted visitors wait to be accepted: no request runs in another mode than its lane's.
+    tokio::select! {
+        _ = opened.wait_for(|is_open| *is_open || is_admin) => {}
+        () = told_to_stop(&mut stopped) => return,
+    }
     loop {
         let room = shared.room.notified();
         if shared.connections.load(Ordering::Acquire) >= shared.settings.limits.max_connections {

@@ -51,6 +51,9 @@ pub use service::{Application, Entry, Plan, Service};
 use status::Rate;
 use trace::Tracing;
 
+/// How often workers that boot are looked at, which say it in their slab alone.
+const BOOTING_TURN: Duration = Duration::from_millis(10);
+
 /// Why the supervisor ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -149,6 +152,7 @@ impl Supervisor {
             self.warm_up();
             if !self.announced && self.outcome.is_none() && self.is_ready() {
                 self.announced = true;
+                self.open_front();
                 ready(self.began.elapsed());
                 self.tell_ready(None);
             }
@@ -234,6 +238,9 @@ impl Supervisor {
             }
             next = generation.deadline(self.plan.drain_timeout).map_or(next, |deadline| next.min(deadline));
         }
+        if self.generations.all().any(Generation::waits_for_workers) {
+            next = next.min(now + BOOTING_TURN);
+        }
         for (number, lane) in self.all_lanes() {
             next = self.template_deadline(number, lane).map_or(next, |deadline| next.min(deadline));
             next = self.next_judgement(number, lane).map_or(next, |turn| next.min(turn));
@@ -250,6 +257,13 @@ impl Supervisor {
     fn message(&self, kind: Kind, application: usize, lane: usize, slot: u32) -> Message {
         let (application, lane) = (application as u32, lane as u32);
         Message { application, lane, slot, epoch: self.epoch, ..Message::new(kind) }
+    }
+
+    /// Visitors may come.
+    fn open_front(&self) {
+        if let Some(front) = &self.front {
+            send(&front.channel, &Message::new(Kind::Open), &[]);
+        }
     }
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.

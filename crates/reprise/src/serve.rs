@@ -86,9 +86,6 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     eprint!("{}", crate::check::describe(&config, &people, &php));
     let connections = config.max_connections.unwrap_or(65536).min(files.saturating_sub(SPARE_FILES).max(1));
     eprintln!("  {:<13} {connections} at once ({files} open files allowed)", "connections");
-    for listener in &listeners {
-        eprintln!("  {:<13} {}", "listening", listener.shown);
-    }
     if user::is_root() && !process::capabilities::may_limit() {
         eprintln!(
             "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same",

@@ -14,7 +14,8 @@ pub enum Kind {
     Dead = 4,
     /// Front → supervisor: nothing refers to `slot` any more.
     SlotFree = 5,
-    /// Supervisor → front: use the slab (descriptor and geometry attached) for `lane` of `application`. Supervisor →
+    /// Supervisor → front: use the slab (descriptor and geometry attached) for `lane` of `application`; if `status` is not 0,
+    /// its workers come and go whatever the settings say. Supervisor →
     /// prototype or template: fork workers on this slab from now on (eventfds attached too). Front → supervisor, without
     /// descriptors: requests for this lane go there from now on.
     Lane = 6,
@@ -66,6 +67,8 @@ pub enum Kind {
     /// Front → supervisor: a new generation is wanted in place of `application`; `status` says why, as
     /// [`crate::layout::RENEW_ASKED`] and its like. Prototype → supervisor: files have changed.
     Renew = 18,
+    /// Supervisor → front: everything that is to be booted serves: visitors' connections are taken from now on.
+    Open = 25,
 }
 
 /// How a template keeps requests apart. As `status` of `Boot`, and of a template's `Ready`.
@@ -159,6 +162,7 @@ impl Message {
             22 => Kind::Trace,
             23 => Kind::Slow,
             24 => Kind::Weigh,
+            25 => Kind::Open,
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@ use wire::layout::Activity;
 
 use super::Supervisor;
 use super::generation::{CLASSIC, Lane, Mailbox};
+use super::service::Application;
 use crate::plan::{Load, Need, Slot, Want, classic_workers, next_target, share_out};
 
 /// How often a lane in which requests wait is looked at.
@@ -84,13 +85,35 @@ fn load(mailbox: &Mailbox, quiet: Duration) -> Load {
     }
 }
 
+/// Lanes that share workers.
+struct Pool {
+    lanes: Vec<usize>,
+    /// So many at most.
+    all: usize,
+    /// Those that each lane keeps, if there are enough.
+    least: usize,
+}
+
 impl Supervisor {
+    /// Whom a lane shares workers with. With `max_workers` all lanes share; without, those that the configuration does not name:
+    /// one line in a file that many scripts include makes as many lanes as there may be.
+    fn pool(&self, number: usize, lane: usize) -> Option<Pool> {
+        let generation = &self.generations[number];
+        let Application { workers, min_workers, max_workers, .. } = *generation.application;
+        if let Some(all) = max_workers {
+            return Some(Pool { lanes: (0..generation.lanes.len()).collect(), all, least: min_workers });
+        }
+        let found: Vec<usize> = (0..generation.lanes.len()).filter(|lane| generation.is_found(*lane)).collect();
+        let least = if min_workers < workers { min_workers } else { 1 };
+        (found.len() > 1 && found.contains(&lane)).then_some(Pool { lanes: found, all: workers, least })
+    }
+
     /// The least and the most workers of a lane.
     fn bounds(&self, number: usize, lane: usize) -> (usize, usize) {
         let generation = &self.generations[number];
         let application = &generation.application;
-        if let Some(all) = application.max_workers {
-            return (application.min_workers.min(all / generation.lanes.len()).max(1), application.workers.min(all));
+        if let Some(pool) = self.pool(number, lane) {
+            return (pool.least.min(pool.all / pool.lanes.len()).max(1), application.workers.min(pool.all));
         }
         let is_beside = generation.lanes[1..].iter().any(|lane| !lane.has_failed);
         let most = match lane {
@@ -103,7 +126,7 @@ impl Supervisor {
     /// How many workers a lane is to have now.
     pub(super) fn wanted_workers(&mut self, number: usize, lane: usize, now: Instant) -> usize {
         let (least, most) = self.bounds(number, lane);
-        let shared = self.generations[number].application.max_workers;
+        let shared = self.pool(number, lane);
         let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[number].lanes[lane] else { return 0 };
         if least == most {
             // They do not come and go. Whatever was said before there was another configuration, or lane.
@@ -119,23 +142,23 @@ impl Supervisor {
                 keep(mailbox, target.workers);
                 target.workers
             }
-            Some(all) => {
+            Some(pool) => {
                 match is_due {
-                    true => self.share_out(number, all, now),
+                    true => self.share_out(number, &pool, now),
                     // Some may have ended by themselves.
                     false => keep(mailbox, target.share),
                 }
-                self.share_of(number, lane, all)
+                self.share_of(number, lane, &pool)
             }
         }
     }
 
-    /// Shares an application's workers out among its lanes. What a lane has and others are to have ends, if it is idle at
+    /// Shares workers out among the lanes that share them. What a lane has and others are to have ends, if it is idle at
     /// once, else after its request.
-    fn share_out(&mut self, number: usize, all: usize, now: Instant) {
-        let lanes = 0..self.generations[number].lanes.len();
-        let (able, others): (Vec<usize>, Vec<usize>) = lanes.partition(|lane| self.may_fork(number, *lane, now));
-        let (least, _) = self.bounds(number, CLASSIC);
+    fn share_out(&mut self, number: usize, pool: &Pool, now: Instant) {
+        let (able, others): (Vec<usize>, Vec<usize>) =
+            pool.lanes.iter().partition(|lane| self.may_fork(number, **lane, now));
+        let least = pool.least.min(pool.all / pool.lanes.len()).max(1);
         let lanes = &mut self.generations[number].lanes;
         let kept: usize = others.into_iter().filter_map(|lane| Some(lanes[lane].mailbox.as_ref()?.live())).sum();
         let want = |lane: &usize| {
@@ -144,7 +167,7 @@ impl Supervisor {
             Some(target.need.want(load, least, target.workers, now))
         };
         let wants: Vec<Want> = able.iter().filter_map(want).collect();
-        for (lane, share) in able.into_iter().zip(share_out(&wants, all.saturating_sub(kept))) {
+        for (lane, share) in able.into_iter().zip(share_out(&wants, pool.all.saturating_sub(kept))) {
             let Lane { target, mailbox, .. } = &mut lanes[lane];
             target.share = share;
             mailbox.iter().for_each(|mailbox| keep(mailbox, share));
@@ -152,14 +175,14 @@ impl Supervisor {
     }
 
     /// A lane's share, as far as others have let go of it. One that stays it has in any case.
-    fn share_of(&self, number: usize, lane: usize, all: usize) -> usize {
+    fn share_of(&self, number: usize, lane: usize, pool: &Pool) -> usize {
         let held = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live) + lane.retired.len();
         let lanes = &self.generations[number].lanes;
         let Lane { target, mailbox: Some(mailbox), .. } = &lanes[lane] else { return 0 };
         if !(0..mailbox.slots.len()).any(|number| mailbox.stays(number)) {
             return mailbox.live() + 1;
         }
-        let room = all.saturating_sub(lanes.iter().map(held).sum());
+        let room = pool.all.saturating_sub(pool.lanes.iter().filter_map(|lane| lanes.get(*lane)).map(held).sum());
         target.share.min(mailbox.live() + room)
     }
 

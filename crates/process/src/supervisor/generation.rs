@@ -11,6 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use wire::atomics::Ordering;
 use wire::control::{Isolation, MAX_LANES, Message, SETTINGS_FILE};
 use wire::key::Key;
+use wire::layout::Activity;
 use wire::slab::Slab;
 
 use super::elastic::Target;
@@ -100,6 +101,11 @@ impl Mailbox {
     pub(super) fn stays(&self, slot: usize) -> bool {
         let is_leaving = || self.slab.slot(slot).is_some_and(|line| line.leaves.load(Ordering::SeqCst) != 0);
         matches!(self.slots[slot], Slot::Live(_) | Slot::Asked) && !is_leaving()
+    }
+
+    /// Whether the worker in that slot has come to wait for requests. Its own word.
+    pub(super) fn has_begun(&self, slot: usize) -> bool {
+        self.slab.slot(slot).is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
     }
 
     /// A worker is asked for.
@@ -198,10 +204,15 @@ impl Lane {
         own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
     }
 
-    /// Whether the front sends it requests and somebody takes them.
+    /// Whether the front sends it requests and somebody takes them. Workers of a worker script boot first, each by itself.
     pub(super) fn is_served(&self) -> bool {
-        let is_live = |slot: &Slot| matches!(slot, Slot::Live(_));
-        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_known && mailbox.slots.iter().any(is_live))
+        let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
+        let is_there = |slot: usize| match mailbox.slots[slot] {
+            Slot::Live(_) => self.isolation != Isolation::Loop || mailbox.has_begun(slot),
+            Slot::Asked | Slot::Empty | Slot::Leaving => false,
+        };
+        let are_booting = || mailbox.live() > (0..mailbox.slots.len()).filter(|slot| is_there(*slot)).count();
+        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::Loop && are_booting())
     }
 
     /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
@@ -281,6 +292,19 @@ impl Generation {
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     pub(super) fn has_lanes(&self) -> bool {
         self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
+    }
+
+    /// Whether it is not ready because workers are on their way to their loop, which only their slots tell.
+    pub(super) fn waits_for_workers(&self) -> bool {
+        let boots = |lane: &Lane| lane.isolation == Isolation::Loop && lane.has_workers() && !lane.is_served();
+        self.warmth != Warmth::Warm && !self.is_ending() && self.lanes.iter().any(boots)
+    }
+
+    /// Whether that lane is of a script that the configuration does not name, nor is the front controller.
+    pub(super) fn is_found(&self, lane: usize) -> bool {
+        let Some(key) = self.lanes.get(lane).and_then(Lane::key) else { return false };
+        let is_its = |entry: &Entry| Key::parse(&entry.script).is_some_and(|named| named.script == key.script);
+        !self.application.entries.iter().any(is_its)
     }
 
     /// Whether its processes are not to be replaced when they end.

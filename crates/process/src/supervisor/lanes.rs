@@ -320,9 +320,7 @@ impl Supervisor {
     /// Whether a worker has come to wait for requests. Its own word: it delays a new start or does not.
     pub(super) fn has_worked(&self, number: usize, lane: usize, slot: u32) -> bool {
         let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
-        mailbox
-            .and_then(|mailbox| mailbox.slab.slot(slot as usize))
-            .is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
+        mailbox.is_some_and(|mailbox| mailbox.has_begun(slot as usize))
     }
 
     /// Counts the requests of a dead worker. If threads end too many of them, a process for each request is the way: once,

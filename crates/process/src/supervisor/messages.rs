@@ -66,6 +66,9 @@ impl Supervisor {
                 Some(Kind::Ready) => {
                     front.ready = true;
                     self.front_back_off.works();
+                    if self.announced {
+                        self.open_front();
+                    }
                 }
                 Some(Kind::Lane) if message.epoch == self.epoch => {
                     let generation = self.generations.get_mut(number);

@@ -147,6 +147,8 @@ impl Supervisor {
             send(&forker.channel, &message, &attached);
         }
         let Some(front) = &self.front else { return };
+        // It shares workers with others: it is to say when it has too few.
+        message.status = i32::from(generation.is_found(lane));
         let bodies = generation.lanes[lane].bodies;
         message.limit = bodies.largest_limit(generation.lanes[CLASSIC].bodies);
         message.settings_file = bodies.settings_file;

@@ -150,7 +150,7 @@ pub(super) const ROWS: [Row; 62] = [
         "workers",
         Number(1, 1024),
         "`max_workers`; four per CPU",
-        "PHP workers of each lane. Each runs one request at a time. Beside a snapshot lane classic mode has four per CPU at most, without `max_workers`.",
+        "PHP workers of each lane. Each runs one request at a time. Beside a snapshot lane classic mode has four per CPU at most, without `max_workers`. Lanes that the configuration does not name, of scripts that were found to ask for one, share so many by need, without `max_workers`.",
     ),
     row(
         Application,
