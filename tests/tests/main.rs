@@ -56,6 +56,7 @@ mod slow;
 mod streaming;
 mod survey;
 mod systemd;
+mod targets;
 mod verify;
 mod watch;
 mod worker;

@@ -2,6 +2,8 @@
 //! script's directory or above it (`.user.ini`) may say otherwise. Where there is one PHP decides: it knows what that says,
 //! and what it does not take it does not read.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,7 +37,7 @@ impl Bodies {
     }
 
     /// Bytes that a body of this length (none: unknown) to that script may have; 0: as many as PHP reads.
-    pub fn limit(&self, root: &Path, script: &str, length: Option<u64>) -> u64 {
+    pub fn limit(&self, root: &Path, script: &[u8], length: Option<u64>) -> u64 {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = known.limit == 0 || length.is_some_and(|length| length <= known.limit);
         if fits || known.settings_file.is_empty() {
@@ -49,9 +51,9 @@ impl Bodies {
 }
 
 /// Whether such a file is in the script's directory or above it, up to the root. One that cannot be looked for counts.
-fn has_settings_file(root: &Path, script: &str, file: &str) -> bool {
-    let slashes = script.match_indices('/').map(|(at, _)| &script[1.min(at)..at]);
-    slashes.map(|directory| root.join(directory)).any(|mut directory| {
+fn has_settings_file(root: &Path, script: &[u8], file: &str) -> bool {
+    let slashes = memchr::memchr_iter(b'/', script).map(|at| &script[1.min(at)..at]);
+    slashes.map(|directory| root.join(OsStr::from_bytes(directory))).any(|mut directory| {
         // Not join(): a name that begins with a slash would take the place of the directory.
         directory.as_mut_os_string().push("/");
         directory.as_mut_os_string().push(file);
@@ -76,7 +78,7 @@ mod tests {
         let _ = std::fs::remove_dir_all(&root);
         std::fs::create_dir_all(root.join("a/b")).unwrap();
         std::fs::write(root.join("a/.user.ini"), "").unwrap();
-        let limit = |file: &str, script: &str, length| bodies(100, file).limit(&root, script, length);
+        let limit = |file: &str, script: &str, length| bodies(100, file).limit(&root, script.as_bytes(), length);
         for (script, expected) in [("/x.php", 100), ("/a/x.php", 0), ("/a/b/x.php", 0), ("/b/x.php", 100)] {
             assert_eq!(limit(".user.ini", script, Some(101)), expected, "{script}");
             assert_eq!(limit(".user.ini", script, None), expected, "{script}");

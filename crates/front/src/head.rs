@@ -57,7 +57,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
             ([parts.uri.path().as_bytes(), mark, query], query)
         }
     };
-    let (name, info) = (script.name.as_bytes(), script.path_info.as_bytes());
+    let (name, info) = (&script.name[..], &script.path_info[..]);
     let mut length = Decimal::new(facts.content_length.unwrap_or(0));
 
     let mut head = Writer::new(buffer);

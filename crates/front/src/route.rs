@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ pub enum Route {
 }
 
 impl Route {
-    fn script(name: String, path_info: &str) -> Route {
+    fn script(name: Vec<u8>, path_info: &[u8]) -> Route {
         Route::Script(Arc::new(Script { name, path_info: path_info.to_owned() }))
     }
 }
@@ -39,9 +41,20 @@ impl Route {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Script {
     /// For example `/index.php`.
-    pub name: String,
+    pub name: Vec<u8>,
     /// For example `/posts/5`, or empty.
-    pub path_info: String,
+    pub path_info: Vec<u8>,
+}
+
+impl Script {
+    /// Its name as lanes and configuration know it; one that is no UTF-8 has no lane.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.name).ok()
+    }
+
+    fn is_front_controller(&self, application: &Application) -> bool {
+        application.front_controller.as_ref().is_some_and(|name| self.name[1..] == *name.as_bytes())
+    }
 }
 
 /// An open file and what the system knows of it.
@@ -89,12 +102,12 @@ type Remembered = (Instant, u32, Arc<Script>);
 const REMEMBERED: usize = 1024;
 
 thread_local! {
-    static SCRIPTS: RefCell<HashMap<String, Remembered>> = RefCell::new(HashMap::new());
+    static SCRIPTS: RefCell<HashMap<Vec<u8>, Remembered>> = RefCell::new(HashMap::new());
 }
 
 /// Decides for a cleaned path of an application. Scripts found by their own name are remembered for a second;
 /// what is missing never is, so that a file is served as soon as it is there.
-pub fn route(application: &Application, path: &str, now: Instant) -> Route {
+pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
     let known = SCRIPTS.with_borrow(|scripts| match scripts.get(path) {
         Some((since, of, script)) if *of == application.generation && now - *since < BELIEVED => Some(script.clone()),
         _ => None,
@@ -104,7 +117,7 @@ pub fn route(application: &Application, path: &str, now: Instant) -> Route {
     }
     let route = decide(application, path);
     if let Route::Script(script) = &route {
-        if Some(&script.name[1..]) != application.front_controller.as_deref() || path == "/" || path == script.name {
+        if !script.is_front_controller(application) || path == b"/" || path == script.name {
             SCRIPTS.with_borrow_mut(|scripts| {
                 if scripts.len() >= REMEMBERED {
                     scripts.clear();
@@ -116,13 +129,13 @@ pub fn route(application: &Application, path: &str, now: Instant) -> Route {
     route
 }
 
-fn decide(application: &Application, path: &str) -> Route {
+fn decide(application: &Application, path: &[u8]) -> Route {
     // What follows a script's name is its own business.
-    let (name, path_info) = split_script(path).unwrap_or((path, ""));
+    let (name, path_info) = split_script(path).unwrap_or((path, b""));
     if is_hidden(name) || is_overlong(name) {
         return fallback(application);
     }
-    if name.ends_with(".php") {
+    if name.ends_with(b".php") {
         return match look(application, name) {
             Kind::Script => Route::script(name.to_owned(), path_info),
             Kind::Closed => Route::Closed,
@@ -130,14 +143,12 @@ fn decide(application: &Application, path: &str) -> Route {
         };
     }
     match look(application, path) {
-        Kind::File(_) if path.ends_with('/') => fallback(application),
+        Kind::File(_) if path.ends_with(b"/") => fallback(application),
         Kind::File(found) => Route::File(found),
-        Kind::Directory if path.ends_with('/') => index(application, path),
-        Kind::Directory => match index(application, &format!("{path}/")) {
+        Kind::Directory if path.ends_with(b"/") => index(application, path),
+        Kind::Directory => match index(application, &[path, b"/"].concat()) {
             // Without an index of its own the directory is the front controller's to answer, under the name it has.
-            Route::Script(script) if Some(&script.name[1..]) == application.front_controller.as_deref() => {
-                Route::Script(script)
-            }
+            Route::Script(script) if script.is_front_controller(application) => Route::Script(script),
             Route::Script(_) | Route::File(_) => Route::Directory,
             other => other,
         },
@@ -148,21 +159,21 @@ fn decide(application: &Application, path: &str) -> Route {
 
 fn fallback(application: &Application) -> Route {
     match &application.front_controller {
-        Some(name) => Route::script(format!("/{name}"), ""),
+        Some(name) => Route::script([b"/", name.as_bytes()].concat(), b""),
         None => Route::Nobody,
     }
 }
 
 /// index.php, then index.html, then the front controller; of the root, the front controller if there is one.
-fn index(application: &Application, directory: &str) -> Route {
-    if directory == "/" && application.front_controller.is_some() {
+fn index(application: &Application, directory: &[u8]) -> Route {
+    if directory == b"/" && application.front_controller.is_some() {
         return fallback(application);
     }
-    let script = format!("{directory}index.php");
+    let script = [directory, b"index.php"].concat();
     if let Kind::Script = look(application, &script) {
-        return Route::script(script, "");
+        return Route::script(script, b"");
     }
-    match look(application, &format!("{directory}index.html")) {
+    match look(application, &[directory, b"index.html"].concat()) {
         Kind::File(found) => Route::File(found),
         Kind::Closed => Route::Closed,
         _ => fallback(application),
@@ -171,8 +182,8 @@ fn index(application: &Application, directory: &str) -> Route {
 
 /// What is at a cleaned path below the root. Symbolic links are followed, but what they lead to must lie in the root or
 /// in a directory named by `follow`, and must be neither hidden nor, unless it is a script by its own name, source.
-fn look(application: &Application, path: &str) -> Kind {
-    let wanted = application.root.join(&path[1..]);
+fn look(application: &Application, path: &[u8]) -> Kind {
+    let wanted = application.root.join(OsStr::from_bytes(&path[1..]));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let place = match rustix::fs::open(&wanted, flags, Mode::empty()) {
         Ok(place) => place,
@@ -181,7 +192,7 @@ fn look(application: &Application, path: &str) -> Kind {
     };
     let (Ok(stat), Ok(real)) = (rustix::fs::fstat(&place), real_path(&place)) else { return Kind::Missing };
     let Some(below) = below_root(application, &real) else { return Kind::Missing };
-    if below.to_str().is_none_or(is_hidden) {
+    if is_hidden(below.as_os_str().as_bytes()) {
         return Kind::Missing;
     }
     match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
@@ -191,7 +202,7 @@ fn look(application: &Application, path: &str) -> Kind {
             if is_script(&wanted) && is_script(&real) {
                 return Kind::Script;
             }
-            if is_source(path) || real.to_str().is_none_or(is_source) {
+            if is_source(path) || is_source(real.as_os_str().as_bytes()) {
                 return Kind::Missing;
             }
             open(&place, wanted, stat)
@@ -253,7 +264,7 @@ mod tests {
     }
 
     fn kind(application: &Application, path: &str) -> &'static str {
-        match decide(application, path) {
+        match decide(application, path.as_bytes()) {
             Route::File(_) => "file",
             Route::Script(_) => "script",
             Route::Directory => "directory",

@@ -160,28 +160,28 @@ fn may_have_lane(application: &Application, host: &str, connection: &Connection)
 }
 
 /// Whether a path is another or below it.
-fn is_at(path: &str, prefix: &str) -> bool {
-    let rest = path.strip_prefix(prefix.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn is_at(path: &[u8], prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Whether a path is one of these or below it.
-fn is_below(path: &str, prefixes: &[String]) -> bool {
+fn is_below(path: &[u8], prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| is_at(path, prefix))
 }
 
 /// The longest path that fits, and what it says; else what the application does.
-fn request_limits<'a>(application: &'a Application, path: &str) -> (&'a str, RequestLimits) {
+fn request_limits<'a>(application: &'a Application, path: &[u8]) -> (&'a str, RequestLimits) {
     let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
     let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
     longest.map_or(("", application.limits), |(prefix, limits)| (prefix, *limits))
 }
 
-fn add_slash(path: &str, parts: &Parts) -> Response<AnswerBody> {
+fn add_slash(path: &[u8], parts: &Parts) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::none());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let mut location = String::new();
-    for byte in path.bytes() {
+    for &byte in path {
         if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
             location.push(char::from(byte));
         } else {
@@ -232,8 +232,11 @@ async fn run(
     let wish = parts.headers.get(MODE).filter(|_| status::is_local((&connection.peer, site.client), &parts.headers));
     let is_classic = site.is_classic || wish.is_some_and(|mode| mode == "classic");
     let lane_now = || {
-        let lane =
-            if is_classic { view.classic(site.number) } else { view.find(site.number, &site.script.name, site.origin) };
+        let own = site.script.text().filter(|_| !is_classic);
+        let lane = match own {
+            Some(script) => view.find(site.number, script, site.origin),
+            None => view.classic(site.number),
+        };
         lane.ok_or(Refusal::QueueFull)
     };
     let mut lane = lane_now()?;
@@ -296,8 +299,9 @@ async fn run(
     }
     if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
         let origin = (notes & NOTE_HOST != 0).then_some(site.origin);
-        if origin.is_none_or(|origin| may_have_lane(application, origin.host, connection)) {
-            let key = Key { script: &script.name, origin };
+        let may_be = origin.is_none_or(|origin| may_have_lane(application, origin.host, connection));
+        if let Some(script) = script.text().filter(|_| may_be) {
+            let key = Key { script, origin };
             connection.shared.lanes.report_entry(application.generation, key, notes & NOTE_LOOP != 0);
         }
     }
@@ -312,11 +316,11 @@ mod tests {
     fn paths_below_others_are_found() {
         let prefixes = ["/cart".to_owned(), "/shop/".to_owned()];
         for path in ["/cart", "/cart/", "/cart/1", "/shop", "/shop/a/b"] {
-            assert!(is_below(path, &prefixes), "{path}");
+            assert!(is_below(path.as_bytes(), &prefixes), "{path}");
         }
         for path in ["/", "/carts", "/a/cart", "/Cart"] {
-            assert!(!is_below(path, &prefixes), "{path}");
+            assert!(!is_below(path.as_bytes(), &prefixes), "{path}");
         }
-        assert!(is_below("/x", &["/".to_owned()]));
+        assert!(is_below(b"/x", &["/".to_owned()]));
     }
 }

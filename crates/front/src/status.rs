@@ -51,11 +51,11 @@ pub fn answer(
     since: SystemTime,
     lanes: &[Arc<Lane>],
     application: &Application,
-    path: &str,
+    path: &[u8],
     parts: &Parts,
     from: (&Peer, Option<&Client>),
 ) -> Option<Result<Response<AnswerBody>, Refusal>> {
-    let is = |configured: &Option<String>| configured.as_deref() == Some(path);
+    let is = |configured: &Option<String>| configured.as_ref().is_some_and(|known| *known.as_bytes() == *path);
     let (is_ping, is_status) = (is(&application.ping_path), is(&application.status_path));
     if !is_ping && !is_status {
         return None;

@@ -16,36 +16,40 @@ pub enum Bad {
     Above,
 }
 
-/// Decodes `%XX` and removes `.`, `..` and empty segments. The result begins with `/`, has no zero byte, and ends with
-/// `/` if the target named a directory.
-pub fn clean(path: &str) -> Result<String, Bad> {
+/// Decodes `%XX` and removes `.`, `..` and empty segments. The result begins with `/`, has no control byte, and ends with
+/// `/` if the target named a directory. It need not be UTF-8: names of files are bytes.
+pub fn clean(path: &str) -> Result<Vec<u8>, Bad> {
     let decoded = decode(path)?;
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in decoded.split('/') {
+    let mut segments: Vec<&[u8]> = Vec::new();
+    for segment in decoded.split(|byte| *byte == b'/') {
         match segment {
-            "" | "." => {}
-            ".." => {
+            b"" | b"." => {}
+            b".." => {
                 segments.pop().ok_or(Bad::Above)?;
             }
             name => segments.push(name),
         }
     }
-    let directory = decoded.ends_with('/') || decoded.ends_with("/.") || decoded.ends_with("/..");
-    let mut clean = String::with_capacity(decoded.len() + 1);
+    let directory = [&b"/"[..], b"/.", b"/.."].iter().any(|end| decoded.ends_with(end));
+    let mut clean = Vec::with_capacity(decoded.len() + 1);
     for segment in &segments {
-        clean.push('/');
-        clean.push_str(segment);
+        clean.push(b'/');
+        clean.extend_from_slice(segment);
     }
     if directory || clean.is_empty() {
-        clean.push('/');
+        clean.push(b'/');
     }
     Ok(clean)
 }
 
-/// Bytes that are not UTF-8 stay, as Latin-1 is no path anybody can have meant otherwise: they are refused.
-fn decode(path: &str) -> Result<Cow<'_, str>, Bad> {
-    if !path.bytes().any(|byte| byte == b'%' || byte < 0x20 || byte == 0x7f) {
-        return Ok(Cow::Borrowed(path));
+/// Whether a path is as [`clean`] leaves it.
+pub fn is_clean(path: &str) -> bool {
+    clean(path).is_ok_and(|clean| clean == *path.as_bytes())
+}
+
+fn decode(path: &str) -> Result<Cow<'_, [u8]>, Bad> {
+    if !path.bytes().any(|byte| byte == b'%' || byte.is_ascii_control()) {
+        return Ok(Cow::Borrowed(path.as_bytes()));
     }
     let mut decoded = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
@@ -56,22 +60,22 @@ fn decode(path: &str) -> Result<Cow<'_, str>, Bad> {
         } else {
             byte
         };
-        if byte < 0x20 || byte == 0x7f {
+        if byte.is_ascii_control() {
             return Err(Bad::Escape);
         }
         decoded.push(byte);
     }
-    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| Bad::Escape)
+    Ok(Cow::Owned(decoded))
 }
 
 /// Whether a segment of the path is never served: hidden files, all but `.well-known`.
-pub fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|segment| segment.starts_with('.') && segment != ".well-known")
+pub fn is_hidden(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b".") && segment != b".well-known")
 }
 
 /// Whether a segment is longer than any file's name.
-pub fn is_overlong(path: &str) -> bool {
-    path.split('/').any(|segment| segment.len() > MAX_NAME)
+pub fn is_overlong(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| segment.len() > MAX_NAME)
 }
 
 /// Endings of PHP's source, whatever else may follow them in a name.
@@ -82,8 +86,10 @@ const KEPT: [&str; 12] = ["bak", "backup", "bk", "copy", "dist", "new", "old", "
 /// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.phpold`, `.php~`,
 /// `.php-old`). What follows the letters and digits of an ending does not matter. A last ending that begins like one of PHP's
 /// counts too, whatever follows.
-pub fn is_source(name: &str) -> bool {
-    let name = name.rsplit('/').next().unwrap_or(name);
+pub fn is_source(path: &[u8]) -> bool {
+    // A byte that is no UTF-8 is no letter or digit either, whatever stands for it.
+    let path = String::from_utf8_lossy(path);
+    let name = path.rsplit('/').next().unwrap_or(&path);
     let endings = name.split('.').skip(1).map(|part| {
         let end = part.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
         &part[..end]
@@ -105,16 +111,9 @@ fn after<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
 }
 
 /// Splits after the first segment that ends in `.php` (ASCII, as written): script path and path info.
-pub fn split_script(path: &str) -> Option<(&str, &str)> {
-    let mut from = 0;
-    while let Some(found) = path[from..].find(".php") {
-        let end = from + found + 4;
-        if end == path.len() || path.as_bytes()[end] == b'/' {
-            return Some(path.split_at(end));
-        }
-        from = end;
-    }
-    None
+pub fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let ends = memchr::memmem::find_iter(path, b".php").map(|found| found + 4);
+    ends.into_iter().find(|end| matches!(path.get(*end), None | Some(b'/'))).map(|end| path.split_at(end))
 }
 
 #[cfg(test)]
@@ -134,8 +133,15 @@ mod tests {
             ("/a/%2e%2e/b", "/b"),
             ("", "/"),
         ] {
-            assert_eq!(clean(raw).as_deref(), Ok(expected), "{raw}");
+            assert_eq!(clean(raw).as_deref(), Ok(expected.as_bytes()), "{raw}");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_stay() {
+        assert_eq!(clean("/caf%e9/%ff.txt").as_deref(), Ok(&b"/caf\xe9/\xff.txt"[..]));
+        assert!(is_source(b"/caf\xe9.php\xff") && is_source(b"/\xff.PHP") && is_hidden(b"/\xff/.\xe9"));
+        assert_eq!(split_script(b"/\xff.php/\xe9"), Some((&b"/\xff.php"[..], &b"/\xe9"[..])));
     }
 
     #[test]
@@ -143,7 +149,7 @@ mod tests {
         for raw in ["/..", "/a/../..", "/%2e%2e/etc", "/..%2f", "/a/../../b"] {
             assert_eq!(clean(raw), Err(Bad::Above), "{raw}");
         }
-        for raw in ["/%00", "/a%0d%0a", "/%zz", "/%1", "/%", "/%ff", "/a%7f"] {
+        for raw in ["/%00", "/a%0d%0a", "/%zz", "/%1", "/%", "/a%7f"] {
             assert_eq!(clean(raw), Err(Bad::Escape), "{raw}");
         }
     }
@@ -177,7 +183,7 @@ mod tests {
             "/a.phpanything",
             "/a.phpanything~",
         ] {
-            assert!(is_source(name), "{name}");
+            assert!(is_source(name.as_bytes()), "{name}");
         }
         for name in [
             "/a.css",
@@ -194,17 +200,17 @@ mod tests {
             "/a.graphql",
             "/a.xphp.js",
         ] {
-            assert!(!is_source(name), "{name}");
+            assert!(!is_source(name.as_bytes()), "{name}");
         }
-        assert!(is_hidden("/.env") && is_hidden("/a/.git/config") && !is_hidden("/.well-known/x"));
+        assert!(is_hidden(b"/.env") && is_hidden(b"/a/.git/config") && !is_hidden(b"/.well-known/x"));
     }
 
     #[test]
     fn scripts_are_split_from_their_path_info() {
-        assert_eq!(split_script("/a.php"), Some(("/a.php", "")));
-        assert_eq!(split_script("/a.php/b/c"), Some(("/a.php", "/b/c")));
-        assert_eq!(split_script("/a.phpx/b.php/c"), Some(("/a.phpx/b.php", "/c")));
-        assert_eq!(split_script("/a.PHP"), None);
-        assert_eq!(split_script("/a"), None);
+        assert_eq!(split_script(b"/a.php"), Some((&b"/a.php"[..], &b""[..])));
+        assert_eq!(split_script(b"/a.php/b/c"), Some((&b"/a.php"[..], &b"/b/c"[..])));
+        assert_eq!(split_script(b"/a.phpx/b.php/c"), Some((&b"/a.phpx/b.php"[..], &b"/c"[..])));
+        assert_eq!(split_script(b"/a.PHP"), None);
+        assert_eq!(split_script(b"/a"), None);
     }
 }

@@ -65,7 +65,7 @@ impl Look<'_> {
         let Ok(entries) = Dir::read_from(&directory) else { return };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." || is_hidden(name) {
+            if name == "." || name == ".." || is_hidden(name.as_bytes()) {
                 continue;
             }
             if self.is_over() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use front::settings::{LogFormat, ProxyHeaders, Warmup};
-use front::target::clean;
+use front::target::is_clean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::control::Isolation;
@@ -121,7 +121,7 @@ impl File<'_> {
     /// A path of a URL, or `None` if it is empty.
     fn path(&self, name: &str, item: &Item<'_>) -> Result<Option<String>, Failure> {
         let text = self.text(name, item)?;
-        let is_plain = text.starts_with('/') && !text.contains(['?', '#', '%']) && clean(&text).as_ref() == Ok(&text);
+        let is_plain = text.starts_with('/') && !text.contains(['?', '#', '%']) && is_clean(&text);
         if !text.is_empty() && !is_plain {
             let failure =
                 self.fail(item.span().start, format!("'{name}' takes a path such as \"/{name}\", not \"{text}\""));
@@ -212,7 +212,7 @@ impl File<'_> {
         let mut all = BTreeMap::new();
         for (path, value) in table.iter() {
             let (at, path) = (path.span().start, path.get_ref().to_string());
-            if clean(&path).as_ref() != Ok(&path) {
+            if !is_clean(&path) {
                 return Err(self.fail(at, format!("'{path}' is no path: \"/export\", without query or %")));
             }
             let DeValue::Table(table) = value.get_ref() else {
@@ -432,7 +432,7 @@ fn read_application(file: &File<'_>, base: &Path, table: &DeTable<'_>, at: usize
             "mode" => modes = Some(item),
             "classic_paths" => {
                 application.classic_paths = file.texts(name, item)?;
-                if let Some(path) = application.classic_paths.iter().find(|path| clean(path).as_ref() != Ok(path)) {
+                if let Some(path) = application.classic_paths.iter().find(|path| !is_clean(path)) {
                     let why = format!("'{path}' is no path as it stands after the host: \"/cart\", without query or %");
                     return Err(file.fail(item.span().start, why));
                 }
