@@ -135,7 +135,8 @@ fn a_snapshot_that_no_request_can_go_on_from_gives_way_to_classic_mode() {
         std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
         wait_until("classic mode answers", 20, || {
             let answer = server.get("/");
-            assert!([403, 500].contains(&answer.status), "{}", answer.text());
+            // What another worker ran when the template ended is lost with it.
+            assert!([403, 500, 502].contains(&answer.status), "{}", answer.text());
             answer.status == 403
         });
         let log = server.log();
