@@ -58,6 +58,7 @@ mod survey;
 mod systemd;
 mod targets;
 mod verify;
+mod verify_varying;
 mod watch;
 mod worker;
 mod worker_bad;

@@ -76,7 +76,12 @@ fn ten_planted_leaks_are_found_in_a_worker_script() {
     let output = Command::new(program()).args(["verify", &pages(&server)[1], &pages(&server)[10]]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("LEAK ") && text.contains("otto sees anna's cookie"), "{text}");
-    assert!(text.contains("alike ") && text.contains("2 pages, 64 answers, 1 with differences or leaks"), "{text}");
+    assert!(
+        text.contains("alike ")
+            && text.contains("masked ")
+            && text.contains("2 pages, 96 answers, 1 with differences or leaks"),
+        "{text}"
+    );
 }
 
 #[test]

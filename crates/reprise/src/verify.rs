@@ -1,29 +1,36 @@
 //! `reprise verify`: whether pages are what they are in classic mode, and nobody sees what is another's.
 //!
-//! Two visitors, each with a cookie jar and marks of its own (a cookie, a header, a user agent), ask for each page in turn,
-//! in the application's mode and in classic mode (the front lets a client on its machine choose that). What differs between
-//! two answers of classic mode to the same visitor is drawn anew each time, and left out of the comparison.
+//! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the application's
+//! mode and in classic mode (the front lets a client on its machine choose that). In each mode a visitor has two sessions, each
+//! with a cookie jar of its own. What varies between the answers of classic mode is masked, and looked at in another way: what is
+//! a session's must be no other session's, times must go on, what is drawn must not be repeated.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
 //! | [`visitor`] | asks, and keeps cookies |
-//! | [`compare`] | what is left of an answer, and where two differ |
+//! | [`compare`] | headers and bodies of all answers to a page |
+//! | [`places`] | answers of one shape, part by part |
 //! | [`template`] | what bodies of several lengths have in common |
+//! | [`parts`] | words, and what they look like |
+//! | [`report`] | what was found, for people and as JSON |
 
 mod compare;
+mod parts;
+mod places;
+mod report;
 mod template;
 mod visitor;
 
-use std::collections::HashSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
-use compare::{Difference, Normal};
-use visitor::{Answer, Page, Visitor};
+use compare::{Found, Visit};
+use visitor::{How, NAMES, Page, Visitor};
 
 /// What `--help` says at its end.
 pub const HELP: &str = "Examples:
@@ -33,9 +40,10 @@ pub const HELP: &str = "Examples:
 A file has a page a line: a URL, or a method, a URL and perhaps a form, in which {visitor} is anna or otto:
 POST http://127.0.0.1:8080/login name={visitor}&password=secret
 
+Each visitor has two sessions in each mode. Parts that vary in classic mode (tokens of sessions, nonces, times, counters,
+figures of memory) are masked, and each is printed: with what was looked for there instead, or as unsure, where a leak could hide.
 What it cannot see: what pages do not show; pages that are not listed; what depends on the order of other visitors'
-requests beyond two; and parts that differ between two answers of classic mode anyway (nonces, clocks, counters), where a
-leak could hide. Side effects happen: each page is asked for several times, in both modes.
+requests beyond two. Side effects happen: each page is asked for several times, in both modes.
 
 Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
 
@@ -43,46 +51,48 @@ Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in anothe
 const BLIND: &str =
     "not seen: what pages do not show; pages that are not listed; what depends on more visitors than two";
 
+/// From the first to the last request of a page that shows a clock, so that a clock that stands still is seen.
+const TURN_OF_CLOCK: Duration = Duration::from_millis(1100);
+
 /// What was found on a page.
 #[derive(Default)]
 struct Findings {
-    differences: Vec<Difference>,
-    leaks: Vec<String>,
-    /// Parts left out because classic mode does not agree with itself.
-    volatile: usize,
-    /// Of the bodies nothing is left then.
-    is_blind: bool,
+    found: Found,
     /// PHP has run for it.
     is_php: bool,
     /// In classic mode alone.
     is_classic: bool,
-    answers: u32,
+    answers: usize,
 }
 
 /// Asks for all pages and prints what was found.
 pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Result<Code, Failure> {
     let pages = read(pages, host)?;
-    let mut visitors = [Visitor::new("anna"), Visitor::new("otto")];
+    let mut visitors = NAMES.map(Visitor::new);
     let mut all = Vec::new();
     for (number, page) in pages.iter().enumerate() {
         if !json {
             eprintln!("{} of {}: {page}", number + 1, pages.len());
         }
-        let findings = examine(page, rounds, &mut visitors)?;
+        let findings = examine(page, rounds as usize, &mut visitors)?;
         if !json {
-            print(page, &findings);
+            report::print(page, &findings);
         }
         all.push((page, findings));
     }
     let bad = all.iter().filter(|(_, findings)| !findings.is_fine()).count();
     if json {
-        let list: Vec<_> = all.iter().map(|(page, findings)| findings.json(page)).collect();
+        let list: Vec<_> = all.iter().map(|(page, findings)| report::json(page, findings)).collect();
         println!("{}", json!({ "pages": list, "rounds": rounds, "bad": bad }));
     } else {
-        let answers: u32 = all.iter().map(|(_, findings)| findings.answers).sum();
-        let volatile: usize = all.iter().map(|(_, findings)| findings.volatile).sum();
+        let answers: usize = all.iter().map(|(_, findings)| findings.answers).sum();
+        let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
+        let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
         println!("{} pages, {answers} answers, {bad} with differences or leaks", all.len());
-        println!("not compared: {}; {volatile} parts that classic mode itself draws anew", compare::CLOSED_LIST);
+        println!(
+            "not compared: {}; {masked} places that vary in classic mode, {unsure} of them unsure",
+            compare::CLOSED_LIST
+        );
         println!("{BLIND}");
     }
     let of_php: Vec<&Findings> = all.iter().map(|(_, findings)| findings).filter(|one| one.is_php).collect();
@@ -128,86 +138,52 @@ fn read(names: &[String], host: Option<&str>) -> Result<Vec<Page>, Failure> {
     Ok(pages)
 }
 
-fn examine(page: &Page, rounds: u32, visitors: &mut [Visitor; 2]) -> Result<Findings, Failure> {
-    let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
-    let mut findings = Findings::default();
+fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Result<Findings, Failure> {
+    let mut visits = Vec::new();
+    ask(page, rounds, visitors, &mut visits)?;
+    let mut found = compare::compare(&visits);
+    if !found.differences.is_empty() {
+        // Perhaps classic mode varies there too, only seldom.
+        ask(page, rounds, visitors, &mut visits)?;
+        found = compare::compare(&visits);
+    }
+    let own = || visits.iter().filter(|visit| !visit.is_classic);
+    let mut modes = own().filter_map(|visit| visit.answer.mode.as_deref()).peekable();
+    let is_php = modes.peek().is_some();
+    let is_classic = is_php && modes.all(|mode| mode == "classic");
     let marks = [visitors[0].marks(), visitors[1].marks()];
-    let mut own: [Vec<Answer>; 2] = [Vec::new(), Vec::new()];
-    let mut classic: [Vec<Answer>; 2] = [Vec::new(), Vec::new()];
-    for _ in 0..rounds {
-        // Interleaved: each comes between two requests of the other, in both modes.
-        for is_classic in [false, true, true, false] {
+    for visit in &visits {
+        let other = 1 - visit.visitor;
+        let seen = marks[other].iter().filter(|(_, mark)| visit.answer.contains(mark));
+        found.leaks.extend(seen.map(|(what, _)| format!("{} sees {}'s {what}", NAMES[visit.visitor], NAMES[other])));
+    }
+    found.leaks.sort();
+    found.leaks.dedup();
+    Ok(Findings { found, is_php, is_classic, answers: visits.len() })
+}
+
+/// Asks for a page as both visitors: each comes between two requests of the other, in both modes, and what the application's mode
+/// answers comes between two answers of classic mode.
+fn ask(page: &Page, rounds: usize, visitors: &mut [Visitor; 2], visits: &mut Vec<Visit>) -> Result<(), Failure> {
+    let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
+    let (began, before) = (Instant::now(), visits.len() / 8);
+    for round in 0..rounds {
+        let is_padded = round + 1 == rounds;
+        if is_padded && visits.iter().any(|visit| compare::shows_clock(&visit.answer)) {
+            std::thread::sleep(TURN_OF_CLOCK.saturating_sub(began.elapsed()));
+        }
+        for (is_classic, session) in [(true, 0), (false, 0), (false, 1), (true, 1)] {
             for (number, visitor) in visitors.iter_mut().enumerate() {
-                let answer = visitor.ask(page, is_classic).map_err(failed)?;
-                let answers = if is_classic { &mut classic } else { &mut own };
-                answers[number].push(answer);
-                findings.answers += 1;
+                let answer = visitor.ask(page, How { is_classic, session, is_padded }).map_err(failed)?;
+                visits.push(Visit { visitor: number, session, round: before + round, is_classic, is_padded, answer });
             }
         }
     }
-    let mut modes = own.iter().flatten().filter_map(|answer| answer.mode.as_deref()).peekable();
-    findings.is_php = modes.peek().is_some();
-    findings.is_classic = findings.is_php && modes.all(|mode| mode == "classic");
-    for (number, visitor) in visitors.iter().enumerate() {
-        let normal = Normal::of(&classic[number]);
-        findings.volatile = findings.volatile.max(normal.volatile());
-        findings.is_blind |= normal.is_blind();
-        for answer in &own[number] {
-            findings.differences.extend(normal.compare(visitor.name, &classic[number][0], answer));
-        }
-        let whose = visitors[1 - number].name;
-        for answer in own[number].iter().chain(&classic[number]) {
-            let seen = marks[1 - number].iter().filter(|(_, mark)| answer.contains(mark));
-            findings.leaks.extend(seen.map(|(what, _)| format!("{} sees {whose}'s {what}", visitor.name)));
-        }
-    }
-    // The first of a kind shows it.
-    let mut kinds = HashSet::new();
-    findings.differences.retain(|one| kinds.insert((one.visitor, one.what.clone())));
-    findings.leaks.sort();
-    findings.leaks.dedup();
-    Ok(findings)
+    Ok(())
 }
 
 impl Findings {
     fn is_fine(&self) -> bool {
-        self.differences.is_empty() && self.leaks.is_empty()
-    }
-
-    fn json(&self, page: &Page) -> serde_json::Value {
-        let differences: Vec<_> = self
-            .differences
-            .iter()
-            .map(|one| json!({"visitor": one.visitor, "what": one.what, "classic": one.classic, "own": one.own}))
-            .collect();
-        json!({
-            "page": page.to_string(), "differences": differences, "leaks": self.leaks, "volatile": self.volatile,
-            "blind": self.is_blind, "classic": self.is_classic,
-        })
-    }
-}
-
-/// Differences printed of a page.
-const SHOWN: usize = 6;
-
-fn print(page: &Page, findings: &Findings) {
-    match findings {
-        Findings { is_classic: true, .. } => {
-            println!("CLASSIC    {page}: it ran in classic mode, compared with itself")
-        }
-        Findings { is_blind: true, .. } => println!("UNKNOWN    {page}: no two bodies of classic mode are alike"),
-        _ if findings.is_fine() => println!("alike      {page}"),
-        _ => {}
-    }
-    for leak in &findings.leaks {
-        println!("LEAK       {page}: {leak}");
-    }
-    for difference in findings.differences.iter().take(SHOWN) {
-        println!("DIFFERENT  {page}: {}, as {}", difference.what, difference.visitor);
-        println!("  classic  {}", difference.classic);
-        println!("  own mode {}", difference.own);
-    }
-    if findings.differences.len() > SHOWN {
-        println!("           and {} more", findings.differences.len() - SHOWN);
+        self.found.differences.is_empty() && self.found.leaks.is_empty()
     }
 }

@@ -1,18 +1,37 @@
-//! Two answers compared: headers by name, bodies part by part.
+//! Answers compared: headers by name, bodies part by part. What varies in classic mode is learnt from it, and masked.
 
-use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::parts::{has_clock, parts, tokens};
+use super::places;
 use super::template::Template;
-use super::visitor::Answer;
+use super::visitor::{Answer, NAMES};
 
 /// Headers of the server and its connection, not of the application.
 const OTHERWISE: [&str; 7] =
     ["connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-powered-by"];
 /// In words.
-pub const CLOSED_LIST: &str = "Connection, Content-Length, Date, Keep-Alive, Server, Transfer-Encoding, X-Powered-By, values of Set-Cookie, Unix times of today";
-/// Letters shown around a difference.
+pub const CLOSED_LIST: &str = "Connection, Content-Length, Date, Keep-Alive, Server, Transfer-Encoding, X-Powered-By, values of Set-Cookie and Max-Age beside its Expires";
+/// Letters shown around a place.
 const AROUND: usize = 60;
+/// What a header that is not there is taken for.
+const ABSENT: &str = "(none)";
+
+/// One answer, and who asked when.
+pub struct Visit {
+    /// Of [`NAMES`].
+    pub visitor: usize,
+    /// Of two that this visitor has in that mode.
+    pub session: usize,
+    /// How often this session has asked for the page before.
+    pub round: usize,
+    /// In classic mode; else in the application's.
+    pub is_classic: bool,
+    /// With a longer head.
+    pub is_padded: bool,
+    /// What came.
+    pub answer: Answer,
+}
 
 /// One difference.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,58 +46,61 @@ pub struct Difference {
     pub own: String,
 }
 
-/// What the bodies of classic mode have in common.
-enum Common {
-    /// All have as many parts: which of them were drawn anew.
-    Parts(Vec<bool>),
-    /// What stands in all of them, in order.
-    Template(Template),
+/// A place that is not compared letter by letter.
+#[derive(Debug)]
+pub struct Mask {
+    /// A header or the body.
+    pub what: String,
+    /// With the letters around it.
+    pub place: String,
+    /// What varies there.
+    pub kind: &'static str,
+    /// Different values of classic mode, of so many answers.
+    pub seen: (usize, usize),
+    /// What was looked for there instead.
+    pub checked: &'static str,
+    /// Whether a leak would have been found there all the same.
+    pub is_sure: bool,
 }
 
-/// What all answers of classic mode to the same request have in common.
-pub struct Normal {
-    body: Common,
-    /// Headers whose values differ.
-    headers: Vec<String>,
+/// What was found on a page.
+#[derive(Default)]
+pub struct Found {
+    /// Where the modes differ.
+    pub differences: Vec<Difference>,
+    /// What is another's.
+    pub leaks: Vec<String>,
+    /// What varies in classic mode.
+    pub masks: Vec<Mask>,
+    /// Of the bodies nothing is left to compare.
+    pub is_blind: bool,
 }
 
-/// Whether a letter is one of a word, or of a nonce.
-pub fn is_of_word(letter: char) -> bool {
-    letter.is_alphanumeric() || "_-".contains(letter)
+/// A body or a header of one answer.
+pub struct Text<'a> {
+    /// Whose.
+    pub visit: &'a Visit,
+    /// Whole.
+    pub text: &'a str,
+    /// In parts.
+    pub parts: Vec<&'a str>,
 }
 
-/// Words and what stands between them, so that a nonce is one part, and so is a number with its fraction: a time may have none.
-pub fn parts(body: &str) -> Vec<&str> {
-    let bytes = body.as_bytes();
-    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
-    let is_point = |at: usize| bytes[at] == b'.' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
-    let is_word = |at: usize, letter: char| is_of_word(letter) || is_point(at);
-    let mut parts = Vec::new();
-    let mut from = 0;
-    let mut last = None;
-    for (at, letter) in body.char_indices() {
-        let kind = is_word(at, letter);
-        if last.is_some_and(|last| last != kind) {
-            parts.push(&body[from..at]);
-            from = at;
-        }
-        last = Some(kind);
+impl Text<'_> {
+    /// The letters around a part.
+    pub fn around(&self, part: usize) -> String {
+        around(self.text, self.parts.iter().take(part).map(|part| part.len()).sum())
     }
-    if from < body.len() {
-        parts.push(&body[from..]);
-    }
-    parts
-}
 
-/// Whether it is a Unix time of about today, to the second or finer: two answers of one second may be told apart by the next from a third.
-pub fn is_now(part: &str) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    part.split('.').next().is_some_and(|whole| whole.parse::<u64>().is_ok_and(|time| time.abs_diff(now) < 86400))
+    /// The visitor's name.
+    pub fn name(&self) -> &'static str {
+        NAMES[self.visit.visitor]
+    }
 }
 
 /// By name, all values; of cookies the names and attributes.
-fn headers(answer: &Answer) -> BTreeMap<&str, Vec<String>> {
-    let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+fn headers(answer: &Answer) -> BTreeMap<&str, String> {
+    let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &answer.headers {
         if OTHERWISE.contains(&name.as_str()) {
             continue;
@@ -86,178 +108,196 @@ fn headers(answer: &Answer) -> BTreeMap<&str, Vec<String>> {
         let value = match name.as_str() {
             "set-cookie" => {
                 let (pair, attributes) = value.split_once(';').unwrap_or((value, ""));
-                format!("{}={}", pair.split('=').next().unwrap_or(""), attributes)
+                // PHP makes Max-Age of Expires: it is one less if the second ends in between.
+                let has_expires = attributes.to_ascii_lowercase().contains("expires=");
+                let is_age = |attribute: &&str| attribute.trim_start().to_ascii_lowercase().starts_with("max-age=");
+                let kept = attributes.split(';').filter(|attribute| !has_expires || !is_age(attribute));
+                format!("{}={}", pair.split('=').next().unwrap_or(""), kept.collect::<Vec<_>>().join(";"))
             }
             _ => value.clone(),
         };
-        headers.entry(name).or_default().push(value);
+        let values = headers.entry(name).or_default();
+        if !values.is_empty() {
+            values.push_str(" | ");
+        }
+        values.push_str(&value);
     }
     headers
 }
 
-impl Normal {
-    /// Of answers of classic mode; the more there are, the fewer of the parts drawn anew happen to be the same.
-    pub fn of(answers: &[Answer]) -> Normal {
-        let Some((first, others)) = answers.split_first() else {
-            return Normal { body: Common::Parts(Vec::new()), headers: Vec::new() };
-        };
-        let (first_parts, first_headers) = (parts(&first.body), headers(first));
-        let mut volatile = Some(vec![false; first_parts.len()]);
-        let mut differing = Vec::new();
-        for other in others {
-            let (other_parts, other_headers) = (parts(&other.body), headers(other));
-            volatile = volatile.filter(|known| known.len() == other_parts.len());
-            for (number, known) in volatile.iter_mut().flatten().enumerate() {
-                *known |= first_parts[number] != other_parts[number];
-            }
-            for (name, values) in &first_headers {
-                if other_headers.get(name) != Some(values) {
-                    differing.push((*name).to_owned());
-                }
-            }
-        }
-        differing.sort();
-        differing.dedup();
-        let template = || Common::Template(Template::of(answers.iter().map(|answer| parts(&answer.body))));
-        Normal { body: volatile.map_or_else(template, Common::Parts), headers: differing }
-    }
+/// Whether an answer shows a time of day anywhere: then it takes two of different seconds to tell whether it goes on.
+pub fn shows_clock(answer: &Answer) -> bool {
+    has_clock(&answer.body) || headers(answer).values().any(|value| has_clock(value))
+}
 
-    /// Parts that are left out.
-    pub fn volatile(&self) -> usize {
-        let of_body = match &self.body {
-            Common::Parts(volatile) => volatile.iter().filter(|volatile| **volatile).count(),
-            Common::Template(template) => template.gaps(),
-        };
-        of_body + self.headers.len()
+/// Compares all answers to the same request.
+pub fn compare(visits: &[Visit]) -> Found {
+    let mut found = Found::default();
+    let codes: Vec<String> = visits.iter().map(|visit| visit.answer.status.to_string()).collect();
+    study("status", visits, &codes, &mut found);
+    let all: Vec<BTreeMap<&str, String>> = visits.iter().map(|visit| headers(&visit.answer)).collect();
+    let names: BTreeSet<&str> = all.iter().flat_map(|headers| headers.keys().copied()).collect();
+    for name in names {
+        let of = |headers: &BTreeMap<&str, String>| headers.get(name).map_or_else(|| ABSENT.to_owned(), Clone::clone);
+        study(&format!("header {name}"), visits, &all.iter().map(of).collect::<Vec<_>>(), &mut found);
     }
+    let bodies: Vec<&str> = visits.iter().map(|visit| visit.answer.body.as_str()).collect();
+    study("body", visits, &bodies, &mut found);
+    share_no_tokens(visits, &mut found);
+    // The first of a kind shows it.
+    let mut kinds = HashSet::new();
+    found.differences.retain(|one| kinds.insert((one.visitor, one.what.clone())));
+    found.leaks.sort();
+    found.leaks.dedup();
+    found
+}
 
-    /// Whether next to nothing of the body is compared: no two of classic mode have enough in common.
-    pub fn is_blind(&self) -> bool {
-        match &self.body {
-            Common::Parts(volatile) => !volatile.is_empty() && volatile.iter().all(|volatile| *volatile),
-            Common::Template(template) => template.is_thin(),
+/// Compares one header, or the body, of all answers.
+fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut Found) {
+    let mut all = Vec::with_capacity(visits.len());
+    for (visit, text) in visits.iter().zip(texts) {
+        all.push(Text { visit, text: text.as_ref(), parts: parts(text.as_ref()) });
+    }
+    let texts = all;
+    let shapes = [0, 1].map(|visitor| shape(&texts, visitor));
+    let of = |visitor: usize| texts.iter().filter(move |text| text.visit.visitor == visitor);
+    let fits = |text: &&Text<'_>| shapes[text.visit.visitor] == Some(text.parts.len());
+    if shapes[0].is_some() && shapes[0] == shapes[1] {
+        places::judge(what, &texts.iter().filter(fits).collect::<Vec<_>>(), found);
+    } else {
+        for visitor in [0, 1].into_iter().filter(|visitor| shapes[*visitor].is_some()) {
+            places::judge(what, &of(visitor).filter(fits).collect::<Vec<_>>(), found);
         }
     }
-
-    /// Where an answer of the application's mode differs from one of classic mode.
-    pub fn compare(&self, visitor: &'static str, classic: &Answer, own: &Answer) -> Vec<Difference> {
-        let mut found = Vec::new();
-        let mut add = |what: String, classic: String, own: String| {
-            found.push(Difference { visitor, what, classic, own });
-        };
-        if classic.status != own.status {
-            add("status".to_owned(), classic.status.to_string(), own.status.to_string());
+    for visitor in [0, 1] {
+        // Answers of the usual shape have been compared. What else is there is compared with all shapes that classic mode has,
+        // or has the wrong shape.
+        let classic: Vec<&Text<'_>> = of(visitor).filter(|text| text.visit.is_classic).collect();
+        let own = of(visitor).filter(|text| !text.visit.is_classic);
+        let rest: Vec<&Text<'_>> = own.filter(|text| shapes[visitor] != Some(text.parts.len())).collect();
+        if shapes[visitor].is_none() || classic.iter().any(|text| shapes[visitor] != Some(text.parts.len())) {
+            compare_shapes(what, &classic, &rest, shapes[visitor].is_none(), found);
+        } else {
+            found.differences.extend(rest.into_iter().map(|own| misshapen(what, &classic, own)));
         }
-        let (a, b) = (headers(classic), headers(own));
-        for name in a.keys().chain(b.keys().filter(|name| !a.contains_key(*name))) {
-            if a.get(name) != b.get(name) && !self.headers.iter().any(|volatile| volatile == name) {
-                let show =
-                    |values: Option<&Vec<String>>| values.map_or("(none)".to_owned(), |values| values.join(" | "));
-                add(format!("header {name}"), show(a.get(name)), show(b.get(name)));
-            }
-        }
-        let (a, b) = (parts(&classic.body), parts(&own.body));
-        match &self.body {
-            Common::Parts(volatile) if a.len() == b.len() => {
-                let mut at = 0;
-                for ((a_part, b_part), volatile) in a.iter().zip(&b).zip(volatile) {
-                    if a_part != b_part && !volatile && !(is_now(a_part) && is_now(b_part)) {
-                        add("body".to_owned(), around(&classic.body, at), around(&own.body, at));
-                        break;
-                    }
-                    at += a_part.len();
-                }
-            }
-            Common::Parts(_) => {
-                let alike = |a: &str, b: &str| a == b || (is_now(a) && is_now(b));
-                let at = a.iter().zip(&b).take_while(|(a, b)| alike(a, b)).map(|(a, _)| a.len()).sum();
-                add("body".to_owned(), around(&classic.body, at), around(&own.body, at));
-            }
-            Common::Template(template) => {
-                if let Some((text, at)) = template.missing_in(&b) {
-                    add("body".to_owned(), around(&text, 0), around(&own.body, at));
-                }
-            }
-        }
-        found
     }
 }
 
+/// How many parts the answers of classic mode have, if all but the first visits have as many.
+fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
+    let is_later = |text: &&Text<'_>| text.visit.is_classic && text.visit.visitor == visitor && text.visit.round > 0;
+    let mut counts = texts.iter().filter(is_later).map(|text| text.parts.len());
+    let first = counts.next()?;
+    counts.all(|count| count == first).then_some(first)
+}
+
+/// An answer that has not the shape of all those of classic mode.
+fn misshapen(what: &str, classic: &[&Text<'_>], own: &Text<'_>) -> Difference {
+    let beside = classic.iter().find(|text| text.visit.round == own.visit.round).or(classic.first());
+    let Some(beside) = beside else {
+        return difference(what, own, String::new(), own.around(0));
+    };
+    let alike = |(a, b): &(&&str, &&str)| a == b;
+    let at = beside.parts.iter().zip(&own.parts).take_while(alike).count();
+    difference(what, own, beside.around(at), own.around(at))
+}
+
+/// Compares answers where those of classic mode, of several shapes, agree.
+fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: bool, found: &mut Found) {
+    let template = Template::of(classic.iter().map(|text| text.parts.clone()));
+    found.is_blind |= is_all && what == "body" && template.is_thin();
+    for own in own {
+        if let Some((text, at)) = template.missing_in(&own.parts) {
+            found.differences.push(difference(what, own, around(&text, 0), around(own.text, at)));
+        }
+    }
+    let draws = is_all && fresh_tokens(what, classic, own, found);
+    for place in template.gaps() {
+        found.masks.push(Mask {
+            what: what.to_owned(),
+            place: around(&place, place.len()),
+            kind: if is_all { "shape varies" } else { "shape of a first visit" },
+            seen: (classic.iter().map(|text| text.text).collect::<HashSet<_>>().len(), classic.len()),
+            checked: if draws {
+                "tokens are not the other visitor's, and not repeated"
+            } else {
+                "tokens are not the other visitor's"
+            },
+            is_sure: draws,
+        });
+    }
+}
+
+/// If each answer of classic mode has a token that no other has, so has each of the application's mode; else it stands still.
+/// Whether classic mode is so.
+fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mut Found) -> bool {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for text in classic.iter().chain(own) {
+        tokens(text.text).collect::<HashSet<_>>().into_iter().for_each(|token| *seen.entry(token).or_default() += 1);
+    }
+    let has_fresh = |text: &&&Text<'_>| tokens(text.text).any(|token| seen.get(token) == Some(&1));
+    if !classic.iter().all(|text| has_fresh(&text)) {
+        return false;
+    }
+    if let (Some(own), Some(beside)) = (own.iter().find(|own| !has_fresh(own)), classic.first()) {
+        let what = format!("{what}, where classic mode draws a token for each request: nothing new");
+        let token = |text: &Text<'_>| tokens(text.text).next().map_or_else(String::new, |token| around(token, 0));
+        found.differences.push(difference(&what, own, token(beside), token(own)));
+    }
+    true
+}
+
+/// No token that is not in classic mode at all is given to both visitors, and none is the other's alone.
+fn share_no_tokens(visits: &[Visit], found: &mut Found) {
+    let session = |visit: &Visit| (visit.is_classic, visit.visitor, visit.session);
+    let all: HashSet<(bool, usize, usize)> = visits.iter().map(session).collect();
+    let mut seen: BTreeMap<&str, HashSet<(bool, usize, usize)>> = BTreeMap::new();
+    for visit in visits {
+        let headers = visit.answer.headers.iter().filter(|(name, _)| !OTHERWISE.contains(&name.as_str()));
+        for text in headers.map(|(_, value)| value.as_str()).chain([visit.answer.body.as_str()]) {
+            for token in tokens(text) {
+                seen.entry(token).or_default().insert(session(visit));
+            }
+        }
+    }
+    let count = |of: &HashSet<(bool, usize, usize)>| of.iter().filter(|(is_classic, ..)| *is_classic).count();
+    let has = |of: &HashSet<(bool, usize, usize)>, is_classic: bool, visitor: usize| {
+        of.iter().any(|one| (one.0, one.1) == (is_classic, visitor))
+    };
+    // Tokens of a stock, as in a list in random order: two sessions may well draw the same.
+    let is_stock =
+        |of: &&HashSet<(bool, usize, usize)>| has(of, true, 0) && has(of, true, 1) && count(of) < count(&all);
+    let has_stock = seen.values().any(|of| is_stock(&of));
+    for (token, of) in seen {
+        let shown = around(token, 0);
+        if !has_stock && count(&of) == 0 && has(&of, false, 0) && has(&of, false, 1) {
+            found.leaks.push(format!(
+                "{} and {} are both given '{shown}', which classic mode gives nobody",
+                NAMES[0], NAMES[1]
+            ));
+        }
+        for visitor in [0, 1] {
+            let other = 1 - visitor;
+            if !has_stock && has(&of, true, other) && !has(&of, true, visitor) && has(&of, false, visitor) {
+                found.leaks.push(format!(
+                    "{} is given '{shown}', which is {}'s alone in classic mode",
+                    NAMES[visitor], NAMES[other]
+                ));
+            }
+        }
+    }
+}
+
+/// Of an answer of the application's mode.
+pub fn difference(what: &str, own: &Text<'_>, classic: String, shown: String) -> Difference {
+    Difference { visitor: own.name(), what: what.to_owned(), classic, own: shown }
+}
+
 /// The letters around a place, on one line.
-fn around(body: &str, at: usize) -> String {
+pub fn around(body: &str, at: usize) -> String {
     let mut from = at.saturating_sub(AROUND).min(body.len());
     while !body.is_char_boundary(from) {
         from -= 1;
     }
     body[from..].chars().take(2 * AROUND).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(body: &str, headers: &[(&str, &str)]) -> Answer {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Answer { status: 200, headers, body: body.to_owned(), mode: None }
-    }
-
-    #[test]
-    fn what_classic_mode_draws_anew_is_left_out() {
-        let (one, two) = (answer("a nonce=n12 b", &[("date", "1")]), answer("a nonce=n34 b", &[("date", "2")]));
-        let normal = Normal::of(&[one, two]);
-        let one = answer("a nonce=n12 b", &[]);
-        assert_eq!(normal.volatile(), 1);
-        assert!(normal.compare("anna", &one, &answer("a nonce=n56 b", &[])).is_empty());
-        let found = normal.compare("anna", &one, &answer("a nonce=n56 c", &[]));
-        assert_eq!((found.len(), found[0].what.as_str()), (1, "body"));
-        assert_eq!(normal.compare("anna", &one, &answer("a nonce=n56 b more", &[])).len(), 1);
-    }
-
-    /// A nonce with characters of several kinds, a list of any length: what stands around them is compared all the same.
-    #[test]
-    fn bodies_of_several_shapes_are_compared_where_they_agree() {
-        let page = |nonce: &str, list: &str, end: &str| {
-            answer(&format!("<html><p nonce='{nonce}'>you are a guest</p>{list}<footer>the end{end}</footer>"), &[])
-        };
-        let normal = Normal::of(&[
-            page("ab+cd/e=", "<li>1</li>", ""),
-            page("xyz0123=", "", ""),
-            page("q/w+r+t=", "<li>3</li><li>4</li>", ""),
-        ]);
-        assert!(!normal.is_blind() && normal.volatile() > 0);
-        let one = page("ab+cd/e=", "<li>1</li>", "");
-        assert!(normal.compare("anna", &one, &page("m/n/o/p=", "<li>9</li>", "")).is_empty());
-        for wrong in [
-            answer(&page("m/n/o=", "", "").body.replace("a guest", "anna"), &[]),
-            page("m/n/o=", "", " of anna"),
-            answer("", &[]),
-        ] {
-            let found = normal.compare("anna", &one, &wrong);
-            assert_eq!((found.len(), found[0].what.as_str()), (1, "body"), "{}", wrong.body);
-        }
-        assert!(Normal::of(&[answer("a", &[]), answer("b.c.d", &[])]).is_blind());
-        assert!(Normal::of(&[answer("a", &[]), answer("b", &[])]).is_blind());
-    }
-
-    /// microtime(true) has a fraction but once in ten thousand times.
-    #[test]
-    fn a_time_is_one_part_with_and_without_a_fraction() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        let page = |time: &str| answer(&format!("at {now}{time}. v8.2 {{x}}"), &[]);
-        let normal = Normal::of(&[page(".6431"), page(".1")]);
-        assert_eq!(normal.volatile(), 1);
-        assert!(normal.compare("anna", &page(".25"), &page("")).is_empty());
-        let fresh = Normal::of(&[page(".5")]);
-        assert!(fresh.compare("anna", &page(".25"), &page("")).is_empty());
-        assert_eq!(fresh.compare("anna", &page(""), &answer(&format!("at {now}. v8.3 {{x}}"), &[])).len(), 1);
-    }
-
-    #[test]
-    fn headers_are_compared_but_for_the_closed_list() {
-        let one = answer("", &[("set-cookie", "s=1; path=/"), ("x-a", "1"), ("server", "a")]);
-        let normal = Normal::of(&[answer("", &[("set-cookie", "s=1; path=/"), ("x-a", "1"), ("server", "b")])]);
-        assert!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-a", "1")])).is_empty());
-        assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/x"), ("x-a", "1")])).len(), 1);
-        assert_eq!(normal.compare("anna", &one, &answer("", &[("set-cookie", "s=2; path=/"), ("x-b", "1")])).len(), 2);
-    }
 }

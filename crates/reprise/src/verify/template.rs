@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use super::compare::{is_now, is_of_word};
+use super::parts::{is_now, is_of_word};
 
 /// Letters of a run between two gaps at least: shorter ones stand in what is drawn anew by chance.
 const SHORTEST: usize = 8;
@@ -83,9 +83,11 @@ impl Template {
         Template { runs, begins_free, ends_free, shortest }
     }
 
-    /// Places where anything may stand.
-    pub fn gaps(&self) -> usize {
-        (self.runs.len() + usize::from(self.begins_free) + usize::from(self.ends_free)).saturating_sub(1)
+    /// Where anything may stand: what comes before each place.
+    pub fn gaps(&self) -> Vec<String> {
+        let before_first = self.begins_free.then(String::new);
+        let closed = self.runs.len().saturating_sub(usize::from(!self.ends_free));
+        before_first.into_iter().chain(self.runs.iter().take(closed).map(|run| run.concat())).collect()
     }
 
     /// Whether most of the shortest body is left out: an error among pages does that, too.

@@ -17,6 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most.
 const MAX_ANSWER: usize = 64 << 20;
 
+/// The visitors.
+pub const NAMES: [&str; 2] = ["anna", "otto"];
+/// Bytes by which the head of some requests is longer: figures of memory follow it.
+pub const PADDING: usize = 6000;
+
 /// A request to make.
 pub struct Page {
     method: String,
@@ -76,30 +81,33 @@ impl Answer {
     }
 }
 
-/// Who asks.
+/// How a page is asked for.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// In classic mode; else in the application's.
+    pub is_classic: bool,
+    /// By which of the visitor's two sessions in that mode.
+    pub session: usize,
+    /// With a longer head.
+    pub is_padded: bool,
+}
+
+/// Who asks. The marks are the same in all sessions.
 pub struct Visitor {
     /// For people.
     pub name: &'static str,
     cookie: String,
     header: String,
     agent: String,
-    cookies: BTreeMap<String, String>,
-    /// Of classic mode: what one mode sets the other must not see.
-    classic_cookies: BTreeMap<String, String>,
+    /// Of each session: what one sets no other must see.
+    jars: [[BTreeMap<String, String>; 2]; 2],
 }
 
 impl Visitor {
     /// With marks that nobody else has.
     pub fn new(name: &'static str) -> Visitor {
         let draw = |what: &str| format!("{name}-{what}-{:016x}", random());
-        Visitor {
-            name,
-            cookie: draw("cookie"),
-            header: draw("header"),
-            agent: draw("agent"),
-            cookies: BTreeMap::new(),
-            classic_cookies: BTreeMap::new(),
-        }
+        Visitor { name, cookie: draw("cookie"), header: draw("header"), agent: draw("agent"), jars: Default::default() }
     }
 
     /// What must not be seen by another, and what it is.
@@ -108,15 +116,15 @@ impl Visitor {
     }
 
     /// Asks for a page.
-    pub fn ask(&mut self, page: &Page, classic: bool) -> Result<Answer, String> {
+    pub fn ask(&mut self, page: &Page, how: How) -> Result<Answer, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let answer = runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.exchange(page, classic))
+            tokio::time::timeout(PATIENCE, self.exchange(page, how))
                 .await
                 .map_err(|_| format!("no answer within {PATIENCE:?}"))?
         })?;
-        let jar = if classic { &mut self.classic_cookies } else { &mut self.cookies };
+        let jar = &mut self.jars[usize::from(how.is_classic)][how.session];
         for (_, value) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
             let pair = value.split(';').next().unwrap_or("");
             let Some((name, value)) = pair.split_once('=') else { continue };
@@ -128,7 +136,7 @@ impl Visitor {
         Ok(answer)
     }
 
-    async fn exchange(&self, page: &Page, classic: bool) -> Result<Answer, String> {
+    async fn exchange(&self, page: &Page, how: How) -> Result<Answer, String> {
         let stream =
             TcpStream::connect(&page.authority).await.map_err(|error| format!("{}: {error}", page.authority))?;
         let (mut sender, connection) =
@@ -137,7 +145,7 @@ impl Visitor {
             // How the connection ends shows in the answer.
             let _ = connection.await;
         };
-        let jar = if classic { &self.classic_cookies } else { &self.cookies };
+        let jar = &self.jars[usize::from(how.is_classic)][how.session];
         let mut cookies = format!("reprise_verify={}", self.cookie);
         for (name, value) in jar {
             cookies.push_str(&format!("; {name}={value}"));
@@ -150,7 +158,10 @@ impl Visitor {
             .header("user-agent", &self.agent)
             .header("x-reprise-verify", &self.header)
             .header("cookie", cookies);
-        request = request.header(MODE, if classic { "classic" } else { "own" });
+        request = request.header(MODE, if how.is_classic { "classic" } else { "own" });
+        if how.is_padded {
+            request = request.header("x-reprise-verify-padding", "x".repeat(PADDING));
+        }
         if page.form.is_some() {
             request = request.header("content-type", "application/x-www-form-urlencoded");
         }
