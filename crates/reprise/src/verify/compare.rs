@@ -170,16 +170,12 @@ fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut F
         }
     }
     for visitor in [0, 1] {
-        // Answers of the usual shape have been compared. What else is there is compared with all shapes that classic mode has,
-        // or has the wrong shape.
+        // Answers of the usual shape have been compared. The rest is compared with what all those of classic mode have in common:
+        // a session's token may well have a shape of its own.
         let classic: Vec<&Text<'_>> = of(visitor).filter(|text| text.visit.is_classic).collect();
         let own = of(visitor).filter(|text| !text.visit.is_classic);
         let rest: Vec<&Text<'_>> = own.filter(|text| shapes[visitor] != Some(text.parts.len())).collect();
-        if shapes[visitor].is_none() || classic.iter().any(|text| shapes[visitor] != Some(text.parts.len())) {
-            compare_shapes(what, &classic, &rest, shapes[visitor].is_none(), found);
-        } else {
-            found.differences.extend(rest.into_iter().map(|own| misshapen(what, &classic, own)));
-        }
+        compare_shapes(what, &classic, &rest, shapes[visitor].is_none(), found);
     }
 }
 
@@ -191,19 +187,11 @@ fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
     counts.all(|count| count == first).then_some(first)
 }
 
-/// An answer that has not the shape of all those of classic mode.
-fn misshapen(what: &str, classic: &[&Text<'_>], own: &Text<'_>) -> Difference {
-    let beside = classic.iter().find(|text| text.visit.round == own.visit.round).or(classic.first());
-    let Some(beside) = beside else {
-        return difference(what, own, String::new(), own.around(0));
-    };
-    let alike = |(a, b): &(&&str, &&str)| a == b;
-    let at = beside.parts.iter().zip(&own.parts).take_while(alike).count();
-    difference(what, own, beside.around(at), own.around(at))
-}
-
 /// Compares answers where those of classic mode, of several shapes, agree.
 fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: bool, found: &mut Found) {
+    if own.is_empty() && !is_all {
+        return;
+    }
     let template = Template::of(classic.iter().map(|text| text.parts.clone()));
     found.is_blind |= is_all && what == "body" && template.is_thin();
     for own in own {
@@ -216,7 +204,7 @@ fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: 
         found.masks.push(Mask {
             what: what.to_owned(),
             place: around(&place, place.len()),
-            kind: if is_all { "shape varies" } else { "shape of a first visit" },
+            kind: "shape varies",
             seen: (classic.iter().map(|text| text.text).collect::<HashSet<_>>().len(), classic.len()),
             checked: if draws {
                 "tokens are not the other visitor's, and not repeated"
