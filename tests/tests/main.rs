@@ -53,6 +53,7 @@ mod sapi;
 mod seeing;
 mod serving;
 mod slow;
+mod starting;
 mod streaming;
 mod survey;
 mod systemd;

@@ -21,6 +21,7 @@
 //! | [`bodies`] | how long bodies of requests may be |
 //! | [`body`] | bodies, both ways |
 //! | [`refusal`] | the front's own answers |
+//! | [`addresses`] | connections at once of one address |
 //! | [`clients`] | requests at once of one address |
 //! | [`warm`] | requests made of a generation before visitors' |
 //! | [`metrics`] | health and metrics on listeners of their own |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod addresses;
 mod answer;
 mod bodies;
 mod body;

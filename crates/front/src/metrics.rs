@@ -139,6 +139,12 @@ fn metrics(view: &View, connections: usize) -> String {
     let mut refusals = Family::new("reprise_refusals", "counter", "Answers of the front's own.");
     let mut seconds = Family::new("reprise_request_seconds", "histogram", "From a request's head to its answer's end.");
     open.add("", &[], connections);
+    let mut closed = Family::new(
+        "reprise_connections_refused",
+        "counter",
+        "Connections closed because their address has as many as client_connections says.",
+    );
+    closed.add("_total", &[], crate::addresses::refused());
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.describe().1)], count.load(Ordering::Relaxed));
     }
@@ -172,7 +178,7 @@ fn metrics(view: &View, connections: usize) -> String {
         seconds.add("_count", &[("application", &application.name)], durations.0[BOUNDS_MS.len()]);
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
-    let all = [open, requests, waiting, workers, recycles, rewinds, refusals, seconds];
+    let all = [open, closed, requests, waiting, workers, recycles, rewinds, refusals, seconds];
     let mut text: String = all.into_iter().map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text

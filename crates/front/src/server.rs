@@ -23,6 +23,7 @@ use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
 use crate::access;
+use crate::addresses::{Addresses, Place};
 use crate::clients::Clients;
 use crate::connection::Peer;
 use crate::control::Link;
@@ -63,6 +64,8 @@ pub struct Shared {
     pub to_warm: warm::Wanted,
     /// Connections at the moment.
     pub connections: AtomicUsize,
+    /// Who has how many of them.
+    addresses: Addresses,
     /// What the supervisor has opened anew, and how often it did.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
@@ -148,6 +151,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
         clients: Clients::default(),
         to_warm: warm::Wanted::default(),
         connections: AtomicUsize::new(0),
+        addresses: Addresses::default(),
         access_log: Mutex::new(None),
         log_version: AtomicU64::new(0),
         room: Notify::new(),
@@ -412,8 +416,19 @@ where
                     None => Peer::unix(&view.settings.proxies),
                     Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
                 };
+                let limit = view.settings.limits.client_connections;
+                let place = match ends {
+                    Some((client, _)) if !peer.is_proxy && !is_admin => shared.addresses.enter(client.ip(), limit),
+                    _ => Some(Place::unlimited()),
+                };
+                // One too many is closed here: an answer would cost as much as a request.
+                let Some(place) = place else { continue };
                 shared.connections.fetch_add(1, Ordering::AcqRel);
-                tokio::spawn(converse(stream, peer, shared.clone(), stopping.clone(), is_admin));
+                let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
+                tokio::spawn(async move {
+                    let _place = place;
+                    conversation.await;
+                });
             }
             // Out of descriptors, or the connection was gone before it was taken. The first does not go away at once.
             Err(error) if error.raw_os_error() == Some(24) || error.raw_os_error() == Some(23) => {

@@ -69,6 +69,8 @@ pub struct Limits {
     pub send_timeout_ms: u64,
     /// Connections at once.
     pub max_connections: usize,
+    /// Of them those of one client address; 0: any number.
+    pub client_connections: usize,
 }
 
 /// One application.

@@ -1,9 +1,11 @@
 //! The state directory: one per running server, locked, cleared of what a killed predecessor left.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -11,12 +13,14 @@ use rustix::fs::{FlockOperation, flock};
 const FILES: [&str; 3] = ["lock", "pid", SOCKET];
 /// The admin socket.
 const SOCKET: &str = "admin.sock";
+/// Directories of other servers that are looked at.
+const MAX_SIBLINGS: usize = 1000;
 
-/// A locked state directory. The lock ends with the process.
+/// A locked state directory. The lock ends with the process, and the directory with a clean end.
 pub struct StateDirectory {
     /// Where it is.
     pub path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// Where the state of a server of that name goes by default.
@@ -31,12 +35,29 @@ pub fn default_path(name: &str) -> PathBuf {
     base.join(name)
 }
 
+/// How often a directory is made anew that another server has removed in between.
+const TRIES: usize = 100;
+/// How often, and how long after, a lock is asked for again.
+const LOCK_TRIES: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 impl StateDirectory {
     /// Makes and locks the directory. An error names what is wrong. A directory that holds anything but a server's state
     /// is left alone.
     pub fn open(path: &Path) -> Result<StateDirectory, String> {
+        for _ in 0..TRIES {
+            if let Some(state) = StateDirectory::try_open(path)? {
+                return Ok(state);
+            }
+        }
+        Err(format!("state directory {}: other servers remove it again and again", path.display()))
+    }
+
+    /// `None`: a server that ends, or one that clears what others left, has removed it in between.
+    fn try_open(path: &Path) -> Result<Option<StateDirectory>, String> {
         let fail = |error: std::io::Error| format!("state directory {}: {error}", path.display());
         let wrong = |why: &str| format!("state directory {}: {why}", path.display());
+        let is_gone = |error: &std::io::Error| error.kind() == ErrorKind::NotFound;
         let us = nix::unistd::Uid::effective().as_raw();
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(fail)?;
@@ -46,32 +67,102 @@ impl StateDirectory {
             }
         }
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail(error)),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(fail(error)),
             _ => {}
         }
-        let metadata = fs::symlink_metadata(path).map_err(fail)?;
+        let metadata = match fs::symlink_metadata(path) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            other => other.map_err(fail)?,
+        };
         if !metadata.is_dir() || metadata.uid() != us {
             return Err(wrong("is not a directory of this user"));
         }
-        for entry in fs::read_dir(path).map_err(fail)? {
-            let name = entry.map_err(fail)?.file_name();
-            if !FILES.iter().any(|ours| name == *ours) {
-                return Err(wrong(&format!("holds {}, which no server has put there", name.to_string_lossy())));
-            }
+        match foreign_file(path) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(fail(error)),
+            Ok(Some(name)) => return Err(wrong(&format!("holds {name}, which no server has put there"))),
+            Ok(None) => {}
         }
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(fail)?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock")).map_err(fail)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        match fs::set_permissions(path, fs::Permissions::from_mode(0o700)) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            other => other.map_err(fail)?,
+        }
+        let mut tries = 0;
+        let lock = loop {
+            match lock(path, true) {
+                Err(error) if is_gone(&error) => return Ok(None),
+                // One that only looks for leftovers has it for a moment.
+                Ok(None) if tries < LOCK_TRIES => tries += 1,
+                other => break other.map_err(fail)?,
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        };
+        let Some(lock) = lock else {
             let holder = fs::read_to_string(path.join("pid")).unwrap_or_default();
             return Err(wrong(&format!("in use by process {}", holder.trim())));
+        };
+        if !holds(path, &lock) {
+            return Ok(None);
         }
         fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
         // What a killed predecessor has left: nobody else has the lock.
         match fs::remove_file(path.join(SOCKET)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            Err(error) if !is_gone(&error) => return Err(fail(error)),
             _ => {}
         }
-        Ok(StateDirectory { path: path.to_owned(), _lock: lock })
+        Ok(Some(StateDirectory { path: path.to_owned(), lock }))
+    }
+}
+
+/// The name of a file in the directory that no server has put there.
+fn foreign_file(path: &Path) -> std::io::Result<Option<String>> {
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !FILES.iter().any(|ours| name == *ours) {
+            return Ok(Some(name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the lock of a state directory; `None` if another has it.
+fn lock(path: &Path, create: bool) -> std::io::Result<Option<File>> {
+    let lock = OpenOptions::new().create(create).truncate(false).write(true).open(path.join("lock"))?;
+    Ok(flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock))
+}
+
+/// Whether a lock is still that of the directory: who removes one may have had it until now.
+fn holds(path: &Path, lock: &File) -> bool {
+    let same = |ours: fs::Metadata, its: fs::Metadata| (ours.dev(), ours.ino()) == (its.dev(), its.ino());
+    let its = fs::symlink_metadata(path.join("lock"));
+    lock.metadata().is_ok_and(|ours| its.is_ok_and(|its| same(ours, its)))
+}
+
+/// Removes a state directory whose lock the caller has: the lock last, so that whoever starts in it meanwhile finds either this
+/// lock or, if it opens one of its own, that the directory is not empty. One that cannot be removed is taken by the next server.
+fn remove(path: &Path) {
+    for name in ["pid", SOCKET, "lock"] {
+        let _ = fs::remove_file(path.join(name));
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// Removes what killed servers have left beside `ours`: directories of this user with nothing but a server's state, whose lock
+/// nobody has.
+pub fn clear_leftovers(ours: &Path) {
+    let Some(Ok(siblings)) = ours.parent().map(fs::read_dir) else { return };
+    let us = nix::unistd::Uid::effective().as_raw();
+    for path in siblings.take(MAX_SIBLINGS).filter_map(|entry| Some(entry.ok()?.path())) {
+        let is_server = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == us)
+            && foreign_file(&path).is_ok_and(|foreign| foreign.is_none());
+        if path == ours || !is_server {
+            continue;
+        }
+        if let Ok(Some(lock)) = lock(&path, false)
+            && holds(&path, &lock)
+        {
+            remove(&path);
+        }
     }
 }
 
@@ -90,8 +181,8 @@ pub fn socket(directory: &Path) -> PathBuf {
 
 impl Drop for StateDirectory {
     fn drop(&mut self) {
-        // The directory itself stays: removing it could take it from a successor that is just locking it.
-        let _ = fs::remove_file(self.path.join("pid"));
-        let _ = fs::remove_file(self.path.join(SOCKET));
+        if holds(&self.path, &self.lock) {
+            remove(&self.path);
+        }
     }
 }

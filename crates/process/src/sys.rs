@@ -155,6 +155,8 @@ fn become_program(
         libc::close_range(rest, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int)
     })?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+    // SAFETY: the default action runs no code of ours.
+    unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, nix::sys::signal::SigHandler::SigDfl) }?;
     program.limits.set()?;
     if let Some(user) = program.user {
         // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.
@@ -207,6 +209,14 @@ pub fn set_name(name: &std::ffi::CStr) {
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
 }
 
+/// A file that would outgrow RLIMIT_FSIZE is an error that says so, not the end of this process. Memory files count too.
+pub fn fail_instead_of_size_signal() -> io::Result<()> {
+    use nix::sys::signal::{SigHandler, signal};
+    // SAFETY: ignoring runs no code of ours.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
+}
+
 /// Raises the limit of open files to the hard limit and returns it.
 pub fn raise_file_limit() -> io::Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -230,6 +240,7 @@ impl Signals {
         // Whoever started us may have ignored it, and children would be reaped behind our back.
         // SAFETY: the default action runs no code of ours.
         unsafe { nix::sys::signal::signal(Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) }?;
+        fail_instead_of_size_signal()?;
         Ok(Signals(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 

@@ -55,6 +55,12 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         if let Some(closed) = found.closed(&sender) {
             line("warning", closed);
         }
+        if !discover::has_index(&application.root) && controller.is_none() {
+            line(
+                "no index",
+                "there is no index.php or index.html: scripts and files are served by name, / is not".to_owned(),
+            );
+        }
         let user = match user {
             Some((user, why)) => format!("{} ({why})", user.name),
             None => process::user::current().map_or("the current user".to_owned(), |user| user.name),

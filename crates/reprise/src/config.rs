@@ -43,6 +43,8 @@ pub struct Config {
     pub front_threads: usize,
     /// Connections at once.
     pub max_connections: Option<u64>,
+    /// As its row says; 0: any number.
+    pub client_connections: u64,
     /// Time-outs.
     pub header_timeout: Duration,
     /// As its row says.
@@ -171,7 +173,7 @@ impl Application {
 }
 
 /// How a script is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
     /// As it asks for.
     Auto,
@@ -215,6 +217,14 @@ pub fn load(what: &What) -> Result<Config, Failure> {
                 return Err(Failure::new(Code::Usage, "--workers", format!("{workers} is not within {low} to {high}")));
             }
             application.workers = Some(workers as usize);
+        }
+        if let Some(mode) = what.mode {
+            let Some(script) = &application.front_controller else {
+                let why = format!("application '{}' has no front controller whose mode it could say", application.name);
+                return Err(Failure::new(Code::Usage, "--mode", why)
+                    .hint("mode.\"NAME.php\" = \"…\" in a configuration file says that of a script"));
+            };
+            application.modes.insert(format!("/{script}"), mode);
         }
         if let Some(user) = &what.user {
             application.user = Some(user.clone());
@@ -316,6 +326,7 @@ fn defaults() -> Config {
         front_user: None,
         front_threads: (cpus() / 4).clamp(1, 16),
         max_connections: None,
+        client_connections: 0,
         header_timeout: Duration::from_secs(15),
         body_timeout: Duration::from_secs(60),
         send_timeout: Duration::from_secs(60),

@@ -21,12 +21,46 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
     if !metadata.is_dir() {
         return Err(Failure::new(Code::Usage, what(), "is not a directory").hint("name the directory the file is in"));
     }
-    let candidates = CANDIDATES.iter().map(|name| directory.join(name));
-    let found = candidates.into_iter().find(|root| INDEX.iter().any(|index| root.join(index).is_file()));
-    found.ok_or_else(|| {
-        Failure::new(Code::Usage, what(), "has no index.php or index.html in public, web, htdocs or itself")
+    let candidates = || CANDIDATES.iter().map(|name| directory.join(name));
+    let found = candidates().find(|root| has_index(root));
+    // Scripts by name need no index.
+    found.or_else(|| candidates().find(|root| has_scripts(root))).ok_or_else(|| {
+        let why = "has no index.php or index.html in public, web, htdocs or itself, and no other script there";
+        Failure::new(Code::Usage, what(), why)
             .hint("name the application's directory, or write a configuration file with its root")
     })
+}
+
+/// Whether a document root answers for its own path.
+pub fn has_index(root: &Path) -> bool {
+    INDEX.iter().any(|index| root.join(index).is_file())
+}
+
+/// Directories that are looked through for scripts, one below the other, and files in all.
+const SCRIPT_DEPTH: usize = 3;
+const SCRIPT_LOOKS: usize = 10_000;
+
+/// Whether there is a script in a directory, or a little below. Links are not followed.
+fn has_scripts(root: &Path) -> bool {
+    let mut looks = SCRIPT_LOOKS;
+    let mut level = vec![root.to_owned()];
+    for _ in 0..SCRIPT_DEPTH {
+        let mut below = Vec::new();
+        for entry in level.iter().filter_map(|path| path.read_dir().ok()).flatten().flatten() {
+            let Some(left) = looks.checked_sub(1) else { return false };
+            looks = left;
+            let (name, kind) = (entry.file_name(), entry.file_type());
+            let is_script = name.to_string_lossy().ends_with(".php");
+            if is_script && kind.as_ref().is_ok_and(std::fs::FileType::is_file) {
+                return true;
+            }
+            if kind.is_ok_and(|kind| kind.is_dir()) && !name.to_string_lossy().starts_with('.') {
+                below.push(entry.path());
+            }
+        }
+        level = below;
+    }
+    false
 }
 
 /// The front controller of a document root.

@@ -50,6 +50,7 @@ pub fn run() -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "front", error).hint("it is started by reprise serve");
     process::sys::set_name(c"reprise-front");
     process::sys::protect_memory().map_err(failed)?;
+    process::sys::fail_instead_of_size_signal().map_err(failed)?;
     let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
     let watched = channel.try_clone().map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;

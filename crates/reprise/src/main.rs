@@ -52,7 +52,7 @@ enum Verb {
     /// Serve an application from a directory, or what a configuration file describes
     #[command(after_help = "Examples:\n  reprise serve .\n  reprise serve /srv/blog --listen 0.0.0.0:80 --workers 16 \
         --ini memory_limit=256M\n  reprise serve --config /etc/reprise/reprise.toml\n\nWithout --config the document root \
-        is the first of DIR/public, DIR/web, DIR/htdocs and DIR that has an index.php or index.html. SIGTERM and SIGINT \
+        is the first of DIR/public, DIR/web, DIR/htdocs and DIR that has an index.php or index.html, else the first with any script. SIGTERM and SIGINT \
         finish what is running; a second one ends at once.")]
     Serve {
         #[command(flatten)]
@@ -151,6 +151,9 @@ struct What {
     /// PHP workers of each lane
     #[arg(long, value_name = "N")]
     workers: Option<u64>,
+    /// How the front controller is run, as the option `mode` says it of a script
+    #[arg(long, value_name = "MODE")]
+    mode: Option<config::Mode>,
     /// A php.ini setting; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     ini: Vec<String>,

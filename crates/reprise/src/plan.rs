@@ -47,6 +47,7 @@ pub fn make(config: &Config, people: &People, php: &Php, opened: &Opened) -> Res
             body_timeout_ms: milliseconds(config.body_timeout),
             send_timeout_ms: milliseconds(config.send_timeout),
             max_connections: opened.connections,
+            client_connections: config.client_connections as usize,
         },
         applications: config.applications.iter().map(front_application).collect(),
     };

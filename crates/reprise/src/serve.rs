@@ -23,6 +23,26 @@ pub const BEFORE_LISTENERS: i32 = 3;
 /// Descriptors this process and the front need beside connections.
 const SPARE_FILES: u64 = 256;
 
+/// The same for each further application: processes and lanes have descriptors here.
+const FILES_OF_APPLICATION: u64 = 32;
+/// Fewer connections than that serve nobody.
+const LEAST_CONNECTIONS: u64 = 16;
+
+/// Connections that there may be at once.
+fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
+    let further = (config.applications.len() as u64).saturating_sub(1);
+    let own = SPARE_FILES + FILES_OF_APPLICATION * further;
+    let least = own + LEAST_CONNECTIONS;
+    if files < least {
+        let why = format!(
+            "{files} are allowed, at least {least} are needed: {own} for the server's processes, {LEAST_CONNECTIONS} for connections"
+        );
+        return Err(Failure::new(Code::Permission, "limit of open files", why)
+            .hint("raise the hard limit: ulimit -Hn 65536 before the start, or LimitNOFILE=65536 in the unit"));
+    }
+    Ok(config.max_connections.unwrap_or(65536).min(files - own))
+}
+
 /// Who runs what; `None` everywhere without root.
 pub struct People {
     /// The front's user.
@@ -71,9 +91,10 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let signals = Signals::watch().map_err(internal("signals"))?;
     let handed = listen::handed_over()?;
     let config = config::load(&what)?;
+    let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
+    let connections = connections(&config, files)?;
     let php = version::find_php()?;
     let people = choose_users(&config)?;
-    let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.sockets)? } else { handed };
     let for_visitors = opened.len();
     opened.extend(listen::bind(&config.admin_listen, &config.sockets)?);
@@ -83,8 +104,10 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         let code = if why.contains("in use") { Code::AddressInUse } else { Code::Permission };
         Failure::new(code, "cannot start", why)
     })?;
+    if config.state_dir.is_none() {
+        state::clear_leftovers(&state.path);
+    }
     eprint!("{}", crate::check::describe(&config, &people, &php));
-    let connections = config.max_connections.unwrap_or(65536).min(files.saturating_sub(SPARE_FILES).max(1));
     eprintln!("  {:<13} {connections} at once ({files} open files allowed)", "connections");
     if user::is_root() && !process::capabilities::may_limit() {
         eprintln!(

@@ -159,7 +159,10 @@ impl Worker {
             }
             return Next::Drained;
         }
-        self.show(Activity::Idle);
+        // It looks again each second: it has been idle since it first did.
+        if self.line().activity.load(Ordering::Relaxed) != Activity::Idle as u32 {
+            self.show(Activity::Idle);
+        }
         if self.claim() {
             return Next::Request;
         }

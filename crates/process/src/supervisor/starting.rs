@@ -10,7 +10,7 @@ use wire::slab::{self, Slab};
 
 use super::generation::{CLASSIC, Child, Mailbox};
 use super::lanes::Template;
-use super::{Supervisor, log, send};
+use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::capabilities;
 use crate::channel::Channel;
@@ -30,6 +30,11 @@ impl Supervisor {
         if self.front.is_none() && now >= self.front_not_before {
             if let Err(error) = self.start_front() {
                 log("error", format_args!("the front cannot be started: {error}"));
+                if !self.announced {
+                    // What is missing at the start does not come by waiting: who started this server is told.
+                    self.outcome = Some(Outcome::NoFront);
+                    return;
+                }
                 self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
             }
         }
@@ -43,6 +48,10 @@ impl Supervisor {
                 if let Err(error) = self.start_prototype(number) {
                     let name = self.generations[number].application.name.clone();
                     log("error", format_args!("PHP of {name} cannot be started: {error}"));
+                    if !self.announced {
+                        self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
+                        return;
+                    }
                     self.refuse_generation(number, &format_args!("PHP of {name} cannot be started: {error}"));
                     self.delay(number, CLASSIC, Duration::ZERO, false);
                     continue;

@@ -320,6 +320,7 @@ pub(super) fn read(path: &Path) -> Result<Config, Failure> {
             "front_user" => config.front_user = Some(file.text(name, item)?),
             "front_threads" => config.front_threads = file.number(Scope::Server, name, item)? as usize,
             "max_connections" => config.max_connections = Some(file.number(Scope::Server, name, item)?),
+            "client_connections" => config.client_connections = file.number(Scope::Server, name, item)?,
             "header_timeout" => config.header_timeout = file.time(Scope::Server, name, item)?,
             "body_timeout" => config.body_timeout = file.time(Scope::Server, name, item)?,
             "send_timeout" => config.send_timeout = file.time(Scope::Server, name, item)?,

@@ -47,7 +47,7 @@ pub(super) const ROWS: [Row; 62] = [
         "state_dir",
         Text,
         "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME, or /tmp/reprise-UID/NAME",
-        "Lock, process id and admin socket. Made with mode 0700; its path has 90 bytes at most.",
+        "Lock, process id and admin socket; removed at a clean end. Made with mode 0700; its path has 90 bytes at most.",
     ),
     row(Server, "access_log", Text, "\"stdout\"", "\"stdout\", \"off\" or a file; SIGUSR1 opens it again."),
     row(
@@ -88,6 +88,14 @@ pub(super) const ROWS: [Row; 62] = [
         Number(1, 1_000_000),
         "65536, but no more than open files allow",
         "Connections at once; further ones wait in the kernel.",
+    ),
+    row(
+        Server,
+        "client_connections",
+        Number(0, 1_000_000),
+        "0",
+        "Connections at once of one client address, of IPv6 one /64; 0: any number. Further ones are closed at once, and counted. Declared \
+         `proxies`, unix sockets and `admin_listen` have no such limit.",
     ),
     row(
         Server,
