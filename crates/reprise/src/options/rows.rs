@@ -11,7 +11,7 @@ const fn row(scope: Scope, name: &'static str, kind: Kind, default: &'static str
 const DAY: u64 = 86400;
 
 /// All of them.
-pub(super) const ROWS: [Row; 62] = [
+pub(super) const ROWS: [Row; 63] = [
     row(Server, "listen", Texts, "[\"127.0.0.1:8080\"]", "Addresses: HOST:PORT, or unix:/PATH."),
     row(
         Server,
