@@ -56,6 +56,7 @@ mod slow;
 mod starting;
 mod streaming;
 mod survey;
+mod supervisor_waits;
 mod systemd;
 mod targets;
 mod verify;

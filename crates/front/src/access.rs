@@ -6,7 +6,7 @@ mod line;
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -142,6 +142,7 @@ impl Log {
             let end = self.lines.len().min(at + self.portion);
             match file.write(&self.lines[at..end]) {
                 Ok(count) => at += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // A full disk, or a reader that is gone.
                 Err(_) => {
                     self.dropped += self.lines.len() - at;
@@ -154,7 +155,10 @@ impl Log {
             self.dropped += self.lines.len();
             self.lines.clear();
         } else if at > 0 && self.dropped > 0 {
-            eprintln!("reprise: access log: {} bytes were dropped because nobody took them", self.dropped);
+            let dropped = self.dropped;
+            // Standard error is a pipe to the supervisor. One that is full says as little as one that is closed.
+            let text = format!("access log: {dropped} bytes were dropped because nobody took them\n");
+            let _ = std::io::stderr().write_all(text.as_bytes());
             self.dropped = 0;
         }
     }

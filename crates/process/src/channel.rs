@@ -16,10 +16,24 @@ use wire::layout::MAX_DOORS;
 /// Descriptors that may be attached to one message.
 const MAX_ATTACHED: usize = MAX_DOORS + 1;
 
+/// Messages that wait for a peer, at most: more than the supervisor says to one process in minutes. A peer that leaves so many
+/// unread does not read at all.
+const MAX_BACKLOG: usize = 8192;
+/// And descriptors attached to them.
+const MAX_BACKLOG_ATTACHED: usize = 512;
+
 /// One end. Messages that the other end has no room for wait here, so that sending never blocks.
 pub struct Channel {
     socket: OwnedFd,
-    backlog: RefCell<VecDeque<(Message, Vec<OwnedFd>)>>,
+    backlog: RefCell<Backlog>,
+}
+
+#[derive(Default)]
+struct Backlog {
+    messages: VecDeque<(Message, Vec<OwnedFd>)>,
+    attached: usize,
+    /// A message found no room: what the peer is told is not complete any more.
+    is_overrun: bool,
 }
 
 /// What [`Channel::receive`] found.
@@ -50,26 +64,42 @@ impl Channel {
         if !self.has_backlog() && self.try_send(message, attached)? {
             return Ok(());
         }
-        let attached = attached.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
-        self.backlog.borrow_mut().push_back((*message, attached));
+        let mut backlog = self.backlog.borrow_mut();
+        let is_full = backlog.messages.len() >= MAX_BACKLOG || backlog.attached + attached.len() > MAX_BACKLOG_ATTACHED;
+        if backlog.is_overrun || is_full {
+            backlog.is_overrun = true;
+            return Ok(());
+        }
+        let attached: Vec<OwnedFd> =
+            attached.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+        backlog.attached += attached.len();
+        backlog.messages.push_back((*message, attached));
         Ok(())
+    }
+
+    /// Whether the peer has left so many messages unread that one had to be left out. It is to be ended then, and another to
+    /// take its place.
+    pub fn is_overrun(&self) -> bool {
+        self.backlog.borrow().is_overrun
     }
 
     /// Whether messages wait for room.
     pub fn has_backlog(&self) -> bool {
-        !self.backlog.borrow().is_empty()
+        !self.backlog.borrow().messages.is_empty()
     }
 
     /// Sends what waits, as far as there is room.
     pub fn flush(&self) {
         let mut backlog = self.backlog.borrow_mut();
-        while let Some((message, attached)) = backlog.front() {
+        while let Some((message, attached)) = backlog.messages.front() {
+            let count = attached.len();
             let attached: Vec<_> = attached.iter().map(AsFd::as_fd).collect();
             match self.try_send(message, &attached) {
                 Ok(false) => return,
                 // Sent, or the other end is gone.
-                Ok(true) | Err(_) => drop(backlog.pop_front()),
+                Ok(true) | Err(_) => drop(backlog.messages.pop_front()),
             }
+            backlog.attached -= count;
         }
     }
 
@@ -134,5 +164,41 @@ impl AsFd for Channel {
 impl From<Channel> for OwnedFd {
     fn from(channel: Channel) -> OwnedFd {
         channel.socket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::control::Kind;
+
+    #[test]
+    fn what_a_peer_does_not_read_is_bounded() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let mut sent = 0;
+        while !ours.is_overrun() {
+            ours.send(&Message { slot: sent, ..Message::new(Kind::Spawn) }, &[]).unwrap();
+            sent += 1;
+        }
+        assert!((MAX_BACKLOG..2 * MAX_BACKLOG).contains(&(sent as usize)), "{sent}");
+        let mut heard = 0;
+        while let Received::Message(message, _) = theirs.receive().unwrap() {
+            assert_eq!(message.slot, heard);
+            heard += 1;
+            ours.flush();
+        }
+        assert_eq!((heard, ours.is_overrun()), (sent - 1, true));
+    }
+
+    #[test]
+    fn descriptors_that_wait_are_bounded_too() {
+        let (ours, _theirs) = Channel::pair().unwrap();
+        let file = crate::boot::file(b"x").unwrap();
+        let mut sent = 0;
+        while !ours.is_overrun() {
+            ours.send(&Message::new(Kind::Lane), &[file.as_fd()]).unwrap();
+            sent += 1;
+        }
+        assert!(sent < MAX_BACKLOG_ATTACHED + 1024, "{sent}");
     }
 }

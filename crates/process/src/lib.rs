@@ -11,6 +11,9 @@
 //! | [`plan`] | pure decisions: slots to fill, back-off, what an exit means |
 //! | [`channel`] | one message per packet, descriptors attached |
 //! | [`boot`] | the request that a template boots with |
+//! | [`errand`] | what a child does because it may take its time |
+//! | [`files`] | files that others may replace |
+//! | [`log`] | lines on standard error, written without waiting |
 //! | [`user`] | who runs what |
 //! | [`capabilities`] | of processes that need none |
 //! | [`confine`] | what the front takes from itself |
@@ -24,6 +27,8 @@ pub mod boot;
 pub mod capabilities;
 pub mod channel;
 pub mod confine;
+pub mod errand;
+pub mod files;
 pub mod log;
 pub mod notify;
 pub mod plan;

@@ -1,15 +1,187 @@
-//! Lines of the server's log on standard error: time, level, who, text. One write per line.
+//! Lines of the server's log on standard error: time, level, who, text.
+//!
+//! Whoever reads standard error may stop to do so, and nothing in the supervisor may wait for that. What cannot be written at
+//! once waits in a buffer of [`MAX_WAITING`] bytes. What finds no room there is dropped, counted, and reported when there is
+//! room again.
 
+use std::collections::VecDeque;
 use std::fmt::Arguments;
-use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Writes a line. `who` names the part of the server.
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::net::SendFlags;
+
+/// Bytes that wait for a reader.
+const MAX_WAITING: usize = 256 * 1024;
+/// What a pipe that is ready takes without blocking (POSIX's PIPE_BUF, on Linux).
+const PIPE_BUF: usize = 4096;
+/// How long the end of the process waits for a reader.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// How standard error is written to. Its file description may be shared with other programs, which would not expect it to be
+/// O_NONBLOCK.
+enum Way {
+    /// A pipe or terminal, opened again: a description of our own, which does not block.
+    Own(OwnedFd),
+    /// A socket: each call says that it does not wait.
+    Socket,
+    /// A file: it is always ready.
+    File,
+    /// A pipe that cannot be opened again: it is asked for room before each write.
+    Shared,
+}
+
+/// What is to be written.
+struct Output {
+    way: Option<Way>,
+    waiting: VecDeque<u8>,
+    /// Lines that found no room.
+    dropped: u64,
+}
+
+static OUTPUT: Mutex<Output> = Mutex::new(Output { way: None, waiting: VecDeque::new(), dropped: 0 });
+
+fn output() -> MutexGuard<'static, Output> {
+    OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a line, without waiting. `who` names the part of the server.
 pub fn line(level: &str, who: &str, text: Arguments<'_>) {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let line = format!("{} {level} {who}: {text}\n", timestamp(seconds));
-    // A log that cannot be written has nowhere to be reported.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    write(&format!("{} {level} {who}: {text}\n", now()));
+}
+
+/// The time of a line.
+pub fn now() -> String {
+    timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
+
+/// Writes whole lines that are complete with their ends, without waiting.
+pub fn write(lines: &str) {
+    let mut output = output();
+    output.add(lines);
+    output.flush();
+}
+
+/// Writes what waits, as far as there is room.
+pub fn flush() {
+    output().flush();
+}
+
+/// Whether something waits for room. Then [`room`] says when there is some.
+pub fn is_waiting() -> bool {
+    let output = output();
+    !output.waiting.is_empty() || output.dropped > 0
+}
+
+/// What to poll for room.
+pub fn room() -> PollFd<'static> {
+    PollFd::from_borrowed_fd(standard_error(), PollFlags::OUT)
+}
+
+/// Writes what waits before the process ends; a reader that has stopped is not waited for.
+pub fn finish() {
+    let deadline = Instant::now() + LAST_WORDS;
+    flush();
+    while is_waiting() && Instant::now() < deadline {
+        let pause = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        let _ = poll(&mut [room()], Some(&pause));
+        flush();
+    }
+}
+
+fn standard_error() -> BorrowedFd<'static> {
+    rustix::stdio::stderr()
+}
+
+impl Way {
+    fn find() -> Way {
+        let Ok(status) = rustix::fs::fstat(standard_error()) else { return Way::Shared };
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::Fifo | FileType::CharacterDevice => own_description(standard_error()).map_or(Way::Shared, Way::Own),
+            FileType::Socket => Way::Socket,
+            _ => Way::File,
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        match self {
+            Way::Own(file) => rustix::io::write(file, bytes),
+            Way::Socket => {
+                rustix::net::send(standard_error(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            }
+            Way::File => rustix::io::write(standard_error(), bytes),
+            Way::Shared => {
+                let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+                match poll(&mut [room()], Some(&at_once)) {
+                    Ok(1..) => rustix::io::write(standard_error(), &bytes[..bytes.len().min(PIPE_BUF)]),
+                    _ => Err(rustix::io::Errno::AGAIN),
+                }
+            }
+        }
+    }
+}
+
+/// The same pipe or terminal by a description that nobody else has and that does not block. Of anything else, or where this
+/// user may not: an error.
+pub fn own_description(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let status = rustix::fs::fstat(descriptor)?;
+    if !matches!(FileType::from_raw_mode(status.st_mode), FileType::Fifo | FileType::CharacterDevice) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&descriptor.as_fd()));
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+impl Output {
+    /// Takes lines, or counts them.
+    fn add(&mut self, lines: &str) {
+        if self.waiting.len() + lines.len() > MAX_WAITING || self.dropped > 0 && !self.report() {
+            self.dropped += lines.bytes().filter(|byte| *byte == b'\n').count().max(1) as u64;
+            return;
+        }
+        self.waiting.extend(lines.as_bytes());
+    }
+
+    /// Says how many lines are missing, where they are missing. False: there is no room for that either. Half of the buffer is
+    /// to be free first, so that not every other line is such a report.
+    fn report(&mut self) -> bool {
+        if self.waiting.len() > MAX_WAITING / 2 {
+            return false;
+        }
+        let count = std::mem::take(&mut self.dropped);
+        let text = format!("{} warning supervisor: {count} lines were dropped here because nobody took them\n", now());
+        self.waiting.extend(text.as_bytes());
+        true
+    }
+
+    fn flush(&mut self) {
+        let way = self.way.get_or_insert_with(Way::find);
+        loop {
+            let (bytes, _) = self.waiting.as_slices();
+            if bytes.is_empty() {
+                break;
+            }
+            match way.write(bytes) {
+                Ok(count @ 1..) => drop(self.waiting.drain(..count)),
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(rustix::io::Errno::INTR) => {}
+                // Nobody reads any more, or a disk is full: there is nowhere to report that.
+                Ok(0) | Err(_) => {
+                    self.waiting.clear();
+                    self.dropped = 0;
+                    return;
+                }
+            }
+        }
+        if self.dropped > 0 && self.report() {
+            self.flush();
+        }
+    }
 }
 
 /// `2026-01-31T23:59:59Z`.

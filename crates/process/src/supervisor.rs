@@ -17,7 +17,9 @@
 mod admin;
 mod deaths;
 mod elastic;
+mod errands;
 mod generation;
+mod hearing;
 mod lanes;
 mod manager;
 mod messages;
@@ -47,7 +49,9 @@ use crate::sys;
 use admin::Admin;
 use generation::{Child, Generation, Generations, Stage};
 use reload::{Change, Wish};
-pub use service::{Application, Entry, Plan, Service};
+use errands::Pending;
+pub use errands::open_access_log;
+pub use service::{Application, Draft, Entry, Plan, Service};
 use status::Rate;
 use trace::Tracing;
 
@@ -79,9 +83,13 @@ pub struct Supervisor {
     generations: Generations,
     change: Option<Change>,
     wish: Option<Wish>,
+    /// Children that read or look.
+    errands: Vec<Pending>,
     /// By application: when the last new generation came or was refused, and how long that took.
     renewed: BTreeMap<String, (Instant, Duration)>,
     next_watch: Instant,
+    /// When forkers are asked next whether they answer.
+    next_hearing: Instant,
     /// Where roots have come to lead, that a reload was asked for already.
     refused_roots: BTreeSet<PathBuf>,
     rate: Rate,
@@ -92,6 +100,8 @@ pub struct Supervisor {
     front_back_off: BackOff,
     front_not_before: Instant,
     doors: Vec<OwnedFd>,
+    /// What fronts write to their standard error: read end, write end.
+    front_messages: (OwnedFd, OwnedFd),
     epoch: u64,
     stopping: Stopping,
     deadline: Instant,
@@ -122,8 +132,10 @@ impl Supervisor {
             generations,
             change: None,
             wish: None,
+            errands: Vec::new(),
             renewed: BTreeMap::new(),
             next_watch: now,
+            next_hearing: now,
             refused_roots: BTreeSet::new(),
             rate: Rate::begin(),
             tracing: Vec::new(),
@@ -131,6 +143,7 @@ impl Supervisor {
             front_back_off: BackOff::default(),
             front_not_before: now,
             doors: Vec::new(),
+            front_messages: front_pipe()?,
             epoch: 0,
             stopping: Stopping::No,
             deadline: now,
@@ -170,13 +183,16 @@ impl Supervisor {
                 }
             }
             self.children().for_each(|child| child.channel.flush());
+            crate::log::flush();
             self.pass_on_messages();
             // Messages before deaths: what a process said before it died counts.
             self.listen_to_front();
             for (number, lane) in self.all_lanes() {
                 self.listen_to_forker(number, lane);
             }
+            self.take_answers();
             self.reap();
+            self.end_deaf();
             self.end_overdue();
             self.end_overdue_traces();
             self.forget_generations();
@@ -205,12 +221,11 @@ impl Supervisor {
     /// PHP's messages go through a pipe: a script that reopens its standard error must not get hold of this server's log.
     fn pass_on_messages(&self) {
         let mut bytes = [0; 16 * 1024];
-        for generation in self.generations.all() {
+        for messages in self.generations.all().map(|generation| &generation.messages).chain([&self.front_messages]) {
             // As much as a pipe holds; what is written meanwhile is for the next turn.
             for _ in 0..4 {
-                let Ok(count @ 1..) = rustix::io::read(&generation.messages.0, &mut bytes) else { break };
-                // A log that cannot be written has nowhere to be reported.
-                let _ = io::Write::write_all(&mut io::stderr(), &bytes[..count]);
+                let Ok(count @ 1..) = rustix::io::read(&messages.0, &mut bytes) else { break };
+                crate::log::write(&String::from_utf8_lossy(&bytes[..count]));
             }
         }
     }
@@ -219,6 +234,8 @@ impl Supervisor {
         let mut watched = vec![self.service.signals.as_fd()];
         watched.extend(self.children().map(|child| child.channel.as_fd()));
         watched.extend(self.generations.all().map(|generation| generation.messages.0.as_fd()));
+        watched.push(self.front_messages.0.as_fd());
+        watched.extend(self.errands.iter().map(AsFd::as_fd));
         let mut watched: Vec<_> = watched.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(fd, PollFlags::IN)).collect();
         for (watched, child) in watched[1..].iter_mut().zip(self.children()) {
             if child.channel.has_backlog() {
@@ -226,12 +243,16 @@ impl Supervisor {
             }
         }
         watched.extend(self.admin.iter().flat_map(Admin::watched));
+        if crate::log::is_waiting() {
+            watched.push(crate::log::room());
+        }
         let now = Instant::now();
         let mut next = now + Duration::from_secs(1);
         next = self.service.notify.next_turn(now).map_or(next, |turn| next.min(turn));
         if self.front.is_none() && self.front_not_before > now {
             next = next.min(self.front_not_before);
         }
+        next = self.errands.iter().map(Pending::deadline).fold(next, Instant::min);
         for generation in self.generations.all() {
             for lane in generation.lanes.iter().filter(|lane| lane.not_before > now) {
                 next = next.min(lane.not_before);
@@ -271,6 +292,20 @@ impl Supervisor {
         self.front.as_ref().is_some_and(|front| front.ready)
             && self.current.iter().all(|number| self.generations[*number].is_ready())
     }
+}
+
+/// A pipe for what a child writes to its standard error: read end, write end. Its reader never waits.
+fn messages_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&from, rustix::fs::OFlags::NONBLOCK)?;
+    Ok((from, to))
+}
+
+/// As [`messages_pipe`], for the front, of which nothing may wait for this process either.
+fn front_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let pipe = messages_pipe()?;
+    rustix::fs::fcntl_setfl(&pipe.1, rustix::fs::OFlags::NONBLOCK)?;
+    Ok(pipe)
 }
 
 fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {

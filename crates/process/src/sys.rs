@@ -36,7 +36,7 @@ pub struct Program<'a> {
 }
 
 /// Limits of a program and all its children; `None`: as this process.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ProcessLimits {
     /// Open files.
     pub files: Option<u64>,
@@ -127,6 +127,87 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
             unsafe { libc::_exit(code) }
         }
     }
+}
+
+/// Forks a child that does some work and ends: nothing of this process is left open to it but one descriptor, which it gets, and
+/// what it starts is of its process group. Returns its process id.
+pub fn start_work(descriptor: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<i32> {
+    let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    let parent = nix::unistd::getpid();
+    // SAFETY: this process has one thread, so the child may do what it likes. It leaves by _exit.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => {
+            // Whoever comes first.
+            let _ = nix::unistd::setpgid(child, child);
+            Ok(child.as_raw())
+        }
+        ForkResult::Child => {
+            let is_prepared = prepare_work(&nothing, descriptor.as_raw_fd(), parent);
+            // The numbers above are closed: what has owned them must not close them again.
+            std::mem::forget(descriptor);
+            let work = || is_prepared.map(|()| inherited(FIRST_DESCRIPTOR).map(work));
+            let is_done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok_and(|done| matches!(done, Ok(Ok(()))));
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(i32::from(!is_done)) }
+        }
+    }
+}
+
+fn prepare_work(nothing: &std::fs::File, descriptor: RawFd, parent: Pid) -> nix::Result<()> {
+    nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    // SAFETY: plain system calls about descriptors and flags of this child, which uses none of those that are closed.
+    unsafe {
+        nix::errno::Errno::result(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
+        // Standard error may be a pipe that nobody reads.
+        for standard in 0..FIRST_DESCRIPTOR {
+            nix::errno::Errno::result(libc::dup2(nothing.as_raw_fd(), standard))?;
+        }
+        if descriptor != FIRST_DESCRIPTOR {
+            nix::errno::Errno::result(libc::dup2(descriptor, FIRST_DESCRIPTOR))?;
+        }
+        nix::errno::Errno::result(libc::close_range(FIRST_DESCRIPTOR as libc::c_uint + 1, libc::c_uint::MAX, 0))?;
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+    if nix::unistd::getppid() == parent { Ok(()) } else { Err(nix::errno::Errno::ESRCH) }
+}
+
+/// Kills a child of [`start_work`] and what it has started.
+pub fn kill_work(pid: i32) {
+    if pid > 1 {
+        let _ = nix::sys::signal::kill(Pid::from_raw(-pid), Signal::SIGKILL);
+        kill(pid, Signal::SIGKILL);
+    }
+}
+
+/// Does something with the rights of that user, if this process is root's. For processes with one thread.
+pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Result<T> {
+    use nix::unistd::{Gid, Uid, getgroups, setegid, seteuid, setgroups};
+    let Some(user) = user.filter(|_| crate::user::is_root()) else { return Ok(act()) };
+    let (group, groups) = (nix::unistd::getegid(), getgroups()?);
+    let wanted: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
+    let become_user = || {
+        setgroups(&wanted)?;
+        setegid(Gid::from_raw(user.gid))?;
+        seteuid(Uid::from_raw(user.uid))
+    };
+    let become_self = || {
+        seteuid(Uid::from_raw(0))?;
+        setegid(group)?;
+        setgroups(&groups)
+    };
+    let become_again = || {
+        if become_self().is_err() {
+            // Neither the one nor the other: nothing that this process does would be right.
+            std::process::abort();
+        }
+    };
+    if let Err(error) = become_user() {
+        become_again();
+        return Err(error.into());
+    }
+    let done = act();
+    become_again();
+    Ok(done)
 }
 
 fn become_program(

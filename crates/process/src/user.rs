@@ -5,9 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::unistd::{Gid, Group, Uid, User};
+use serde::{Deserialize, Serialize};
 
 /// A user to become before exec.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Login name.
     pub name: String,

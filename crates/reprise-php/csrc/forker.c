@@ -209,6 +209,11 @@ static void obey(struct forker *forker, const struct wire_Message *what, const i
 		break;
 	case wire_Kind_Spawn: spawn(forker, what); break;
 	case wire_Kind_Trace: reprise_forker_trace(forker, what); break;
+	case wire_Kind_Ping: {
+		struct wire_Message answer = message(forker, wire_Kind_Ping, forker->lane, 0);
+		reprise_forker_tell(forker, &answer);
+		break;
+	}
 	case wire_Kind_Drain: forker->draining = true; break;
 	default: reprise_service_log("error", "the supervisor sent a message that is not for PHP", NULL);
 	}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::What;
 use crate::config::{self, Config};
-use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::php_ini;
 use crate::plan;
@@ -41,7 +40,8 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
     let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
     let patience = LOOKING / config.applications.len().max(1) as u32;
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<13} {value}\n"));
-    for (application, user) in config.applications.iter().zip(&people.applications) {
+    let all = config.applications.iter().zip(&people.applications).zip(&people.entries);
+    for ((application, user), entries) in all {
         let hosts = if application.hosts.is_empty() { "any host".to_owned() } else { application.hosts.join(", ") };
         line("application", format!("{} ({hosts})", application.name));
         line("root", application.root.display().to_string());
@@ -70,7 +70,7 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
             None => format!("{} workers", application.workers()),
         };
         line("PHP", format!("{workers} as user {user}"));
-        for entry in discover::entries(application) {
+        for entry in entries {
             let (function, how) = match entry.is_loop {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
                 false => ("reprise_snapshot", format!("isolation {}", plan::word(application.isolation))),

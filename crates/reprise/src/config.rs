@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use front::settings::{LogFormat, Network, ProxyHeaders, Warmup};
 use process::sys::ProcessLimits;
-use wire::control::{Isolation, MAX_LANES};
+use wire::control::Isolation;
 
 use crate::What;
 use crate::discover;
@@ -282,13 +282,6 @@ fn check_together(config: &Config) -> Result<(), Failure> {
                 return Err(Failure::new(Code::Configuration, "max_workers", why)
                     .hint(format!("leave {name} out, or raise max_workers")));
             }
-        }
-        if discover::entries(application).len() >= MAX_LANES {
-            let why =
-                format!("'{}' has more entries to boot than the {} lanes it may have", application.name, MAX_LANES - 1);
-            return Err(
-                Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them")
-            );
         }
         if let Some(name) = application.admin_ini.keys().find(|name| application.ini.contains_key(*name)) {
             let why = format!("'{name}' of application '{}' stands in ini and in admin_ini", application.name);

@@ -1,8 +1,11 @@
 //! What `reprise serve` finds by itself.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use process::files;
+use process::user::Identity;
+use wire::control::MAX_LANES;
 
 use crate::config::{Application, Mode};
 use crate::exit::{Code, Failure};
@@ -25,6 +28,11 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
     let found = candidates().find(|root| has_index(root));
     // Scripts by name need no index.
     found.or_else(|| candidates().find(|root| has_scripts(root))).ok_or_else(|| {
+        let odd = candidates().find_map(|root| Some((root.join(INDEX[0]), files::oddity(&root.join(INDEX[0]))?)));
+        if let Some((path, oddity)) = odd {
+            let why = format!("{} is {oddity}, not a regular file", path.display());
+            return Failure::new(Code::Usage, what(), why).hint("put a script there");
+        }
         let why = "has no index.php or index.html in public, web, htdocs or itself, and no other script there";
         Failure::new(Code::Usage, what(), why)
             .hint("name the application's directory, or write a configuration file with its root")
@@ -87,8 +95,15 @@ pub struct Entry {
     pub is_loop: bool,
 }
 
-/// The entries of an application: what its configuration says, and its front controller if that asks for it.
-pub fn entries(application: &Application) -> Vec<Entry> {
+/// The entries of an application: what its configuration says, and its front controller if that asks for it. That is looked at
+/// with the rights of the user who runs it, so that links lead to nothing that he could not read.
+pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec<Entry>, Failure> {
+    let index = application.root.join(INDEX[0]);
+    if let Some(oddity) = files::oddity(&index).filter(|_| application.front_controller.is_none()) {
+        let why = format!("{} is {oddity}, not a regular file", index.display());
+        return Err(Failure::new(Code::Configuration, format!("application '{}'", application.name), why)
+            .hint("put a script there, or front_controller = \"\" if the application has none"));
+    }
     let wanted = application.modes.iter().filter_map(|(script, mode)| {
         let is_loop = match mode {
             Mode::Snapshot => false,
@@ -99,19 +114,28 @@ pub fn entries(application: &Application) -> Vec<Entry> {
     });
     let controller = application.front_controller.as_ref().map(|script| format!("/{script}"));
     let controller = controller.filter(|script| matches!(application.modes.get(script), None | Some(Mode::Auto)));
-    let found = controller.and_then(|script| {
-        let is_loop = asks_for(&application.root.join(&script[1..]))?;
-        Some(Entry { script, is_required: false, is_loop })
-    });
+    let mut found = None;
+    if let Some(script) = controller {
+        let path = application.root.join(&script[1..]);
+        let failed = |error| Failure::new(Code::Permission, format!("application '{}'", application.name), error);
+        let asks = process::sys::as_user(user, || asks_for(&path)).map_err(failed)?;
+        found = asks.map(|is_loop| Entry { script, is_required: false, is_loop });
+    }
     // The front controller first: it is the one that nearly all requests are for.
-    found.into_iter().chain(wanted).collect()
+    let entries: Vec<Entry> = found.into_iter().chain(wanted).collect();
+    if entries.len() >= MAX_LANES {
+        let lanes = MAX_LANES - 1;
+        let why = format!("'{}' has more entries to boot than the {lanes} lanes it may have", application.name);
+        return Err(Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them"));
+    }
+    Ok(entries)
 }
 
 /// Whether a script's own text names one of the functions: for a loop, or for a snapshot. If it cannot be read here, it
 /// will say so itself when it runs.
 fn asks_for(path: &Path) -> Option<bool> {
     let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text)).ok()?;
+    files::open_regular(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text)).ok()?;
     let names = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
     // Code that has both loops only where there is no snapshot.
     if names(SNAPSHOT) {

@@ -98,10 +98,9 @@ impl Failure {
 
     /// Prints it and returns its exit code.
     pub fn report(&self) -> ExitCode {
-        eprintln!("reprise: {}: {}", self.what, self.why);
-        if let Some(hint) = &self.hint {
-            eprintln!("hint: {hint}");
-        }
+        // Nobody may read what a server says at its end.
+        process::log::write(&format!("reprise: {}: {}\n", self.what, self.why));
+        self.hint.iter().for_each(|hint| process::log::write(&format!("hint: {hint}\n")));
         self.code.into()
     }
 }

@@ -200,8 +200,10 @@ fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
     };
-    match result {
+    let code = match result {
         Ok(code) => code.into(),
         Err(failure) => failure.report(),
-    }
+    };
+    process::log::finish();
+    code
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::Duration;
 
 use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings};
@@ -18,7 +17,6 @@ use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::php_ini;
 use crate::serve::People;
-use crate::version::Php;
 
 /// What was opened once and stays.
 #[derive(Clone)]
@@ -33,8 +31,8 @@ pub struct Opened {
     pub audit: bool,
 }
 
-/// Makes a plan of a configuration.
-pub fn make(config: &Config, people: &People, php: &Php, opened: &Opened) -> Result<supervisor::Plan, Failure> {
+/// Makes the draft of a plan of a configuration.
+pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervisor::Draft, Failure> {
     let settings = Settings {
         listeners: opened.listeners.clone(),
         access_log_format: config.access_log_format,
@@ -51,18 +49,19 @@ pub fn make(config: &Config, people: &People, php: &Php, opened: &Opened) -> Res
         },
         applications: config.applications.iter().map(front_application).collect(),
     };
-    let application = |(application, user): (&config::Application, &Option<(Identity, &'static str)>)| {
-        let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user));
+    let all = config.applications.iter().zip(&people.applications).zip(&people.entries);
+    let applications = all.map(|((application, user), entries)| {
+        let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
         if opened.audit {
             made.arguments.push("--audit".to_owned());
         }
-        Rc::new(made)
-    };
-    Ok(supervisor::Plan {
-        php: Rc::new(OwnedFd::from(php.open()?)),
-        applications: config.applications.iter().zip(&people.applications).map(application).collect(),
+        made
+    });
+    let settings = serde_json::to_string(&settings);
+    Ok(supervisor::Draft {
+        applications: applications.collect(),
         drain_timeout: config.drain_timeout,
-        settings: Box::new(move |generations| settings_file(&settings, generations)),
+        settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
 }
 
@@ -143,6 +142,7 @@ fn php_application(
     config: &Config,
     application: &config::Application,
     user: Option<&Identity>,
+    entries: &[discover::Entry],
 ) -> supervisor::Application {
     let mut arguments =
         ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
@@ -198,10 +198,10 @@ fn php_application(
         root: application.root.clone(),
         watched: application.watch.then(|| application.written_root.clone()),
         hosts,
-        entries: discover::entries(application)
-            .into_iter()
+        entries: entries
+            .iter()
             .map(|entry| supervisor::Entry {
-                script: entry.script,
+                script: entry.script.clone(),
                 is_required: entry.is_required,
                 is_loop: entry.is_loop,
             })
@@ -234,9 +234,9 @@ pub fn word(isolation: Isolation) -> &'static str {
     }
 }
 
-/// The settings, in memory, for a front that may be allowed to read no file of ours.
-fn settings_file(settings: &Settings, generations: &[u32]) -> std::io::Result<OwnedFd> {
-    let mut settings = settings.clone();
+/// The settings, in memory, for a front that may be allowed to read no file of ours. They are those of a [`supervisor::Draft`].
+pub fn settings_file(settings: &str, generations: &[u32]) -> std::io::Result<OwnedFd> {
+    let mut settings: Settings = serde_json::from_str(settings)?;
     for (application, generation) in settings.applications.iter_mut().zip(generations) {
         application.generation = *generation;
     }

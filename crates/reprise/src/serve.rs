@@ -2,17 +2,20 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use front::settings::Listener;
+use process::log;
 use process::notify::Notify;
 use process::state::{self, StateDirectory};
-use process::supervisor::{Outcome, Plan, Service, Supervisor};
+use process::supervisor::{Draft, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file};
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
 
 use crate::What;
 use crate::config::{self, Config};
+use crate::discover::{self, Entry};
 use crate::exit::{Code, Failure};
 use crate::listen::{self, Bound};
 use crate::plan::{self, Opened};
@@ -49,13 +52,15 @@ pub struct People {
     pub front: Option<Identity>,
     /// Each application's user and why.
     pub applications: Vec<Option<(Identity, &'static str)>>,
+    /// The scripts of each application that are booted, found with the rights of its user.
+    pub entries: Vec<Vec<Entry>>,
 }
 
 /// Chooses users and checks that they reach what they need.
 pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let permission = |why: String| Failure::new(Code::Permission, "users", why);
     let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
-    let mut applications = Vec::new();
+    let (mut applications, mut entries) = (Vec::new(), Vec::new());
     for application in &config.applications {
         let chosen = user::for_application(application.user.as_deref(), &application.root)
             .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
@@ -79,9 +84,10 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
         if let Some(why) = application.limits.forbidden() {
             return Err(permission(format!("application '{}': {why}", application.name)));
         }
+        entries.push(discover::entries(application, chosen.as_ref().map(|(user, _)| user))?);
         applications.push(chosen);
     }
-    Ok(People { front, applications })
+    Ok(People { front, applications, entries })
 }
 
 /// Serves until told to stop.
@@ -107,8 +113,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     if config.state_dir.is_none() {
         state::clear_leftovers(&state.path);
     }
-    eprint!("{}", crate::check::describe(&config, &people, &php));
-    eprintln!("  {:<13} {connections} at once ({files} open files allowed)", "connections");
+    log::write(&crate::check::describe(&config, &people, &php));
+    log::write(&format!("  {:<13} {connections} at once ({files} open files allowed)\n", "connections"));
     if user::is_root() && !process::capabilities::may_limit() {
         eprintln!(
             "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same",
@@ -131,14 +137,16 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         connections: connections as usize,
         audit,
     };
-    let plan = plan::make(&config, &people, &php, &opened)?;
+    let plan = Plan::new(plan::make(&config, &people, &opened)?, php.open()?.into());
     // The only copies here: the supervisor drops them when it drains.
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
     service.admin = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
     let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
-    let ready = move |took: Duration| eprintln!("ready after {} ms: {}", took.as_millis(), addresses.join(" "));
+    let ready = move |took: Duration| {
+        log::write(&format!("ready after {} ms: {}\n", took.as_millis(), addresses.join(" ")));
+    };
     match supervisor.run(&ready).map_err(internal("supervisor"))? {
         Outcome::Drained => Ok(Code::Success),
         Outcome::CutOff => Ok(Code::Internal),
@@ -178,15 +186,16 @@ fn service(
         signals,
         notify: Notify::from_environment(),
         read: Box::new(move || read_again(&what, &config, &opened).map_err(|failure| failure.to_string())),
+        settings: Box::new(plan::settings_file),
     })
 }
 
 /// The configuration as it is now, if this server can go over to it.
-fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<Plan, Failure> {
+fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, OwnedFd), Failure> {
     let next = config::load(what)?;
     plan::obstacle(now, &next)?;
     let people = choose_users(&next)?;
-    plan::make(&next, &people, &version::find_php()?, opened)
+    Ok((plan::make(&next, &people, opened)?, version::find_php()?.open()?.into()))
 }
 
 fn is_file(target: &str) -> bool {
@@ -199,7 +208,12 @@ fn open_access_log(target: &str) -> Result<Option<File>, Failure> {
     };
     match target {
         "off" => Ok(None),
-        "stdout" => std::io::stdout().as_fd().try_clone_to_owned().map(|fd| Some(File::from(fd))).map_err(failed),
-        path => OpenOptions::new().append(true).create(true).open(path).map(Some).map_err(failed),
+        "stdout" => {
+            let stdout = std::io::stdout();
+            // Where that is not possible the front asks for room before each write.
+            let own = log::own_description(stdout.as_fd());
+            own.or_else(|_| stdout.as_fd().try_clone_to_owned()).map(|fd| Some(File::from(fd))).map_err(failed)
+        }
+        path => open_access_log_file(Path::new(path)).map(|file| Some(File::from(file))).map_err(failed),
     }
 }

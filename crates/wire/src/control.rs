@@ -64,6 +64,8 @@ pub enum Kind {
     /// Front → supervisor: kill the worker of `slot` if it holds `status` KiB of memory more than it began with, provided that it
     /// still runs the request, named as for `Kill`. Supervisor → front: the same message, if that was done.
     Weigh = 24,
+    /// Supervisor → forker: do you answer? Forker → supervisor: the same message.
+    Ping = 26,
     /// Front → supervisor: a new generation is wanted in place of `application`; `status` says why, as
     /// [`crate::layout::RENEW_ASKED`] and its like. Prototype → supervisor: files have changed.
     Renew = 18,
@@ -163,6 +165,7 @@ impl Message {
             23 => Kind::Slow,
             24 => Kind::Weigh,
             25 => Kind::Open,
+            26 => Kind::Ping,
             _ => return None,
         })
     }

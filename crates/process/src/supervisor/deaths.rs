@@ -16,6 +16,7 @@ impl Supervisor {
     pub(super) fn reap(&mut self) {
         while let Reaped::Dead(pid, status) = sys::reap(None) {
             let ending = Ending::from_status(status);
+            self.errands.iter_mut().for_each(|pending| pending.errand.was_reaped(pid));
             if self.front.as_ref().is_some_and(|front| front.pid == pid) {
                 self.listen_to_front();
                 self.front_died(ending);

@@ -1,13 +1,12 @@
 //! Generations: one prototype each, with everything forked from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rustix::pipe::{PipeFlags, pipe_with};
 use wire::atomics::Ordering;
 use wire::control::{Isolation, MAX_LANES, Message, SETTINGS_FILE};
 use wire::key::Key;
@@ -15,6 +14,7 @@ use wire::layout::Activity;
 use wire::slab::Slab;
 
 use super::elastic::Target;
+use super::hearing::Hearing;
 use super::lanes::Template;
 use super::places::{Places, Use};
 use super::service::{Application, Entry};
@@ -69,6 +69,8 @@ pub(super) struct Generation {
     pub(super) lanes: Vec<Lane>,
     /// What PHP writes to its standard error: read end, write end.
     pub(super) messages: (OwnedFd, OwnedFd),
+    /// Scripts that a child looks for, and that are to have their lane before visitors come.
+    pub(super) sought: usize,
 }
 
 pub(super) struct Child {
@@ -77,6 +79,13 @@ pub(super) struct Child {
     pub(super) channel: Channel,
     pub(super) since: Instant,
     pub(super) ready: bool,
+    pub(super) hearing: Hearing,
+}
+
+impl Child {
+    pub(super) fn new(pid: i32, channel: Channel) -> Child {
+        Child { pid, channel, since: Instant::now(), ready: false, hearing: Hearing::default() }
+    }
 }
 
 /// What belongs to one epoch of a lane.
@@ -229,8 +238,7 @@ impl Generation {
         ordinal: u32,
         stage: Stage,
     ) -> io::Result<Generation> {
-        let messages = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::fs::fcntl_setfl(&messages.0, rustix::fs::OFlags::NONBLOCK)?;
+        let messages = super::messages_pipe()?;
         let now = Instant::now();
         let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
         Ok(Generation {
@@ -246,21 +254,18 @@ impl Generation {
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
             messages,
+            sought: 0,
         })
     }
 
     /// Adds the lanes that another generation of the application has found out about while it ran; each begins with as many
-    /// workers as it had there.
-    pub(super) fn inherit(&mut self, other: &Generation) {
-        let staying = other.lanes[1..].iter().filter(|lane| !other.places.cedes(lane)).filter_map(|lane| {
-            let is_loop = lane.isolation == Isolation::Loop;
-            Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
-        });
-        for entry in staying.chain(other.places.homeless().iter().cloned()) {
+    /// workers as it had there. `present` names scripts that are files in the root.
+    pub(super) fn inherit(&mut self, other: &Generation, present: &BTreeSet<String>) {
+        for entry in other.heritage() {
             let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
             let application = &self.application;
             let is_known = self.lanes.iter().any(|own| own.boots(text, application));
-            let is_there = application.root.join(&key.script[1..]).is_file()
+            let is_there = present.contains(key.script)
                 && key.origin.is_none_or(|origin| application.answers_to(origin));
             if is_known || application.classic.contains(key.script) || !is_there || self.lanes.len() >= MAX_LANES {
                 continue;
@@ -271,6 +276,15 @@ impl Generation {
             let same = other.lanes.iter().find(|one| one.entry == lane.entry);
             same.into_iter().for_each(|same| lane.target.inherit(&same.target));
         }
+    }
+
+    /// Entries that the next generation may get from this one.
+    pub(super) fn heritage(&self) -> Vec<Entry> {
+        let staying = self.lanes[1..].iter().filter(|lane| !self.places.cedes(lane)).filter_map(|lane| {
+            let is_loop = lane.isolation == Isolation::Loop;
+            Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
+        });
+        staying.chain(self.places.homeless().iter().cloned()).collect()
     }
 
     /// The process that forks a lane's workers.
@@ -291,7 +305,7 @@ impl Generation {
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     pub(super) fn has_lanes(&self) -> bool {
-        self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
+        self.sought == 0 && self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
     }
 
     /// Whether it is not ready because workers are on their way to their loop, which only their slots tell.

@@ -10,20 +10,19 @@
 //! | is to be replaced | `LaneDown`, `Drain`; it ends with its last worker |
 
 use std::fmt::Display;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
-use wire::control::{Isolation, Kind, MAX_LANES, Message, TEMPLATE};
-use wire::key::{Key, MAX_ORIGIN};
+use wire::control::{Isolation, Kind, Message, TEMPLATE};
+use wire::key::Key;
 use wire::layout::{Activity, Phase, Recycle};
 
-use super::generation::{Bodies, CLASSIC, Child, Lane};
-use super::warm::Warmth;
+use super::generation::{Bodies, CLASSIC, Child};
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
-use crate::plan::{Ending, MAX_NAME, Slot, Stopping, is_fork_better, script_name};
+use crate::plan::{Ending, Slot, Stopping, is_fork_better};
 use crate::sys;
 
 /// `Ready` of a template, as `slot`: its snapshot is for the origin it was booted by.
@@ -86,7 +85,7 @@ impl Supervisor {
         send(&prototype.channel, &message, &[theirs.as_fd(), head.as_fd()]);
         let ended = of_lane.mailbox.as_ref().map(|mailbox| &mailbox.slab.recycles()[Recycle::Threads as usize]);
         let template = Template {
-            child: Child { pid: 0, channel: ours, since: now, ready: false },
+            child: Child::new(0, ours),
             leaving: None,
             is_late: false,
             is_unasked: false,
@@ -354,66 +353,6 @@ impl Supervisor {
                 format_args!("{}: {why}; it is booted again with isolation fork", self.describe(number, lane)),
             );
         }
-    }
-
-    /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, status: i32) {
-        let is_loop = status == Isolation::Loop as i32;
-        let Some(application) = self.generations.get(number).map(|generation| generation.application.clone()) else {
-            return;
-        };
-        let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
-            Ok(bytes) => bytes,
-            Err(error) => return log("error", format_args!("the key of an entry cannot be read: {error}")),
-        };
-        let shown = String::from_utf8_lossy(&bytes).into_owned();
-        let lanes = &self.generations[number].lanes;
-        let Some(key) = Key::parse(&shown) else { return };
-        if application.classic.contains(key.script) || lanes.iter().any(|lane| lane.boots(&shown, &application)) {
-            return;
-        }
-        let is_in_root = |script: &str| {
-            let path = application.root.join(&script[1..]).canonicalize();
-            path.is_ok_and(|path| path.is_file() && path.starts_with(&application.root))
-        };
-        let checked = script_name(key.script.as_bytes()).and_then(|script| match () {
-            () if !is_in_root(script) => Err("it is no file in the root"),
-            () if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
-                Err("hosts does not name its host")
-            }
-            () => Ok(Lane {
-                entry: Some(shown.clone()),
-                // What the warm-up has found is there before visitors come.
-                is_awaited: self.generations[number].warmth != Warmth::Warm,
-                isolation: if is_loop { Isolation::Loop } else { Isolation::Auto },
-                ..Lane::classic(Instant::now())
-            }),
-        });
-        let name = &application.name;
-        let places = lanes.len();
-        let is_full = places >= MAX_LANES;
-        if is_full && checked.is_ok() {
-            self.generations[number].has_no_place_for(&shown, is_loop);
-        }
-        let mut lane = match checked {
-            Ok(lane) if !is_full => lane,
-            refused => {
-                let why = refused.err().unwrap_or("the application has as many lanes as it may");
-                return log("warning", format_args!("application '{name}': {shown:?} stays in classic mode: {why}"));
-            }
-        };
-        lane.mailbox = match self.front.as_ref().map(|_| self.new_mailbox(number, places)).transpose() {
-            Ok(mailbox) => mailbox,
-            Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
-        };
-        log(
-            "notice",
-            format_args!(
-                "application '{name}': {shown} {}; it is booted beside classic mode",
-                if is_loop { "is a worker script" } else { "asks for a snapshot" }
-            ),
-        );
-        self.generations[number].lanes.push(lane);
     }
 }
 

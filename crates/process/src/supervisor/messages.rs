@@ -1,8 +1,6 @@
 //! What front, prototypes and templates say, and what follows from it.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -26,26 +24,6 @@ const NOT_ASKED: i32 = 71;
 const TURN: usize = 1024;
 
 impl Supervisor {
-    /// After the file was renamed: what is logged from now on goes to a new one, in this front and in later ones.
-    pub(super) fn reopen_access_log(&mut self) {
-        let (Some(path), Some(place)) = (&self.service.access_log, self.service.front_descriptors.last_mut()) else {
-            return log("notice", format_args!("SIGUSR1: the access log is no file"));
-        };
-        match OpenOptions::new().append(true).create(true).open(path) {
-            Ok(file) => {
-                *place = file.into();
-                if let Some(front) = &self.front {
-                    send(&front.channel, &Message::new(Kind::AccessLog), &[place.as_fd()]);
-                }
-                log("notice", format_args!("SIGUSR1: the access log {} is open again", path.display()));
-            }
-            Err(error) => {
-                let path = path.display();
-                log("error", format_args!("SIGUSR1: {path} cannot be opened, the old access log stays: {error}"));
-            }
-        }
-    }
-
     pub(super) fn listen_to_front(&mut self) {
         while let Some(front) = &mut self.front {
             let (message, attached) = match front.channel.receive() {
@@ -222,6 +200,7 @@ impl Supervisor {
                 Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, &message),
                 Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
                 Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
+                Some(Kind::Ping) => self.has_answered(number, lane),
                 Some(Kind::Trace) => self.traced((number, lane), &message, &attached),
                 Some(Kind::Dead) => self.worker_died(number, lane, &message),
                 _ => {}

@@ -3,7 +3,8 @@
 //! | step | what happens |
 //! |---|---|
 //! | wished for | `reprise reload`, SIGHUP; a suspect generation; a script's `opcache_reset()`, or an opcache that is full or cannot restart; with `watch` a root that leads elsewhere or changed files; a lane that gives its place to another. Further wishes join it |
-//! | begun | the configuration is read, as a whole or not at all; new generations boot; the front learns their settings |
+//! | read | a child ([`super::errands`]) reads the configuration, as a whole or not at all, and looks which scripts are there |
+//! | begun | new generations boot; the front learns their settings |
 //! | ready | all their known lanes serve: `Switch` to the front; the old ones drain |
 //! | refused | a lane that serves in the old generation does not boot in the new: the new ones end, the old serve on |
 //! | drained | the front has let go of a generation (`Retired`): its processes end |
@@ -11,9 +12,10 @@
 //!
 //! Of one application at most two generations live and one drains: the switch waits for an earlier drain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -41,10 +43,10 @@ const FILES_PAUSE: u32 = 1;
 #[derive(Default)]
 pub(super) struct Wish {
     /// Read the configuration, and all applications; else only those.
-    is_for_all: bool,
+    pub(super) is_for_all: bool,
     /// And how many times as long as the last renewal took is to pass after it.
     applications: BTreeMap<String, u32>,
-    waiting: Vec<Client>,
+    pub(super) waiting: Vec<Client>,
 }
 
 /// A reload under way.
@@ -132,7 +134,8 @@ impl Supervisor {
     pub(super) fn advance_reload(&mut self) {
         if self.stopping != Stopping::No {
             self.refuse_change("the server is stopping");
-            let waiting = self.wish.take().map_or(Vec::new(), |wish| wish.waiting);
+            let wishes = self.end_errands().into_iter().chain(self.wish.take());
+            let waiting = wishes.flat_map(|wish| wish.waiting).collect();
             self.tell(waiting, Err("the server is stopping"));
         } else if let Some(change) = &self.change {
             match &change.refused {
@@ -142,8 +145,8 @@ impl Supervisor {
                 }
                 None => self.switch_if_ready(),
             }
-        } else if self.announced {
-            self.take_wish(Instant::now()).into_iter().for_each(|wish| self.begin_change(wish));
+        } else if self.announced && !self.is_reading() {
+            self.take_wish(Instant::now()).into_iter().for_each(|wish| self.read_for(wish));
         }
     }
 
@@ -164,17 +167,23 @@ impl Supervisor {
         Some(Wish { applications: taken.into_iter().collect(), ..Wish::default() })
     }
 
-    /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
+    /// Has a child look where the roots of applications lead.
     pub(super) fn watch_roots(&mut self) {
         let now = Instant::now();
-        if !self.announced || self.stopping != Stopping::No || self.change.is_some() || now < self.next_watch {
+        let is_busy = self.change.is_some() || self.is_reading() || self.is_looking_at_roots();
+        if !self.announced || self.stopping != Stopping::No || is_busy || now < self.next_watch {
             return;
         }
         self.next_watch = now + WATCH_TURN;
+        self.look_at_roots();
+    }
+
+    /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
+    pub(super) fn roots_lead(&mut self, roots: &BTreeMap<String, PathBuf>) {
         let leads_elsewhere = |number: &usize| {
             let application = &self.generations[*number].application;
-            let root = application.watched.as_ref()?.canonicalize().ok()?;
-            (root != application.root).then(|| (application.name.clone(), root))
+            let root = roots.get(&application.name).filter(|root| **root != application.root)?;
+            Some((application.name.clone(), root.clone()))
         };
         let Some((name, root)) = self.current.iter().find_map(leads_elsewhere) else { return };
         // One that was refused is not tried again and again.
@@ -183,14 +192,9 @@ impl Supervisor {
         }
     }
 
-    fn begin_change(&mut self, wish: Wish) {
-        self.tell_reloading();
-        let plan = match wish.is_for_all.then(|| (self.service.read)()).transpose() {
-            Ok(plan) => plan.map_or(self.plan.clone(), Rc::new),
-            Err(why) => {
-                return self.refused(wish.waiting, &why);
-            }
-        };
+    /// Goes on with what was wished for when it is read. `present` names the scripts that are files, by application.
+    pub(super) fn begin_change(&mut self, wish: Wish, plan: Rc<Plan>, present: &BTreeMap<String, BTreeSet<String>>) {
+        let none = BTreeSet::new();
         let mut numbers = Vec::new();
         for application in &plan.applications {
             let old =
@@ -202,7 +206,8 @@ impl Supervisor {
             let ordinal = old.map_or(1, |old| self.generations[old].ordinal + 1);
             match Generation::new(application, &plan.php, ordinal, Stage::Booting) {
                 Ok(mut generation) => {
-                    old.into_iter().for_each(|old| generation.inherit(&self.generations[old]));
+                    let present = present.get(&application.name).unwrap_or(&none);
+                    old.into_iter().for_each(|old| generation.inherit(&self.generations[old], present));
                     numbers.push(self.generations.add(generation));
                 }
                 Err(error) => {
@@ -236,7 +241,7 @@ impl Supervisor {
             return;
         }
         let numbers: Vec<u32> = change.numbers.iter().map(|number| *number as u32).collect();
-        match (change.plan.settings)(&numbers) {
+        match (self.service.settings)(&change.plan.settings, &numbers) {
             Ok(file) => send(&front.channel, &Message::new(Kind::Settings), &[file.as_fd()]),
             Err(error) => change.refused = Some(format!("the front's settings cannot be written: {error}")),
         }
@@ -315,7 +320,7 @@ impl Supervisor {
         self.refused(change.waiting, why);
     }
 
-    fn refused(&mut self, waiting: Vec<Client>, why: &str) {
+    pub(super) fn refused(&mut self, waiting: Vec<Client>, why: &str) {
         log("error", format_args!("reload refused, everything stays as it is: {why}"));
         self.tell(waiting, Err(why));
         self.tell_ready(Some(why));

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::control::Isolation;
 use wire::key::Origin;
 
@@ -39,12 +40,26 @@ pub struct Service {
     pub signals: Signals,
     /// systemd, or who else watches over this server.
     pub notify: Notify,
-    /// Reads the configuration again. An error says what is wrong, where, and what to do.
-    pub read: Box<dyn Fn() -> Result<Plan, String>>,
+    /// Reads the configuration again, and opens `reprise-php`. It may take its time: it is called in a child. An error says
+    /// what is wrong, where, and what to do.
+    pub read: Box<dyn Fn() -> Result<(Draft, OwnedFd), String>>,
+    /// Makes a file of a draft's settings for the front, when these are the generations of its applications.
+    pub settings: Box<MakeSettings>,
 }
 
-/// Makes a file of the front's settings for these generations.
-pub type MakeSettings = dyn Fn(&[u32]) -> io::Result<OwnedFd>;
+/// Makes a file of settings for these generations.
+pub type MakeSettings = dyn Fn(&str, &[u32]) -> io::Result<OwnedFd>;
+
+/// A plan on its way from the process that has read the configuration.
+#[derive(Serialize, Deserialize)]
+pub struct Draft {
+    /// In the order of the front's settings. Their names differ.
+    pub applications: Vec<Application>,
+    /// How long a drain may take.
+    pub drain_timeout: Duration,
+    /// The front's settings, without the generations.
+    pub settings: String,
+}
 
 /// What a reload replaces, as a whole.
 pub struct Plan {
@@ -54,11 +69,40 @@ pub struct Plan {
     pub applications: Vec<Rc<Application>>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
-    /// A file with the front's settings, when these are the generations of the applications.
-    pub settings: Box<MakeSettings>,
+    /// The front's settings, without the generations.
+    pub settings: String,
+}
+
+impl Plan {
+    /// Of a draft and `reprise-php`, opened.
+    pub fn new(draft: Draft, php: OwnedFd) -> Plan {
+        Plan {
+            php: Rc::new(php),
+            applications: draft.applications.into_iter().map(Rc::new).collect(),
+            drain_timeout: draft.drain_timeout,
+            settings: draft.settings,
+        }
+    }
+}
+
+/// Isolation as a number: its crate has no serialization.
+mod isolation {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use wire::control::Isolation;
+
+    pub fn serialize<S: Serializer>(isolation: &Isolation, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_i32(*isolation as i32)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Isolation, D::Error> {
+        let all = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::Loop];
+        let number = i32::deserialize(from)?;
+        all.into_iter().find(|one| *one as i32 == number).ok_or_else(|| serde::de::Error::custom("no isolation"))
+    }
 }
 
 /// One application.
+#[derive(Serialize, Deserialize)]
 pub struct Application {
     /// For messages; unlike any other's.
     pub name: String,
@@ -89,6 +133,7 @@ pub struct Application {
     /// Scripts that are never booted.
     pub classic: BTreeSet<String>,
     /// How requests of snapshot lanes are kept apart.
+    #[serde(with = "isolation")]
     pub isolation: Isolation,
     /// The requests that the front makes before visitors' come, for people: `GET /`.
     pub warmup: Vec<String>,
@@ -118,7 +163,7 @@ impl Application {
 }
 
 /// A script with a lane of its own.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// `/index.php`, or a [`wire::key::Key`] as text.
     pub script: String,

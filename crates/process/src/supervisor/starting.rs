@@ -74,7 +74,7 @@ impl Supervisor {
         }
         let (ours, theirs) = Channel::pair()?;
         let numbers: Vec<u32> = self.current.iter().map(|number| *number as u32).collect();
-        let settings = (self.plan.settings)(&numbers)?;
+        let settings = (self.service.settings)(&self.plan.settings, &numbers)?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
         let pid = sys::start(&Program {
@@ -82,11 +82,11 @@ impl Supervisor {
             arguments: self.service.front_arguments.clone(),
             environment: Vec::new(),
             descriptors,
-            messages: None,
+            messages: Some(self.front_messages.1.as_fd()),
             user: self.service.front_user.as_ref(),
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
         })?;
-        self.front = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        self.front = Some(Child::new(pid, ours));
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Supervisor {
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
-        self.generations[number].prototype = Some(Child { pid, channel: ours, since: Instant::now(), ready: false });
+        self.generations[number].prototype = Some(Child::new(pid, ours));
         Ok(())
     }
 

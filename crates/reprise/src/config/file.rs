@@ -1,6 +1,7 @@
 //! The configuration file read: every value by its row, every mistake with its line.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ use wire::control::Isolation;
 use super::{Application, Config, RequestLimits, application, defaults, resolve, resolve_in_part};
 use crate::exit::{Code, Failure};
 use crate::options::{Kind, Scope, describe, find, nearest, parse_size, parse_time};
+
+/// Bytes of a configuration file.
+const MAX_SIZE: u64 = 4 << 20;
 
 /// A file while it is read.
 pub(super) struct File<'a> {
@@ -279,8 +283,13 @@ impl File<'_> {
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Config, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Code::Configuration, path.display().to_string(), error))?;
+    let failed = |error: std::io::Error| Failure::new(Code::Configuration, path.display().to_string(), error);
+    let mut text = String::new();
+    let mut source = process::files::open_regular(path).map_err(failed)?.take(MAX_SIZE + 1);
+    source.read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_SIZE {
+        return Err(failed(std::io::Error::other(format!("it is larger than {MAX_SIZE} bytes"))));
+    }
     let file = File { path, text: &text };
     let document =
         DeTable::parse(&text).map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;

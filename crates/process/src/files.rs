@@ -1,0 +1,69 @@
+//! Files that somebody else may have put there, or may replace at any moment.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// Opens a file for reading if it is a regular one. What is found is looked at before it is opened: no pipe makes this process
+/// wait, and no device notices. Links are followed, with the rights of who calls.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    must_be_regular(&found)?;
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(again, flags, Mode::empty())?.into())
+}
+
+fn must_be_regular(file: &OwnedFd) -> io::Result<()> {
+    match FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) {
+        FileType::RegularFile => Ok(()),
+        other => Err(io::Error::other(format!("it is {}, not a regular file", name(other)))),
+    }
+}
+
+/// What something that is no regular file is, for messages.
+pub fn name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a named pipe (FIFO)",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "something else",
+    }
+}
+
+/// What a path leads to if that is neither a file nor a directory, nor nothing.
+pub fn oddity(path: &Path) -> Option<&'static str> {
+    let kind = FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode);
+    (!matches!(kind, FileType::RegularFile | FileType::Directory)).then(|| name(kind))
+}
+
+/// Whether a script is a file in a root, wherever links lead.
+pub fn is_script(root: &Path, script: &str) -> bool {
+    let path = root.join(script.trim_start_matches('/')).canonicalize();
+    path.is_ok_and(|path| path.is_file() && path.starts_with(root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let directory = std::env::temp_dir().join(format!("reprise-files-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (file, link, pipe) = (directory.join("file"), directory.join("link"), directory.join("pipe"));
+        std::fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open_regular(&file).is_ok() && open_regular(&link).is_ok());
+        for path in [&pipe, &directory, Path::new("/dev/null"), Path::new("/nowhere")] {
+            assert!(open_regular(path).is_err(), "{}", path.display());
+        }
+        assert_eq!((oddity(&pipe), oddity(&file)), (Some("a named pipe (FIFO)"), None));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
