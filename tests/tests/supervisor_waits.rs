@@ -16,7 +16,7 @@ use tests::{Server, Setup, process, seconds, wait_until};
 
 const SCRIPT: &str = r#"<?php
 if (isset($_GET['say'])) for ($i = 0; $i < 20; $i++) error_log(str_repeat('x', 900));
-if (isset($_GET['die'])) posix_kill(getpid(), SIGKILL);
+if (isset($_GET['die'])) exec('kill -9 ' . getmypid());
 if (isset($_GET['hang'])) while (true) usleep(100000);
 echo getmypid();
 "#;
@@ -112,7 +112,10 @@ fn a_stalled_error_stream_stops_nothing() {
         assert_eq!(server.wait(10), 0);
     });
     assert!(ended < seconds(4), "{ended:?}");
-    println!("stalled: two deaths {:?}, limit of 1 s {:?}, status {:?}, SIGTERM {ended:?}", times[0], times[1], times[2]);
+    println!(
+        "stalled: two deaths {:?}, limit of 1 s {:?}, status {:?}, SIGTERM {ended:?}",
+        times[0], times[1], times[2]
+    );
 }
 
 #[test]
@@ -168,11 +171,24 @@ enum nss_status _nss_slow_getpwuid_r(uid_t uid, struct passwd *into, char *buffe
         hang.display()
     );
     fs::write(directory.join("slow.c"), source).unwrap();
-    let output = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(directory.join("libnss_slow.so.2")).arg(directory.join("slow.c")).output();
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(directory.join("libnss_slow.so.2"))
+        .arg(directory.join("slow.c"))
+        .output();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::write(directory.join("nsswitch.conf"), "passwd: slow files\ngroup: files\nhosts: files dns\n").unwrap();
     hang
+}
+
+/// Ends a thread that goes by it, whatever becomes of the test.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A file, a pipe and a link to what only root may read, by turns in the same place.
@@ -205,13 +221,17 @@ fn a_stalled_log_a_flipping_pipe_and_a_hanging_name_service_at_once_stop_no_othe
     );
     let command = ["/usr/bin/unshare", "-m", "/bin/sh", "-c", &script, "sh"];
     // Of an application's own mode a front controller is read at each reload.
-    let other = format!("request_timeout = \"1s\"\n[[application]]\nname = \"other\"\nroot = \"{}\"\nhosts = [\"other\"]", flipping.display());
+    let other = format!(
+        "request_timeout = \"1s\"\n[[application]]\nname = \"other\"\nroot = \"{}\"\nhosts = [\"other\"]",
+        flipping.display()
+    );
     let setup = Setup::root(&own).application("user = \"www-data\"\nhosts = [\"127.0.0.1\"]").application(&other);
     let mut server = setup.command(command).launch();
     serves(&server);
     let is_over = AtomicBool::new(false);
     let state = server.directory().join("state");
     let times = std::thread::scope(|scope| {
+        let until = End(&is_over);
         scope.spawn(|| flip(&flipping.join("index.php"), &is_over));
         for _ in 0..50 {
             assert_eq!(server.get("/?say").status, 200);
@@ -223,7 +243,8 @@ fn a_stalled_log_a_flipping_pipe_and_a_hanging_name_service_at_once_stop_no_othe
             assert!(said.contains("reloaded: ") || said.contains("not a regular file"), "{said}");
         }
         fs::write(&hang, "").unwrap();
-        let reload = scope.spawn(|| Command::new(program()).args(["reload", "--state-dir"]).arg(&state).output().unwrap());
+        let reload =
+            scope.spawn(|| Command::new(program()).args(["reload", "--state-dir"]).arg(&state).output().unwrap());
         wait_until("somebody asks the name service", 10, || server.processes().into_iter().any(is_errand));
         let times = usual_times(&server, "/");
         assert!(!reload.is_finished(), "the name service does not hang");
@@ -231,18 +252,22 @@ fn a_stalled_log_a_flipping_pipe_and_a_hanging_name_service_at_once_stop_no_othe
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains("took longer than 10s"), "{said}");
         wait_until("nobody is left over", 10, || !server.processes().into_iter().any(is_errand));
-        is_over.store(true, Ordering::Relaxed);
+        drop(until);
         times
     });
     // And in the middle of the next.
-    let mut reload = Command::new(program()).args(["reload", "--state-dir"]).arg(&state).stderr(Stdio::null()).spawn().unwrap();
+    let mut reload =
+        Command::new(program()).args(["reload", "--state-dir"]).arg(&state).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the name service is asked again", 10, || server.processes().into_iter().any(is_errand));
     let ended = took(|| {
         server.signal(Signal::SIGTERM);
         assert_eq!(server.wait(10), 0);
     });
     assert!(!reload.wait().unwrap().success() && ended < seconds(4), "{ended:?}");
-    println!("all at once: two deaths {:?}, limit of 1 s {:?}, status {:?}, SIGTERM {ended:?}", times[0], times[1], times[2]);
+    println!(
+        "all at once: two deaths {:?}, limit of 1 s {:?}, status {:?}, SIGTERM {ended:?}",
+        times[0], times[1], times[2]
+    );
     let mut said = String::new();
     errors.read(&mut said);
     assert!(!said.is_empty());

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, memfd_create};
 use wire::head::{TooLarge, Writer};
 use wire::key::Origin;
 use wire::layout::HEAD_SIZE;
@@ -61,6 +61,20 @@ pub fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
         written if written == bytes.len() => Ok(file),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
+}
+
+/// A memory file with these bytes, which nobody can change any more.
+pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create("reprise", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        match rustix::io::pwrite(&file, &bytes[at..], at as u64)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => at += count,
+        }
+    }
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    Ok(file)
 }
 
 /// Reads up to `limit` bytes of a memory file that another process has made, without ever waiting for it.

@@ -70,8 +70,7 @@ impl Channel {
             backlog.is_overrun = true;
             return Ok(());
         }
-        let attached: Vec<OwnedFd> =
-            attached.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+        let attached: Vec<OwnedFd> = attached.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
         backlog.attached += attached.len();
         backlog.messages.push_back((*message, attached));
         Ok(())

@@ -60,7 +60,8 @@ impl Errand {
         let Some(file) = attached.next() else { return Some(Err("an answer without a file".to_owned())) };
         let read = |error: io::Error| format!("its answer cannot be read: {error}");
         let text = size(&file).and_then(|size| boot::read(&file, size)).map_err(read);
-        let answer = text.and_then(|text| serde_json::from_slice::<Result<T, String>>(&text).map_err(|error| read(error.into())));
+        let answer = text
+            .and_then(|text| serde_json::from_slice::<Result<T, String>>(&text).map_err(|error| read(error.into())));
         Some(answer.and_then(|answer| answer).map(|answer| (answer, attached.collect())))
     }
 

@@ -13,6 +13,7 @@
 //! | [`boot`] | the request that a template boots with |
 //! | [`errand`] | what a child does because it may take its time |
 //! | [`files`] | files that others may replace |
+//! | [`lines`] | what children write to their standard error, as lines |
 //! | [`log`] | lines on standard error, written without waiting |
 //! | [`user`] | who runs what |
 //! | [`capabilities`] | of processes that need none |
@@ -29,6 +30,7 @@ pub mod channel;
 pub mod confine;
 pub mod errand;
 pub mod files;
+pub mod lines;
 pub mod log;
 pub mod notify;
 pub mod plan;

@@ -49,9 +49,17 @@ fn output() -> MutexGuard<'static, Output> {
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes a line, without waiting. `who` names the part of the server.
+/// Writes a line, without waiting. `who` names the part of the server. What a text has below its first line is indented, so that
+/// nothing in it can be taken for a line of the log.
 pub fn line(level: &str, who: &str, text: Arguments<'_>) {
-    write(&format!("{} {level} {who}: {text}\n", now()));
+    let text = text.to_string();
+    let lines: Vec<String> = text.split('\n').map(|line| crate::lines::escape(line.as_bytes())).collect();
+    let mut all = format!("{} {level} {who}: {}\n", now(), lines[0]);
+    for line in &lines[1..] {
+        let indent = if line.starts_with("  ") { "" } else { "  " };
+        all.push_str(&format!("{indent}{line}\n"));
+    }
+    write(&all);
 }
 
 /// The time of a line.
@@ -101,7 +109,9 @@ impl Way {
     fn find() -> Way {
         let Ok(status) = rustix::fs::fstat(standard_error()) else { return Way::Shared };
         match FileType::from_raw_mode(status.st_mode) {
-            FileType::Fifo | FileType::CharacterDevice => own_description(standard_error()).map_or(Way::Shared, Way::Own),
+            FileType::Fifo | FileType::CharacterDevice => {
+                own_description(standard_error()).map_or(Way::Shared, Way::Own)
+            }
             FileType::Socket => Way::Socket,
             _ => Way::File,
         }
@@ -110,9 +120,7 @@ impl Way {
     fn write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
         match self {
             Way::Own(file) => rustix::io::write(file, bytes),
-            Way::Socket => {
-                rustix::net::send(standard_error(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
-            }
+            Way::Socket => rustix::net::send(standard_error(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
             Way::File => rustix::io::write(standard_error(), bytes),
             Way::Shared => {
                 let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

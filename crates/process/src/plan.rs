@@ -113,11 +113,17 @@ const CRASH_WINDOW: Duration = Duration::from_secs(60);
 /// a dead one holds.
 const STUCK_WINDOW: Duration = Duration::from_secs(10);
 
+/// Workers that could not take their place within [`UNHEALTHY_WINDOW`], which make a generation suspect.
+const MAX_UNHEALTHY: usize = 4;
+/// See [`MAX_UNHEALTHY`].
+const UNHEALTHY_WINDOW: Duration = Duration::from_secs(30);
+
 /// Whether the memory that workers of a generation share may be in disorder.
 #[derive(Debug, Default)]
 pub struct Suspicion {
     crashes: VecDeque<Duration>,
     last_stuck: Option<Duration>,
+    unhealthy: VecDeque<Duration>,
 }
 
 impl Suspicion {
@@ -126,6 +132,17 @@ impl Suspicion {
         self.crashes.retain(|then| now.saturating_sub(*then) < CRASH_WINDOW);
         self.crashes.push_back(now);
         self.crashes.len() >= MAX_CRASHES
+    }
+
+    /// A worker could not take its place, at that time. True if so many could not that something is wrong with the place.
+    pub fn unhealthy(&mut self, now: Duration) -> bool {
+        self.unhealthy.retain(|then| now.saturating_sub(*then) < UNHEALTHY_WINDOW);
+        self.unhealthy.push_back(now);
+        let is_suspect = self.unhealthy.len() >= MAX_UNHEALTHY;
+        if is_suspect {
+            self.unhealthy.clear();
+        }
+        is_suspect
     }
 
     /// A worker ran over its time and was killed.
@@ -443,6 +460,9 @@ mod tests {
         assert!((0..60).all(|number| !few.crashed(seconds(4 * number))));
         let mut many = Suspicion::default();
         assert_eq!((0..20).filter(|number| many.crashed(seconds(*number))).count(), 1);
+        let mut unhealthy = Suspicion::default();
+        assert_eq!((0..16).filter(|number| unhealthy.unhealthy(seconds(*number))).count(), 4);
+        assert!((0..60).all(|number| !unhealthy.unhealthy(seconds(100 + 11 * number))));
         let mut stuck = Suspicion::default();
         assert!(!stuck.stuck(seconds(1)) && !stuck.stuck(seconds(12)) && stuck.stuck(seconds(15)));
     }

@@ -15,6 +15,7 @@
 //! An application is run by a [`generation`]: a prototype with everything under it. A [`reload`] makes another beside it.
 
 mod admin;
+mod damage;
 mod deaths;
 mod elastic;
 mod errands;
@@ -44,14 +45,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::control::{Kind, Message};
 
 use crate::channel::Channel;
+use crate::lines::Lines;
 use crate::plan::{BackOff, Stopping};
 use crate::sys;
 use admin::Admin;
-use generation::{Child, Generation, Generations, Stage};
-use reload::{Change, Wish};
 use errands::Pending;
 pub use errands::open_access_log;
+use generation::{Child, Generation, Generations, Stage};
+use reload::{Change, Wish};
 pub use service::{Application, Draft, Entry, Plan, Service};
+pub use starting::settings_file;
 use status::Rate;
 use trace::Tracing;
 
@@ -100,8 +103,8 @@ pub struct Supervisor {
     front_back_off: BackOff,
     front_not_before: Instant,
     doors: Vec<OwnedFd>,
-    /// What fronts write to their standard error: read end, write end.
-    front_messages: (OwnedFd, OwnedFd),
+    /// What fronts write to their standard error.
+    front_messages: Messages,
     epoch: u64,
     stopping: Stopping,
     deadline: Instant,
@@ -143,7 +146,7 @@ impl Supervisor {
             front_back_off: BackOff::default(),
             front_not_before: now,
             doors: Vec::new(),
-            front_messages: front_pipe()?,
+            front_messages: Messages::of_front()?,
             epoch: 0,
             stopping: Stopping::No,
             deadline: now,
@@ -218,23 +221,38 @@ impl Supervisor {
         self.generations.numbers().into_iter().flat_map(each).collect()
     }
 
-    /// PHP's messages go through a pipe: a script that reopens its standard error must not get hold of this server's log.
-    fn pass_on_messages(&self) {
+    /// PHP's messages, and the front's, go through pipes: a script that reopens its standard error must not get hold of this
+    /// server's log, and nobody but this process waits for its reader, which it does not.
+    fn pass_on_messages(&mut self) {
         let mut bytes = [0; 16 * 1024];
-        for messages in self.generations.all().map(|generation| &generation.messages).chain([&self.front_messages]) {
+        let (now, mut out) = (Instant::now(), String::new());
+        let generations = self.generations.all_mut().map(|generation| &mut generation.messages);
+        for messages in generations.chain([&mut self.front_messages]) {
             // As much as a pipe holds; what is written meanwhile is for the next turn.
             for _ in 0..4 {
-                let Ok(count @ 1..) = rustix::io::read(&messages.0, &mut bytes) else { break };
-                crate::log::write(&String::from_utf8_lossy(&bytes[..count]));
+                let Ok(count @ 1..) = rustix::io::read(&messages.from, &mut bytes) else { break };
+                messages.lines.take(&bytes[..count], &mut out);
             }
+            messages.lines.end_overdue(now, &mut out);
         }
+        crate::log::write(&out);
+    }
+
+    /// The same, of those that write no more.
+    fn pass_on_last_messages(&mut self, numbers: &[usize]) {
+        self.pass_on_messages();
+        let mut out = String::new();
+        for number in numbers {
+            self.generations.get_mut(*number).into_iter().for_each(|one| one.messages.lines.end(&mut out));
+        }
+        crate::log::write(&out);
     }
 
     fn wait(&self) {
         let mut watched = vec![self.service.signals.as_fd()];
         watched.extend(self.children().map(|child| child.channel.as_fd()));
-        watched.extend(self.generations.all().map(|generation| generation.messages.0.as_fd()));
-        watched.push(self.front_messages.0.as_fd());
+        watched.extend(self.generations.all().map(|generation| generation.messages.from.as_fd()));
+        watched.push(self.front_messages.from.as_fd());
         watched.extend(self.errands.iter().map(AsFd::as_fd));
         let mut watched: Vec<_> = watched.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(fd, PollFlags::IN)).collect();
         for (watched, child) in watched[1..].iter_mut().zip(self.children()) {
@@ -252,6 +270,8 @@ impl Supervisor {
         if self.front.is_none() && self.front_not_before > now {
             next = next.min(self.front_not_before);
         }
+        let messages = self.generations.all().map(|generation| &generation.messages).chain([&self.front_messages]);
+        next = messages.filter_map(|messages| messages.lines.deadline()).fold(next, Instant::min);
         next = self.errands.iter().map(Pending::deadline).fold(next, Instant::min);
         for generation in self.generations.all() {
             for lane in generation.lanes.iter().filter(|lane| lane.not_before > now) {
@@ -294,18 +314,32 @@ impl Supervisor {
     }
 }
 
-/// A pipe for what a child writes to its standard error: read end, write end. Its reader never waits.
-fn messages_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::fs::fcntl_setfl(&from, rustix::fs::OFlags::NONBLOCK)?;
-    Ok((from, to))
+/// What a child writes to its standard error.
+struct Messages {
+    /// Read end. This process never waits for it.
+    from: OwnedFd,
+    /// Write end.
+    to: OwnedFd,
+    lines: Lines,
 }
 
-/// As [`messages_pipe`], for the front, of which nothing may wait for this process either.
-fn front_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let pipe = messages_pipe()?;
-    rustix::fs::fcntl_setfl(&pipe.1, rustix::fs::OFlags::NONBLOCK)?;
-    Ok(pipe)
+impl Messages {
+    fn new(lines: Lines) -> io::Result<Messages> {
+        let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&from, rustix::fs::OFlags::NONBLOCK)?;
+        Ok(Messages { from, to, lines })
+    }
+
+    fn of_application(name: &str) -> io::Result<Messages> {
+        Messages::new(Lines::of_application(name))
+    }
+
+    /// Nothing in the front may wait for this process either.
+    fn of_front() -> io::Result<Messages> {
+        let messages = Messages::new(Lines::of_front())?;
+        rustix::fs::fcntl_setfl(&messages.to, rustix::fs::OFlags::NONBLOCK)?;
+        Ok(messages)
+    }
 }
 
 fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {

@@ -146,7 +146,8 @@ pub fn start_work(descriptor: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result
             // The numbers above are closed: what has owned them must not close them again.
             std::mem::forget(descriptor);
             let work = || is_prepared.map(|()| inherited(FIRST_DESCRIPTOR).map(work));
-            let is_done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok_and(|done| matches!(done, Ok(Ok(()))));
+            let is_done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                .is_ok_and(|done| matches!(done, Ok(Ok(()))));
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(i32::from(!is_done)) }
         }

@@ -1,9 +1,13 @@
 /*
- * Lines of the server's log, each written in one call so that lines of several workers do not mix. A log that cannot be
- * written has nowhere to be reported.
+ * Lines of the server's log. Each is written in one call, or a long one in several that say so, and no call writes more
+ * than a pipe takes at once: lines of several workers do not mix. The supervisor tells such messages by their first
+ * byte from whatever else is written to standard error, and puts them together (lines.rs). A log that cannot be written
+ * has nowhere to be reported.
  */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +15,10 @@
 
 #include "raw.h"
 #include "reprise.h"
+
+/* The same as in lines.rs. */
+#define MESSAGE "\x1e"
+#define MORE '\x1f'
 
 static void add_padded(struct raw_text *text, unsigned number)
 {
@@ -63,6 +71,7 @@ void reprise_service_log(const char *level, const char *what, const char *detail
 {
 	struct raw_text text = {0};
 
+	raw_add(&text, MESSAGE);
 	begin(&text, level);
 	raw_add(&text, what);
 	if (detail) {
@@ -74,19 +83,71 @@ void reprise_service_log(const char *level, const char *what, const char *detail
 	raw3(SYS_write, STDERR_FILENO, text.bytes, text.size);
 }
 
+/* A message in the making: what is written at once. */
+struct part {
+	size_t start; /* of its text */
+	size_t size;
+	char bytes[PIPE_BUF];
+};
+
+static void send_part(struct part *part, bool is_last)
+{
+	if (!is_last) {
+		part->bytes[part->size++] = MORE;
+	}
+	part->bytes[part->size++] = '\n';
+	(void)!write(STDERR_FILENO, part->bytes, part->size);
+	part->size = part->start;
+}
+
+static void add_text(struct part *part, const char *text, size_t size)
+{
+	if (part->size + size > sizeof part->bytes - 2) {
+		send_part(part, false);
+	}
+	memcpy(part->bytes + part->size, text, size);
+	part->size += size;
+}
+
+/* Control characters would make several lines of it, or hide some. */
+static void add_escaped(struct part *part, const char *text)
+{
+	for (; *text; text++) {
+		unsigned char byte = (unsigned char)*text;
+		char escaped[8];
+
+		if (byte >= ' ' && byte != 0x7f) {
+			add_text(part, text, 1);
+		} else if (byte == '\n' || byte == '\t' || byte == '\r') {
+			add_text(part, byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : "\\r", 2);
+		} else {
+			snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+			add_text(part, escaped, 4);
+		}
+	}
+}
+
 void reprise_log_line(const char *level, const char *format, ...)
 {
 	struct raw_text start = {0};
-	char line[8192];
+	struct part part;
+	char text[8192], mark[64];
 	va_list arguments;
 
+	raw_add(&start, MESSAGE);
 	begin(&start, level);
-	memcpy(line, start.bytes, start.size);
+	memcpy(part.bytes, start.bytes, start.size);
+	part.start = part.size = start.size;
 	va_start(arguments, format);
-	int wanted = vsnprintf(line + start.size, sizeof line - start.size - 1, format, arguments);
+	int wanted = vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	size_t used = start.size + (wanted < 0 ? 0 : (size_t)wanted);
-	used = used > sizeof line - 2 ? sizeof line - 2 : used;
-	line[used++] = '\n';
-	(void)!write(STDERR_FILENO, line, used);
+	if (wanted < 0) {
+		return;
+	}
+	add_escaped(&part, text);
+	if ((size_t)wanted >= sizeof text) {
+		int size = snprintf(mark, sizeof mark, " [cut: %zu more bytes]", (size_t)wanted - (sizeof text - 1));
+		add_text(&part, mark, (size_t)size);
+	}
+	send_part(&part, true);
 }

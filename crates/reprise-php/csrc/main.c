@@ -11,6 +11,7 @@
 #include <string.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <php_version.h>
@@ -28,11 +29,10 @@ enum {
 	OPT_CONTROL,
 	OPT_LIFELINE,
 	OPT_INI,
-	OPT_ADMIN_INI,
+	OPT_SETTINGS_FILE,
 	OPT_ISOLATION,
 	OPT_AUDIT,
 	OPT_MAX_REQUESTS,
-	OPT_WARMUP,
 	OPT_HOSTS,
 	OPT_MEASURE,
 	OPT_GENERATION,
@@ -64,13 +64,12 @@ static const struct option long_options[] = {
     {"control", required_argument, NULL, OPT_CONTROL},
     {"lifeline", required_argument, NULL, OPT_LIFELINE},
     {"ini", required_argument, NULL, OPT_INI},
+    {"settings-file", required_argument, NULL, OPT_SETTINGS_FILE},
     {"isolation", required_argument, NULL, OPT_ISOLATION},
-    {"admin-ini", required_argument, NULL, OPT_ADMIN_INI},
     {"audit", no_argument, NULL, OPT_AUDIT},
     {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
     {"max-age", required_argument, NULL, OPT_MAX_AGE},
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
-    {"warmup", required_argument, NULL, OPT_WARMUP},
     {"hosts", required_argument, NULL, OPT_HOSTS},
     {"measure", no_argument, NULL, OPT_MEASURE},
     {"watch", no_argument, NULL, OPT_WATCH},
@@ -118,7 +117,7 @@ static bool add_ini(const char *pair)
 	}
 	reprise_options.ini = text;
 	if (!equals || equals == pair || strchr(pair, '\n')) {
-		fprintf(stderr, "reprise-php: --ini wants NAME=VALUE on one line: %s\n", pair);
+		fprintf(stderr, "reprise-php: an ini setting wants NAME=VALUE on one line: %s\n", pair);
 		return false;
 	}
 	char *at = text + old;
@@ -154,6 +153,61 @@ static bool append(const char ***list, size_t *count, const char *text)
 static bool lock_ini(const char *pair)
 {
 	return append(&reprise_options.locked, &reprise_options.locked_count, pair);
+}
+
+/* One setting, OPTION=VALUE. The text stays. */
+static bool take_setting(const char *setting)
+{
+	static const char ini[] = "ini=", admin[] = "admin-ini=", warmup[] = "warmup=";
+
+	if (strncmp(setting, ini, sizeof ini - 1) == 0) {
+		setting += sizeof ini - 1;
+		return add_ini(setting) && append(&reprise_options.set, &reprise_options.set_count, setting);
+	}
+	if (strncmp(setting, admin, sizeof admin - 1) == 0) {
+		return add_ini(setting + sizeof admin - 1) && lock_ini(setting + sizeof admin - 1);
+	}
+	if (strncmp(setting, warmup, sizeof warmup - 1) == 0) {
+		reprise_options.warmup = setting + sizeof warmup - 1;
+		return true;
+	}
+	fputs("reprise-php: the supervisor sent a setting that makes no sense\n", stderr);
+	return false;
+}
+
+/* Settings that may be secrets come in a file in memory, for every user can read arguments. A zero byte follows each.
+ */
+static bool read_settings(int file)
+{
+	struct stat status;
+
+	if (fstat(file, &status) != 0 || status.st_size < 0) {
+		fprintf(stderr, "reprise-php: there are no settings: %s\n", strerror(errno));
+		return false;
+	}
+	size_t size = (size_t)status.st_size, used = 0;
+	char *text = malloc(size + 1);
+	while (text && used < size) {
+		ssize_t count = pread(file, text + used, size - used, (off_t)used);
+		if (count <= 0) {
+			break;
+		}
+		used += (size_t)count;
+	}
+	if (file > STDERR_FILENO) {
+		close(file);
+	}
+	if (!text || used < size) {
+		fputs("reprise-php: the settings cannot be read\n", stderr);
+		return false;
+	}
+	text[size] = 0;
+	for (const char *at = text; at < text + size; at += strlen(at) + 1) {
+		if (!take_setting(at)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Debian's files for PHP-FPM, if they are installed: whoever moves here from FPM keeps his settings. */
@@ -239,13 +293,13 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
-		case OPT_INI:
-			if (!add_ini(optarg) || !append(&reprise_options.set, &reprise_options.set_count, optarg)) {
+		case OPT_INI: /* bench/rewind, whose arguments are no secret */
+			if (!add_ini(optarg)) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
-		case OPT_ADMIN_INI:
-			if (!add_ini(optarg) || !lock_ini(optarg)) {
+		case OPT_SETTINGS_FILE:
+			if (!read_settings(number(optarg))) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
@@ -255,7 +309,6 @@ int reprise_php_main(int argc, char **argv)
 			}
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
-		case OPT_WARMUP: reprise_options.warmup = optarg; break;
 		case OPT_HOSTS: reprise_options.hosts = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;

@@ -126,7 +126,9 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
     if entries.len() >= MAX_LANES {
         let lanes = MAX_LANES - 1;
         let why = format!("'{}' has more entries to boot than the {lanes} lanes it may have", application.name);
-        return Err(Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them"));
+        return Err(
+            Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them")
+        );
     }
     Ok(entries)
 }

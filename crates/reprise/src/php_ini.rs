@@ -53,16 +53,18 @@ pub fn arguments(application: &Application) -> Vec<String> {
 /// A line for each setting that the configuration names and PHP does not have. PHP is asked as the application's user, since
 /// it loads its extensions for an answer.
 pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
+    let what = || format!("application '{}': PHP's settings", application.name);
+    let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
+    let settings = process::supervisor::settings_file(&plan::settings(application)).map_err(failed)?;
     let mut command = Command::new(&php.path);
-    command.arg("--settings").args(arguments(application)).args(plan::settings(application));
+    command.arg("--settings").args(arguments(application)).args(["--settings-file", "0"]).stdin(settings);
     command.env_clear().current_dir(Path::new("/"));
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);
     } else if user::current().is_some_and(|user| user.uid == 0) {
         return Ok(Vec::new());
     }
-    let what = || format!("application '{}': PHP's settings", application.name);
-    let output = command.output().map_err(|error| Failure::new(Code::NotBooted, what(), error))?;
+    let output = command.output().map_err(failed)?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::new(Code::NotBooted, what(), format!("PHP does not start: {why}")));

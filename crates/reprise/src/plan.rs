@@ -147,10 +147,10 @@ fn php_application(
     let mut arguments =
         ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
     arguments.extend(php_ini::arguments(application));
-    arguments.extend(settings(application));
+    let mut hidden = settings(application);
     if !application.warmup.is_empty() {
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
-        arguments.extend(["--warmup".to_owned(), requests]);
+        hidden.push(("warmup".to_owned(), requests));
     }
     let hosts: Vec<String> = application.hosts.iter().filter(|host| !host.starts_with('*')).cloned().collect();
     if !hosts.is_empty() {
@@ -187,6 +187,7 @@ fn php_application(
     supervisor::Application {
         name: application.name.clone(),
         arguments,
+        settings: hidden,
         environment,
         user: user.cloned(),
         limits: application.limits,
@@ -217,11 +218,11 @@ fn php_application(
     }
 }
 
-/// The arguments of reprise-php by which it has the configured settings.
-pub fn settings(application: &config::Application) -> Vec<String> {
-    let ini = application.ini.iter().map(|pair| ("--ini", pair));
-    let all = ini.chain(application.admin_ini.iter().map(|pair| ("--admin-ini", pair)));
-    all.flat_map(|(flag, (name, value))| [flag.to_owned(), format!("{name}={value}")]).collect()
+/// The configured settings as reprise-php reads them from a file in memory: arguments are for every user of the machine to see.
+pub fn settings(application: &config::Application) -> Vec<(String, String)> {
+    let pair =
+        |option: &'static str| move |(name, value): (&String, &String)| (option.to_owned(), format!("{name}={value}"));
+    application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
 }
 
 /// An isolation's word in configuration, arguments and messages.

@@ -245,6 +245,7 @@ impl Activity {
     /// Its word, from what a slot says.
     pub const fn word(activity: u32) -> &'static str {
         match activity {
+            0 => "empty",
             1 => "booting",
             2 => "idle",
             3 => "starting",
@@ -252,9 +253,14 @@ impl Activity {
             5 => "finishing",
             6 => "reading",
             7 => "rewinding",
-            _ => "empty",
+            _ => "unknown",
         }
     }
+}
+
+/// A counter that workers write, if it can be one: no server counts as far as 2^48.
+pub fn plausible(counter: &AtomicU64) -> Option<u64> {
+    Some(counter.load(crate::atomics::Ordering::Relaxed)).filter(|count| *count < 1 << 48)
 }
 
 /// The words of an exchange. One line for each writer, so that they do not pull on each other's cache lines.

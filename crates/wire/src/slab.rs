@@ -50,6 +50,22 @@ impl Slab {
         Ok(slab)
     }
 
+    /// Whether its header still says what it said at first, and its queue what can be: workers can write there, and none can map
+    /// the slab, or none is given a request, when one has. The queue is looked at while it moves: only what is found again
+    /// and again counts.
+    pub fn is_intact(&self) -> bool {
+        // SAFETY: both lie in the mapping, whose bytes may change at any time: they are read once, and any value is one.
+        let (magic, geometry) = unsafe {
+            let header = self.base.cast::<Header>();
+            (ptr::read_volatile(&raw const (*header).magic), ptr::read_volatile(&raw const (*header).geometry))
+        };
+        let head = self.header().head.0.load(Ordering::SeqCst);
+        let tail = self.header().tail.0.load(Ordering::SeqCst);
+        let is_queue =
+            tail < 1 << 48 && tail.checked_sub(head).is_some_and(|count| count <= self.geometry.queue.into());
+        magic == MAGIC && geometry == self.geometry && is_queue
+    }
+
     /// The sizes it was mapped with.
     pub fn geometry(&self) -> Geometry {
         self.geometry

@@ -252,8 +252,16 @@ pub fn reference() -> String {
         "\n## Messages\n\nReprise's own messages and PHP's error log (unless `error_log` names a file) go to standard \
          error, a line each: `TIME LEVEL SOURCE: TEXT`.\n\n| part | |\n|---|---|\n| TIME | RFC 3339 in UTC, to the second \
          |\n| LEVEL | emergency, alert, critical, error, warning, notice, info or debug, as syslog has them |\n| SOURCE | \
-         `supervisor`, or `php[PID] APPLICATION` for what PHP and its worker say |\n\nWhat a script writes to `php://stderr` \
-         goes there too, as it is.\n",
+         `supervisor`; `front`; `php[PID] APPLICATION` for what PHP and its worker say; \
+         `stderr APPLICATION` for what anything else writes to PHP's standard error |\n\nNo text has a control character in it: \
+         ends of lines stand as `\\n`, others as `\\t`, `\\r` or `\\xHH`, and so do bytes that are not UTF-8. What the \
+         supervisor itself has to say in several lines, such as a trace, is indented. So nothing that a script logs looks like a \
+         line of the supervisor, or of another application; a script can write lines in the name of its own.\n\nA message of \
+         PHP is cut after 8 KiB, and a line of its standard error too; ` [cut: N more bytes]` says so. What is written to \
+         `php://stderr`, or by a program that PHP starts, is a line up to the end of a line, to the next message, or to a pause of half a \
+         second. Writes of several processes may be in one line there.\n\nThe supervisor does not wait for who reads standard \
+         error: 256 KiB wait for a reader; what finds no room is dropped, and a line says how many were when there is \
+         room again.\n",
     );
     text
 }

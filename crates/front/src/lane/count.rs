@@ -1,14 +1,17 @@
 //! What a lane counts for the status page.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use wire::head;
-use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot};
+use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot, plausible};
 use wire::ring::Memory as _;
 
 use super::{Lane, lock};
+
+/// The kernel's highest process id.
+const MAX_PID: u32 = 1 << 22;
 
 /// The most there was of something.
 #[derive(Clone, Copy, Default)]
@@ -103,26 +106,25 @@ impl Lane {
         let (accepted, most) = (desk.next_id, desk.most);
         drop(desk);
         let slots = (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
+        // What cannot be a count is none: it is not shown, and adds nothing.
+        let count = |counter: &AtomicU64| plausible(counter).unwrap_or(0);
         let worker = |slot: &Slot| {
             let pid = slot.pid.load(Ordering::Relaxed);
-            (pid, slot.activity.load(Ordering::Relaxed), slot.requests.load(Ordering::Relaxed))
+            (pid, slot.activity.load(Ordering::Relaxed), count(&slot.requests))
         };
         let slots_of = || (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
         let live = || slots_of().filter(|slot| slot.pid.load(Ordering::Relaxed) != 0);
-        let sum = |of: fn(&Slot) -> u64| live().map(of).fold(0, u64::wrapping_add);
+        let sum = |of: fn(&Slot) -> &AtomicU64| live().map(|slot| count(of(slot))).fold(0, u64::wrapping_add);
         Count {
-            recycles: self.slab.recycles().each_ref().map(|count| count.load(Ordering::Relaxed)),
-            rewinds: [
-                sum(|slot| slot.fast_rewinds.load(Ordering::Relaxed)),
-                sum(|slot| slot.scanned_rewinds.load(Ordering::Relaxed)),
-            ],
+            recycles: self.slab.recycles().each_ref().map(count),
+            rewinds: [sum(|slot| &slot.fast_rewinds), sum(|slot| &slot.scanned_rewinds)],
             key: self.key.clone(),
             accepted,
             waiting: self.slab.queue().waiting(),
             most_waiting: most.waiting,
             most_active: most.in_flight.min(self.max_workers),
             saturated: most.saturated,
-            workers: slots.map(worker).filter(|(pid, ..)| *pid != 0).collect(),
+            workers: slots.map(worker).filter(|(pid, ..)| (1..=MAX_PID).contains(pid)).collect(),
         }
     }
 }

@@ -75,9 +75,15 @@ impl Supervisor {
             let errand = &self.errands[at].errand;
             let is_over = match &self.errands[at].purpose {
                 Purpose::Reading(_) => errand.answer::<Read>().map(|answer| self.finish(at, answer, Self::was_read)),
-                Purpose::Script { .. } => errand.answer::<bool>().map(|answer| self.finish(at, answer, Self::script_found)),
-                Purpose::Roots => errand.answer::<BTreeMap<String, PathBuf>>().map(|answer| self.finish(at, answer, Self::roots_found)),
-                Purpose::AccessLog => errand.answer::<()>().map(|answer| self.finish(at, answer, Self::access_log_opened)),
+                Purpose::Script { .. } => {
+                    errand.answer::<bool>().map(|answer| self.finish(at, answer, Self::script_found))
+                }
+                Purpose::Roots => errand
+                    .answer::<BTreeMap<String, PathBuf>>()
+                    .map(|answer| self.finish(at, answer, Self::roots_found)),
+                Purpose::AccessLog => {
+                    errand.answer::<()>().map(|answer| self.finish(at, answer, Self::access_log_opened))
+                }
             };
             at += usize::from(is_over.is_none());
         }
@@ -99,7 +105,9 @@ impl Supervisor {
                 self.is_sought_no_more(number, is_awaited);
                 self.stays_classic(number, &key, why);
             }
-            Purpose::Roots => log("warning", format_args!("where the roots of applications lead cannot be seen: {why}")),
+            Purpose::Roots => {
+                log("warning", format_args!("where the roots of applications lead cannot be seen: {why}"))
+            }
             Purpose::AccessLog => {
                 log("error", format_args!("SIGUSR1: the access log cannot be opened, the old one stays: {why}"));
             }
@@ -133,7 +141,8 @@ impl Supervisor {
         }
         let (read, plan, is_for_all) = (&self.service.read, &self.plan, wish.is_for_all);
         let errand = Errand::send(|| {
-            let (draft, php) = if is_for_all { read().map(|(draft, php)| (Some(draft), Some(php)))? } else { (None, None) };
+            let (draft, php) =
+                if is_for_all { read().map(|(draft, php)| (Some(draft), Some(php)))? } else { (None, None) };
             let old = plan.applications.iter().map(Rc::as_ref);
             let present = match &draft {
                 Some(draft) => present(draft.applications.iter(), &wanted),
@@ -210,13 +219,16 @@ impl Supervisor {
         }
         let refused = match script_name(key.script.as_bytes()) {
             Err(why) => Some(why),
-            Ok(_) if !key.origin.is_none_or(|origin| application.answers_to(origin)) => Some("hosts does not name its host"),
+            Ok(_) if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
+                Some("hosts does not name its host")
+            }
             Ok(_) => None,
         };
         if let Some(why) = refused {
             return self.stays_classic(number, &shown, why);
         }
-        let of_generation = |pending: &&Pending| matches!(pending.purpose, Purpose::Script { number: one, .. } if one == number);
+        let of_generation =
+            |pending: &&Pending| matches!(pending.purpose, Purpose::Script { number: one, .. } if one == number);
         let sought = self.errands.iter().filter(of_generation).count();
         if generation.lanes.len() + sought >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a place for it.
@@ -237,10 +249,9 @@ impl Supervisor {
     /// Whether a key has a lane, or may be about to get one.
     fn has_or_seeks(&self, number: usize, wanted: &str) -> bool {
         let generation = &self.generations[number];
-        let is_sought = |pending: &Pending| {
-            matches!(&pending.purpose, Purpose::Script { number: one, key, .. } if *one == number && key == wanted)
-        };
-        generation.lanes.iter().any(|lane| lane.boots(wanted, &generation.application)) || self.errands.iter().any(is_sought)
+        let is_sought = |pending: &Pending| matches!(&pending.purpose, Purpose::Script { number: one, key, .. } if *one == number && key == wanted);
+        generation.lanes.iter().any(|lane| lane.boots(wanted, &generation.application))
+            || self.errands.iter().any(is_sought)
     }
 
     fn is_sought_no_more(&mut self, number: usize, is_awaited: bool) {
@@ -257,10 +268,13 @@ impl Supervisor {
     fn script_found(&mut self, purpose: Purpose, is_there: bool, _: Vec<OwnedFd>) {
         let Purpose::Script { number, key, is_loop, is_awaited } = purpose else { return };
         self.is_sought_no_more(number, is_awaited);
-        let Some(generation) = self.generations.get(number).filter(|generation| !generation.is_ending()) else { return };
+        let Some(generation) = self.generations.get(number).filter(|generation| !generation.is_ending()) else {
+            return;
+        };
         let (name, places) = (generation.application.name.clone(), generation.lanes.len());
         if !is_there || places >= MAX_LANES {
-            let why = if is_there { "the application has as many lanes as it may" } else { "it is no file in the root" };
+            let why =
+                if is_there { "the application has as many lanes as it may" } else { "it is no file in the root" };
             return self.stays_classic(number, &key, why);
         }
         if self.has_or_seeks(number, &key) {

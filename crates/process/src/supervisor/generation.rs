@@ -13,6 +13,7 @@ use wire::key::Key;
 use wire::layout::Activity;
 use wire::slab::Slab;
 
+use super::Messages;
 use super::elastic::Target;
 use super::hearing::Hearing;
 use super::lanes::Template;
@@ -67,8 +68,7 @@ pub(super) struct Generation {
     pub(super) prototype: Option<Child>,
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
-    /// What PHP writes to its standard error: read end, write end.
-    pub(super) messages: (OwnedFd, OwnedFd),
+    pub(super) messages: Messages,
     /// Scripts that a child looks for, and that are to have their lane before visitors come.
     pub(super) sought: usize,
 }
@@ -94,6 +94,8 @@ pub(super) struct Mailbox {
     pub(super) slab: Slab,
     pub(super) slots: Vec<Slot>,
     pub(super) started: Vec<Instant>,
+    /// How often in a row its slab was found in disorder.
+    pub(super) damaged: u32,
     /// The front was told of it.
     pub(super) is_told: bool,
     /// The front has said that it uses it.
@@ -238,7 +240,7 @@ impl Generation {
         ordinal: u32,
         stage: Stage,
     ) -> io::Result<Generation> {
-        let messages = super::messages_pipe()?;
+        let messages = Messages::of_application(&application.name)?;
         let now = Instant::now();
         let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
         Ok(Generation {
@@ -265,8 +267,8 @@ impl Generation {
             let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
             let application = &self.application;
             let is_known = self.lanes.iter().any(|own| own.boots(text, application));
-            let is_there = present.contains(key.script)
-                && key.origin.is_none_or(|origin| application.answers_to(origin));
+            let is_there =
+                present.contains(key.script) && key.origin.is_none_or(|origin| application.answers_to(origin));
             if is_known || application.classic.contains(key.script) || !is_there || self.lanes.len() >= MAX_LANES {
                 continue;
             }

@@ -79,10 +79,12 @@ impl Supervisor {
         }
         for (number, lane) in self.all_lanes() {
             if is_turn {
+                self.look_at_slab(number, lane);
                 self.ask(number, lane);
             }
             let patience = self.generations[number].application.boot_timeout.max(MODULES);
-            let Some(child) = self.forker_mut(number, lane).filter(|child| child.pid > 0 && !child.hearing.is_killed) else {
+            let Some(child) = self.forker_mut(number, lane).filter(|child| child.pid > 0 && !child.hearing.is_killed)
+            else {
                 continue;
             };
             let why = match () {
@@ -95,13 +97,20 @@ impl Supervisor {
             };
             child.hearing.is_killed = true;
             let pid = child.pid;
-            log("error", format_args!("{}: process {pid}, which forks its workers, is killed: {why}", self.describe(number, lane)));
+            log(
+                "error",
+                format_args!(
+                    "{}: process {pid}, which forks its workers, is killed: {why}",
+                    self.describe(number, lane)
+                ),
+            );
             match lane {
                 CLASSIC => sys::kill(pid, Signal::SIGKILL),
                 _ => self.kill_template(number, lane),
             }
         }
-        let Some(front) = self.front.as_mut().filter(|front| front.channel.is_overrun() && !front.hearing.is_killed) else {
+        let Some(front) = self.front.as_mut().filter(|front| front.channel.is_overrun() && !front.hearing.is_killed)
+        else {
             return;
         };
         front.hearing.is_killed = true;

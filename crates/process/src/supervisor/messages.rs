@@ -9,6 +9,7 @@ use wire::control::{Isolation, Kind, Message};
 use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
+use super::damage::DAMAGED;
 use super::generation::{Bodies, CLASSIC, Limit};
 use super::lanes::is_about_template;
 use super::{Supervisor, log, send};
@@ -20,6 +21,8 @@ use crate::sys;
 const NOT_BOOTED: i32 = 70;
 /// Exit code of a template or worker whose script has run to its end without asking for a lane.
 const NOT_ASKED: i32 = 71;
+/// Exit code of a worker that could not take its place.
+const UNHEALTHY: i32 = 89;
 /// Messages taken from one process before others have their turn; more than its socket holds.
 const TURN: usize = 1024;
 
@@ -285,6 +288,7 @@ impl Supervisor {
         let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[message.slot as usize].elapsed());
         self.judge_isolation(number, lane, message.slot, ending);
+        self.judge_phase(number, lane);
         if matches!(ending, Ending::Exited(NOT_BOOTED | NOT_ASKED)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again. And a snapshot that requests cannot go on from.
@@ -307,6 +311,7 @@ impl Supervisor {
                 .then_some("two workers ran over their time; perhaps a lock is never released"),
             // A lock that it held shows itself by others that are stuck.
             (Some(Limit::Memory), _) => None,
+            (None, Ending::Exited(UNHEALTHY)) => generation.suspicion.unhealthy(now).then_some(DAMAGED),
             (None, Ending::Killed(..)) => {
                 generation.suspicion.crashed(now).then_some("its workers crash again and again")
             }

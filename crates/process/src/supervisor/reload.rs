@@ -380,7 +380,7 @@ impl Supervisor {
     pub(super) fn forget_generations(&mut self) {
         for number in self.generations.numbers() {
             if self.generations[number].is_ending() && self.generations[number].is_gone() {
-                self.pass_on_messages();
+                self.pass_on_last_messages(&[number]);
                 self.generations.remove(number);
             }
         }

@@ -108,6 +108,8 @@ pub struct Application {
     pub name: String,
     /// argv of its prototype after the descriptors.
     pub arguments: Vec<String>,
+    /// What every user could read there, and is not meant to: options with their values, which may be secrets.
+    pub settings: Vec<(String, String)>,
     /// Its whole environment.
     pub environment: Vec<String>,
     /// Whom PHP runs as.

@@ -1,7 +1,7 @@
 //! Whatever should run and does not: the front, prototypes, templates (see [`super::lanes`]), workers.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use wire::control::{Kind, Message};
@@ -82,7 +82,7 @@ impl Supervisor {
             arguments: self.service.front_arguments.clone(),
             environment: Vec::new(),
             descriptors,
-            messages: Some(self.front_messages.1.as_fd()),
+            messages: Some(self.front_messages.to.as_fd()),
             user: self.service.front_user.as_ref(),
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
         })?;
@@ -110,18 +110,20 @@ impl Supervisor {
         let descriptor = sys::own(slab::create(geometry).map_err(error)?);
         let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
         let slots = vec![Slot::Empty; geometry.slots as usize];
-        Ok(Mailbox { descriptor, slab, started: vec![self.began; slots.len()], slots, is_told: false, is_known: false })
+        let started = vec![self.began; slots.len()];
+        Ok(Mailbox { descriptor, slab, started, damaged: 0, slots, is_told: false, is_known: false })
     }
 
     fn start_prototype(&mut self, number: usize) -> io::Result<()> {
         let application = &self.generations[number].application;
         let (ours, theirs) = Channel::pair()?;
-        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd()];
+        let settings = settings_file(&application.settings)?;
+        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         let mut arguments: Vec<String> =
-            ["reprise-php", "--control", "3", "--lifeline", "4"].map(str::to_owned).to_vec();
+            ["reprise-php", "--control", "3", "--lifeline", "4", "--settings-file", "5"].map(str::to_owned).to_vec();
         if let Some(userfaultfd) = &self.service.userfaultfd {
             descriptors.push(userfaultfd.as_fd());
-            arguments.extend(["--userfaultfd", "5"].map(str::to_owned));
+            arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
         let ordinal = self.generations[number].ordinal;
         arguments.extend(["--number".to_owned(), number.to_string(), "--generation".to_owned(), ordinal.to_string()]);
@@ -131,7 +133,7 @@ impl Supervisor {
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(self.generations[number].messages.1.as_fd()),
+            messages: Some(self.generations[number].messages.to.as_fd()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
@@ -194,4 +196,11 @@ impl Supervisor {
             send(&forker.channel, &Message { slot: slot as u32, ..message }, &[]);
         }
     }
+}
+
+/// What reprise-php gets in a file in memory: `OPTION=VALUE` with a zero byte behind each. Neither has one in it: the configuration is
+/// refused then.
+pub fn settings_file(settings: &[(String, String)]) -> io::Result<OwnedFd> {
+    let text = settings.iter().flat_map(|(option, value)| format!("{option}={value}\0").into_bytes());
+    boot::sealed(&text.collect::<Vec<u8>>())
 }

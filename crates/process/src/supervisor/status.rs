@@ -1,12 +1,13 @@
 //! What `reprise status` shows: the scoreboard that workers keep in their slabs, with what the system says of them. Words
-//! and numbers from a slab are the workers' own: they are shown, nothing follows from them here.
+//! and numbers from a slab are the workers' own: they are shown, nothing follows from them here. What cannot be true is
+//! shown as unknown (`null`).
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use wire::atomics::Ordering;
 use wire::control::Isolation;
-use wire::layout::{Activity, Recycle, Slot as Line};
+use wire::layout::{Activity, Recycle, Slot as Line, plausible};
 use wire::slab::Slab;
 use wire::sys::ticks;
 
@@ -27,9 +28,10 @@ impl Rate {
         Rate { began: Instant::now(), first: ticks() }
     }
 
-    /// So many ticks as time.
-    fn seconds(&self, count: u64) -> f64 {
-        count as f64 / (ticks().saturating_sub(self.first) as f64 / self.began.elapsed().as_secs_f64())
+    /// So many ticks as time; `None` if that is more than has passed.
+    fn seconds(&self, count: u64) -> Option<f64> {
+        let passed = ticks().saturating_sub(self.first);
+        (count <= passed).then(|| count as f64 / (passed as f64 / self.began.elapsed().as_secs_f64()))
     }
 
     /// How long ago a clock showed that; `None` if it makes no sense.
@@ -103,9 +105,13 @@ impl Supervisor {
         if let Some(mailbox) = &of_lane.mailbox {
             let slab = &mailbox.slab;
             let recycles = Recycle::ALL.iter().zip(slab.recycles());
-            value["waiting"] = slab.queue().waiting().into();
+            let waiting = slab.queue().waiting();
+            value["waiting"] = Some(waiting).filter(|waiting| *waiting < slab.geometry().queue as usize).into();
+            if !slab.is_intact() {
+                value["state"] = "damaged".into();
+            }
             value["recycles"] = recycles
-                .map(|(why, count)| (why.word().to_owned(), count.load(Ordering::Relaxed).into()))
+                .map(|(why, count)| (why.word().to_owned(), plausible(count).into()))
                 .collect::<Map<_, _>>()
                 .into();
             value["workers"] = self.workers_of(of_lane, slab).into();
@@ -133,18 +139,21 @@ impl Supervisor {
     fn worker(&self, number: usize, pid: i32, line: &Line, slab: &Slab) -> Value {
         let activity = line.activity.load(Ordering::Relaxed);
         let has_request = Activity::has_request(activity);
-        let count = |counter: &wire::atomics::AtomicU64| counter.load(Ordering::Relaxed);
         let request = has_request.then(|| request_in(slab, line.exchange.load(Ordering::Relaxed))).flatten();
         let usage = sys::usage(pid);
         json!({
             "slot": number,
             "pid": pid,
             "state": Activity::word(activity),
-            "state_seconds": self.rate.since(count(&line.since)).map(|time| time.as_secs_f64()),
+            "state_seconds": self.rate.since(line.since.load(Ordering::Relaxed)).map(|time| time.as_secs_f64()),
             "request": request.map(|shown| shown.request),
-            "requests": count(&line.requests),
+            "requests": plausible(&line.requests),
             "spent_seconds": self.spent(line),
-            "rewinds": { "fast": count(&line.fast_rewinds), "scanned": count(&line.scanned_rewinds), "pages": count(&line.pages) },
+            "rewinds": {
+                "fast": plausible(&line.fast_rewinds),
+                "scanned": plausible(&line.scanned_rewinds),
+                "pages": plausible(&line.pages),
+            },
             "cpu_seconds": usage.map(|usage| usage.processor.as_secs_f64()),
             "memory_kib": usage.map(|usage| usage.private_kib),
         })

@@ -53,7 +53,7 @@ impl Supervisor {
         let outcome = self.outcome_now();
         if outcome.is_some() {
             // The last words of those that have just ended.
-            self.pass_on_messages();
+            self.pass_on_last_messages(&self.generations.numbers());
         }
         outcome
     }

@@ -54,6 +54,11 @@ pub(super) fn request_in(slab: &Slab, exchange: u32) -> Option<Shown> {
     let mut bytes = vec![0; HEAD_SIZE];
     slab.head(exchange).load(0, &mut bytes);
     let (method, target) = head::request_line(&bytes)?;
+    // What no front has written there is not shown.
+    let is_method = !method.is_empty() && method.iter().all(|byte| byte.is_ascii_graphic());
+    if !is_method || target.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+        return None;
+    }
     let request = format!("{} {}", printable(method), printable(target));
     Some(Shown { request, head: bytes })
 }

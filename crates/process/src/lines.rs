@@ -1,0 +1,227 @@
+//! What comes through the pipe of a child's standard error, as lines of the log: one line each, with nothing in it that a
+//! terminal or a reader of the log could take for something else.
+//!
+//! | what is written | what the log has |
+//! |---|---|
+//! | a message of reprise-php: [`MESSAGE`], `TIME LEVEL php[PID] NAME: TEXT`, end of line | the same, without the mark |
+//! | a long one: several of those, with [`MORE`] before the end of line of all but the last | one line |
+//! | anything else, up to the end of a line, the next message, or a pause | `TIME notice stderr NAME: TEXT` |
+//!
+//! Each part of a message is written at once and is no longer than what a pipe takes at once, so that those of several processes do
+//! not mix. Whatever writes to the pipe can write such messages too, but none that name another application, or the supervisor.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::log;
+
+/// Begins a message of reprise-php (ASCII's record separator). The same as in log.c.
+const MESSAGE: u8 = 0x1e;
+/// Says that the rest of a message follows in another (unit separator). The same as in log.c.
+const MORE: u8 = 0x1f;
+/// Bytes of a line; what is longer is cut.
+const MAX_LINE: usize = 8 * 1024;
+/// Bytes of a message in several parts: each byte may have been escaped.
+const MAX_MESSAGE: usize = 5 * MAX_LINE;
+/// Messages that are not complete, at most. One whose writer was killed never is.
+const MAX_PARTS: usize = 64;
+/// What has no end is a line all the same when nothing has followed for so long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Of the log, as reprise-php has them.
+const LEVELS: [&str; 8] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+
+/// A pipe on its way into the log.
+pub struct Lines {
+    /// Level and source of what is no message.
+    label: String,
+    /// Whose messages are taken as they are; `None`: nobody's.
+    application: Option<String>,
+    line: Vec<u8>,
+    /// Bytes of this line that are left out.
+    cut: usize,
+    since: Option<Instant>,
+    parts: BTreeMap<String, Vec<u8>>,
+}
+
+impl Lines {
+    /// Of an application's PHP.
+    pub fn of_application(name: &str) -> Lines {
+        Lines::new(format!("notice stderr {}", escape(name.as_bytes())), Some(name.to_owned()))
+    }
+
+    /// Of the front.
+    pub fn of_front() -> Lines {
+        Lines::new("warning front".to_owned(), None)
+    }
+
+    fn new(label: String, application: Option<String>) -> Lines {
+        Lines { label, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
+    }
+
+    /// Takes what was read; lines that are complete by it are added to `out`.
+    pub fn take(&mut self, bytes: &[u8], out: &mut String) {
+        let mut rest = bytes;
+        while let Some(at) = rest.iter().position(|byte| [b'\n', MESSAGE].contains(byte)) {
+            self.add(&rest[..at]);
+            self.end_line(out);
+            if rest[at] == MESSAGE {
+                self.add(&rest[at..=at]);
+            }
+            rest = &rest[at + 1..];
+        }
+        self.add(rest);
+        self.since = (!self.line.is_empty()).then(Instant::now);
+    }
+
+    /// When a line without an end is taken for a whole one.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.since.map(|since| since + PAUSE)
+    }
+
+    /// Ends a line that has no end, if its time has come.
+    pub fn end_overdue(&mut self, now: Instant, out: &mut String) {
+        if self.deadline().is_some_and(|deadline| now >= deadline) {
+            self.end(out);
+        }
+    }
+
+    /// Ends a line that has no end.
+    pub fn end(&mut self, out: &mut String) {
+        self.end_line(out);
+        self.since = None;
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let room = MAX_LINE.saturating_sub(self.line.len()).min(bytes.len());
+        self.line.extend_from_slice(&bytes[..room]);
+        self.cut += bytes.len() - room;
+    }
+
+    fn end_line(&mut self, out: &mut String) {
+        let (line, cut) = (std::mem::take(&mut self.line), std::mem::take(&mut self.cut));
+        if line.is_empty() {
+            return;
+        }
+        let Some((head, text)) = self.message(&line) else {
+            let mark = if cut > 0 { format!(" [cut: {cut} more bytes]") } else { String::new() };
+            out.push_str(&format!("{} {}: {}{mark}\n", log::now(), self.label, escape(&line)));
+            return;
+        };
+        let (text, is_part) = text.strip_suffix(&[MORE]).map_or((text, false), |text| (text, true));
+        if is_part && (self.parts.contains_key(&head) || self.parts.len() < MAX_PARTS) {
+            let all = self.parts.entry(head).or_default();
+            let room = MAX_MESSAGE.saturating_sub(all.len()).min(text.len());
+            all.extend_from_slice(&text[..room]);
+            return;
+        }
+        let mut all = self.parts.remove(&head).unwrap_or_default();
+        all.extend_from_slice(text);
+        if self.parts.len() >= MAX_PARTS {
+            // Their writers have been killed in between, most of them.
+            self.parts.clear();
+        }
+        out.push_str(&format!("{head}{}\n", escape(&all)));
+    }
+
+    /// Head and text of a message of this application.
+    fn message<'a>(&self, line: &'a [u8]) -> Option<(String, &'a [u8])> {
+        let name = self.application.as_deref()?;
+        let rest = line.strip_prefix(&[MESSAGE])?;
+        let mark = format!("] {name}: ");
+        let end = rest.windows(mark.len()).position(|window| window == mark.as_bytes())?;
+        let (head, text) = rest.split_at(end + mark.len());
+        let head = std::str::from_utf8(head).ok()?;
+        let mut words = head[..end].splitn(3, ' ');
+        let (time, level, source) = (words.next()?, words.next()?, words.next()?);
+        let is_time = time.len() == 20 && time.bytes().all(|byte| byte.is_ascii_digit() || b"-T:Z".contains(&byte));
+        let is_pid = source
+            .strip_prefix("php[")
+            .is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()));
+        (is_time && is_pid && LEVELS.contains(&level)).then(|| (head.to_owned(), text))
+    }
+}
+
+/// A text in one line: control characters, and bytes that are no UTF-8, as they are written in PHP's strings.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for one in chunk.valid().chars() {
+            match one {
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                one if one.is_ascii_control() => text.push_str(&format!("\\x{:02x}", one as u32)),
+                // Line ends of Unicode, and what turns the direction of writing, among others.
+                one if one.is_control() || matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                    text.push_str(&format!("\\u{{{:x}}}", one as u32));
+                }
+                one => text.push(one),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "2026-01-31T23:59:59Z error php[7] app: ";
+
+    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut out) = (Lines::of_application("app"), String::new());
+        pieces.iter().for_each(|piece| lines.take(piece, &mut out));
+        lines.end(&mut out);
+        let of_now = |line: &str| line.get(21..).unwrap_or_default().to_owned();
+        out.lines()
+            .map(|line| if line.starts_with("2026-01-31T23:59:59Z") { line.to_owned() } else { of_now(line) })
+            .collect()
+    }
+
+    #[test]
+    fn messages_stay_and_the_rest_is_labelled() {
+        let message = format!("\x1e{HEAD}text\n");
+        assert_eq!(lines(&[message.as_bytes()]), [format!("{HEAD}text")]);
+        assert_eq!(lines(&[b"a\nb"]), ["notice stderr app: a", "notice stderr app: b"]);
+        // Without its end, before a message.
+        assert_eq!(lines(&[b"a", message.as_bytes()]), ["notice stderr app: a".to_owned(), format!("{HEAD}text")]);
+        assert_eq!(lines(&[b"a", b"b\n\n"]), ["notice stderr app: ab"]);
+    }
+
+    #[test]
+    fn nobody_speaks_for_others() {
+        for forged in [
+            "2026-01-31T23:59:59Z error supervisor: x",
+            "\x1e2026-01-31T23:59:59Z error supervisor: x",
+            "\x1e2026-01-31T23:59:59Z error php[7] other: x",
+            "\x1e2026-01-31T23:59:59Z error php[7] other: x] app: y",
+            "\x1enow error php[7] app: x",
+        ] {
+            let found = lines(&[forged.as_bytes(), b"\n"]);
+            assert!(found.len() == 1 && !found[0].starts_with("2026"), "{found:?}");
+        }
+        assert_eq!(
+            lines(&["a\x1b[2J\r\u{2028}\u{85}\\".as_bytes(), b"\xff"]),
+            ["notice stderr app: a\\x1b[2J\\r\\u{2028}\\u{85}\\\\xff"]
+        );
+    }
+
+    #[test]
+    fn long_messages_are_joined_and_long_lines_cut() {
+        let part = |text: &str, more: &str| format!("\x1e{HEAD}{text}{more}\n").into_bytes();
+        let other = b"\x1e2026-01-31T23:59:59Z error php[8] app: other\n";
+        let found = lines(&[&part("one ", "\x1f"), other, &part("two", "")]);
+        assert_eq!(found, ["2026-01-31T23:59:59Z error php[8] app: other".to_owned(), format!("{HEAD}one two")]);
+        let long = vec![b'x'; MAX_LINE + 5];
+        let found = lines(&[&long, b"\nshort\n"]);
+        assert!(found[0].ends_with("x [cut: 5 more bytes]") && found[1] == "notice stderr app: short", "{}", found[1]);
+        // Parts whose ends never come are bounded.
+        let (mut kept, mut out) = (Lines::of_application("app"), String::new());
+        for pid in 0..1000 {
+            let head = HEAD.replace("[7]", &format!("[{pid}]"));
+            kept.take(format!("\x1e{head}{}\x1f\n", "y".repeat(4000)).as_bytes(), &mut out);
+        }
+        assert!(kept.parts.len() <= MAX_PARTS && out.lines().all(|line| line.len() < MAX_LINE), "{}", kept.parts.len());
+    }
+}

@@ -1,0 +1,66 @@
+//! Slabs that a worker has written over. Whoever runs PHP code as an application's user can: a slab is memory that all workers of its
+//! lane write to. The front believes nothing that it reads there; but a lane whose slab cannot be used any more serves nobody.
+//! Its application gets a new generation then, with new slabs, and the log says why. Between two of those lies the same pause
+//! as between others that come by themselves ([`super::reload`]).
+//!
+//! | sign | seen by |
+//! |---|---|
+//! | workers end with 89: they cannot map the slab, or what is there makes no sense to them | [`crate::plan::Suspicion::unhealthy`] |
+//! | its header, or its queue, says what cannot be, several times in a row | [`Supervisor::look_at_slab`] |
+//! | its phase says that workers are to end, which nobody here has said: it is put back, and counts as such an end | [`Supervisor::judge_phase`] |
+
+use wire::layout::Phase;
+
+use super::generation::Stage;
+use super::{Supervisor, log};
+use crate::plan::Stopping;
+
+/// Why such a generation is replaced.
+pub(super) const DAMAGED: &str =
+    "its workers cannot take their place; perhaps one has damaged the memory that they share with the front";
+/// Looks, a second apart, that find a slab in disorder before something is done about it.
+const LOOKS: u32 = 3;
+/// And until something is done again.
+const PAUSE: u32 = 60;
+
+impl Supervisor {
+    /// Looks whether a slab can still be what it was made as. Once a second.
+    pub(super) fn look_at_slab(&mut self, number: usize, lane: usize) {
+        let generation = &mut self.generations[number];
+        let is_serving = generation.stage == Stage::Serving;
+        let Some(mailbox) = generation.lanes[lane].mailbox.as_mut().filter(|_| is_serving) else { return };
+        if mailbox.slab.is_intact() {
+            mailbox.damaged = 0;
+            return;
+        }
+        mailbox.damaged += 1;
+        if mailbox.damaged % PAUSE == LOOKS {
+            let what = self.describe(number, lane);
+            log(
+                "error",
+                format_args!("{what}: a worker has written over the memory that its lane shares with the front"),
+            );
+            self.wish_for(number, DAMAGED);
+        }
+    }
+
+    /// Workers end when their lane's phase says so, and they can write there themselves: what nobody here has said is taken back.
+    pub(super) fn judge_phase(&mut self, number: usize, lane: usize) {
+        let generation = &self.generations[number];
+        let of_lane = &generation.lanes[lane];
+        let is_leaving = of_lane.template.as_ref().is_some_and(|template| template.leaving.is_some());
+        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|mailbox| mailbox.slab.phase() != Phase::Open) else {
+            return;
+        };
+        if generation.stage != Stage::Serving || is_leaving || self.stopping != Stopping::No {
+            return;
+        }
+        mailbox.slab.set_phase(Phase::Open);
+        let what = self.describe(number, lane);
+        log("error", format_args!("{what}: a worker has told all workers of its lane to end; that is taken back"));
+        let now = self.began.elapsed();
+        if self.generations[number].suspicion.unhealthy(now) {
+            self.wish_for(number, DAMAGED);
+        }
+    }
+}
