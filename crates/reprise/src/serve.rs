@@ -116,10 +116,10 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     log::write(&crate::check::describe(&config, &people, &php));
     log::write(&format!("  {:<13} {connections} at once ({files} open files allowed)\n", "connections"));
     if user::is_root() && !process::capabilities::may_limit() {
-        eprintln!(
-            "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same",
+        log::write(&format!(
+            "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same\n",
             "capabilities"
-        );
+        ));
     }
     process::sys::protect_memory().map_err(internal("memory"))?;
     let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
