@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::What;
 use crate::config::{self, Config};
+use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::php_ini;
 use crate::plan;
