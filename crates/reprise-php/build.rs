@@ -179,11 +179,17 @@ fn arginfo(stub: &str) -> String {
         let returns = rest.trim_end_matches(" {}");
         let parameters: Vec<&str> = parameters.split(", ").filter(|parameter| !parameter.is_empty()).collect();
         let required = parameters.iter().filter(|parameter| !parameter.contains('=')).count();
-        writeln!(
-            text,
-            "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_{name}, 0, {required}, {}, 0)",
-            zend_type(returns)
-        )
+        match returns {
+            "array|false" => writeln!(
+                text,
+                "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_{name}, 0, {required}, MAY_BE_ARRAY | MAY_BE_FALSE)"
+            ),
+            returns => writeln!(
+                text,
+                "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_{name}, 0, {required}, {}, 0)",
+                zend_type(returns)
+            ),
+        }
         .expect("a String takes everything");
         for parameter in parameters {
             let (declared, default) = parameter.split_once(" = ").map_or((parameter, None), |(d, v)| (d, Some(v)));

@@ -53,6 +53,12 @@ function reprise_warmup_requests(): array {}
  */
 function reprise_info(): array {}
 
+/**
+ * The application's workers, of all its lanes, as PHP-FPM describes those of a pool. False where no worker runs the script, as
+ * in a boot and in a child process that it forked, and if the front does not answer.
+ */
+function fpm_get_status(): array|false {}
+
 /** The request's headers as the client named them, in title case. */
 function getallheaders(): array {}
 

@@ -15,6 +15,7 @@ mod faults;
 mod files;
 mod forkers;
 mod fpm;
+mod fpm_report;
 mod fpm_settings;
 mod guestbook;
 mod host_headers;

@@ -1,7 +1,7 @@
 //! The call in `auto_prepend_file`: a procedural application gets a snapshot and is not changed.
 
 use tests::client::Response;
-use tests::snapshot::{ANSWER, Info, Lane, both, isolations, refused, refused_by_both, snapshot_script};
+use tests::snapshot::{Lane, both, isolations, refused_by_both, snapshot_script};
 use tests::{Server, Setup, wait_until};
 
 const PREPENDED: &str = r#"<?php

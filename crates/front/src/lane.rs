@@ -9,6 +9,7 @@
 
 mod count;
 mod ends;
+mod report;
 mod ticket;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +32,8 @@ use crate::settings::{Application, RequestLimits};
 use crate::metrics::Durations;
 
 use count::Most;
-pub use count::{Count, Running};
+pub use count::{Count, Running, Worker};
+use report::Reports;
 pub use ticket::{BodySlip, Received, Ticket};
 
 /// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
@@ -61,13 +63,18 @@ pub struct Lane {
     /// Workers come and go with the load.
     is_elastic: bool,
     slow_ms: u64,
+    /// Requests that took longer.
+    slow: AtomicU64,
     began: Instant,
+    /// [`ticks`] at that moment.
+    began_ticks: u64,
     last_busy_ms: AtomicU64,
     /// How long those that PHP takes may be.
     pub bodies: Bodies,
     in_flight: AtomicUsize,
     /// Of requests, from their head to the end of their answer.
     pub durations: Durations,
+    reports: Reports,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
     /// Of each front thread: requests posted since it last woke a worker.
@@ -169,7 +176,10 @@ impl Lane {
             max_workers: application.workers,
             is_elastic: application.is_elastic() || message.status != 0,
             slow_ms: application.slow_ms,
+            slow: AtomicU64::new(0),
             began: Instant::now(),
+            began_ticks: ticks(),
+            reports: Reports::new(application),
             last_busy_ms: AtomicU64::new(0),
             bodies: Bodies::new(message),
             in_flight: AtomicUsize::new(0),
@@ -190,6 +200,11 @@ impl Lane {
     /// Which epoch's slab this is.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The generation it is of.
+    pub fn generation(&self) -> u32 {
+        self.application
     }
 
     /// Whether it runs whatever has no lane of its own.

@@ -140,6 +140,13 @@ impl Lanes {
         (lane.epoch() == message.epoch).then(|| lane.clone())
     }
 
+    /// The lanes of a lane's generation, itself among them.
+    pub fn beside(&self, lane: &Lane) -> Vec<Arc<Lane>> {
+        let known = self.known();
+        let generation = known.generations.get(&lane.generation());
+        generation.map_or(Vec::new(), |generation| generation.lanes.values().cloned().collect())
+    }
+
     /// All there are.
     pub fn all(&self) -> Vec<Arc<Lane>> {
         self.known().all().cloned().collect()

@@ -158,7 +158,7 @@ fn metrics(view: &View, connections: usize) -> String {
             waiting.add("", &labels, count.waiting);
             let with = |name, value| [labels[0], labels[1], (name, value)];
             for state in STATES {
-                let of_state = count.workers.iter().filter(|(_, activity, _)| *activity == state as u32).count();
+                let of_state = count.workers.iter().filter(|worker| worker.activity == state as u32).count();
                 workers.add("", &with("state", Activity::word(state as u32)), of_state);
             }
             for (why, count) in Recycle::ALL.iter().zip(count.recycles) {

@@ -31,6 +31,7 @@ use crate::conversation::converse;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
 use crate::settings::Settings;
+use crate::status;
 use crate::warm;
 
 /// How often time-outs are looked for and logs are written.
@@ -110,13 +111,18 @@ pub fn door() -> usize {
 
 /// Looks for news of the workers.
 pub fn collect() {
-    each_lane(|lane, door| lane.collect(door));
+    each_lane(look);
 }
 
-fn each_lane(each: impl Fn(&Lane, usize)) {
+fn look(shared: &Shared, lane: &Lane, door: usize) {
+    lane.collect(door);
+    lane.report(|application| status::report(shared.began, &shared.lanes.beside(lane), application));
+}
+
+fn each_lane(each: impl Fn(&Shared, &Lane, usize)) {
     SHARED.with_borrow(|shared| {
         if let Some(shared) = shared {
-            shared.lanes.each(|lane| each(lane, DOOR.get()));
+            shared.lanes.each(|lane| each(shared, lane, DOOR.get()));
         }
     });
 }
@@ -124,22 +130,22 @@ fn each_lane(each: impl Fn(&Lane, usize)) {
 /// Says that this thread sleeps and looks for news until there are none. What is found wakes tasks, which keep the runtime
 /// from sleeping; being thought asleep while awake costs a needless wake-up, the other way round would be deaf.
 fn before_park() {
-    each_lane(Lane::announce_all);
-    each_lane(|lane, door| {
+    each_lane(|_, lane, door| lane.announce_all(door));
+    each_lane(|shared, lane, door| {
         // A worker gone wild could have news for ever; what is missed then is found by the next tick.
         for _ in 0..256 {
             if lane.may_sleep(door) {
                 break;
             }
-            lane.collect(door);
+            look(shared, lane, door);
         }
     });
 }
 
 fn after_unpark() {
-    each_lane(|lane, door| {
+    each_lane(|shared, lane, door| {
         lane.awake(door);
-        lane.collect(door);
+        look(shared, lane, door);
     });
 }
 
@@ -346,7 +352,10 @@ async fn run_thread(
             ticks.tick().await;
             ticking.follow_access_log(&mut log_version);
             collect();
-            each_lane(|lane, door| lane.sweep(door));
+            each_lane(|shared, lane, door| {
+                lane.sweep(door);
+                look(shared, lane, door);
+            });
             ticking.lanes.retire();
             access::flush();
             if ticking.connections.load(Ordering::Acquire) == 0 && ticking.lanes.in_flight() == 0 {

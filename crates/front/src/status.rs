@@ -1,16 +1,20 @@
 //! Ping and status, as monitoring of PHP-FPM expects them: `ping_path` answers while there are workers, `status_path` with
 //! what they do. Names and order of the values are PHP-FPM's; lanes of snapshots are added up with classic.
 
+mod process;
+mod report;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wire::layout::Activity;
 
@@ -20,6 +24,9 @@ use crate::forwarded::Client;
 use crate::lane::{Count, Lane, Running};
 use crate::refusal::Refusal;
 use crate::settings::Application;
+
+use process::Process;
+pub use report::report;
 
 /// A value: PHP-FPM's name for it, the metric's, and whether that only grows.
 struct Row {
@@ -33,7 +40,7 @@ const fn row(name: &'static str, metric: &'static str, grows: bool, text: &'stat
     Row { name, metric, grows, text }
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     row("start since", "start_since_seconds", false, "Seconds since the front began."),
     row("accepted conn", "accepted_connections", true, "Requests given to PHP."),
     row("listen queue", "listen_queue", false, "Requests that wait for a worker."),
@@ -44,7 +51,25 @@ const ROWS: [Row; 10] = [
     row("total processes", "total_processes", false, "Workers."),
     row("max active processes", "max_active_processes", false, "The most workers at once that had a request."),
     row("max children reached", "max_children_reached", true, "How often there came to be more requests than workers."),
+    row("slow requests", "slow_requests", true, "Requests that took longer than slow_timeout."),
 ];
+
+/// What [`ROWS`] name.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Values {
+    start_since: u64,
+    accepted_conn: u64,
+    listen_queue: u64,
+    max_listen_queue: u64,
+    listen_queue_len: u64,
+    idle_processes: u64,
+    active_processes: u64,
+    total_processes: u64,
+    max_active_processes: u64,
+    max_children_reached: u64,
+    slow_requests: u64,
+}
 
 /// The answer, if the path is one of the two.
 pub fn answer(
@@ -63,9 +88,8 @@ pub fn answer(
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return Some(Err(Refusal::FileMethod));
     }
-    let counts: Vec<Count> = lanes.iter().map(|lane| lane.count()).collect();
     if is_ping {
-        let is_alive = counts.iter().any(|count| !count.workers.is_empty());
+        let is_alive = lanes.iter().any(|lane| !lane.count().workers.is_empty());
         let (status, text) =
             if is_alive { (StatusCode::OK, "pong") } else { (StatusCode::SERVICE_UNAVAILABLE, "no workers") };
         return Some(Ok(reply(status, "text/plain; charset=utf-8", text.to_owned())));
@@ -74,9 +98,7 @@ pub fn answer(
         return Some(Err(Refusal::Forbidden));
     }
     let query: Vec<&str> = parts.uri.query().unwrap_or("").split('&').collect();
-    let is_full = query.contains(&"full");
-    let running = if is_full { lanes.iter().map(|lane| lane.running()).collect() } else { Vec::new() };
-    let status = Status { application, since, counts, running, is_full };
+    let status = Status::new(since, lanes, application, query.contains(&"full"));
     let (kind, text) = if query.contains(&"json") {
         ("application/json", status.json())
     } else if query.contains(&"openmetrics") {
@@ -117,35 +139,59 @@ struct Status<'a> {
     is_full: bool,
 }
 
+impl<'a> Status<'a> {
+    fn new(since: SystemTime, lanes: &[Arc<Lane>], application: &'a Application, is_full: bool) -> Status<'a> {
+        let counts = lanes.iter().map(|lane| lane.count()).collect();
+        let running = if is_full { lanes.iter().map(|lane| lane.running()).collect() } else { Vec::new() };
+        Status { application, since, counts, running, is_full }
+    }
+}
+
 impl Status<'_> {
     /// In the order of [`ROWS`].
-    fn values(&self) -> [u64; ROWS.len()] {
-        let sum = |of: fn(&Count) -> u64| self.counts.iter().map(of).sum();
-        let workers = || self.counts.iter().flat_map(|count| &count.workers);
-        let idle = workers().filter(|(_, activity, _)| *activity == Activity::Idle as u32).count() as u64;
-        let total = workers().count() as u64;
-        let uptime = self.since.elapsed().unwrap_or_default();
-        [
-            uptime.as_secs(),
-            sum(|count| count.accepted),
-            sum(|count| count.waiting as u64),
-            sum(|count| count.most_waiting as u64),
-            self.application.limits.places.saturating_sub(self.application.workers) as u64,
-            idle,
-            total - idle,
-            total,
-            sum(|count| count.most_active as u64)
-                .min(self.application.max_workers.map_or(u64::MAX, |most| most as u64)),
-            sum(|count| count.saturated),
-        ]
+    fn rows(&self) -> impl Iterator<Item = (&'static Row, u64)> {
+        let of = self.values();
+        ROWS.iter().zip([
+            of.start_since,
+            of.accepted_conn,
+            of.listen_queue,
+            of.max_listen_queue,
+            of.listen_queue_len,
+            of.idle_processes,
+            of.active_processes,
+            of.total_processes,
+            of.max_active_processes,
+            of.max_children_reached,
+            of.slow_requests,
+        ])
     }
 
-    /// Each worker: lane, process, state, requests, and what it runs.
-    fn processes(&self) -> impl Iterator<Item = (&str, u32, &'static str, u64, Option<&Running>)> {
+    fn values(&self) -> Values {
+        let sum = |of: fn(&Count) -> u64| self.counts.iter().map(of).sum();
+        let workers = || self.counts.iter().flat_map(|count| &count.workers);
+        let idle = workers().filter(|worker| worker.activity == Activity::Idle as u32).count() as u64;
+        let total = workers().count() as u64;
+        let most_active: u64 = sum(|count| count.most_active as u64);
+        Values {
+            start_since: self.since.elapsed().unwrap_or_default().as_secs(),
+            accepted_conn: sum(|count| count.accepted),
+            listen_queue: sum(|count| count.waiting as u64),
+            max_listen_queue: sum(|count| count.most_waiting as u64),
+            listen_queue_len: self.application.limits.places.saturating_sub(self.application.workers) as u64,
+            idle_processes: idle,
+            active_processes: total - idle,
+            total_processes: total,
+            max_active_processes: most_active.min(self.application.max_workers.map_or(u64::MAX, |most| most as u64)),
+            max_children_reached: sum(|count| count.saturated),
+            slow_requests: sum(|count| count.slow),
+        }
+    }
+
+    fn processes(&self) -> impl Iterator<Item = Process<'_>> {
         self.counts.iter().zip(&self.running).flat_map(|(count, running)| {
             let lane = if count.key.is_empty() { "classic" } else { &count.key };
             let each = count.workers.iter();
-            each.map(move |&(pid, activity, requests)| (lane, pid, state(activity), requests, running.get(&pid)))
+            each.map(move |worker| Process { lane, worker, running: running.get(&worker.pid) })
         })
     }
 
@@ -155,31 +201,30 @@ impl Status<'_> {
     }
 
     fn text(&self) -> String {
-        let started = httpdate::fmt_http_date(self.since);
         let mut text =
             format!("{:<22}{}\n{:<22}{}\n", "pool:", self.application.name, "process manager:", self.manager());
         // Writing to memory cannot fail.
-        let _ = writeln!(
-            text,
-            "{:<22}{}/{}/{}:{} +0000",
-            "start time:",
-            &started[5..7],
-            &started[8..11],
-            &started[12..16],
-            &started[17..25]
-        );
-        for (row, value) in ROWS.iter().zip(self.values()) {
+        let _ = writeln!(text, "{:<22}{}", "start time:", clock(self.since));
+        for (row, value) in self.rows() {
             let _ = writeln!(text, "{:<22}{value}", format!("{}:", row.name));
         }
         if self.is_full {
-            for (lane, pid, state, requests, running) in self.processes() {
+            for process in self.processes() {
                 let _ = write!(
                     text,
-                    "\n************************\n{:<22}{pid}\n{:<22}{state}\n{:<22}{requests}\n{:<22}{lane}\n",
-                    "pid:", "state:", "requests:", "lane:"
+                    "\n************************\n{:<22}{}\n{:<22}{}\n",
+                    "pid:",
+                    process.worker.pid,
+                    "state:",
+                    process.state()
                 );
-                for (name, value) in facts(running) {
-                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                for (name, value) in process.facts() {
+                    let value = match &value {
+                        Value::String(text) => text.clone(),
+                        _ if name == "start time" => clock(UNIX_EPOCH + Duration::from_secs(process.began().0)),
+                        Value::Number(number) if number.is_f64() => format!("{:.2}", process.processor()),
+                        _ => value.to_string(),
+                    };
                     let _ = writeln!(text, "{:<22}{value}", format!("{name}:").replace("uri", "URI"));
                 }
             }
@@ -191,15 +236,14 @@ impl Status<'_> {
         let mut all = Map::new();
         all.insert("pool".to_owned(), json!(self.application.name));
         all.insert("process manager".to_owned(), json!(self.manager()));
-        let started = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        all.insert("start time".to_owned(), json!(started.as_secs()));
-        for (row, value) in ROWS.iter().zip(self.values()) {
+        all.insert("start time".to_owned(), json!(process::seconds(self.since)));
+        for (row, value) in self.rows() {
             all.insert(row.name.to_owned(), json!(value));
         }
         if self.is_full {
-            let each = self.processes().map(|(lane, pid, state, requests, running)| {
-                let mut one = json!({"pid": pid, "state": state, "requests": requests, "lane": lane});
-                facts(running).into_iter().for_each(|(name, value)| one[name] = value);
+            let each = self.processes().map(|process| {
+                let mut one = json!({"pid": process.worker.pid, "state": process.state()});
+                process.facts().into_iter().for_each(|(name, value)| one[name] = value);
                 one
             });
             all.insert("processes".to_owned(), Value::Array(each.collect()));
@@ -211,7 +255,7 @@ impl Status<'_> {
         let mut text = String::new();
         let pool = self.application.name.replace(['\\', '"', '\n'], "_");
         // Writing to memory cannot fail.
-        for (row, value) in ROWS.iter().zip(self.values()) {
+        for (row, value) in self.rows() {
             let (kind, suffix) = if row.grows { ("counter", "_total") } else { ("gauge", "") };
             let name = format!("phpfpm_{}", row.metric);
             let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", row.text);
@@ -222,25 +266,8 @@ impl Status<'_> {
     }
 }
 
-/// What is known of a request that runs, in PHP-FPM's order and by its names; of a worker that has none, as PHP-FPM of one that
-/// has had none.
-fn facts(running: Option<&Running>) -> [(&'static str, Value); 5] {
-    let text = |of: fn(&Running) -> &str| json!(running.map_or("-", of));
-    [
-        ("request duration", json!(running.map_or(0, |one| one.duration.as_micros() as u64))),
-        ("request method", text(|one| &one.method)),
-        ("request uri", text(|one| &one.target)),
-        ("content length", json!(running.map_or(0, |one| one.content_length))),
-        ("script", text(|one| &one.script)),
-    ]
-}
-
-/// As PHP-FPM spells them.
-fn state(activity: u32) -> &'static str {
-    match activity {
-        _ if activity == Activity::Idle as u32 => "Idle",
-        _ if activity == Activity::Running as u32 => "Running",
-        _ if activity == Activity::Finishing as u32 => "Finishing",
-        _ => "Starting",
-    }
+/// As PHP-FPM writes times: `05/Nov/2026:10:20:30 +0000`.
+fn clock(time: SystemTime) -> String {
+    let text = httpdate::fmt_http_date(time);
+    format!("{}/{}/{}:{} +0000", &text[5..7], &text[8..11], &text[12..16], &text[17..25])
 }

@@ -118,6 +118,37 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_zval(return_value, "recycles", &list);
 }
 
+ZEND_FUNCTION(fpm_get_status)
+{
+	size_t room = 32 * 1024, size = 0;
+	zend_string *text = NULL;
+	int tries = 0;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+	/* The slab is not mapped in a forked child, and a template has none. */
+	if (!reprise_worker.is_worker) {
+		RETURN_FALSE;
+	}
+	/* Workers come and go: what did not fit gets a quarter more than it was. */
+	do {
+		room = size > room ? size + size / 4 : room;
+		text = text ? zend_string_realloc(text, room, false) : zend_string_alloc(room, false);
+		size = wire_report(&reprise_worker.wire, (uint8_t *)ZSTR_VAL(text), room);
+	} while (size > room && ++tries < 4);
+	if (size > 0 && size <= room) {
+		ZSTR_VAL(text)[size] = 0;
+	}
+	if (size == 0 || size > room
+	    || php_json_decode_ex(return_value, ZSTR_VAL(text), size, PHP_JSON_OBJECT_AS_ARRAY,
+	                          PHP_JSON_PARSER_DEFAULT_DEPTH)
+	           != SUCCESS
+	    || Z_TYPE_P(return_value) != IS_ARRAY) {
+		zval_ptr_dtor(return_value);
+		ZVAL_FALSE(return_value);
+	}
+	zend_string_release(text);
+}
+
 ZEND_FUNCTION(reprise_warmup_requests)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

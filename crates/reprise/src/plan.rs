@@ -169,7 +169,8 @@ fn php_application(
         let excepted = application.watch_except.iter().map(|path| path.to_string_lossy().into_owned());
         excepted.for_each(|path| arguments.extend(["--watch-except".to_owned(), path]));
     }
-    if config.access_log_format == LogFormat::Json && config.access_log != "off" {
+    let is_logged = config.access_log_format == LogFormat::Json && config.access_log != "off";
+    if is_logged || application.status_path.is_some() {
         arguments.push("--measure".to_owned());
     }
     let current = user.cloned().or_else(user::current);

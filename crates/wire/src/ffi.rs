@@ -242,6 +242,17 @@ pub unsafe extern "C" fn wire_used(w: *mut WireWorker, processor_us: u32, peak_k
     unsafe { worker(w) }.used(Usage { processor_us, peak_kib });
 }
 
+/// Copies the front's report about the application to `target`. Returns its size; nothing is copied if that is more than
+/// `size`. 0: there is none.
+///
+/// # Safety
+/// `w` is attached; `target` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_report(w: *mut WireWorker, target: *mut u8, size: usize) -> usize {
+    // SAFETY: by contract.
+    unsafe { worker(w).report(core::slice::from_raw_parts_mut(target, size)) }
+}
+
 /// Counts a rewind: whether it was fast, and the pages it copied.
 ///
 /// # Safety

@@ -178,6 +178,11 @@ impl Posting {
         self.ring_bell(slab);
     }
 
+    /// Bytes of the request head.
+    pub fn head_size(&self) -> usize {
+        self.head_size as usize
+    }
+
     /// Bytes of answer received so far.
     pub fn received(&self) -> u64 {
         self.answer_head

@@ -1,20 +1,22 @@
 //! What lies where in a slab.
 //!
 //! ```text
-//! Header | Slot × slots | queue cell × queue | Exchange × exchanges
+//! Header | Slot × slots | queue cell × queue | Exchange × exchanges | report
 //! ```
 //! An exchange is one page of words, the request head, the ring of the request's body and the ring of the answer.
 
 use crate::atomics::{AtomicU32, AtomicU64};
 
 /// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4507;
+pub const MAGIC: u64 = 0x5245_5052_4953_4508;
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
 pub const BODY_RING: usize = 64 * 1024;
 /// Bytes of the ring of an answer, headers included.
 pub const ANSWER_RING: usize = 128 * 1024;
+/// Bytes of what the front tells a lane's workers about their application; see [`crate::report`].
+pub const REPORT_SIZE: usize = 1024 * 1024;
 /// Workers per lane.
 pub const MAX_SLOTS: usize = 1024;
 /// Requests in flight per lane, waiting ones included.
@@ -62,6 +64,21 @@ pub struct Header {
     pub recycles: Line<[AtomicU64; RECYCLES]>,
     /// Set by workers: code is to be loaded anew, for which reason (`RENEW_`). Cleared by the front.
     pub renewal: Line<AtomicU32>,
+    /// Of the report.
+    pub report: Line<ReportWords>,
+}
+
+/// See [`crate::report`].
+#[repr(C)]
+pub struct ReportWords {
+    /// So many reports were asked for. Counted up by workers.
+    pub wanted: AtomicU32,
+    /// `wanted` when the last report was begun. What workers sleep on.
+    pub made: AtomicU32,
+    /// Odd while the front writes the report.
+    pub version: AtomicU32,
+    /// Bytes of it.
+    pub size: AtomicU32,
 }
 
 /// Numbers of things in a slab.
@@ -115,6 +132,14 @@ pub struct Slot {
     pub since: AtomicU64,
     /// Ticks in each [`Activity`] so far, of all workers that have had this slot.
     pub spent: [AtomicU64; ACTIVITIES],
+    /// Second since 1970 in which the worker began.
+    pub began: AtomicU64,
+    /// Ticks from its claim to its end that the last finished request took; 0: there was none.
+    pub last_ticks: AtomicU64,
+    /// Microseconds of processor time of the last finished request, if the worker measures.
+    pub last_processor_us: AtomicU32,
+    /// Most memory of the last finished request, in KiB, if the worker measures.
+    pub last_peak_kib: AtomicU32,
 }
 
 /// Why a worker of a snapshot's or worker script's lane ended though it might have served on. The words are those of log, `reprise_info()`
@@ -378,6 +403,10 @@ impl Geometry {
 
     /// Bytes of the whole slab. Untouched pages take no memory.
     pub fn size(self) -> usize {
+        self.report_at() + REPORT_SIZE
+    }
+
+    pub(crate) fn report_at(self) -> usize {
         self.exchanges_at() + self.exchanges as usize * EXCHANGE_SIZE
     }
 }

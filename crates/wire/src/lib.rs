@@ -39,6 +39,8 @@ pub mod layout;
 pub mod owner;
 pub mod queue;
 pub mod reply;
+#[cfg(not(loom))]
+pub mod report;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod slab;

@@ -134,6 +134,17 @@ impl Slab {
         &self.header().renewal.0
     }
 
+    /// The words of the report.
+    pub fn report_words(&self) -> &ReportWords {
+        &self.header().report.0
+    }
+
+    /// What the front tells workers about their application.
+    pub fn report(&self) -> Bytes<'_> {
+        // SAFETY: the report lies at the end of the mapping (Geometry::size).
+        Bytes { base: unsafe { self.base.add(self.geometry.report_at()) }, size: REPORT_SIZE, _slab: self }
+    }
+
     /// Where it is mapped: first byte and number of bytes.
     pub fn extent(&self) -> (usize, usize) {
         (self.base as usize, self.geometry.size())

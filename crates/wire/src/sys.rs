@@ -15,6 +15,7 @@ mod nr {
     pub const MADVISE: usize = 28;
     pub const FCNTL: usize = 72;
     pub const FUTEX: usize = 202;
+    pub const CLOCK_GETTIME: usize = 228;
     pub const FTRUNCATE: usize = 77;
     pub const MEMFD_CREATE: usize = 319;
 }
@@ -27,6 +28,7 @@ mod nr {
     pub const MADVISE: usize = 233;
     pub const FCNTL: usize = 25;
     pub const FUTEX: usize = 98;
+    pub const CLOCK_GETTIME: usize = 113;
     pub const FTRUNCATE: usize = 46;
     pub const MEMFD_CREATE: usize = 279;
 }
@@ -88,6 +90,14 @@ pub fn ticks() -> u64 {
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
         ticks
     }
+}
+
+/// Seconds since 1970.
+pub fn seconds() -> u64 {
+    let mut now = [0i64; 2];
+    // SAFETY: CLOCK_REALTIME (0) is written to a local of a timespec's size. It cannot fail.
+    let _ = unsafe { syscall(nr::CLOCK_GETTIME, [0, now.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    now[0].max(0) as u64
 }
 
 /// Lets others run first.

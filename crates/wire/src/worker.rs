@@ -6,6 +6,7 @@ use crate::front;
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
 use crate::reply;
+use crate::report;
 use crate::ring::{self, Memory};
 use crate::slab::Slab;
 use crate::sys::{self, Errno, Kernel};
@@ -66,9 +67,12 @@ impl Worker {
     ) -> Result<Worker, Errno> {
         let slab = Slab::map(slab, geometry)?;
         let line = slab.slot(slot.into()).ok_or(Errno(22))?;
-        for counter in [&line.requests, &line.fast_rewinds, &line.scanned_rewinds, &line.pages] {
+        for counter in [&line.requests, &line.fast_rewinds, &line.scanned_rewinds, &line.pages, &line.last_ticks] {
             counter.store(0, Ordering::Relaxed);
         }
+        line.last_processor_us.store(0, Ordering::Relaxed);
+        line.last_peak_kib.store(0, Ordering::Relaxed);
+        line.began.store(sys::seconds(), Ordering::Relaxed);
         line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
         line.since.store(sys::ticks(), Ordering::Relaxed);
         line.pid.store(pid, Ordering::Release);
@@ -111,6 +115,9 @@ impl Worker {
             let words = &self.slab.control(current.exchange).worker.0;
             words.processor_us.store(usage.processor_us, Ordering::Relaxed);
             words.peak_kib.store(usage.peak_kib, Ordering::Relaxed);
+            let line = self.line();
+            line.last_processor_us.store(usage.processor_us, Ordering::Relaxed);
+            line.last_peak_kib.store(usage.peak_kib, Ordering::Relaxed);
         }
     }
 
@@ -140,6 +147,15 @@ impl Worker {
     pub fn rewinds(&self) -> [u64; 3] {
         let line = self.line();
         [&line.fast_rewinds, &line.scanned_rewinds, &line.pages].map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Asks the front for the report about the application, waits for it and copies it to `target`. Returns its size, and
+    /// copies nothing if that is more than there is room for; 0: there is none, the front is gone.
+    pub fn report(&self, target: &mut [u8]) -> usize {
+        let asked = report::ask(&self.slab);
+        let door = usize::from(self.slot) % self.slab.geometry().doors as usize;
+        announce(self.slab.door(door), || sys::signal(self.eventfds[door]));
+        report::receive(&self.slab, asked, target)
     }
 
     /// Where the slab is mapped: first byte and number of bytes.
@@ -349,7 +365,9 @@ impl Worker {
         let Some(current) = self.current.take() else { return };
         let control = self.slab.control(current.exchange);
         control.worker.0.answer_tail.store(current.answer_tail, Ordering::Release);
-        self.show(Activity::Finishing);
+        let now = sys::ticks();
+        self.show_since(Activity::Finishing as u32, now);
+        self.line().last_ticks.store(now.saturating_sub(current.claimed), Ordering::Relaxed);
         step(
             &control.owner.0,
             Owner::pack(current.sequence, self.slot, State::Running),

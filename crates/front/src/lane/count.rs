@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use wire::head;
-use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot, plausible};
+use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot, Usage, plausible};
 use wire::ring::Memory as _;
+use wire::sys::ticks;
 
 use super::{Lane, lock};
 
@@ -41,8 +44,26 @@ pub struct Count {
     pub recycles: [u64; RECYCLES],
     /// Fast and scanned rewinds of living workers: their word.
     pub rewinds: [u64; 2],
-    /// Process, [`wire::layout::Activity`] and requests of each worker: their word.
-    pub workers: Vec<(u32, u32, u64)>,
+    /// Requests that took longer than `slow_timeout`.
+    pub slow: u64,
+    /// Each worker: their word.
+    pub workers: Vec<Worker>,
+}
+
+/// A worker, by its own word.
+pub struct Worker {
+    /// Its process.
+    pub pid: u32,
+    /// [`wire::layout::Activity`].
+    pub activity: u32,
+    /// Requests it has taken.
+    pub requests: u64,
+    /// Second since 1970 in which it began.
+    pub began: u64,
+    /// How long the last request took that it finished.
+    pub last: Duration,
+    /// What that has used.
+    pub used: Usage,
 }
 
 /// What a worker runs, by its own word: which exchange that is, and what stands there.
@@ -55,6 +76,8 @@ pub struct Running {
     pub content_length: u64,
     /// Its path in the file system.
     pub script: String,
+    /// The name of Basic authentication that the client gave; empty: none.
+    pub user: String,
     /// Since the front has it.
     pub duration: Duration,
 }
@@ -86,8 +109,12 @@ impl Lane {
 
     /// Workers may write to the head while it is looked at, so it is copied first.
     fn running_in(&self, exchange: u32) -> Option<Running> {
-        let since = lock(self.calls.get(exchange as usize)?).as_ref()?.since;
-        let mut bytes = vec![0; HEAD_SIZE];
+        let (since, head_size) = {
+            let place = lock(self.calls.get(exchange as usize)?);
+            let call = place.as_ref()?;
+            (call.since, call.posting.head_size())
+        };
+        let mut bytes = vec![0; head_size.min(HEAD_SIZE)];
         self.slab.head(exchange).load(0, &mut bytes);
         let (method, target) = head::request_line(&bytes)?;
         let text = |name: &[u8]| head::variable(&bytes, name).map(printable).unwrap_or_default();
@@ -96,6 +123,7 @@ impl Lane {
             target: printable(target),
             content_length: text(b"CONTENT_LENGTH").parse().unwrap_or(0),
             script: text(b"SCRIPT_FILENAME"),
+            user: head::variable(&bytes, b"HTTP_AUTHORIZATION").and_then(user).unwrap_or_default(),
             duration: since.elapsed(),
         })
     }
@@ -105,12 +133,19 @@ impl Lane {
         let desk = lock(&self.desk);
         let (accepted, most) = (desk.next_id, desk.most);
         drop(desk);
-        let slots = (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
         // What cannot be a count is none: it is not shown, and adds nothing.
         let count = |counter: &AtomicU64| plausible(counter).unwrap_or(0);
-        let worker = |slot: &Slot| {
-            let pid = slot.pid.load(Ordering::Relaxed);
-            (pid, slot.activity.load(Ordering::Relaxed), count(&slot.requests))
+        let elapsed = (self.began.elapsed(), ticks().saturating_sub(self.began_ticks));
+        let worker = |slot: &Slot| Worker {
+            pid: slot.pid.load(Ordering::Relaxed),
+            activity: slot.activity.load(Ordering::Relaxed),
+            requests: count(&slot.requests),
+            began: count(&slot.began),
+            last: time_of(slot.last_ticks.load(Ordering::Relaxed), elapsed),
+            used: Usage {
+                processor_us: slot.last_processor_us.load(Ordering::Relaxed),
+                peak_kib: slot.last_peak_kib.load(Ordering::Relaxed),
+            },
         };
         let slots_of = || (0..self.slab.geometry().slots as usize).filter_map(|number| self.slab.slot(number));
         let live = || slots_of().filter(|slot| slot.pid.load(Ordering::Relaxed) != 0);
@@ -124,9 +159,23 @@ impl Lane {
             most_waiting: most.waiting,
             most_active: most.in_flight.min(self.max_workers),
             saturated: most.saturated,
-            workers: slots.map(worker).filter(|(pid, ..)| (1..=MAX_PID).contains(pid)).collect(),
+            slow: self.slow.load(Ordering::Relaxed),
+            workers: slots_of().map(worker).filter(|worker| (1..=MAX_PID).contains(&worker.pid)).collect(),
         }
     }
+}
+
+/// Both clocks run evenly: what one says of the whole, the other says of its parts. A part is not longer than the whole.
+fn time_of(part: u64, (whole, ticks): (Duration, u64)) -> Duration {
+    whole.mul_f64((part as f64 / ticks.max(1) as f64).min(1.0))
+}
+
+/// The name in an Authorization header, as PHP takes it.
+fn user(authorization: &[u8]) -> Option<String> {
+    let (scheme, credentials) = authorization.split_at_checked(6)?;
+    let decoded = STANDARD.decode(credentials.trim_ascii()).ok().filter(|_| scheme.eq_ignore_ascii_case(b"Basic "))?;
+    let end = decoded.iter().position(|&byte| byte == b':')?;
+    Some(printable(&decoded[..end]))
 }
 
 fn printable(bytes: &[u8]) -> String {

@@ -125,6 +125,9 @@ impl Lane {
 
     /// Looks for requests of this front thread that waited or ran too long, and for what workers ask for. Called a few times a second.
     pub fn sweep(&self, door: usize) {
+        if door == 0 {
+            self.allow_reports();
+        }
         if door == 0 && self.slab.renewal().load(Ordering::Relaxed) != 0 {
             let why = self.slab.renewal().swap(0, Ordering::Relaxed);
             self.link.send(&Message { status: why as i32, ..self.message(Kind::Renew) });
@@ -157,6 +160,7 @@ impl Lane {
                     let over = |limit: u64| limit > 0 && taken > limit;
                     if over(self.slow_ms) && !call.is_slow {
                         call.is_slow = true;
+                        self.slow.fetch_add(1, Ordering::Relaxed);
                         self.tell_of(Kind::Slow, slot, &call.posting);
                     }
                     if over(call.limits.soft_ms) && !call.is_told {
