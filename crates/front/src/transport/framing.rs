@@ -228,7 +228,7 @@ fn parse(head: &[u8], is_absolute: bool) -> Result<Body, Refusal> {
         Err(_) => return Err(Refusal::BadRequest),
     }
     // What begins with a slash and is plain is a target for hyper in any case.
-    if is_absolute && !request.path.is_some_and(|target| target.parse::<Uri>().is_ok()) {
+    if is_absolute && request.path.is_none_or(|target| target.parse::<Uri>().is_err()) {
         return Err(Refusal::BadTarget);
     }
     let mut length = None;

@@ -191,7 +191,7 @@ impl<'a> Place<'a> {
         };
         if classic.iter().all(|value| unix_time(value).is_some()) {
             self.mask("time", "it goes on as in classic mode", true, found);
-            return self.goes_on(|value| unix_time(value), None, found);
+            return self.goes_on(unix_time, None, found);
         }
         if self.of(true).all(|row| clock(&row)) {
             self.mask("clock", "it goes on as in classic mode", true, found);
