@@ -86,7 +86,7 @@ mod tests {
             assert_eq!(limit("", script, Some(101)), 100, "{script}");
             assert_eq!(limit("other.ini", script, Some(101)), 100, "{script}");
         }
-        assert_eq!(bodies(0, ".user.ini").limit(&root, "/x.php", None), 0);
+        assert_eq!(bodies(0, ".user.ini").limit(&root, b"/x.php", None), 0);
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
