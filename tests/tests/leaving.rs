@@ -48,7 +48,8 @@ fn post(number: usize) -> String {
 
 /// Waits until so many have run, and until nothing is left to run; none of them ran twice.
 fn all_ran_once(server: &Server, total: usize, what: &str) {
-    wait_until(&format!("{total} have run, {what}"), 60, || ran(server).len() >= total);
+    let patience = 60 + total as u64 / 100;
+    wait_until(&format!("{total} have run, {what}"), patience, || ran(server).len() >= total);
     let log = |server: &Server| server.access_log().matches("\"POST /?n=").count();
     wait_until("each has its line", 10, || log(server) == total);
     let counts = ran(server);
@@ -91,6 +92,7 @@ fn complete_requests_run_whose_client_closes_with_them() {
             }
         }
         all_ran_once(&server, total, mode);
+        println!("{mode}: {total} requests whose client closed with them, each ran once");
         assert!(!server.log().contains("audit"), "{}", server.log());
     }
 }
