@@ -42,7 +42,7 @@ fn each_request_has_its_own_input() {
         |lane| {
             let mut client = lane.client();
             assert_eq!(lane.text("boot"), "[0,0,0,0,0,\"\"]");
-            let bare = "[{\"APP_ENV\":\"test\",\"HTTP_HOST\":\"a\",\"QUERY_STRING\":\"do=all\",\"REQUEST_METHOD\":\"GET\",\"REQUEST_URI\":\"/?do=all\",\"SCRIPT_NAME\":\"/index.php\"},{\"do\":\"all\"},[],[],[],\"d41d8cd98f00b204e9800998ecf8427e\",\"test\",\"test\",null,null,\"GET\"]";
+            let bare = "[{\"APP_ENV\":\"test\",\"CONTENT_LENGTH\":\"\",\"CONTENT_TYPE\":\"\",\"HTTP_HOST\":\"a\",\"QUERY_STRING\":\"do=all\",\"REQUEST_METHOD\":\"GET\",\"REQUEST_URI\":\"/?do=all\",\"SCRIPT_NAME\":\"/index.php\"},{\"do\":\"all\"},[],[],[],\"d41d8cd98f00b204e9800998ecf8427e\",\"test\",\"test\",null,null,\"GET\"]";
             let plain = |client: &mut tests::Client| {
                 let text = client.request("GET", "/?do=all", &[("Host", "a")], b"").text();
                 assert_eq!(text, bare, "{}", lane.isolation);

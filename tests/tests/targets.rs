@@ -52,6 +52,7 @@ fn targets() -> Vec<Vec<u8>> {
         b"/x/a#b?c",
         b"/x/a%23b?c%23d",
         b"/x/%7Ea//b/./c?//",
+        b"/x/%c0%ae%c0%ae/%c0%af%e0%80%af?%ed%a0%80",
         b"http://a/x/x?\"y\"",
         b"/index.php?\xc3\xa9=\xe9",
         b"/x/\xf0\x9f\x98\x80?\xf0\x9f\x98\x80",

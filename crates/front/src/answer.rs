@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -78,10 +77,10 @@ pub async fn receive(
     ticket: Ticket,
     parts: &Parts,
     is_timed: bool,
-    client: &Arc<dyn Client>,
+    client: &dyn Client,
 ) -> Result<(Response<AnswerBody>, u32), Refusal> {
     let is_for_reading = is_withdrawable(&parts.method);
-    let mut watch = Watch { client: &**client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
+    let mut watch = Watch { client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
     let mut bytes = Vec::new();
     let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
@@ -97,7 +96,7 @@ pub async fn receive(
                         response.headers_mut().append(HeaderName::from_static("server-timing"), value);
                     }
                     let rest = Bytes::from(bytes).slice(size..);
-                    return Ok((with_body(response, ticket, rest, &last, parts, client), last.notes));
+                    return Ok((with_body(response, ticket, rest, &last, parts), last.notes));
                 }
                 bytes.drain(..size);
             }
@@ -155,7 +154,6 @@ fn with_body(
     rest: Bytes,
     last: &Received,
     parts: &Parts,
-    client: &Arc<dyn Client>,
 ) -> Response<AnswerBody> {
     let done = last.done;
     let bodiless = parts.method == Method::HEAD
@@ -166,7 +164,7 @@ fn with_body(
         // PHP goes on and its output is thrown away, as for any answer without a body.
         (true, false) => AnswerBody::discard(ticket),
         (false, true) => AnswerBody::full(rest).after(last.usage),
-        (false, false) => AnswerBody::stream(ticket, rest, client.clone()),
+        (false, false) => AnswerBody::stream(ticket, rest),
     };
     let (mut head, ()) = response.into_parts();
     if head.status == StatusCode::NO_CONTENT {

@@ -31,12 +31,13 @@ pub struct AnswerBody {
     entry: Option<Box<Entry>>,
     _place: Option<Place>,
     timed: Option<(Instant, Arc<Lane>)>,
+    reader: Option<Arc<dyn Client>>,
 }
 
 enum Source {
     None,
     Full(Bytes),
-    Stream { ticket: Ticket, rest: Bytes, reader: Arc<dyn Client> },
+    Stream { ticket: Ticket, rest: Bytes },
     Discard { _drain: Draining },
     File { file: File, at: u64, left: u64 },
 }
@@ -64,7 +65,7 @@ impl Drop for Draining {
 
 impl AnswerBody {
     fn new(source: Source) -> AnswerBody {
-        AnswerBody { source, sent: 0, usage: Usage::default(), entry: None, _place: None, timed: None }
+        AnswerBody { source, sent: 0, usage: Usage::default(), entry: None, _place: None, timed: None, reader: None }
     }
 
     /// No body.
@@ -77,9 +78,9 @@ impl AnswerBody {
         AnswerBody::new(Source::Full(bytes))
     }
 
-    /// As PHP produces it, `rest` first, as long as `reader` reads it.
-    pub fn stream(ticket: Ticket, rest: Bytes, reader: Arc<dyn Client>) -> AnswerBody {
-        AnswerBody::new(Source::Stream { ticket, rest, reader })
+    /// As PHP produces it, `rest` first.
+    pub fn stream(ticket: Ticket, rest: Bytes) -> AnswerBody {
+        AnswerBody::new(Source::Stream { ticket, rest })
     }
 
     /// No body, though PHP still produces one.
@@ -111,6 +112,11 @@ impl AnswerBody {
     /// Its duration counts for that lane when it is over.
     pub fn time(&mut self, began: Instant, lane: Arc<Lane>) {
         self.timed = Some((began, lane));
+    }
+
+    /// Goes on only as long as that client reads it.
+    pub fn read_by(&mut self, client: Arc<dyn Client>) {
+        self.reader = Some(client);
     }
 
     /// To be logged when it is over.
@@ -145,15 +151,18 @@ impl Body for AnswerBody {
             Source::Full(bytes) if bytes.is_empty() => None,
             Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
             Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
-            // PHP is told when the ticket is dropped, and that is with this body.
-            Source::Stream { reader, .. } if reader.is_gone() => Some(Err(gone())),
-            Source::Stream { ticket, reader, .. } => {
+            // What is written to a client that is gone goes nowhere, at once: without an end here a whole file would. PHP is
+            // told when the ticket is dropped, and that is with this body.
+            Source::Stream { .. } | Source::File { .. } if body.reader.as_ref().is_some_and(|one| one.is_gone()) => {
+                Some(Err(gone()))
+            }
+            Source::Stream { ticket, .. } => {
                 crate::server::collect();
                 let mut bytes = Vec::new();
                 match ticket.poll_receive(context, &mut bytes) {
                     // An end of input is no reason to stop: the client may still read.
-                    Poll::Pending => match reader.poll_left(context) {
-                        Poll::Ready(Left::Gone) => Some(Err(gone())),
+                    Poll::Pending => match body.reader.as_ref().map(|one| one.poll_left(context)) {
+                        Some(Poll::Ready(Left::Gone)) => Some(Err(gone())),
                         _ => return Poll::Pending,
                     },
                     // The client has been promised more than there is: the connection ends without the last chunk.

@@ -4,13 +4,12 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response, Version, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -72,10 +71,33 @@ where
     tokio::pin!(silent);
     tokio::select! {
         biased;
-        is_there = &mut head => is_there,
-        () = &mut late => stream.refuse(Refusal::HeadTimeout),
-        () = &mut silent, if !stream.has_begun() => false,
+        is_there = &mut head => return is_there,
+        () = &mut late => return stream.refuse(Refusal::HeadTimeout),
+        () = &mut silent => {}
     }
+    if !stream.has_begun() {
+        return false;
+    }
+    tokio::select! {
+        biased;
+        is_there = head => is_there,
+        () = late => stream.refuse(Refusal::HeadTimeout),
+    }
+}
+
+/// Whether a request says that no other follows it on its connection.
+fn is_last(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    says(headers, "close") || request.version() == Version::HTTP_10 && !says(headers, "keep-alive")
+}
+
+/// Whether the header Connection has that word.
+fn says(headers: &HeaderMap, word: &str) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
 /// Serves a connection until it ends.
@@ -99,11 +121,17 @@ where
                 Framed { refusal: Some(Refusal::BadFraming), line: None }
             });
             let (connection, is_stopping) = (connection.clone(), *stopping.borrow());
+            let (framer, mut is_last) = (framer.clone(), is_last(&request));
             async move {
-                match is_admin {
+                let answered = match is_admin {
                     true => Ok(administer(&connection.shared, is_stopping, &request, &framed)),
                     false => serve(connection, request, framed).await,
+                };
+                is_last |= answered.as_ref().is_ok_and(|answer| says(answer.headers(), "close"));
+                if is_last {
+                    framer.set_last();
                 }
+                answered
             }
         });
         let conversation = http1::Builder::new()
@@ -124,7 +152,9 @@ where
             }
         }
         // What had come before the client left runs, though an earlier answer could not be sent.
-        if !poll_fn(|context| Poll::Ready(stream.has_more(context))).await {
+        // The kernel tells of a failed write at once; nobody waits for long.
+        let more = tokio::time::timeout(FIRST_REQUEST, poll_fn(|context| stream.poll_more(context)));
+        if !more.await.unwrap_or(false) {
             break;
         }
     }

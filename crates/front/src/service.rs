@@ -80,6 +80,7 @@ pub async fn serve(
         }
     };
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
+    response.body_mut().read_by(connection.client.clone());
     if access::is_on() {
         let entry = Entry::new(parts, connection.peer, client, &response, began);
         response.body_mut().log(entry);
@@ -290,7 +291,7 @@ async fn run(
         let remainder = Remainder { surplus, rest, read, limit };
         tokio::spawn(body::pump(remainder, ticket.body_slip(), patience));
     }
-    let (mut response, notes) = answer::receive(ticket, parts, application.server_timing, &connection.client).await?;
+    let (mut response, notes) = answer::receive(ticket, parts, application.server_timing, &*connection.client).await?;
     place.into_iter().for_each(|place| response.body_mut().hold(place));
     response.body_mut().time(began, lane.clone());
     if wish.is_some() {

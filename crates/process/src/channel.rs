@@ -20,7 +20,7 @@ const MAX_ATTACHED: usize = MAX_DOORS + 1;
 /// unread does not read at all.
 const MAX_BACKLOG: usize = 8192;
 /// And descriptors attached to them.
-const MAX_BACKLOG_ATTACHED: usize = 512;
+const MAX_BACKLOG_ATTACHED: usize = 4096;
 
 /// One end. Messages that the other end has no room for wait here, so that sending never blocks.
 pub struct Channel {
@@ -61,6 +61,8 @@ impl Channel {
     /// Sends a message, now or when there is room. An error means that the other end is gone, which its owner notices by
     /// other means too.
     pub fn send(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+        // It may have read meanwhile: one turn of the supervisor may have much to say.
+        self.flush();
         if !self.has_backlog() && self.try_send(message, attached)? {
             return Ok(());
         }

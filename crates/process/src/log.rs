@@ -70,7 +70,19 @@ pub fn now() -> String {
 /// Writes whole lines that are complete with their ends, without waiting.
 pub fn write(lines: &str) {
     let mut output = output();
-    output.add(lines);
+    output.add(lines, MAX_WAITING);
+    output.flush();
+}
+
+/// Writes lines of others, of which some may wait: what the supervisor itself has to say keeps a quarter of the buffer.
+pub fn pass_on(lines: &str) {
+    let mut output = output();
+    for line in lines.split_inclusive('\n') {
+        output.add(line, MAX_WAITING / 4 * 3);
+        if output.waiting.len() > MAX_WAITING / 2 {
+            output.flush();
+        }
+    }
     output.flush();
 }
 
@@ -146,9 +158,9 @@ pub fn own_description(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 impl Output {
-    /// Takes lines, or counts them.
-    fn add(&mut self, lines: &str) {
-        if self.waiting.len() + lines.len() > MAX_WAITING || self.dropped > 0 && !self.report() {
+    /// Takes lines if no more than `most` bytes wait then, or counts them.
+    fn add(&mut self, lines: &str, most: usize) {
+        if self.waiting.len() + lines.len() > most || self.dropped > 0 && !self.report() {
             self.dropped += lines.bytes().filter(|byte| *byte == b'\n').count().max(1) as u64;
             return;
         }

@@ -225,17 +225,20 @@ impl Supervisor {
     /// server's log, and nobody but this process waits for its reader, which it does not.
     fn pass_on_messages(&mut self) {
         let mut bytes = [0; 16 * 1024];
-        let (now, mut out) = (Instant::now(), String::new());
+        let now = Instant::now();
         let generations = self.generations.all_mut().map(|generation| &mut generation.messages);
         for messages in generations.chain([&mut self.front_messages]) {
             // As much as a pipe holds; what is written meanwhile is for the next turn.
             for _ in 0..4 {
                 let Ok(count @ 1..) = rustix::io::read(&messages.from, &mut bytes) else { break };
+                let mut out = String::new();
                 messages.lines.take(&bytes[..count], &mut out);
+                crate::log::pass_on(&out);
             }
+            let mut out = String::new();
             messages.lines.end_overdue(now, &mut out);
+            crate::log::pass_on(&out);
         }
-        crate::log::write(&out);
     }
 
     /// The same, of those that write no more.
@@ -245,7 +248,7 @@ impl Supervisor {
         for number in numbers {
             self.generations.get_mut(*number).into_iter().for_each(|one| one.messages.lines.end(&mut out));
         }
-        crate::log::write(&out);
+        crate::log::pass_on(&out);
     }
 
     fn wait(&self) {

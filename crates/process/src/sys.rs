@@ -391,9 +391,15 @@ pub fn if_child_of(forker: Option<i32>, pid: i32, act: impl FnOnce(i32)) {
 
 /// The parent of a process; `None` if there is no such process.
 pub fn parent_of(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, parentheses included; the state and the parent follow its last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    behind_name(pid)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What /proc/PID/stat says behind the name: the state, the parent, and so on. A process names itself as it likes, in parentheses
+/// or in bytes that are no text; none of that may hide it.
+fn behind_name(pid: i32) -> Option<String> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    String::from_utf8(stat[end + 1..].to_vec()).ok()
 }
 
 /// What a process has used.
@@ -412,8 +418,8 @@ const USER_TICK: Duration = Duration::from_millis(10);
 
 /// What a process has used; `None` if there is no such process.
 pub fn usage(pid: i32) -> Option<Usage> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let stat = behind_name(pid)?;
+    let mut fields = stat.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u32>().ok();
     let processor = USER_TICK * (ticks()? + ticks()?);
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;

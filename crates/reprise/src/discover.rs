@@ -99,7 +99,9 @@ pub struct Entry {
 /// with the rights of the user who runs it, so that links lead to nothing that he could not read.
 pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec<Entry>, Failure> {
     let index = application.root.join(INDEX[0]);
-    if let Some(oddity) = files::oddity(&index).filter(|_| application.front_controller.is_none()) {
+    if let Some(oddity) =
+        files::oddity(&index).filter(|_| application.front_controller.is_none() && application.is_controller_found)
+    {
         let why = format!("{} is {oddity}, not a regular file", index.display());
         return Err(Failure::new(Code::Configuration, format!("application '{}'", application.name), why)
             .hint("put a script there, or front_controller = \"\" if the application has none"));

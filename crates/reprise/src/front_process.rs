@@ -65,6 +65,8 @@ pub fn run() -> Result<Code, Failure> {
         listeners: listeners.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
     };
+    // Finds out how standard error is written to, which may take opening it again.
+    process::log::flush();
     // All is opened; threads, which inherit it, start later, and so does the reading of what clients send.
     for missing in process::confine::front().map_err(failed)? {
         process::log::line("warning", "front", format_args!("it is not confined by {missing}"));

@@ -192,17 +192,13 @@ pub fn bad_codings() -> Vec<Vec<u8>> {
 #[rustfmt::skip]
 pub fn bad_targets() -> Vec<Vec<u8>> {
     let mut targets: Vec<Vec<u8>> = Vec::new();
-    let is_refused = |byte: &u8| *byte < 0x20 || *byte >= 0x7f;
-    for byte in (0..=255).filter(is_refused) {
+    // Bytes that are no UTF-8 are names of files like others: targets.rs has them.
+    for byte in (0u8..0x20).chain([0x7f]) {
         targets.push(format!("/mark.php/a%{byte:02X}b").into());
         targets.push(format!("/%{byte:02x}/../mark.php").into());
     }
-    for byte in 0x80..=255 {
-        targets.push(around(b"/mark.php/a", byte, b"b"));
-    }
     for tail in [
-        "%", "%1", "%g0", "%0g", "%zz", "%%", "%%30", "%u0041", "% 1", "%-1", "%+1", "%0x", "a%", "%2", "%C0%AF", "%c0%ae%c0%ae/", "%e0%80%af", "%f0%80%80%af",
-        "%ed%a0%80", "%f4%90%80%80", "%fe%fe", "%c3", "%c3%28", "%e2%82", "%00", "a%00.txt", "%0d%0aX:%20y", "%0a", "%7f",
+        "%", "%1", "%g0", "%0g", "%zz", "%%", "%%30", "%u0041", "% 1", "%-1", "%+1", "%0x", "a%", "%2", "%00", "a%00.txt", "%0d%0aX:%20y", "%0a", "%7f",
     ] {
         targets.push(format!("/mark.php/{tail}").into());
         targets.push(format!("/{tail}/mark.php").into());

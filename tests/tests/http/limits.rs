@@ -161,6 +161,16 @@ fn a_request_that_runs_too_long_ends_with_its_worker() {
     assert!(after != before && after.parse::<i32>().is_ok(), "{before} {after}");
 }
 
+/// /proc shows a process' name as it is, and the limit goes by what stands behind it.
+#[test]
+fn a_process_with_a_name_that_is_no_text_ends_at_its_limit_too() {
+    let script = "<?php file_put_contents('/proc/self/comm', \"\\xff)\\xfe(\"); while (true) usleep(1000);";
+    let setup = marking().file("named.php", script).application("workers = 1").application("request_timeout = \"1s\"");
+    let server = setup.start();
+    assert_eq!(server.get("/named.php").status, 504);
+    assert_eq!(server.get("/mark.php").text(), "marked 0");
+}
+
 #[test]
 fn connections_beyond_the_limit_wait() {
     let server = marking().server("max_connections = 2").start();

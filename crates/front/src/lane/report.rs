@@ -1,6 +1,6 @@
 //! What workers are told about their application: see [`wire::report`].
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wire::report::Reporter;
@@ -8,8 +8,10 @@ use wire::report::Reporter;
 use super::{Lane, lock};
 use crate::settings::Application;
 
-/// Reports of a lane between two sweeps: each keeps this thread from its requests for some 50 µs.
+/// Reports of a lane between two sweeps.
 const MOST: u32 = 50;
+/// How many times as long as a report took none is made after it: each keeps this thread from its requests.
+const PAUSE: u64 = 100;
 
 /// A lane's reports.
 pub(super) struct Reports {
@@ -19,6 +21,8 @@ pub(super) struct Reports {
     answered: AtomicU32,
     /// Made since the last sweep.
     made: AtomicU32,
+    /// Microseconds since the lane began, before which none is made.
+    not_before_us: AtomicU64,
 }
 
 impl Reports {
@@ -28,6 +32,7 @@ impl Reports {
             reporter: Mutex::default(),
             answered: AtomicU32::new(0),
             made: AtomicU32::new(0),
+            not_before_us: AtomicU64::new(0),
         }
     }
 }
@@ -40,14 +45,17 @@ impl Lane {
         if wanted == reports.answered.load(Ordering::Relaxed) {
             return;
         }
-        // Beyond that they wait for the next sweep.
-        if reports.made.fetch_add(1, Ordering::Relaxed) >= MOST {
+        // Beyond that they wait, for the next sweep at most.
+        let now = self.began.elapsed().as_micros() as u64;
+        if now < reports.not_before_us.load(Ordering::Relaxed) || reports.made.fetch_add(1, Ordering::Relaxed) >= MOST {
             return;
         }
         let mut reporter = lock(&reports.reporter);
         if let Some(wish) = reporter.wish(&self.slab) {
             reporter.publish(&self.slab, wish, &make(&reports.application));
             reports.answered.store(wish, Ordering::Relaxed);
+            let took = self.began.elapsed().as_micros() as u64 - now;
+            reports.not_before_us.store(now + took.saturating_mul(PAUSE), Ordering::Relaxed);
         }
     }
 

@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::chunked;
-use super::framing::{self, Body, Framed, MAX_HEAD};
+use super::framing::{self, Body, Framed};
 use super::held::Held;
 use crate::refusal::Refusal;
 
@@ -97,6 +97,8 @@ struct Inner<S> {
     framed: Option<Framed>,
     has_begun: bool,
     has_ended: bool,
+    /// No request follows the one at hand.
+    is_last: bool,
 }
 
 /// What the next byte belongs to.
@@ -125,6 +127,7 @@ impl<S> Stream<S> {
                 framed: None,
                 has_begun: false,
                 has_ended: false,
+                is_last: false,
             }),
             is_gone: AtomicBool::new(false),
         }))
@@ -143,6 +146,11 @@ impl<S> Stream<S> {
     /// Takes no further request.
     pub fn give_up(&self) {
         self.lock().at = At::Over;
+    }
+
+    /// The request at hand, or its answer, has said that it is the last: what is behind it does not run (RFC 9112 §9.6).
+    pub fn set_last(&self) {
+        self.lock().is_last = true;
     }
 
     /// Whether the client has ever sent anything.
@@ -361,23 +369,21 @@ impl<S: AsyncRead + Unpin> Stream<S> {
         has_sent
     }
 
-    /// Whether there is a complete request of a client that is gone, to which hyper has not come.
-    pub fn has_more(&self, context: &mut Context<'_>) -> bool {
+    /// Whether there is a complete request of a client that has left, to which hyper has not come: it has ended the conversation for
+    /// a reason of its own, and none of its answers said that it was the last.
+    pub fn poll_more(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
         (inner.framed, inner.given, inner.given_to) = (None, Vec::new(), 0);
-        while self.is_gone() && matches!(inner.at, At::Head) {
-            if framing::head(inner.held.bytes(), 0).is_some_and(|head| head.framed.refusal.is_none()) {
-                return true;
+        while (self.is_gone() || inner.has_ended) && matches!(inner.at, At::Head) && !inner.is_last {
+            if let Some(head) = framing::head(inner.held.bytes(), 0) {
+                return Poll::Ready(head.framed.refusal.is_none());
             }
-            // What has not come of a client that is gone will not come.
-            if inner.has_ended
-                || inner.held.bytes().len() >= MAX_HEAD
-                || inner.poll_hold(context, &self.0.is_gone).is_pending()
-            {
+            if inner.has_ended {
                 break;
             }
+            ready!(inner.poll_hold(context, &self.0.is_gone));
         }
-        false
+        Poll::Ready(false)
     }
 }
 
@@ -447,10 +453,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 }
 
-/// Ends a connection. In the middle of a message it reads for a while what the client still sends: closed with unread input,
+/// Ends a connection. If there is more than was answered it reads for a while what the client still sends: closed with unread input,
 /// the connection would be reset, and a refusal lost before the client has read it.
 pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
-    if matches!(stream.lock().at, At::Head) || stream.is_gone() {
+    let is_read = |inner: &Inner<S>| inner.has_ended || matches!(inner.at, At::Head) && inner.held.bytes().is_empty();
+    if stream.is_gone() || is_read(&stream.lock()) {
         return;
     }
     let mut left = LINGERING;

@@ -109,7 +109,7 @@ impl Supervisor {
                 log("warning", format_args!("where the roots of applications lead cannot be seen: {why}"))
             }
             Purpose::AccessLog => {
-                log("error", format_args!("SIGUSR1: the access log cannot be opened, the old one stays: {why}"));
+                log("error", format_args!("SIGUSR1: the old access log stays: {why}"));
             }
         }
     }
@@ -134,7 +134,9 @@ impl Supervisor {
     pub(super) fn read_for(&mut self, wish: Wish) {
         self.tell_reloading();
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for generation in self.current.iter().map(|number| &self.generations[*number]) {
+        let current = self.current.iter().map(|number| &self.generations[*number]);
+        // Another application's file system may hang: what is not renewed is not looked at.
+        for generation in current.filter(|one| wish.is_for_all || wish.names(&one.application.name)) {
             let entries = generation.heritage().into_iter();
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);

@@ -194,9 +194,20 @@ impl Supervisor {
                 "error",
                 format_args!("{what}: its template (process {pid}) {how}; its requests run in classic mode meanwhile"),
             );
+            if !has_served {
+                self.needs_no_waiting(number, lane);
+            }
             self.delay(number, lane, template.child.since.elapsed(), has_served);
         }
         self.adopt_orphans(number, lane);
+    }
+
+    /// A lane whose workers cannot begin is not waited for at the start: other applications' visitors would wait with its own. A
+    /// reload goes on waiting, and is refused in the end.
+    fn needs_no_waiting(&mut self, number: usize, lane: usize) {
+        if !self.announced {
+            self.generations[number].lanes[lane].has_failed = true;
+        }
     }
 
     fn boot_failed(&mut self, number: usize, lane: usize, why: &dyn Display, is_unasked: bool) {
@@ -294,10 +305,11 @@ impl Supervisor {
 
     /// A worker script that does not come to its loop, or back to it after a request, takes no requests and ends by nothing
     /// else.
-    fn end_hung_scripts(&self, number: usize, lane: usize) {
+    fn end_hung_scripts(&mut self, number: usize, lane: usize) {
         let generation = &self.generations[number];
         let (of_lane, limit) = (&generation.lanes[lane], generation.application.boot_timeout);
         let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| of_lane.isolation == Isolation::Loop) else { return };
+        let mut hung = Vec::new();
         for (slot, state) in mailbox.slots.iter().enumerate() {
             let (Slot::Live(pid), Some(line)) = (state, mailbox.slab.slot(slot)) else { continue };
             let took = match line.activity.load(Ordering::Relaxed) {
@@ -306,13 +318,14 @@ impl Supervisor {
                 _ => None,
             };
             if took.is_some_and(|took| took > limit) {
-                let what = self.describe(number, lane);
-                log(
-                    "warning",
-                    format_args!("{what}: worker {pid} has not come to its loop for {limit:?} and is killed"),
-                );
-                self.kill_worker(number, lane, *pid);
+                hung.push(*pid);
             }
+        }
+        for pid in hung {
+            let what = self.describe(number, lane);
+            log("warning", format_args!("{what}: worker {pid} has not come to its loop for {limit:?} and is killed"));
+            self.kill_worker(number, lane, pid);
+            self.needs_no_waiting(number, lane);
         }
     }
 

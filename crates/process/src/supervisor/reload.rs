@@ -49,6 +49,13 @@ pub(super) struct Wish {
     pub(super) waiting: Vec<Client>,
 }
 
+impl Wish {
+    /// Whether it is for that application too.
+    pub(super) fn names(&self, application: &str) -> bool {
+        self.applications.contains_key(application)
+    }
+}
+
 /// A reload under way.
 pub(super) struct Change {
     plan: Rc<Plan>,

@@ -169,6 +169,9 @@ PUBLIC int openat64(int directory, const char *path, int flags, ...)
 static FILE *opened_file(FILE *file, const char *mode)
 {
 	if (file && (*mode != 'r' || strchr(mode, '+')) && opened(fileno(file), O_RDWR) < 0) {
+		/* The descriptor is closed already; the stream around it is not. */
+		fclose(file);
+		errno = EACCES;
 		return NULL;
 	}
 	return file;
@@ -210,6 +213,11 @@ static bool is_shared(int number)
 		}
 	}
 	return false;
+}
+
+bool reprise_may_control(int number, long request)
+{
+	return (request != FIONBIO && request != FIOASYNC) || !is_shared(number);
 }
 
 bool reprise_may_set_flags(int number, long flags)
@@ -254,7 +262,7 @@ PUBLIC int ioctl(int number, unsigned long request, ...)
 	va_start(arguments, request);
 	long argument = va_arg(arguments, long);
 	va_end(arguments);
-	if ((request == FIONBIO || request == FIOASYNC) && is_shared(number)) {
+	if (!reprise_may_control(number, (long)request)) {
 		return (int)result(-EPERM);
 	}
 	return (int)result(raw3(SYS_ioctl, number, request, argument));

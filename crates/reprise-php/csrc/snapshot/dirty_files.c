@@ -129,6 +129,11 @@ PUBLIC long syscall(long number, ...)
 			return result(-EPERM);
 		}
 		break;
+	case SYS_ioctl:
+		if (!reprise_may_control((int)a[0], a[1])) {
+			return result(-EPERM);
+		}
+		break;
 	case SYS_openat: return reprise_note_opened((int)result(raw4(number, a[0], a[1], a[2], a[3])), (int)a[2]);
 #ifdef SYS_open
 	case SYS_open: return reprise_note_opened((int)result(raw3(number, a[0], a[1], a[2])), (int)a[1]);

@@ -169,6 +169,8 @@ void reprise_interpose_files(void);
 void reprise_attributes_start(void); /* in a worker */
 bool reprise_attributes_are_right(void);
 bool reprise_may_set_flags(int number, long flags);
+/* The same of an ioctl. */
+bool reprise_may_control(int number, long request);
 int reprise_note_opened(int number, int flags);
 
 /* template.c */
