@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,6 +16,8 @@ use tests::{Setup, wait_for, wait_until};
 struct Started {
     child: Child,
     log: PathBuf,
+    /// Writes down what it says.
+    writing: JoinHandle<()>,
 }
 
 impl Drop for Started {
@@ -40,6 +43,7 @@ impl Started {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
+        wait_until("its last words are written", seconds, || self.writing.is_finished());
         status.unwrap().code().unwrap_or(-1)
     }
 }
@@ -52,8 +56,8 @@ fn start(place: &Path, limit: &str, arguments: &[&str]) -> Started {
     // Through a pipe: a limit of file sizes is one of logs too.
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut said, mut file) = (child.stderr.take().unwrap(), fs::File::create(&log).unwrap());
-    std::thread::spawn(move || std::io::copy(&mut said, &mut file));
-    Started { child, log }
+    let writing = std::thread::spawn(move || drop(std::io::copy(&mut said, &mut file)));
+    Started { child, log, writing }
 }
 
 /// A directory that PHP's user can read, with these files.
@@ -97,8 +101,8 @@ fn limits_of_the_shell_end_a_start_or_let_it_serve() {
         assert_eq!(is_over, words.is_some(), "{limit}: {}", server.log());
         match words {
             Some(words) => {
-                assert!(server.log().contains(words), "{limit}: {}", server.log());
                 let code = server.end(5);
+                assert!(server.log().contains(words), "{limit}: {}", server.log());
                 assert!([1, 70, 77].contains(&code), "{limit}: {code}");
                 assert!(!limit.contains("-n") || code == 77, "{limit}: {code}");
             }
