@@ -1,7 +1,7 @@
 //! As process 1 of a container: signals reach it, and what PHP leaves behind is reaped.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -76,14 +76,25 @@ fn process_1_hears_signals_and_reaps() {
     wait_until("all are gone", 20, || is_gone(first) && is_gone(sleepers[1]));
 }
 
+/// Whether a process takes that signal, by a handler or a descriptor.
+fn hears(pid: i32, signal: Signal) -> bool {
+    let mask = |name: &str| process::status(pid, name).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let heard = mask("SigCgt").unwrap_or(0) | mask("SigBlk").unwrap_or(0);
+    heard & 1 << (signal as i32 - 1) != 0
+}
+
 #[test]
 fn process_1_hears_a_signal_from_its_first_moment() {
     assert_namespaces();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let directory = Directory::new();
         let config = directory.0.join("reprise.toml");
-        // It reads this configuration when the test lets it, and has not got further when the signal comes.
-        nix::unistd::mkfifo(&config, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let place = directory.0.display();
+        fs::create_dir(directory.0.join("public")).unwrap();
+        let text = format!(
+            "listen = [\"unix:{place}/web.sock\"]\nstate_dir = \"{place}/state\"\n[[application]]\nroot = \"{place}/public\"\n"
+        );
+        fs::write(&config, text).unwrap();
         let mut unshare = Command::new(AS_FIRST[0])
             .args(&AS_FIRST[1..])
             .arg(program())
@@ -94,16 +105,10 @@ fn process_1_hears_a_signal_from_its_first_moment() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Opens when it is opened for reading.
-        let mut file = fs::OpenOptions::new().write(true).open(&config).unwrap();
-        process::kill(first_of(unshare.id() as i32), signal);
-        let place = directory.0.display();
-        fs::create_dir(directory.0.join("public")).unwrap();
-        let text = format!(
-            "listen = [\"unix:{place}/web.sock\"]\nstate_dir = \"{place}/state\"\n[[application]]\nroot = \"{place}/public\"\n"
-        );
-        file.write_all(text.as_bytes()).unwrap();
-        drop(file);
+        let first = first_of(unshare.id() as i32);
+        // Process 1 does not hear of what it has not asked for. That it has asked is the first thing that can be seen of it.
+        wait_until("it hears of signals", 20, || hears(first, signal));
+        process::kill(first, signal);
         let ended = wait_for("it ends", 30, || unshare.try_wait().unwrap());
         let mut said = String::new();
         unshare.stderr.take().unwrap().read_to_string(&mut said).unwrap();
