@@ -1,7 +1,8 @@
 //! Generates the header of `wire` and PHP's argument descriptions, then compiles csrc against the installed PHP.
 //!
-//! Environment: `PHP_CONFIG` names another php-config; `REPRISE_SANITIZE` (for example `address,undefined`) builds the
-//! C part with sanitizers.
+//! Environment: `PHP_CONFIG` names another php-config; `REPRISE_SANITIZE` builds the C part with sanitizers:
+//! `address,undefined` with their run-time libraries, which the rewind cannot live with; `undefined-trap` without any:
+//! undefined behaviour is an illegal instruction, rewinds are on, and the checks of `csrc/snapshot/checks.h` with them.
 
 use std::env;
 use std::fmt::Write;
@@ -78,13 +79,9 @@ fn main() {
         build.flag(flag.replace("-I", "-isystem"));
     }
     if let Ok(sanitizers) = env::var("REPRISE_SANITIZE") {
-        build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-sanitize-recover=all");
-        build.flag("-fno-omit-frame-pointer").flag("-g");
-        // Rust links with -nodefaultlibs, so the runtimes are named; ASan's has to come before every other library.
-        for (sanitizer, library) in [("address", "asan"), ("undefined", "ubsan")] {
-            if sanitizers.contains(sanitizer) {
-                println!("cargo:rustc-link-lib=dylib={library}");
-            }
+        sanitize(&mut build, &sanitizers);
+        if sanitizers == TRAP {
+            build.file(here.join("csrc/snapshot/planted.c"));
         }
     }
     build.define("REPRISE_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
@@ -94,6 +91,32 @@ fn main() {
     println!("cargo:rustc-link-arg=-Wl,-z,now");
     for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "dirty_attributes.c", "random_libc.c"] {
         export_interposed(&here.join("csrc/snapshot").join(source));
+    }
+}
+
+/// The value of `REPRISE_SANITIZE` that needs no run-time library.
+const TRAP: &str = "undefined-trap";
+
+fn sanitize(build: &mut cc::Build, sanitizers: &str) {
+    build
+        .flag("-fno-omit-frame-pointer")
+        .flag("-g")
+        .define("REPRISE_SANITIZERS", Some(format!("\"{sanitizers}\"").as_str()));
+    if sanitizers == TRAP {
+        let trap = if build.get_compiler().is_like_clang() {
+            "-fsanitize-trap=undefined"
+        } else {
+            "-fsanitize-undefined-trap-on-error"
+        };
+        build.flag("-fsanitize=undefined").flag(trap).define("REPRISE_CHECKED", None);
+        return;
+    }
+    build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-sanitize-recover=all");
+    // Rust links with -nodefaultlibs, so the runtimes are named; ASan's has to come before every other library.
+    for (sanitizer, library) in [("address", "asan"), ("undefined", "ubsan")] {
+        if sanitizers.contains(sanitizer) {
+            println!("cargo:rustc-link-lib=dylib={library}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Client, Response, Server, Setup};
@@ -112,9 +113,20 @@ pub fn best_isolation() -> &'static str {
     isolations()[0]
 }
 
-/// Whether the binaries under test were built with sanitizers.
+/// Whether PHP was built with AddressSanitizer: no rewinds, more memory and less speed.
 pub fn is_sanitized() -> bool {
-    std::env::var_os("REPRISE_PROGRAMS").is_some()
+    sanitizers().contains("address")
+}
+
+/// With which `REPRISE_SANITIZE` the `reprise-php` under test was built; empty: without.
+pub fn sanitizers() -> &'static str {
+    static SANITIZERS: OnceLock<String> = OnceLock::new();
+    SANITIZERS.get_or_init(|| {
+        let php = crate::server::program().with_file_name("reprise-php");
+        let output = Command::new(&php).arg("--version").output().expect("reprise-php says its version");
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().find_map(|line| line.strip_prefix("sanitizers ")).unwrap_or_default().to_owned()
+    })
 }
 
 /// Runs a test under fork.

@@ -46,6 +46,7 @@ mod rewind_input;
 mod rewind_kernel;
 mod rewind_memory;
 mod rewind_mixed;
+mod rewind_planted;
 mod rewind_prepend;
 mod rewind_random;
 mod rewind_refused;

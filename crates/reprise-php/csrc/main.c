@@ -16,6 +16,7 @@
 
 #include <php_version.h>
 
+#include "snapshot/checks.h"
 #include "snapshot/snapshot.h"
 
 struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1, .userfaultfd = -1};
@@ -327,6 +328,9 @@ int reprise_php_main(int argc, char **argv)
 			choose_profile();
 			printf("reprise-php %s\nphp %s\nini %s\n", REPRISE_VERSION, PHP_VERSION,
 			       reprise_options.php_ini ? profile : "libphp's own");
+#ifdef REPRISE_SANITIZERS
+			puts("sanitizers " REPRISE_SANITIZERS);
+#endif
 			return 0;
 		default: return REPRISE_EXIT_USAGE;
 		}
@@ -357,6 +361,7 @@ int reprise_php_main(int argc, char **argv)
 		reprise_print_unknown_settings();
 		_exit(0);
 	}
+	reprise_plant_fault();
 	/* As PHP-FPM; the programs that PHP starts have it so there too. */
 	signal(SIGPIPE, SIG_IGN);
 	return reprise_prototype_run();

@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "pages.h"
 #include "scan.h"
 #include "snapshot.h"
 
@@ -110,7 +111,7 @@ static void watch_memory(void)
 	if (!done) {
 		reprise_recycle(wire_Recycle_Kernel, "memory cannot be watched");
 	}
-	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+	for (size_t i = 0; i < IDENTITIES; i++) {
 		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
 	}
 }

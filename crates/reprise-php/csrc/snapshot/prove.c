@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "pages.h"
 #include "snapshot.h"
 
 /* A thread that was joined may take a moment to be gone. */
@@ -116,7 +117,7 @@ void reprise_prove_mappings(void)
 
 static bool is_identity(uintptr_t address)
 {
-	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+	for (size_t i = 0; i < IDENTITIES; i++) {
 		if (address >= snapshot.identity[i].start && address < snapshot.identity[i].end) {
 			return true;
 		}
@@ -136,7 +137,7 @@ static bool page_differs(const uint64_t *page, const uint64_t *image)
 
 static void audit_page(const struct region *region, uintptr_t page, bool was_fast)
 {
-	const unsigned char *image = snapshot.image + region->image + (page - region->start);
+	const unsigned char *image = image_of(region, page);
 
 	if (!page_differs((const uint64_t *)page, (const uint64_t *)image)) {
 		return;

@@ -13,10 +13,12 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "pages.h"
 #include "scan.h"
 #include "snapshot.h"
 
@@ -60,22 +62,6 @@ bool reprise_register(uintptr_t start, uintptr_t end)
 	return raw3(SYS_ioctl, snapshot.uffd, UFFDIO_REGISTER, &range) >= 0;
 }
 
-static const unsigned char *image_of(const struct region *region, uintptr_t page)
-{
-	return snapshot.image + region->image + (page - region->start);
-}
-
-/* Vector loads and stores were tried: no quicker, since the second-level cache is what it waits for. */
-static void copy_page(unsigned char *page, const unsigned char *image)
-{
-#if defined(__x86_64__)
-	size_t words = PAGE / 8;
-	__asm__ volatile("rep movsq" : "+D"(page), "+S"(image), "+c"(words) : : "memory");
-#else
-	__builtin_memcpy(page, image, PAGE);
-#endif
-}
-
 /* A page with bytes that are the clone's own: they stay. */
 static void copy_around_identity(unsigned char *page, const unsigned char *image)
 {
@@ -83,7 +69,7 @@ static void copy_around_identity(unsigned char *page, const unsigned char *image
 
 	while (at < end) {
 		uintptr_t stop = end, next = end;
-		for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+		for (size_t i = 0; i < IDENTITIES; i++) {
 			const struct range *own = &snapshot.identity[i];
 			if (own->end > at && own->start < stop) {
 				stop = own->start > at ? own->start : at;
@@ -97,7 +83,7 @@ static void copy_around_identity(unsigned char *page, const unsigned char *image
 
 static bool has_identity(uintptr_t page)
 {
-	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+	for (size_t i = 0; i < IDENTITIES; i++) {
 		if (snapshot.identity[i].start < page + PAGE && snapshot.identity[i].end > page) {
 			return true;
 		}
@@ -121,7 +107,7 @@ void reprise_pin(uintptr_t start, uintptr_t end)
 	for (uintptr_t page = start & ~(PAGE - 1); page < end; page += PAGE) {
 		const struct region *region = reprise_region_of(page);
 		if (region && region->start <= page) {
-			snapshot.hits[(region->image + (page - region->start)) / PAGE] = PINNED;
+			*hits_of(region, page) = PINNED;
 			write_protect(page, page + PAGE, 0);
 		}
 	}
@@ -132,7 +118,7 @@ static size_t copy_hot_pages(void)
 {
 	size_t pages = 0;
 
-	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+	for (size_t i = 0; i < IDENTITIES; i++) {
 		uintptr_t last = 0;
 		for (uintptr_t page = snapshot.identity[i].start & ~(PAGE - 1); page < snapshot.identity[i].end; page += PAGE) {
 			const struct region *region = reprise_region_of(page);
@@ -143,7 +129,8 @@ static size_t copy_hot_pages(void)
 			last = page;
 		}
 	}
-	for (size_t i = 0; i < snapshot.hot_count; i++) {
+	size_t first = IS_PLANTED(PLANTED_INDEX_PAST_HOT) ? MAX_HOT : 0;
+	for (size_t i = first; i < first + snapshot.hot_count; i++) {
 		copy_page(snapshot.hot[i].page, snapshot.hot[i].image);
 	}
 	return pages + snapshot.hot_count;
@@ -152,7 +139,7 @@ static size_t copy_hot_pages(void)
 /* True if the page has become hot and is not to be protected again. */
 static bool count_hit(uintptr_t page, const struct region *region)
 {
-	uint8_t *hits = &snapshot.hits[(region->image + (page - region->start)) / PAGE];
+	uint8_t *hits = hits_of(region, page);
 
 	*hits = (uint8_t)(*hits + HIT > HOT_AT ? HOT_AT : *hits + HIT);
 	if (*hits < HOT_AT || snapshot.hot_count == MAX_HOT) {
@@ -177,7 +164,7 @@ static size_t restore_range(const struct region *region, uintptr_t start, uintpt
 	size_t pages = 0;
 
 	for (uintptr_t page = start; page < end; page += PAGE) {
-		bool stays_open = snapshot.hits[(region->image + (page - region->start)) / PAGE] >= HOT;
+		bool stays_open = *hits_of(region, page) >= HOT;
 		if (!stays_open) {
 			copy_page((unsigned char *)page, image_of(region, page));
 			pages++;
@@ -220,7 +207,7 @@ static size_t watch_again(uintptr_t start, uintptr_t end)
 	}
 	reprise_copy_region(region, start, end);
 	protect_or_recycle(start, end);
-	for (size_t i = 0; i < sizeof snapshot.identity / sizeof *snapshot.identity; i++) {
+	for (size_t i = 0; i < IDENTITIES; i++) {
 		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
 	}
 	return (end - start) / PAGE;
@@ -374,6 +361,9 @@ void reprise_rewind(void)
 	undo_new_mappings();
 	reprise_prove_mappings();
 	struct faults now = reprise_faults();
+	if (IS_PLANTED(PLANTED_OVERFLOW)) {
+		snapshot.faults.self = LONG_MIN;
+	}
 	bool is_fast = now.self == snapshot.faults.self && now.children == snapshot.faults.children
 	               && !(snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
 	pages = copy_hot_pages();
@@ -383,6 +373,7 @@ void reprise_rewind(void)
 	reprise_kernel_restore();
 	snapshot.rewinds++;
 	age();
+	reprise_plant_in_rewind();
 	if (reprise_audits) {
 		reprise_audit(is_fast);
 	}

@@ -21,6 +21,7 @@
  * rewind.c    memory back to the image: hot pages, and what a scan finds
  * kernel.c    descriptors, directory, masks, timers, signals back
  * prove.c     checks after each rewind; audit
+ * checks.h    checks of a build for undefined behaviour; planted.c: faults that show that they work
  * dirty*.c    calls of PHP and its libraries that change what page faults do not show
  *
  * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and never lets

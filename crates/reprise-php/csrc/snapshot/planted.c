@@ -1,0 +1,75 @@
+/*
+ * Faults that a test plants in a rewind, to show that the checks of this build find them
+ * (tests/tests/rewind_planted.rs). This file is compiled with REPRISE_SANITIZE=undefined-trap alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pages.h"
+#include "snapshot.h"
+
+enum planted_fault reprise_planted_fault;
+
+void reprise_plant_fault(void)
+{
+	static const char *const names[] = {
+	    [PLANTED_NOTHING] = "nothing",
+	    [PLANTED_INDEX_PAST_HOT] = "index-past-hot",
+	    [PLANTED_OVERFLOW] = "overflow",
+	    [PLANTED_INDEX_PAST_HITS] = "index-past-hits",
+	    [PLANTED_COPY_PAST_REGION] = "copy-past-region",
+	    [PLANTED_STRAY_PAGE] = "stray-page",
+	    [PLANTED_STRAY_GUARD] = "stray-guard",
+	};
+	const char *wanted = getenv("REPRISE_PLANT");
+
+	if (!wanted) {
+		return;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcmp(names[i], wanted) == 0) {
+			reprise_planted_fault = (enum planted_fault)i;
+			return;
+		}
+	}
+	fprintf(stderr, "reprise-php: REPRISE_PLANT names no fault: %s\n", wanted);
+	exit(REPRISE_EXIT_USAGE);
+}
+
+static bool differs(const unsigned char *left, const unsigned char *right)
+{
+	for (size_t i = 0; i < PAGE; i++) {
+		if (left[i] != right[i]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What a copy of one page too many would do: it writes to the region that follows at once. */
+static void copy_past_any_region(void)
+{
+	for (size_t i = 0; i + 1 < snapshot.region_count; i++) {
+		const struct region *region = &snapshot.regions[i];
+		unsigned char *past = (unsigned char *)region->end;
+		const unsigned char *last = image_of(region, region->end - PAGE);
+		if (region->end == snapshot.regions[i + 1].start && differs(past, last)) {
+			copy_page(past, last);
+			return;
+		}
+	}
+}
+
+void reprise_plant_in_rewind(void)
+{
+	const struct region *last = &snapshot.regions[snapshot.region_count - 1];
+
+	switch (reprise_planted_fault) {
+	case PLANTED_INDEX_PAST_HITS: ++*hits_of(last, last->end); break;
+	case PLANTED_COPY_PAST_REGION: reprise_copy_region(last, last->end, last->end + PAGE); break;
+	case PLANTED_STRAY_PAGE: copy_past_any_region(); break;
+	case PLANTED_STRAY_GUARD: copy_page(reprise_service_stack - PAGE, snapshot.image); break;
+	default: break;
+	}
+}
