@@ -15,10 +15,10 @@ use wire::layout::Usage;
 use wire::reply::{self, Record};
 
 use crate::body::AnswerBody;
+use crate::connection::{Client, Left};
 use crate::head::is_withdrawable;
 use crate::lane::{Received, Ticket};
 use crate::refusal::Refusal;
-use crate::transport::{Client, Left};
 
 /// Headers that are the connection's, not the answer's.
 const HOP_BY_HOP: [HeaderName; 6] = [

@@ -16,9 +16,9 @@ use wire::layout::Usage;
 
 use crate::access::Entry;
 use crate::clients::Place;
+use crate::connection::{Client, Left};
 use crate::lane::{BodySlip, Lane, Ticket};
 use crate::refusal::Refusal;
-use crate::transport::{Client, Left};
 
 /// Bytes read from a file at once.
 const FILE_CHUNK: u64 = 128 * 1024;
@@ -157,7 +157,7 @@ impl Body for AnswerBody {
                 Some(Err(gone()))
             }
             Source::Stream { ticket, .. } => {
-                crate::server::collect();
+                crate::doors::collect();
                 let mut bytes = Vec::new();
                 match ticket.poll_receive(context, &mut bytes) {
                     // An end of input is no reason to stop: the client may still read.

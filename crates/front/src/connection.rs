@@ -1,7 +1,11 @@
-//! Who is at the other end of a connection.
+//! Who is at the other end of a connection, and whether it has left.
 
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
+use wire::head::{TooLarge, Writer};
+
+use crate::forwarded;
 use crate::settings::Network;
 
 /// The two ends of a connection, spelled for PHP and the log.
@@ -17,7 +21,7 @@ pub struct Peer {
     pub server_port: String,
     /// Whether its forwarding headers are believed.
     pub is_proxy: bool,
-    /// What does not change between the requests of a connection, ready for [`crate::head`].
+    /// What does not change between the requests of a connection, ready for PHP's head.
     pub variables: (Vec<u8>, u32),
 }
 
@@ -54,7 +58,74 @@ impl Peer {
     }
 
     fn with_variables(mut peer: Peer) -> Peer {
-        peer.variables = crate::head::of_connection(&peer);
+        peer.variables = variables(&peer);
         peer
+    }
+}
+
+/// The variables that are the same for all requests of a connection. They always fit: addresses are short.
+fn variables(peer: &Peer) -> (Vec<u8>, u32) {
+    let nobody = forwarded::Client { address: String::new(), port: String::new(), is_https: None, server_port: None };
+    let mut buffer = vec![0; 4096];
+    let mut head = Writer::new(&mut buffer);
+    let added = add_ends(&mut head, peer, &nobody);
+    debug_assert!(added.is_ok());
+    let (variables, count) = head.variables();
+    (variables.to_vec(), count)
+}
+
+/// Both ends of the connection; of what is known of a client behind it, that.
+pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) -> Result<(), TooLarge> {
+    let is_known = !client.address.is_empty();
+    let scheme = if client.is_by_https() { "https" } else { "http" };
+    let asked = client.server_port.or(client.is_https.map(|is_https| if is_https { 443 } else { 80 }));
+    let server_port = asked.map(|port| port.to_string());
+    for (name, value) in [
+        ("REQUEST_SCHEME", scheme),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        // There is no FastCGI here, but PHP-FPM shows it.
+        ("FCGI_ROLE", "RESPONDER"),
+        ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
+        ("REDIRECT_STATUS", "200"),
+        ("REMOTE_ADDR", if is_known { &client.address } else { &peer.address }),
+        ("REMOTE_PORT", if is_known { &client.port } else { &peer.port }),
+        ("SERVER_ADDR", &peer.server_address),
+        ("SERVER_PORT", server_port.as_deref().unwrap_or(&peer.server_port)),
+    ] {
+        head.add(&[name.as_bytes()], &[value.as_bytes()])?;
+    }
+    if client.is_by_https() {
+        head.add(&[b"HTTPS"], &[b"on"])?;
+    }
+    Ok(())
+}
+
+/// How a client has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It sends no more, but may still read.
+    Ended,
+    /// It neither sends nor reads.
+    Gone,
+}
+
+/// The client of a connection, for whoever runs its requests.
+pub trait Client: Send + Sync {
+    /// Whether it has left. Only asked while a request of it runs whose body hyper has read; reads what comes meanwhile, up to 4 KiB.
+    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left>;
+    /// Whether it neither sends nor reads any more.
+    fn is_gone(&self) -> bool;
+}
+
+/// Nobody who could leave: for requests that the server makes itself.
+pub struct Nobody;
+
+impl Client for Nobody {
+    fn poll_left(&self, _: &mut Context<'_>) -> Poll<Left> {
+        Poll::Pending
+    }
+
+    fn is_gone(&self) -> bool {
+        false
     }
 }

@@ -16,10 +16,11 @@ use tokio::sync::watch;
 
 use crate::body::AnswerBody;
 use crate::connection::Peer;
-use crate::metrics;
+use crate::monitoring;
+use crate::page;
 use crate::refusal::Refusal;
-use crate::server::{Shared, told_to_stop};
 use crate::service::{Connection, serve};
+use crate::shared::{Shared, told_to_stop};
 use crate::transport::{self, Framed, Stream};
 
 /// Bytes hyper may buffer of one connection, either way.
@@ -35,10 +36,10 @@ fn administer(
     framed: &Framed,
 ) -> Response<AnswerBody> {
     if let Some(why) = framed.refusal {
-        return why.response();
+        return page::refusal(why);
     }
     let connections = shared.connections.load(Ordering::Relaxed);
-    metrics::answer(&shared.lanes.view(), connections, is_stopping, request.method(), request.uri().path())
+    monitoring::of_listener(&shared.lanes.view(), connections, is_stopping, request.method(), request.uri().path())
 }
 
 /// Counts a connection for as long as it lives.

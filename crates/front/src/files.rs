@@ -7,6 +7,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use crate::body::AnswerBody;
+use crate::page;
 use crate::refusal::Refusal;
 use crate::route::Found;
 
@@ -32,7 +33,7 @@ pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refus
                     (first, last + 1 - first)
                 }
                 Some(Range::Beyond) => {
-                    let mut refused = Refusal::Range.response();
+                    let mut refused = page::refusal(Refusal::Range);
                     set(refused.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
                     return Ok(refused);
                 }

@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use wire::head::{TooLarge, Writer};
 
-use crate::connection::Peer;
+use crate::connection::{self, Peer};
 use crate::forwarded::Client;
 use crate::route::Script;
 use crate::settings::{Application, ProxyHeaders};
@@ -86,7 +86,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
     match facts.client {
         None => head.append(&peer.variables.0, peer.variables.1)?,
-        Some(client) => add_ends(&mut head, peer, client)?,
+        Some(client) => connection::add_ends(&mut head, peer, client)?,
     }
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
     let host = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
@@ -99,43 +99,6 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
 fn query_of(target: &[u8]) -> &[u8] {
     let whole = memchr::memchr(b'#', target).map_or(target, |fragment| &target[..fragment]);
     memchr::memchr(b'?', whole).map_or(b"", |mark| &whole[mark + 1..])
-}
-
-/// The variables that are the same for all requests of a connection. They always fit: addresses are short.
-pub fn of_connection(peer: &Peer) -> (Vec<u8>, u32) {
-    let nobody = Client { address: String::new(), port: String::new(), is_https: None, server_port: None };
-    let mut buffer = vec![0; 4096];
-    let mut head = Writer::new(&mut buffer);
-    let added = add_ends(&mut head, peer, &nobody);
-    debug_assert!(added.is_ok());
-    let (variables, count) = head.variables();
-    (variables.to_vec(), count)
-}
-
-/// Both ends of the connection; of what is known of a client behind it, that.
-fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &Client) -> Result<(), TooLarge> {
-    let is_known = !client.address.is_empty();
-    let scheme = if client.is_by_https() { "https" } else { "http" };
-    let asked = client.server_port.or(client.is_https.map(|is_https| if is_https { 443 } else { 80 }));
-    let server_port = asked.map(|port| port.to_string());
-    for (name, value) in [
-        ("REQUEST_SCHEME", scheme),
-        ("GATEWAY_INTERFACE", "CGI/1.1"),
-        // There is no FastCGI here, but PHP-FPM shows it.
-        ("FCGI_ROLE", "RESPONDER"),
-        ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
-        ("REDIRECT_STATUS", "200"),
-        ("REMOTE_ADDR", if is_known { &client.address } else { &peer.address }),
-        ("REMOTE_PORT", if is_known { &client.port } else { &peer.port }),
-        ("SERVER_ADDR", &peer.server_address),
-        ("SERVER_PORT", server_port.as_deref().unwrap_or(&peer.server_port)),
-    ] {
-        head.add(&[name.as_bytes()], &[value.as_bytes()])?;
-    }
-    if client.is_by_https() {
-        head.add(&[b"HTTPS"], &[b"on"])?;
-    }
-    Ok(())
 }
 
 /// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).

@@ -29,7 +29,7 @@ use crate::control::Link;
 use crate::refusal::Refusal;
 use crate::settings::{Application, RequestLimits};
 
-use crate::metrics::Durations;
+use crate::durations::Durations;
 
 use count::Most;
 pub use count::{Count, Running, Worker};

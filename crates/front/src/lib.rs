@@ -6,6 +6,8 @@
 //! |---|---|
 //! | [`settings`] | what the supervisor tells the front |
 //! | [`server`] | threads, listeners, connections, drain |
+//! | [`shared`] | what all threads share |
+//! | [`doors`] | how a thread learns what workers have done |
 //! | [`conversation`] | one connection, from its first byte to its last |
 //! | [`transport`] | what knows HTTP/1: framing, request lines, how a client leaves |
 //! | [`connection`] | both ends of a connection, spelled for PHP and the log |
@@ -20,12 +22,15 @@
 //! | [`answer`] | PHP's answer read back |
 //! | [`bodies`] | how long bodies of requests may be |
 //! | [`body`] | bodies, both ways |
-//! | [`refusal`] | the front's own answers |
+//! | [`refusal`] | why a request is refused |
+//! | [`page`] | the front's own responses |
 //! | [`addresses`] | connections at once of one address |
 //! | [`clients`] | requests at once of one address |
 //! | [`warm`] | requests made of a generation before visitors' |
-//! | [`metrics`] | health and metrics on listeners of their own |
-//! | [`status`] | ping and PHP-FPM's status page |
+//! | [`durations`] | a histogram of how long requests took |
+//! | [`metrics`] | counters as OpenMetrics text |
+//! | [`status`] | what workers do, as PHP-FPM shows it |
+//! | [`monitoring`] | responses to monitoring: ping, status, health, metrics |
 //! | [`host`] | whom a request is for |
 //! | [`access`] | the access log |
 //! | [`control`] | messages with the supervisor |
@@ -43,6 +48,8 @@ mod clients;
 mod connection;
 pub mod control;
 mod conversation;
+mod doors;
+mod durations;
 mod files;
 pub mod forwarded;
 mod head;
@@ -50,15 +57,18 @@ mod host;
 mod lane;
 mod lanes;
 mod metrics;
-pub use metrics::Durations;
+mod monitoring;
+mod page;
 mod refusal;
 mod route;
 mod server;
 mod service;
 pub mod settings;
+mod shared;
 mod status;
 pub mod target;
 pub mod transport;
 mod warm;
 
+pub use durations::Durations;
 pub use server::{Inherited, run};

@@ -2,20 +2,14 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use bytes::Bytes;
-use hyper::header::{self, HeaderValue};
-use hyper::{Method, Response, StatusCode};
 use wire::layout::{Activity, Recycle};
 
-use crate::body::AnswerBody;
+use crate::durations::BOUNDS_MS;
 use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 
-/// Upper bounds of the histogram, in milliseconds.
-const BOUNDS_MS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000];
 /// States of workers, as their slots say.
 const STATES: [Activity; 7] = [
     Activity::Booting,
@@ -27,34 +21,6 @@ const STATES: [Activity; 7] = [
     Activity::Rewinding,
 ];
 
-/// How long requests took.
-#[derive(Default)]
-pub struct Durations {
-    /// As many as took no longer than the bound and longer than the one before; at last those that took longer than all.
-    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
-    sum_us: AtomicU64,
-}
-
-impl Durations {
-    /// Counts one.
-    pub fn note(&self, time: Duration) {
-        let us = time.as_micros() as u64;
-        let bucket = BOUNDS_MS.iter().position(|bound| us <= bound * 1000).unwrap_or(BOUNDS_MS.len());
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_us.fetch_add(us, Ordering::Relaxed);
-    }
-
-    /// How many took no longer than each bound, and all; and the sum in seconds.
-    fn read(&self) -> ([u64; BOUNDS_MS.len() + 1], f64) {
-        let mut sum = 0;
-        let each = self.buckets.each_ref().map(|bucket| {
-            sum += bucket.load(Ordering::Relaxed);
-            sum
-        });
-        (each, self.sum_us.load(Ordering::Relaxed) as f64 / 1e6)
-    }
-}
-
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
 /// Counts a refusal.
@@ -64,42 +30,8 @@ pub fn refused(refusal: Refusal) {
     }
 }
 
-/// Answers a request on an admin listener.
-pub fn answer(view: &View, connections: usize, is_stopping: bool, method: &Method, path: &str) -> Response<AnswerBody> {
-    if method != Method::GET && method != Method::HEAD {
-        return Refusal::FileMethod.response();
-    }
-    let plain = "text/plain; charset=utf-8";
-    match path {
-        "/healthz" => reply(StatusCode::OK, plain, "ok\n".to_owned()),
-        "/readyz" => {
-            let without = without_workers(view);
-            match (is_stopping, without.is_empty()) {
-                (true, _) => reply(StatusCode::SERVICE_UNAVAILABLE, plain, "stopping\n".to_owned()),
-                (false, true) => reply(StatusCode::OK, plain, "ready\n".to_owned()),
-                (false, false) => {
-                    reply(StatusCode::SERVICE_UNAVAILABLE, plain, format!("no workers: {}\n", without.join(", ")))
-                }
-            }
-        }
-        "/metrics" => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            reply(StatusCode::OK, kind, metrics(view, connections))
-        }
-        _ => Refusal::NotFound.response(),
-    }
-}
-
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::full(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
 /// Applications whose requests nobody takes.
-fn without_workers(view: &View) -> Vec<String> {
+pub fn without_workers(view: &View) -> Vec<String> {
     let applications = view.settings.applications.iter().enumerate();
     // A lane's only worker may just be replaced.
     let is_without = |number: usize| view.of_application(number).iter().all(|lane| lane.count().workers.is_empty());
@@ -129,7 +61,8 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn metrics(view: &View, connections: usize) -> String {
+/// All of them, as OpenMetrics text.
+pub fn metrics(view: &View, connections: usize) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
     let mut waiting = Family::new("reprise_requests_waiting", "gauge", "Requests that no worker has taken.");
@@ -187,17 +120,6 @@ fn metrics(view: &View, connections: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_counted_up_to_their_bound() {
-        let durations = Durations::default();
-        for ms in [0, 1, 2, 50, 400_000] {
-            durations.note(Duration::from_millis(ms));
-        }
-        let (each, sum) = durations.read();
-        assert_eq!(each, [2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]);
-        assert!((sum - 400.053).abs() < 1e-9);
-    }
 
     #[test]
     fn labels_are_escaped() {

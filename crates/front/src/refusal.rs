@@ -1,10 +1,7 @@
 //! The front's own answers: why a request was refused, as status, header and page. The words are the same in the access
 //! log, the header `Reprise-Refused` and the documentation.
 
-use bytes::Bytes;
-use hyper::{HeaderMap, Response, StatusCode, header};
-
-use crate::body::AnswerBody;
+use hyper::StatusCode;
 
 /// The header that says so.
 pub const HEADER: &str = "reprise-refused";
@@ -136,7 +133,7 @@ impl Refusal {
     }
 
     /// Whether the connection cannot be used for another request. Behind one whose client has only ended its input more may wait.
-    const fn closes(self) -> bool {
+    pub const fn closes(self) -> bool {
         matches!(
             self,
             Refusal::BadRequest
@@ -150,39 +147,6 @@ impl Refusal {
                 | Refusal::BodyTooLarge
                 | Refusal::HeadTooLarge
         )
-    }
-
-    /// The answer.
-    pub fn response(self) -> Response<AnswerBody> {
-        let (status, word) = self.describe();
-        let reason = status.canonical_reason().unwrap_or("Error");
-        let page = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0} {reason}</title>\n\
-             <h1>{0} {reason}</h1>\n<p>Reprise: {word}</p>\n</html>\n",
-            status.as_u16()
-        );
-        let mut response = Response::new(AnswerBody::full(Bytes::from(page)));
-        *response.status_mut() = status;
-        let headers: &mut HeaderMap = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/html; charset=utf-8"));
-        headers.insert(HEADER, header::HeaderValue::from_static(word));
-        match self {
-            Refusal::QueueFull | Refusal::QueueTimeout | Refusal::ClientBusy => {
-                headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-            }
-            Refusal::FileMethod => {
-                headers.insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
-            }
-            Refusal::BadMethod => {
-                let allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-                headers.insert(header::ALLOW, header::HeaderValue::from_static(allowed));
-            }
-            _ => {}
-        }
-        if self.closes() {
-            headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
-        }
-        response
     }
 }
 

@@ -1,37 +1,30 @@
-//! Threads, listeners and connections; the front's end.
-//!
-//! Each thread has a runtime of its own and one "door": an eventfd by which workers wake it. Before a thread sleeps it
-//! says so in the slabs and looks once more for news ([`before_park`]); while it is awake workers need not wake it, and
-//! it looks whenever a request begins or a body is polled ([`collect`]).
+//! Threads, listeners and connections; the front's end. Each thread has a runtime of its own, and a door ([`crate::doors`]).
 
-use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{mpsc, watch};
 use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
 use crate::access;
-use crate::addresses::{Addresses, Place};
-use crate::clients::Clients;
+use crate::addresses::Place;
 use crate::connection::Peer;
 use crate::control::Link;
 use crate::conversation::converse;
-use crate::lane::Lane;
-use crate::lanes::Lanes;
+use crate::doors;
 use crate::settings::Settings;
-use crate::status;
+use crate::shared::{Shared, told_to_stop};
 use crate::warm;
 
 /// How often time-outs are looked for and logs are written.
@@ -51,125 +44,16 @@ pub struct Inherited {
     pub access_log: Option<OwnedFd>,
 }
 
-/// What all threads share.
-pub struct Shared {
-    /// As given at the start: of these only what no reload changes is used.
-    settings: Settings,
-    /// Where requests are posted, and the settings of now.
-    pub lanes: Lanes,
-    /// When this front began.
-    pub began: SystemTime,
-    /// Who has how many requests.
-    pub clients: Clients,
-    /// What the supervisor wants to be warmed up.
-    pub to_warm: warm::Wanted,
-    /// Connections at the moment.
-    pub connections: AtomicUsize,
-    /// Who has how many of them.
-    addresses: Addresses,
-    /// What the supervisor has opened anew, and how often it did.
-    access_log: Mutex<Option<OwnedFd>>,
-    log_version: AtomicU64,
-    /// A connection has ended.
-    pub room: Notify,
-    idle: Notify,
-    is_open: watch::Sender<bool>,
-}
-
-impl Shared {
-    /// The supervisor has opened the log again: each thread goes over to it at its next tick.
-    fn renew_access_log(&self, descriptors: Vec<OwnedFd>) {
-        *self.access_log.lock().unwrap_or_else(PoisonError::into_inner) = descriptors.into_iter().next();
-        self.log_version.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn follow_access_log(&self, seen: &mut u64) {
-        let version = self.log_version.load(Ordering::Acquire);
-        if *seen == version {
-            return;
-        }
-        let log = self.access_log.lock().unwrap_or_else(PoisonError::into_inner);
-        match log.as_ref().map(OwnedFd::try_clone).transpose() {
-            Ok(Some(file)) => access::open(Some(File::from(file)), self.settings.access_log_format),
-            Ok(None) => {}
-            // Without a descriptor to spare: the next tick tries again.
-            Err(_) => return,
-        }
-        *seen = version;
-    }
-}
-
-thread_local! {
-    static DOOR: Cell<usize> = const { Cell::new(0) };
-    static SHARED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-}
-
-/// The door of this thread.
-pub fn door() -> usize {
-    DOOR.get()
-}
-
-/// Looks for news of the workers.
-pub fn collect() {
-    each_lane(look);
-}
-
-fn look(shared: &Shared, lane: &Lane, door: usize) {
-    lane.collect(door);
-    lane.report(|application| status::report(shared.began, &shared.lanes.beside(lane), application));
-}
-
-fn each_lane(each: impl Fn(&Shared, &Lane, usize)) {
-    SHARED.with_borrow(|shared| {
-        if let Some(shared) = shared {
-            shared.lanes.each(|lane| each(shared, lane, DOOR.get()));
-        }
-    });
-}
-
-/// Says that this thread sleeps and looks for news until there are none. What is found wakes tasks, which keep the runtime
-/// from sleeping; being thought asleep while awake costs a needless wake-up, the other way round would be deaf.
-fn before_park() {
-    each_lane(|_, lane, door| lane.announce_all(door));
-    each_lane(|shared, lane, door| {
-        // A worker gone wild could have news for ever; what is missed then is found by the next tick.
-        for _ in 0..256 {
-            if lane.may_sleep(door) {
-                break;
-            }
-            look(shared, lane, door);
-        }
-    });
-}
-
-fn after_unpark() {
-    each_lane(|shared, lane, door| {
-        lane.awake(door);
-        look(shared, lane, door);
-    });
-}
-
 /// Serves until the supervisor says to stop or is gone, and everything is answered.
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
-    let shared = Arc::new(Shared {
-        lanes: Lanes::new(settings.clone(), inherited.link.clone()),
-        began: SystemTime::now(),
-        clients: Clients::default(),
-        to_warm: warm::Wanted::default(),
-        connections: AtomicUsize::new(0),
-        addresses: Addresses::default(),
-        access_log: Mutex::new(None),
-        log_version: AtomicU64::new(0),
-        room: Notify::new(),
-        idle: Notify::new(),
-        is_open: watch::Sender::new(false),
-        settings,
-    });
+    let shared = Arc::new(Shared::new(settings, inherited.link.clone()));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
     let attached: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
     inherited.link.send_with(&Message::new(Kind::Doors), &attached);
     let (stop, stopped) = watch::channel(false);
+    let (to_warm, wanted) = mpsc::unbounded_channel();
+    let mut wanted = Some(wanted);
     let mut threads = Vec::new();
     let mut doors = doors.into_iter();
     let last = loop {
@@ -186,7 +70,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&Message { geometry: Message::new(Kind::Lane).geometry, ..message });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
-                            threads.push(start_thread(number, door, &shared, &inherited, &stopped)?);
+                            threads.push(start_thread(number, door, &shared, &inherited, &stopped, wanted.take())?);
                         }
                         // Each thread has copies, which it closes when it is told to stop.
                         inherited.listeners.clear();
@@ -200,7 +84,8 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&message);
                 }
                 Some(Kind::Open) => drop(shared.is_open.send_replace(true)),
-                Some(Kind::WarmUp) => shared.to_warm.add(message.application),
+                // With its receiver gone the front has ended.
+                Some(Kind::WarmUp) => drop(to_warm.send(message.application)),
                 Some(Kind::Drain) => break None,
                 _ => note_loss(&shared, &message),
             },
@@ -293,23 +178,23 @@ fn start_thread(
     shared: &Arc<Shared>,
     inherited: &Inherited,
     stopped: &watch::Receiver<bool>,
+    wanted: Option<mpsc::UnboundedReceiver<u32>>,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let listeners: Vec<OwnedFd> = inherited.listeners.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
     let (shared, stopped) = (shared.clone(), stopped.clone());
     let link = inherited.link.clone();
     std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {
-        DOOR.set(number);
-        SHARED.set(Some(shared.clone()));
+        doors::open(number, shared.clone());
         access::open(log.map(File::from), shared.settings.access_log_format);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .on_thread_park(before_park)
-            .on_thread_unpark(after_unpark)
+            .on_thread_park(doors::before_park)
+            .on_thread_unpark(doors::after_unpark)
             .build()?;
-        if number == 0 {
-            runtime.spawn(warm::run(shared.clone(), link));
+        if let Some(wanted) = wanted {
+            runtime.spawn(warm::run(shared.clone(), link, wanted));
         }
         let result = runtime.block_on(run_thread(door, listeners, shared, stopped));
         access::flush();
@@ -351,10 +236,10 @@ async fn run_thread(
         loop {
             ticks.tick().await;
             ticking.follow_access_log(&mut log_version);
-            collect();
-            each_lane(|shared, lane, door| {
+            doors::collect();
+            doors::each_lane(|shared, lane, door| {
                 lane.sweep(door);
-                look(shared, lane, door);
+                doors::look(shared, lane, door);
             });
             ticking.lanes.retire();
             access::flush();
@@ -382,12 +267,6 @@ async fn run_thread(
         () = idle => {}
     }
     Ok(())
-}
-
-/// Waits until the front is to stop.
-pub async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and so the front.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
 /// Both ends of a TCP connection.

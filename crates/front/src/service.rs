@@ -14,7 +14,8 @@ use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
 use crate::access::{self, Entry};
 use crate::answer;
 use crate::body::{self, AnswerBody, Prefix, Remainder};
-use crate::connection::Peer;
+use crate::connection::{Client, Peer};
+use crate::doors;
 use crate::files;
 use crate::forwarded;
 use crate::head::{self, Facts, MODE, is_withdrawable};
@@ -22,13 +23,14 @@ use crate::host;
 use crate::lane::Order;
 use crate::lanes::View;
 use crate::metrics;
+use crate::monitoring;
+use crate::page;
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Script};
-use crate::server::{self, Shared};
 use crate::settings::{Application, RequestLimits};
-use crate::status;
+use crate::shared::Shared;
 use crate::target;
-use crate::transport::{Client, Framed};
+use crate::transport::Framed;
 
 thread_local! {
     /// Where heads are put together before they are copied to the slab.
@@ -55,7 +57,7 @@ pub async fn serve(
     framed: Framed,
 ) -> Result<Response<AnswerBody>, std::convert::Infallible> {
     let began = Instant::now();
-    server::collect();
+    doors::collect();
     let (mut parts, body) = request.into_parts();
     if let Some(line) = framed.line {
         parts.extensions.insert(line);
@@ -76,7 +78,7 @@ pub async fn serve(
         Ok(response) => response,
         Err(refusal) => {
             metrics::refused(refusal);
-            refusal.response()
+            page::refusal(refusal)
         }
     };
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
@@ -107,7 +109,7 @@ pub async fn respond(
     let path = target::clean(parts.uri.path()).map_err(|_| Refusal::BadTarget)?;
     let from = (&*connection.peer, client);
     let (since, lanes) = (connection.shared.began, view.of_application(number));
-    if let Some(answer) = status::answer(since, lanes, application, &path, parts, from) {
+    if let Some(answer) = monitoring::of_application(since, lanes, application, &path, parts, from) {
         return answer;
     }
     match route::route(application, &path, began) {
@@ -230,7 +232,8 @@ async fn run(
     let limit = if connection.warms.is_some() { 0 } else { site.limits.client_requests };
     let place = connection.shared.clients.enter([&site.application.name, site.limited, address], limit)?;
     // `reprise verify` compares what a script does in its own mode with what it does in this one.
-    let wish = parts.headers.get(MODE).filter(|_| status::is_local((&connection.peer, site.client), &parts.headers));
+    let wish =
+        parts.headers.get(MODE).filter(|_| monitoring::is_local((&connection.peer, site.client), &parts.headers));
     let is_classic = site.is_classic || wish.is_some_and(|mode| mode == "classic");
     let lane_now = || {
         let own = site.script.text().filter(|_| !is_classic);
@@ -285,7 +288,7 @@ async fn run(
         let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
         let withdrawable = is_withdrawable(&parts.method);
         let order = Order { since: began, prefix: &bytes, has_more, limits: site.limits, withdrawable };
-        lane.post(server::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
+        lane.post(doors::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
     })?;
     if has_more {
         let remainder = Remainder { surplus, rest, read, limit };

@@ -1,28 +1,19 @@
-//! Ping and status, as monitoring of PHP-FPM expects them: `ping_path` answers while there are workers, `status_path` with
-//! what they do. Names and order of the values are PHP-FPM's; lanes of snapshots are added up with classic.
+//! What an application's workers do, as monitoring of PHP-FPM expects it. Names and order of the values are PHP-FPM's; lanes of
+//! snapshots are added up with classic.
 
 mod process;
 mod report;
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wire::layout::Activity;
 
-use crate::body::AnswerBody;
-use crate::connection::Peer;
-use crate::forwarded::Client;
 use crate::lane::{Count, Lane, Running};
-use crate::refusal::Refusal;
 use crate::settings::Application;
 
 use process::Process;
@@ -71,66 +62,8 @@ struct Values {
     slow_requests: u64,
 }
 
-/// The answer, if the path is one of the two.
-pub fn answer(
-    since: SystemTime,
-    lanes: &[Arc<Lane>],
-    application: &Application,
-    path: &[u8],
-    parts: &Parts,
-    from: (&Peer, Option<&Client>),
-) -> Option<Result<Response<AnswerBody>, Refusal>> {
-    let is = |configured: &Option<String>| configured.as_ref().is_some_and(|known| *known.as_bytes() == *path);
-    let (is_ping, is_status) = (is(&application.ping_path), is(&application.status_path));
-    if !is_ping && !is_status {
-        return None;
-    }
-    if parts.method != Method::GET && parts.method != Method::HEAD {
-        return Some(Err(Refusal::FileMethod));
-    }
-    if is_ping {
-        let is_alive = lanes.iter().any(|lane| !lane.count().workers.is_empty());
-        let (status, text) =
-            if is_alive { (StatusCode::OK, "pong") } else { (StatusCode::SERVICE_UNAVAILABLE, "no workers") };
-        return Some(Ok(reply(status, "text/plain; charset=utf-8", text.to_owned())));
-    }
-    if !is_local(from, &parts.headers) {
-        return Some(Err(Refusal::Forbidden));
-    }
-    let query: Vec<&str> = parts.uri.query().unwrap_or("").split('&').collect();
-    let status = Status::new(since, lanes, application, query.contains(&"full"));
-    let (kind, text) = if query.contains(&"json") {
-        ("application/json", status.json())
-    } else if query.contains(&"openmetrics") {
-        ("application/openmetrics-text; version=1.0.0; charset=utf-8", status.metrics())
-    } else {
-        ("text/plain; charset=utf-8", status.text())
-    };
-    Some(Ok(reply(StatusCode::OK, kind, text)))
-}
-
-/// From this machine, and not through a proxy on it for somebody else: neither a declared one nor one that nobody has
-/// declared, if it says so.
-pub fn is_local((peer, client): (&Peer, Option<&Client>), headers: &HeaderMap) -> bool {
-    let is_here =
-        |address: &str| address == "unix:" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let passes_on = ["forwarded", "x-forwarded-for", "x-real-ip", "via"].iter().any(|name| headers.contains_key(*name));
-    (peer.is_proxy || !passes_on) && is_here(&peer.address) && client.is_none_or(|client| is_here(&client.address))
-}
-
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::full(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    // As PHP-FPM: nobody shall keep them.
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, must-revalidate, max-age=0"));
-    response.headers_mut().insert(header::EXPIRES, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"));
-    response
-}
-
-struct Status<'a> {
+/// The state of an application's workers.
+pub struct Status<'a> {
     application: &'a Application,
     since: SystemTime,
     counts: Vec<Count>,
@@ -140,7 +73,8 @@ struct Status<'a> {
 }
 
 impl<'a> Status<'a> {
-    fn new(since: SystemTime, lanes: &[Arc<Lane>], application: &'a Application, is_full: bool) -> Status<'a> {
+    /// As it is now; `is_full`: with what each worker runs.
+    pub fn new(since: SystemTime, lanes: &[Arc<Lane>], application: &'a Application, is_full: bool) -> Status<'a> {
         let counts = lanes.iter().map(|lane| lane.count()).collect();
         let running = if is_full { lanes.iter().map(|lane| lane.running()).collect() } else { Vec::new() };
         Status { application, since, counts, running, is_full }
@@ -200,7 +134,8 @@ impl Status<'_> {
         if self.application.is_elastic() { "dynamic" } else { "static" }
     }
 
-    fn text(&self) -> String {
+    /// As text.
+    pub fn text(&self) -> String {
         let mut text =
             format!("{:<22}{}\n{:<22}{}\n", "pool:", self.application.name, "process manager:", self.manager());
         // Writing to memory cannot fail.
@@ -232,7 +167,8 @@ impl Status<'_> {
         text
     }
 
-    fn json(&self) -> String {
+    /// As JSON.
+    pub fn json(&self) -> String {
         let mut all = Map::new();
         all.insert("pool".to_owned(), json!(self.application.name));
         all.insert("process manager".to_owned(), json!(self.manager()));
@@ -251,7 +187,8 @@ impl Status<'_> {
         Value::Object(all).to_string()
     }
 
-    fn metrics(&self) -> String {
+    /// As OpenMetrics text.
+    pub fn metrics(&self) -> String {
         let mut text = String::new();
         let pool = self.application.name.replace(['\\', '"', '\n'], "_");
         // Writing to memory cannot fail.

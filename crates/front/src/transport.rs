@@ -19,4 +19,4 @@ mod held;
 mod stream;
 
 pub use framing::{Framed, Line};
-pub use stream::{Client, Left, Nobody, Stream, end};
+pub use stream::{Stream, end};

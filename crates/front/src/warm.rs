@@ -1,61 +1,33 @@
 //! Warm-up: the configured requests, made of a generation before any visitor's goes there. They come from this machine, are
 //! in no access log, and what they answer is told to the supervisor.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use http_body::Body;
 use hyper::Request;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use wire::control::{Kind, Message};
 
-use crate::connection::Peer;
+use crate::connection::{Nobody, Peer};
 use crate::control::Link;
 use crate::forwarded::{self, Client};
 use crate::lanes::View;
-use crate::server::Shared;
 use crate::service::{Connection, respond};
 use crate::settings::{Application, Warmup};
-use crate::transport::Nobody;
+use crate::shared::Shared;
 
 /// Bytes of an answer that are told, if it is a failure.
 const TOLD: usize = 2048;
 
-/// Generations to be warmed up.
-#[derive(Default)]
-pub struct Wanted {
-    generations: Mutex<VecDeque<u32>>,
-    news: Notify,
-}
-
-impl Wanted {
-    /// Adds one.
-    pub fn add(&self, generation: u32) {
-        self.generations.lock().unwrap_or_else(PoisonError::into_inner).push_back(generation);
-        self.news.notify_one();
-    }
-
-    async fn next(&self) -> u32 {
-        loop {
-            let first = self.generations.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            match first {
-                Some(generation) => return generation,
-                None => self.news.notified().await,
-            }
-        }
-    }
-}
-
-/// Warms up what is wanted, one request at a time.
-pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>) {
-    loop {
-        let generation = shared.to_warm.next().await;
+/// Warms up the generations that are wanted, one request at a time.
+pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: UnboundedReceiver<u32>) {
+    while let Some(generation) = wanted.recv().await {
         // It may be refused meanwhile: then no settings name it.
         for index in 0.. {
             let Some((view, number)) = shared.lanes.view_of(generation) else { break };

@@ -28,6 +28,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::chunked;
 use super::framing::{self, Body, Framed};
 use super::held::Held;
+use crate::connection::{Client, Left};
 use crate::refusal::Refusal;
 
 /// Bytes read at once where hyper has no room of its own, and read ahead while a request runs.
@@ -35,36 +36,6 @@ const CHUNK: usize = 4 * 1024;
 /// Bytes of a refused client that are still read, so that it finds the refusal before a reset, and how long.
 const LINGERING: usize = 256 * 1024;
 const LINGERING_TIME: Duration = Duration::from_secs(1);
-
-/// How a client has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// It sends no more, but may still read.
-    Ended,
-    /// It neither sends nor reads.
-    Gone,
-}
-
-/// The client of a connection, for whoever runs its requests.
-pub trait Client: Send + Sync {
-    /// Whether it has left. Only asked while a request of it runs whose body hyper has read; reads what comes meanwhile, up to 4 KiB.
-    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left>;
-    /// Whether it neither sends nor reads any more.
-    fn is_gone(&self) -> bool;
-}
-
-/// Nobody who could leave: for requests that the server makes itself.
-pub struct Nobody;
-
-impl Client for Nobody {
-    fn poll_left(&self, _: &mut Context<'_>) -> Poll<Left> {
-        Poll::Pending
-    }
-
-    fn is_gone(&self) -> bool {
-        false
-    }
-}
 
 /// A connection's stream. Clones are the same stream.
 pub struct Stream<S>(Arc<Shared<S>>);

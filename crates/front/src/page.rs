@@ -1,0 +1,50 @@
+//! Responses that the front makes itself: the page of a refusal, and short texts.
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::body::AnswerBody;
+use crate::refusal::{HEADER, Refusal};
+
+/// The response that tells a client why.
+pub fn refusal(why: Refusal) -> Response<AnswerBody> {
+    let (status, word) = why.describe();
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0} {reason}</title>\n\
+         <h1>{0} {reason}</h1>\n<p>Reprise: {word}</p>\n</html>\n",
+        status.as_u16()
+    );
+    let mut response = Response::new(AnswerBody::full(Bytes::from(page)));
+    *response.status_mut() = status;
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(HEADER, HeaderValue::from_static(word));
+    match why {
+        Refusal::QueueFull | Refusal::QueueTimeout | Refusal::ClientBusy => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        Refusal::FileMethod => {
+            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        Refusal::BadMethod => {
+            let allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
+        }
+        _ => {}
+    }
+    if why.closes() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// A text that nobody may keep.
+pub fn text(status: StatusCode, kind: &'static str, cache_control: &'static str, text: String) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::full(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
+    response
+}

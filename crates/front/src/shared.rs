@@ -1,0 +1,88 @@
+//! What all threads of the front share.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::{Notify, watch};
+
+use crate::access;
+use crate::addresses::Addresses;
+use crate::clients::Clients;
+use crate::control::Link;
+use crate::lanes::Lanes;
+use crate::settings::Settings;
+
+/// What all threads share.
+pub struct Shared {
+    /// As given at the start: of these only what no reload changes is used.
+    pub settings: Settings,
+    /// Where requests are posted, and the settings of now.
+    pub lanes: Lanes,
+    /// When this front began.
+    pub began: SystemTime,
+    /// Who has how many requests.
+    pub clients: Clients,
+    /// Connections at the moment.
+    pub connections: AtomicUsize,
+    /// Who has how many of them.
+    pub addresses: Addresses,
+    /// What the supervisor has opened anew, and how often it did.
+    access_log: Mutex<Option<OwnedFd>>,
+    log_version: AtomicU64,
+    /// A connection has ended.
+    pub room: Notify,
+    /// There is no connection and no request.
+    pub idle: Notify,
+    /// Visitors' connections are taken.
+    pub is_open: watch::Sender<bool>,
+}
+
+impl Shared {
+    /// Of a front that begins now.
+    pub fn new(settings: Settings, link: Arc<dyn Link>) -> Shared {
+        Shared {
+            lanes: Lanes::new(settings.clone(), link),
+            began: SystemTime::now(),
+            clients: Clients::default(),
+            connections: AtomicUsize::new(0),
+            addresses: Addresses::default(),
+            access_log: Mutex::new(None),
+            log_version: AtomicU64::new(0),
+            room: Notify::new(),
+            idle: Notify::new(),
+            is_open: watch::Sender::new(false),
+            settings,
+        }
+    }
+
+    /// The supervisor has opened the log again: each thread goes over to it at its next tick.
+    pub fn renew_access_log(&self, descriptors: Vec<OwnedFd>) {
+        *self.access_log.lock().unwrap_or_else(PoisonError::into_inner) = descriptors.into_iter().next();
+        self.log_version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Goes over to a log that was opened again; `seen` is the version that this thread knows.
+    pub fn follow_access_log(&self, seen: &mut u64) {
+        let version = self.log_version.load(Ordering::Acquire);
+        if *seen == version {
+            return;
+        }
+        let log = self.access_log.lock().unwrap_or_else(PoisonError::into_inner);
+        match log.as_ref().map(OwnedFd::try_clone).transpose() {
+            Ok(Some(file)) => access::open(Some(File::from(file)), self.settings.access_log_format),
+            Ok(None) => {}
+            // Without a descriptor to spare: the next tick tries again.
+            Err(_) => return,
+        }
+        *seen = version;
+    }
+}
+
+/// Waits until the front is to stop.
+pub async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and so the front.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
