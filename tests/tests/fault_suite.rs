@@ -203,7 +203,7 @@ fn page(found: &[Found]) -> String {
     let mut text = String::from(
         "# Faults\n\nGenerated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../tests/tests/fault_suite.rs): \
          each line was a request\namong good ones of three clients that keep their connections, with four workers. All of those were \
-         answered rightly and in\ntime; afterwards all workers were there. `request_timeout` was 3 s, `send_timeout` 2 s.\n\n\
+         answered rightly and in\ntime; afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s.\n\n\
          Requests that run over their time may hang on a lock that nobody releases: two within ten seconds make a new generation\n\
          ([reload.md](reload.md)). A killed front, prototype, template or supervisor: [faults.rs](../tests/tests/faults.rs),\n\
          [lanes.rs](../tests/tests/lanes.rs).\n",

@@ -9,7 +9,7 @@ use tests::{Client, wait_until};
 /// Clients, each with a connection that is kept. With the faulty request there is a worker for everybody.
 pub const CLIENTS: usize = 3;
 /// No good request takes longer: less than a request may run, so that one that waited for a faulty one is seen.
-pub const SLOWEST: Duration = Duration::from_millis(2500);
+pub const SLOWEST: Duration = Duration::from_millis(5500);
 /// Seconds for whatever has to come about, on a busy machine too.
 pub const PATIENCE: u64 = 60;
 

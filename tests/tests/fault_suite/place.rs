@@ -112,7 +112,7 @@ impl Place {
         let command = command.chain([disk.clone(), resolver, program()]);
         let mut setup = setup
             .server(&format!("access_log = \"{}/access.log\"\nsend_timeout = \"2s\"", text(&disk)))
-            .application(&format!("workers = {WORKERS}\nuser = \"{}\"\nrequest_timeout = \"3s\"", column.user))
+            .application(&format!("workers = {WORKERS}\nuser = \"{}\"\nrequest_timeout = \"6s\"", column.user))
             .application("rlimit_files = 1200\nrlimit_processes = 64\nlimits.\"/soft\" = { soft_timeout = \"300ms\", request_timeout = \"60s\" }\nlimits.\"/long\" = { request_timeout = \"60s\" }\nlimits.\"/starting\" = { request_timeout = \"60s\" }")
             .application(&format!("isolation = \"{}\"", column.isolation));
         if column.mode != "classic" {

@@ -118,9 +118,10 @@ pub const FAULTS: [Fault; 24] = [
             (200, "", "", LOOP),
         )
     },
+    // Children that end make room for others: on a busy machine the bomb would never be over if children did not stop forking.
     fault(
         "fork bomb, `rlimit_processes`",
-        "$me = getmypid(); while (($pid = @pcntl_fork()) !== -1); if (getmypid() !== $me) { usleep(300000); posix_kill(getmypid(), SIGKILL); }
+        "$me = getmypid(); $until = hrtime(true) + 1e9; while (@pcntl_fork() !== -1 && (getmypid() === $me || hrtime(true) < $until)); if (getmypid() !== $me) { sleep(1); posix_kill(getmypid(), SIGKILL); }
          echo pcntl_strerror(pcntl_get_last_error());",
         (200, "Resource temporarily unavailable", "", GoesIn(&["snapshot"])),
     ),
