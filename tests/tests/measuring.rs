@@ -280,6 +280,7 @@ fn without_permission_nothing_is_measured() {
     let directory = tests::server::Directory::new();
     let copy = directory.0.join("reprise");
     std::fs::copy(program(), &copy).unwrap();
+    std::fs::copy(program().with_file_name("reprise-bench"), directory.0.join("reprise-bench")).unwrap();
     let url = server.url();
     let output = Command::new("setpriv")
         .args(["--reuid", "nobody", "--clear-groups"])
@@ -291,4 +292,25 @@ fn without_permission_nothing_is_measured() {
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(3), true), "{err}");
     assert!(err.contains("may not be seen") && err.contains("--no-processes"), "{err}");
     assert!(process::is_alive(server.pids[0]));
+}
+
+/// `reprise` runs the `reprise-bench` beside it, as if it were itself; where there is none, it says so.
+#[test]
+fn measuring_is_an_executable_of_its_own() {
+    for verb in ["bench", "psd"] {
+        let help = reprise(&[verb, "--help"]);
+        let text = String::from_utf8_lossy(&help.stdout);
+        assert!(help.status.success() && text.contains(&format!("Usage: reprise {verb} [OPTIONS]")), "{text}");
+        let wrong = reprise(&[verb, "--nonsense"]);
+        let text = String::from_utf8_lossy(&wrong.stderr);
+        assert_eq!(wrong.status.code(), Some(64), "{text}");
+        assert!(text.contains("unexpected argument '--nonsense'"), "{text}");
+    }
+    let directory = tests::server::Directory::new();
+    let alone = directory.0.join("reprise");
+    std::fs::copy(program(), &alone).unwrap();
+    let output = Command::new(&alone).args(["bench", "http://127.0.0.1:1/"]).output().expect("the copy");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(3), true), "{text}");
+    assert!(text.contains("reprise-bench: not found; looked for ") && text.contains("hint: "), "{text}");
 }

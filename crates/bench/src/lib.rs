@@ -1,4 +1,4 @@
-//! Measuring: what `reprise bench` and `reprise psd` are made of.
+//! Measuring: what `reprise-bench`, the executable behind `reprise bench` and `reprise psd`, is made of.
 //!
 //! # Layout
 //!

@@ -3,6 +3,7 @@
 
 mod chart;
 mod html;
+mod markup;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -79,20 +79,6 @@ fn ask(which: &Which, command: &str) -> Result<Value, Failure> {
     })
 }
 
-/// The status of the server whose front is one of these processes: the one that was named, or any of this user's.
-pub fn status_of(which: &Which, fronts: &[i32]) -> Option<Value> {
-    let is_it = |status: &Value| {
-        status["front"]["pid"].as_i64().is_some_and(|pid| fronts.iter().any(|one| i64::from(*one) == pid))
-    };
-    if let Ok(status) = ask(which, "status") {
-        return Some(status).filter(is_it);
-    }
-    let base = state::default_path("");
-    let entries = std::fs::read_dir(&base).ok()?.flatten().map(|entry| entry.path()).filter(|path| is_running(path));
-    let of = |path: PathBuf| ask(&Which { config: None, name: None, state_dir: Some(path) }, "status").ok();
-    entries.filter_map(of).find(is_it)
-}
-
 /// `reprise reload`.
 pub fn reload(which: &Which) -> Result<Code, Failure> {
     let answer = ask(which, "reload")?;

@@ -4,7 +4,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`verify`], [`bench`], [`psd`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
+//! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
 //! | [`admin`] | what is asked of a running server |
 //! | [`plan`] | the configuration as supervisor and front want it |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
@@ -17,17 +18,16 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod bench;
 mod check;
 mod config;
 mod discover;
 mod exit;
 mod front_process;
 mod listen;
+mod measuring;
 mod options;
 mod php_ini;
 mod plan;
-mod psd;
 mod serve;
 mod survey;
 mod verify;
@@ -125,11 +125,11 @@ enum Verb {
         json: bool,
     },
     /// Compare servers: throughput, latency at fixed rates, processor time and memory, by turns and with intervals
-    #[command(after_help = bench::HELP)]
-    Bench(Box<bench::Options>),
+    #[command(disable_help_flag = true)]
+    Bench(measuring::Arguments),
     /// Say which group of processes spends how much processor time on a request
-    #[command(after_help = psd::HELP)]
-    Psd(Box<psd::Options>),
+    #[command(disable_help_flag = true)]
+    Psd(measuring::Arguments),
     /// Print the versions of Reprise and of its PHP
     Version,
     #[command(hide = true)]
@@ -195,8 +195,8 @@ fn main() -> ExitCode {
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Verify { pages, rounds, host, json } => verify::run(&pages, rounds, host.as_deref(), json),
-        Verb::Bench(options) => bench::run(&options),
-        Verb::Psd(options) => psd::run(&options),
+        Verb::Bench(arguments) => measuring::run("bench", &arguments),
+        Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
     };

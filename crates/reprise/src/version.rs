@@ -1,7 +1,7 @@
 //! `reprise version`, and where PHP is found.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::exit::{Code, Failure};
@@ -16,16 +16,21 @@ pub struct Php {
     pub ini: String,
 }
 
-/// Looks beside this executable, then in /usr/lib/reprise.
-pub fn find_php() -> Result<Php, Failure> {
-    let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("reprise-php")));
-    let candidates: Vec<PathBuf> = own.into_iter().chain([PathBuf::from("/usr/lib/reprise/reprise-php")]).collect();
-    let path = candidates.iter().find(|path| path.is_file()).ok_or_else(|| {
+/// Another executable of Reprise: beside this one, else in /usr/lib/reprise.
+pub fn find_program(name: &str, code: Code) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().ok().map(|path| path.with_file_name(name));
+    let candidates: Vec<PathBuf> = own.into_iter().chain([Path::new("/usr/lib/reprise").join(name)]).collect();
+    candidates.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let looked: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-        Failure::new(Code::NotBooted, "reprise-php", format!("not found; looked for {}", looked.join(" and ")))
-            .hint("cargo build --release builds both")
-    })?;
-    let mut command = Command::new(path);
+        Failure::new(code, name, format!("not found; looked for {}", looked.join(" and ")))
+            .hint("cargo build --release builds all of them")
+    })
+}
+
+/// reprise-php, and what it says of itself.
+pub fn find_php() -> Result<Php, Failure> {
+    let path = find_program("reprise-php", Code::NotBooted)?;
+    let mut command = Command::new(&path);
     for name in process::notify::VARIABLES {
         command.env_remove(name);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::html::{colour, escape, number};
+use super::markup::{colour, escape, number};
 use super::{Axis, Series};
 
 /// Room for the numbers beside and below.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::markup::{colour, escape, number};
 use super::{Bars, Chart, Page, Stack, Table, chart, is_number};
 
 /// Told apart in both schemes, also by people who see no red or no green (after Okabe and Ito).
@@ -32,34 +33,6 @@ svg .grid{stroke:var(--line)}svg .curve{fill:none;stroke-width:2}
 details{margin:2rem 0}summary{cursor:pointer}dl{display:grid;grid-template-columns:auto 1fr;gap:.2rem 1rem;font-size:.9rem}
 dt{color:var(--dim)}dd{margin:0}
 ";
-
-/// Colours there are.
-const COLOURS: usize = 8;
-
-/// Text as it may stand in a page.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// A colour by the place of its series.
-pub(super) fn colour(series: &[String], name: &str) -> String {
-    let number = series.iter().position(|one| one == name).unwrap_or(COLOURS - 1);
-    format!("var(--c{})", number % COLOURS)
-}
-
-/// A number with as many digits as say something.
-pub(super) fn number(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        _ if !value.is_finite() => "-".to_owned(),
-        _ if size >= 1e6 => format!("{:.2}M", value / 1e6),
-        _ if size >= 1e4 => format!("{:.1}k", value / 1e3),
-        _ if size >= 100.0 => format!("{value:.0}"),
-        _ if size >= 10.0 => format!("{value:.1}"),
-        _ if size >= 1.0 || size == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
 
 pub(super) fn page(page: &Page) -> String {
     let mut out = format!(

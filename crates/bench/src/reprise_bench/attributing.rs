@@ -1,18 +1,17 @@
 //! `reprise psd`: which group of processes spends how much processor time on a request.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::bench::groups::{Group, Spec};
-use ::bench::load::Shape;
-use ::bench::psd::{self, Plan};
-use ::bench::scenario::{self, Request, Target};
+use bench::groups::Group;
+use bench::load::Shape;
+use bench::psd::{self, Plan};
+use bench::scenario::{self, Request, Target};
 use clap::Args;
 
-use crate::admin;
-use crate::bench::{Progress, write};
-use crate::exit::{Code, Failure};
+use crate::failure::{Code, Failure};
+use crate::output::{Progress, write};
+use crate::worker_states::{self, Which};
 
 /// What `--help` says at its end.
 pub const HELP: &str = "Examples:
@@ -77,7 +76,7 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value_t = 30.0)]
     timeout: f64,
     #[command(flatten)]
-    which: admin::Which,
+    which: Which,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -87,14 +86,16 @@ pub struct Options {
 }
 
 /// Measures.
-pub fn run(options: &Options) -> Result<Code, Failure> {
+pub fn run(options: &Options) -> Result<(), Failure> {
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "psd", why))?;
     let found = || plan.groups.iter().map(|group| format!("{} = {}", group.name, group.spec)).collect::<Vec<_>>();
     eprintln!("{}", found().join(", "));
     // An open loop may need a connection for each request of a standstill.
     let _ = process::sys::raise_file_limit();
     let progress = Progress::begin();
-    let report = psd::run(&plan, &|| states(&options.which, plan.target.address.port()), &|step| progress.show(step));
+    let report = psd::run(&plan, &|| worker_states::of_server(&options.which, plan.target.address.port()), &|step| {
+        progress.show(step)
+    });
     progress.end();
     let report = report.map_err(|why| Failure::new(Code::NotMeasured, "psd", why).hint("there is no result"))?;
     let page = report.page();
@@ -105,7 +106,7 @@ pub fn run(options: &Options) -> Result<Code, Failure> {
     } else {
         print!("{}", page.text());
     }
-    Ok(Code::Success)
+    Ok(())
 }
 
 fn plan(options: &Options) -> Result<Plan, String> {
@@ -145,24 +146,4 @@ fn plan(options: &Options) -> Result<Plan, String> {
         keep_alive: !options.no_keep_alive,
         timeout: seconds("timeout", options.timeout, 0.1)?,
     })
-}
-
-/// Nanoseconds by state of all workers of the Reprise that listens there, if there is one and it answers.
-fn states(which: &admin::Which, port: u16) -> Option<BTreeMap<String, f64>> {
-    let listeners = Group { name: String::new(), spec: Spec::Port(port) }.members().ok()?;
-    let status = admin::status_of(which, &listeners)?;
-    let mut sums = BTreeMap::new();
-    let applications = status["applications"].as_object()?;
-    let lanes = applications
-        .values()
-        .flat_map(|list| list.as_array())
-        .flatten()
-        .flat_map(|one| one["lanes"].as_array())
-        .flatten();
-    for worker in lanes.flat_map(|lane| lane["workers"].as_array()).flatten() {
-        for (state, seconds) in worker["spent_seconds"].as_object().into_iter().flatten() {
-            *sums.entry(state.clone()).or_insert(0.0) += seconds.as_f64().unwrap_or(0.0) * 1e9;
-        }
-    }
-    Some(sums).filter(|sums: &BTreeMap<String, f64>| !sums.is_empty())
 }

@@ -1,17 +1,17 @@
 //! `reprise bench`: servers compared, and reports made of documents.
 
-use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use ::bench::compare::{self, Plan};
-use ::bench::groups::Group;
-use ::bench::page::Page;
-use ::bench::scenario::{self, Request, Target};
+use bench::compare::{self, Plan};
+use bench::groups::Group;
+use bench::page::Page;
+use bench::scenario::{self, Request, Target};
 use clap::Args;
 
-use crate::exit::{Code, Failure};
+use crate::failure::{Code, Failure};
+use crate::output::{Progress, write};
 
 /// What `--help` says at its end.
 pub const HELP: &str = "Examples:
@@ -95,13 +95,12 @@ pub struct Options {
 }
 
 /// Measures, or makes a page.
-pub fn run(options: &Options) -> Result<Code, Failure> {
+pub fn run(options: &Options) -> Result<(), Failure> {
     if let Some(file) = &options.render {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Failure::new(Code::Usage, file.display().to_string(), error))?;
         let page = Page::parse(&text).map_err(|why| Failure::new(Code::Usage, file.display().to_string(), why))?;
-        write(options.html.as_deref(), &page.html())?;
-        return Ok(Code::Success);
+        return write(options.html.as_deref(), &page.html());
     }
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "bench", why))?;
     pin(&options.cpus)?;
@@ -123,7 +122,7 @@ pub fn run(options: &Options) -> Result<Code, Failure> {
     } else {
         print!("{}", page.text());
     }
-    Ok(Code::Success)
+    Ok(())
 }
 
 fn plan(options: &Options) -> Result<Plan, String> {
@@ -187,33 +186,4 @@ fn pin(cpus: &[usize]) -> Result<(), Failure> {
     cpus.iter().filter(|cpu| **cpu < most).for_each(|cpu| set.set(*cpu));
     rustix::thread::sched_setaffinity(None, &set)
         .map_err(|error| Failure::new(Code::Usage, "bench", format!("--cpus {cpus:?}: {error}")))
-}
-
-pub(crate) fn write(file: Option<&Path>, text: &str) -> Result<(), Failure> {
-    let Some(file) = file else { return Ok(()) };
-    std::fs::write(file, text).map_err(|error| Failure::new(Code::Permission, file.display().to_string(), error))
-}
-
-/// One line that changes, on a terminal; else a line each.
-pub(crate) struct Progress {
-    is_terminal: bool,
-}
-
-impl Progress {
-    pub(crate) fn begin() -> Progress {
-        Progress { is_terminal: std::io::stderr().is_terminal() }
-    }
-
-    pub(crate) fn show(&self, step: &str) {
-        let mut stderr = std::io::stderr();
-        // Nobody may be there to see it.
-        let _ = if self.is_terminal { write!(stderr, "\r\x1b[K{step}") } else { writeln!(stderr, "{step}") };
-        let _ = stderr.flush();
-    }
-
-    pub(crate) fn end(&self) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

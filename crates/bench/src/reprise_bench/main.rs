@@ -1,0 +1,63 @@
+//! `reprise-bench`: what `reprise bench` and `reprise psd` run, with the arguments they were given.
+//!
+//! It is an executable of its own so that the one that serves, and may be started by root, holds nothing of it.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`comparing`] | `reprise bench` |
+//! | [`attributing`] | `reprise psd` |
+//! | [`worker_states`] | what the Reprise that is measured says of its workers |
+//! | [`output`] | progress, files |
+//! | [`failure`] | failures and exit codes |
+
+#![forbid(unsafe_code)]
+
+mod attributing;
+mod comparing;
+mod failure;
+mod output;
+mod worker_states;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Users know it as subcommands of `reprise`, so it calls itself that.
+#[derive(Parser)]
+#[command(name = "reprise", bin_name = "reprise", version, disable_help_subcommand = true, max_term_width = 100)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Compare servers: throughput, latency at fixed rates, processor time and memory, by turns and with intervals
+    #[command(after_help = comparing::HELP)]
+    Bench(Box<comparing::Options>),
+    /// Say which group of processes spends how much processor time on a request
+    #[command(after_help = attributing::HELP)]
+    Psd(Box<attributing::Options>),
+}
+
+fn main() -> ExitCode {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => {
+            // Help is an answer, on stdout; the rest is a mistake.
+            let code = if error.use_stderr() { failure::Code::Usage } else { failure::Code::Success };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let result = match command.verb {
+        Verb::Bench(options) => comparing::run(&options),
+        Verb::Psd(options) => attributing::run(&options),
+    };
+    match result {
+        Ok(()) => failure::Code::Success.into(),
+        Err(failure) => failure.report(),
+    }
+}
