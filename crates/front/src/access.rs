@@ -10,12 +10,13 @@ use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use hyper::http::request::Parts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::layout::Usage;
 
-use crate::connection::Peer;
+use crate::connection::Connection;
 use crate::forwarded::Client;
+use crate::reason::Reason;
+use crate::request::{Head, Request};
 use crate::settings::LogFormat;
 use line::Clock;
 
@@ -29,8 +30,8 @@ const PIPE_BUF: usize = 4096;
 
 /// One request, until its answer is over.
 pub struct Entry {
-    parts: Parts,
-    peer: Arc<Peer>,
+    head: Head,
+    connection: Arc<Connection>,
     behind: Option<Client>,
     status: u16,
     began: Instant,
@@ -40,30 +41,25 @@ pub struct Entry {
 
 impl Entry {
     /// Remembers what the line needs of a request and the head of its answer.
-    pub fn new<B>(
-        parts: Parts,
-        peer: Arc<Peer>,
-        behind: Option<Client>,
-        response: &hyper::Response<B>,
-        began: Instant,
-    ) -> Box<Entry> {
+    pub fn new<B>(request: Request, response: &http::Response<B>, began: Instant) -> Box<Entry> {
+        let Request { head, connection, behind, .. } = request;
         let refused = response.headers().get(crate::refusal::HEADER);
-        let reason = response.extensions().get::<hyper::ext::ReasonPhrase>();
+        let reason = response.extensions().get::<Reason>();
         Box::new(Entry {
-            parts,
-            peer,
+            head,
+            connection,
             behind,
             status: response.status().as_u16(),
             began,
             refused: refused.and_then(|word| word.to_str().ok()).map(str::to_owned),
-            reason: reason.map(|reason| String::from_utf8_lossy(reason.as_bytes()).into_owned()),
+            reason: reason.map(|reason| String::from_utf8_lossy(reason.words()).into_owned()),
         })
     }
 
     fn client(&self) -> &str {
         match &self.behind {
             Some(client) if !client.address.is_empty() => &client.address,
-            _ => &self.peer.address,
+            _ => &self.connection.peer.address,
         }
     }
 }
@@ -118,7 +114,7 @@ pub fn write(entry: &Entry, sent: u64, usage: Usage) {
             refused: entry.refused.as_deref(),
             reason: entry.reason.as_deref(),
         };
-        line::append(&mut log.lines, &mut log.clock, log.format, &entry.parts, &facts);
+        line::append(&mut log.lines, &mut log.clock, log.format, &entry.head, &facts);
         if log.lines.len() >= FULL {
             log.flush();
         }

@@ -2,23 +2,23 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::ext::ReasonPhrase;
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode};
 use tokio::time::{Sleep, sleep};
 use wire::layout::Usage;
 use wire::reply::{self, Record};
 
-use crate::body::AnswerBody;
-use crate::connection::{Client, Left};
-use crate::head::is_withdrawable;
+use crate::connection::{Client, Connection, Left};
 use crate::lane::{Received, Ticket};
+use crate::reason::Reason;
 use crate::refusal::Refusal;
+use crate::request::Head;
+use crate::response_body::ResponseBody;
 
 /// Headers that are the connection's, not the answer's.
 const HOP_BY_HOP: [HeaderName; 6] = [
@@ -71,16 +71,16 @@ async fn run_to_end(ticket: &Ticket) {
 }
 
 /// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
-/// `is_timed`: the answer says how long it took. If `client` leaves first, the ticket is given up: a request that need not run
+/// `is_timed`: the answer says how long it took. If the client leaves first, the ticket is given up: a request that need not run
 /// is withdrawn if it still waits, and PHP is told if it runs.
 pub async fn receive(
     ticket: Ticket,
-    parts: &Parts,
+    request: &Head,
     is_timed: bool,
-    client: &dyn Client,
-) -> Result<(Response<AnswerBody>, u32), Refusal> {
-    let is_for_reading = is_withdrawable(&parts.method);
-    let mut watch = Watch { client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
+    connection: &Arc<Connection>,
+) -> Result<(Response<ResponseBody>, u32), Refusal> {
+    let is_for_reading = request.is_withdrawable();
+    let mut watch = Watch { client: &*connection.client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
     let mut bytes = Vec::new();
     let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
@@ -96,7 +96,7 @@ pub async fn receive(
                         response.headers_mut().append(HeaderName::from_static("server-timing"), value);
                     }
                     let rest = Bytes::from(bytes).slice(size..);
-                    return Ok((with_body(response, ticket, rest, &last, parts), last.notes));
+                    return Ok((with_body(response, ticket, rest, &last, request, connection), last.notes));
                 }
                 bytes.drain(..size);
             }
@@ -127,9 +127,9 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
             Record::Status(code, reason) => {
                 *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadAnswer)?;
                 let standard = response.status().canonical_reason();
-                // hyper has words of its own for a status that has none; a phrase may be empty.
+                // A transport may have words of its own for a status that has none; a phrase may be empty.
                 if standard.is_none() || (!reason.is_empty() && Some(reason) != standard.map(str::as_bytes)) {
-                    if let Ok(reason) = ReasonPhrase::try_from(reason) {
+                    if let Some(reason) = Reason::new(reason) {
                         response.extensions_mut().insert(reason);
                     }
                 }
@@ -153,18 +153,19 @@ fn with_body(
     ticket: Ticket,
     rest: Bytes,
     last: &Received,
-    parts: &Parts,
-) -> Response<AnswerBody> {
+    request: &Head,
+    connection: &Arc<Connection>,
+) -> Response<ResponseBody> {
     let done = last.done;
-    let bodiless = parts.method == Method::HEAD
+    let bodiless = request.method == Method::HEAD
         || response.status() == StatusCode::NO_CONTENT
         || response.status() == StatusCode::NOT_MODIFIED;
     let body = match (bodiless, done) {
-        (true, true) => AnswerBody::none().after(last.usage),
+        (true, true) => ResponseBody::none().after(last.usage),
         // PHP goes on and its output is thrown away, as for any answer without a body.
-        (true, false) => AnswerBody::discard(ticket),
-        (false, true) => AnswerBody::full(rest).after(last.usage),
-        (false, false) => AnswerBody::stream(ticket, rest),
+        (true, false) => ResponseBody::discard(ticket),
+        (false, true) => ResponseBody::full(rest).after(last.usage),
+        (false, false) => ResponseBody::stream(ticket, rest, connection.clone()),
     };
     let (mut head, ()) = response.into_parts();
     if head.status == StatusCode::NO_CONTENT {
@@ -181,7 +182,7 @@ fn with_body(
 }
 
 /// A Content-Length of PHP's that its body contradicts would break the connection for whatever follows.
-fn drop_wrong_length(headers: &mut hyper::HeaderMap, body: &AnswerBody) {
+fn drop_wrong_length(headers: &mut http::HeaderMap, body: &ResponseBody) {
     let Some(said) = headers.get(header::CONTENT_LENGTH) else { return };
     let said = said.to_str().ok().and_then(|text| text.parse::<u64>().ok());
     let is_single = headers.get_all(header::CONTENT_LENGTH).iter().count() == 1;

@@ -1,12 +1,21 @@
 //! Who is at the other end of a connection, and whether it has left.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
+use http::uri::Scheme;
 use wire::head::{TooLarge, Writer};
 
 use crate::forwarded;
 use crate::settings::Network;
+
+/// A connection, as the requests that come over it know it.
+pub struct Connection {
+    /// Both ends.
+    pub peer: Peer,
+    /// Who may leave before the response.
+    pub client: Box<dyn Client>,
+}
 
 /// The two ends of a connection, spelled for PHP and the log.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ pub struct Peer {
     pub server_address: String,
     /// Our port.
     pub server_port: String,
+    /// What the client speaks.
+    pub scheme: Scheme,
     /// Whether its forwarding headers are believed.
     pub is_proxy: bool,
     /// What does not change between the requests of a connection, ready for PHP's head.
@@ -34,6 +45,7 @@ impl Peer {
             port: client.port().to_string(),
             server_address: server_address.to_string(),
             server_port: server.port().to_string(),
+            scheme: Scheme::HTTP,
             is_proxy: proxies.iter().any(|network| network.contains(address)),
             variables: (Vec::new(), 0),
         })
@@ -46,6 +58,7 @@ impl Peer {
             port: String::new(),
             server_address: "unix:".to_owned(),
             server_port: String::new(),
+            scheme: Scheme::HTTP,
             is_proxy: proxies.contains(&Network::Unix),
             variables: (Vec::new(), 0),
         })
@@ -55,6 +68,18 @@ impl Peer {
     pub fn ourselves() -> Peer {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         Peer { is_proxy: true, ..Peer::tcp(here, here, &[]) }
+    }
+
+    /// Whether a client spoke HTTPS, to the front or, as far as is known, to the first proxy.
+    pub fn is_https(&self, behind: Option<&forwarded::Client>) -> bool {
+        behind.and_then(|client| client.is_https).unwrap_or_else(|| self.scheme == Scheme::HTTPS)
+    }
+
+    /// Whether both this end and the client behind it are on this machine.
+    pub fn is_on_this_machine(&self, behind: Option<&forwarded::Client>) -> bool {
+        let is_here =
+            |address: &str| address == "unix:" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        is_here(&self.address) && behind.is_none_or(|client| is_here(&client.address))
     }
 
     fn with_variables(mut peer: Peer) -> Peer {
@@ -77,7 +102,8 @@ fn variables(peer: &Peer) -> (Vec<u8>, u32) {
 /// Both ends of the connection; of what is known of a client behind it, that.
 pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) -> Result<(), TooLarge> {
     let is_known = !client.address.is_empty();
-    let scheme = if client.is_by_https() { "https" } else { "http" };
+    let is_https = peer.is_https(Some(client));
+    let scheme = if is_https { "https" } else { "http" };
     let asked = client.server_port.or(client.is_https.map(|is_https| if is_https { 443 } else { 80 }));
     let server_port = asked.map(|port| port.to_string());
     for (name, value) in [
@@ -94,7 +120,7 @@ pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) 
     ] {
         head.add(&[name.as_bytes()], &[value.as_bytes()])?;
     }
-    if client.is_by_https() {
+    if is_https {
         head.add(&[b"HTTPS"], &[b"on"])?;
     }
     Ok(())
@@ -111,7 +137,7 @@ pub enum Left {
 
 /// The client of a connection, for whoever runs its requests.
 pub trait Client: Send + Sync {
-    /// Whether it has left. Only asked while a request of it runs whose body hyper has read; reads what comes meanwhile, up to 4 KiB.
+    /// Whether it has left. Only asked while a request of it runs whose body has been read; reads what comes meanwhile, up to 4 KiB.
     fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left>;
     /// Whether it neither sends nor reads any more.
     fn is_gone(&self) -> bool;

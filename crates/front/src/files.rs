@@ -2,31 +2,32 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Response, StatusCode};
 
-use crate::body::AnswerBody;
 use crate::page;
 use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response_body::ResponseBody;
 use crate::route::Found;
 
-/// Answers with a file.
-pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refusal> {
-    if parts.method != Method::GET && parts.method != Method::HEAD {
+/// Responds with a file.
+pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {
+    let head = &request.head;
+    if head.method != Method::GET && head.method != Method::HEAD {
         return Err(Refusal::FileMethod);
     }
     let size = found.stat.st_size.max(0) as u64;
     let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0) as u64);
     let etag = format!("\"{:x}-{:x}-{size:x}\"", found.stat.st_mtime, found.stat.st_mtime_nsec);
     let state = State { etag: &etag, modified };
-    let mut response = Response::new(AnswerBody::none());
-    match state.check(&parts.headers) {
+    let mut response = Response::new(ResponseBody::none());
+    match state.check(&head.headers) {
         Condition::Failed => return Err(Refusal::Precondition),
         Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
         Condition::Holds => {
-            let wanted = range(&parts.headers, size).filter(|_| parts.method == Method::GET);
-            let range = match wanted.filter(|_| state.range_is_current(&parts.headers)) {
+            let wanted = range(&head.headers, size).filter(|_| head.method == Method::GET);
+            let range = match wanted.filter(|_| state.range_is_current(&head.headers)) {
                 Some(Range::Part(first, last)) => {
                     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
                     set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
@@ -41,8 +42,8 @@ pub fn answer(found: Found, parts: &Parts) -> Result<Response<AnswerBody>, Refus
             };
             set(response.headers_mut(), header::CONTENT_LENGTH, &range.1.to_string());
             set(response.headers_mut(), header::CONTENT_TYPE, &content_type(&found));
-            if parts.method == Method::GET {
-                *response.body_mut() = AnswerBody::file(found.file, range.0, range.1);
+            if head.method == Method::GET {
+                *response.body_mut() = ResponseBody::file(found.file, range.0, range.1, request.connection.clone());
             }
         }
     }

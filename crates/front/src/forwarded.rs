@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::{HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName};
 
 use crate::settings::{Network, ProxyHeaders};
 
@@ -28,13 +28,6 @@ pub struct Client {
     pub is_https: Option<bool>,
     /// The port it asked; `None`: nobody said.
     pub server_port: Option<u16>,
-}
-
-impl Client {
-    /// Whether it spoke HTTPS, as far as is known.
-    pub fn is_by_https(&self) -> bool {
-        self.is_https == Some(true)
-    }
 }
 
 #[derive(Default)]
@@ -216,7 +209,7 @@ mod tests {
         for theirs in ["\"", "\"a", "\\\"", "\u{ff}", "for=\"", "x, \"y", "[", ""] {
             let mut headers = HeaderMap::new();
             let value = [theirs.as_bytes(), b", 203.0.113.9"].concat();
-            headers.append("x-forwarded-for", hyper::header::HeaderValue::from_bytes(&value).unwrap());
+            headers.append("x-forwarded-for", http::header::HeaderValue::from_bytes(&value).unwrap());
             let proxies = ["10.0.0.0/8".parse().unwrap()];
             assert_eq!(
                 client(&headers, &proxies, ProxyHeaders::XForwarded).unwrap().address,
@@ -225,7 +218,7 @@ mod tests {
             );
             let mut headers = HeaderMap::new();
             let value = [theirs.as_bytes(), b", for=203.0.113.9"].concat();
-            headers.append("forwarded", hyper::header::HeaderValue::from_bytes(&value).unwrap());
+            headers.append("forwarded", http::header::HeaderValue::from_bytes(&value).unwrap());
             assert_eq!(client(&headers, &proxies, ProxyHeaders::Forwarded).unwrap().address, "203.0.113.9", "{theirs}");
         }
     }

@@ -5,16 +5,13 @@
 //! also decide address, scheme and port, see [`crate::forwarded`]); repeated headers are folded, Cookie with `; `, lists
 //! with `, `, and of those that can have one value the first counts.
 
-use hyper::header::{self, HeaderMap, HeaderName};
-use hyper::http::request::Parts;
-use hyper::{Method, Version};
+use http::header::{self, HeaderMap, HeaderName};
 use wire::head::{TooLarge, Writer};
 
-use crate::connection::{self, Peer};
-use crate::forwarded::Client;
+use crate::connection;
+use crate::request::Request;
 use crate::route::Script;
 use crate::settings::{Application, ProxyHeaders};
-use crate::transport::Line;
 
 /// The header by which a client on this machine chooses classic mode. PHP never sees it.
 pub const MODE: &str = "reprise-mode";
@@ -23,14 +20,10 @@ const MAX_NAME: usize = 250;
 
 /// What the head needs to know of a request.
 pub struct Facts<'a> {
-    /// Method, target, headers.
-    pub parts: &'a Parts,
-    /// Whose connection.
-    pub peer: &'a Peer,
+    /// The request itself.
+    pub request: &'a Request,
     /// Which headers proxies write.
     pub written: ProxyHeaders,
-    /// Who is behind it, if that is a proxy.
-    pub client: Option<&'a Client>,
     /// Whose script.
     pub application: &'a Application,
     /// Which.
@@ -45,18 +38,9 @@ pub struct Facts<'a> {
 
 /// Writes the head into `buffer` and returns its size.
 pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
-    let Facts { parts, peer, application, script, .. } = facts;
-    let headers = &parts.headers;
+    let Facts { request, application, script, .. } = facts;
+    let (peer, headers, target) = (&request.connection.peer, &request.head.headers, &request.head.target);
     let root = application.root.as_os_str().as_encoded_bytes();
-    let (uri, query) = match parts.extensions.get::<Line>() {
-        Some(line) => ([line.target(), b"", b""], query_of(line.target())),
-        None => {
-            let query = parts.uri.query();
-            let mark = if query.is_some() { &b"?"[..] } else { b"" };
-            let query = query.unwrap_or("").as_bytes();
-            ([parts.uri.path().as_bytes(), mark, query], query)
-        }
-    };
     let (name, info) = (&script.name[..], &script.path_info[..]);
     let mut length = Decimal::new(facts.content_length.unwrap_or(0));
 
@@ -66,8 +50,8 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         (true, Some(bytes)) => bytes as i64,
         (true, None) => -1,
     };
-    head.head.query = head.add(&[b"QUERY_STRING"], &[query])?;
-    head.head.method = head.add(&[b"REQUEST_METHOD"], &[parts.method.as_str().as_bytes()])?;
+    head.head.query = head.add(&[b"QUERY_STRING"], &[target.raw_query()])?;
+    head.head.method = head.add(&[b"REQUEST_METHOD"], &[request.head.method.as_str().as_bytes()])?;
     // As Debian's fastcgi_params: both are there for each request, empty if the client has said neither.
     let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[content_type])?;
@@ -79,26 +63,19 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         head.add(&[b"PATH_INFO"], &[info])?;
         head.add(&[b"PATH_TRANSLATED"], &[root, info])?;
     }
-    head.head.uri = head.add(&[b"REQUEST_URI"], &uri)?;
+    head.head.uri = head.add(&[b"REQUEST_URI"], &target.raw())?;
     head.add(&[b"DOCUMENT_URI"], &[name, info])?;
     head.add(&[b"DOCUMENT_ROOT"], &[root])?;
-    let protocol: &[u8] = if parts.version == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
-    head.add(&[b"SERVER_PROTOCOL"], &[protocol])?;
-    match facts.client {
+    head.add(&[b"SERVER_PROTOCOL"], &[request.head.protocol_name()])?;
+    match &request.behind {
         None => head.append(&peer.variables.0, peer.variables.1)?,
         Some(client) => connection::add_ends(&mut head, peer, client)?,
     }
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
-    let host = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let host = target.host().map(str::as_bytes);
     add_headers(&mut head, headers, host, peer.is_proxy.then_some(facts.written))?;
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
-}
-
-/// The query of a target as it came: without a fragment, as nginx has it.
-fn query_of(target: &[u8]) -> &[u8] {
-    let whole = memchr::memchr(b'#', target).map_or(target, |fragment| &target[..fragment]);
-    memchr::memchr(b'?', whole).map_or(b"", |mark| &whole[mark + 1..])
 }
 
 /// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).
@@ -140,11 +117,6 @@ fn takes_one_value(name: &HeaderName) -> bool {
     [header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_LENGTH, header::REFERER, header::FROM, header::HOST]
         .contains(name)
         || name == header::USER_AGENT
-}
-
-/// Whether a request that nobody waits for need not run.
-pub fn is_withdrawable(method: &Method) -> bool {
-    method == Method::GET || method == Method::HEAD
 }
 
 /// A number as text, without allocation.

@@ -1,17 +1,17 @@
 //! Whom a request is for, and which headers it may have once only.
 
-use hyper::Version;
-use hyper::header::{self, HeaderMap, HeaderName};
-use hyper::http::request::Parts;
+use http::Version;
+use http::header::{self, HeaderMap, HeaderName};
 use wire::key::split_port;
 
 use crate::refusal::Refusal;
+use crate::request::Head;
 
 /// Longest host, its port included. No name of the DNS is longer (RFC 1035 §2.3.4).
 const MAX_HOST: usize = 255;
 
 /// Headers with one value, in which a second line could only contradict the first. `If-Match` and `If-None-Match` are lists, and
-/// PHP gets the first of what else nginx takes the first of ([`crate::head`]). hyper refuses two different Content-Length.
+/// PHP gets the first of what else nginx takes the first of ([`crate::head`]). A transport refuses two different Content-Length.
 const ONCE: [HeaderName; 4] =
     [header::AUTHORIZATION, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE, header::IF_RANGE];
 
@@ -29,12 +29,12 @@ pub fn check_repeated(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The host that a request names, as it was sent: with its port and a dot at its end, if it has them.
-pub fn named(parts: &Parts) -> Result<&str, Refusal> {
-    let header = parts.headers.get(header::HOST);
+pub fn named(head: &Head) -> Result<&str, Refusal> {
+    let header = head.headers.get(header::HOST);
     // RFC 9112 §3.2.2: an absolute target's host wins, but the header has to be there all the same.
-    let named = match (parts.uri.authority(), header) {
-        (_, None) if parts.version == Version::HTTP_11 => return Err(Refusal::BadHost),
-        (Some(authority), _) => authority.as_str(),
+    let named = match (head.target.host(), header) {
+        (_, None) if head.protocol == Version::HTTP_11 => return Err(Refusal::BadHost),
+        (Some(host), _) => host,
         (None, Some(value)) => value.to_str().map_err(|_| Refusal::BadHost)?,
         (None, None) => "",
     };

@@ -5,35 +5,38 @@
 //! | module | what |
 //! |---|---|
 //! | [`settings`] | what the supervisor tells the front |
-//! | [`server`] | threads, listeners, connections, drain |
+//! | [`control`] | messages with the supervisor |
+//! | [`server`] | threads, listeners, drain |
 //! | [`shared`] | what all threads share |
 //! | [`doors`] | how a thread learns what workers have done |
-//! | [`conversation`] | one connection, from its first byte to its last |
-//! | [`transport`] | what knows HTTP/1: framing, request lines, how a client leaves |
-//! | [`connection`] | both ends of a connection, spelled for PHP and the log |
-//! | [`service`] | one request, step by step |
-//! | [`route`] | which application, which file or script |
-//! | [`target`] | a request target decoded and cleaned |
-//! | [`files`] | static files |
+//! | [`transport`] | what knows HTTP/1: from a socket to a request, and back |
+//! | [`warm`] | requests made of a generation before visitors' |
+//! | [`request`] | a request, whatever brought it: head and body |
+//! | [`connection`] | what it came over: both ends, and whether its client has left |
 //! | [`forwarded`] | who is behind a proxy |
+//! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
+//! | [`host`] | whom a request is for |
+//! | [`target`] | a request target decoded and cleaned |
+//! | [`route`] | which application, which file or script |
+//! | [`files`] | static files |
 //! | [`head`] | the request head for PHP, header policy |
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
 //! | [`lanes`] | which lane runs a script |
-//! | [`answer`] | PHP's answer read back |
 //! | [`bodies`] | how long bodies of requests may be |
-//! | [`body`] | bodies, both ways |
+//! | [`request_body`] | bodies of requests, on their way to PHP |
+//! | [`answer`] | PHP's response read back |
+//! | [`response_body`] | bodies of responses: where their bytes come from |
+//! | [`wrapped`] | what goes with a body until it is over: permit, duration, log line |
+//! | [`reason`] | the words of a status |
 //! | [`refusal`] | why a request is refused |
 //! | [`page`] | the front's own responses |
 //! | [`addresses`] | connections at once of one address |
 //! | [`clients`] | requests at once of one address |
-//! | [`warm`] | requests made of a generation before visitors' |
 //! | [`durations`] | a histogram of how long requests took |
 //! | [`metrics`] | counters as OpenMetrics text |
 //! | [`status`] | what workers do, as PHP-FPM shows it |
 //! | [`monitoring`] | responses to monitoring: ping, status, health, metrics |
-//! | [`host`] | whom a request is for |
 //! | [`access`] | the access log |
-//! | [`control`] | messages with the supervisor |
 //!
 //! No PHP, no fork, no user code. All state of a request that matters is private memory of this process.
 
@@ -43,11 +46,9 @@ pub mod access;
 mod addresses;
 mod answer;
 mod bodies;
-mod body;
 mod clients;
-mod connection;
+pub mod connection;
 pub mod control;
-mod conversation;
 mod doors;
 mod durations;
 mod files;
@@ -59,16 +60,21 @@ mod lanes;
 mod metrics;
 mod monitoring;
 mod page;
+mod phases;
+mod reason;
 mod refusal;
+pub mod request;
+mod request_body;
+mod response_body;
 mod route;
 mod server;
-mod service;
 pub mod settings;
 mod shared;
 mod status;
 pub mod target;
 pub mod transport;
 mod warm;
+mod wrapped;
 
 pub use durations::Durations;
 pub use server::{Inherited, run};

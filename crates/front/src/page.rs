@@ -1,14 +1,14 @@
 //! Responses that the front makes itself: the page of a refusal, and short texts.
 
 use bytes::Bytes;
-use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Response, StatusCode};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
 
-use crate::body::AnswerBody;
 use crate::refusal::{HEADER, Refusal};
+use crate::response_body::ResponseBody;
 
 /// The response that tells a client why.
-pub fn refusal(why: Refusal) -> Response<AnswerBody> {
+pub fn refusal(why: Refusal) -> Response<ResponseBody> {
     let (status, word) = why.describe();
     let reason = status.canonical_reason().unwrap_or("Error");
     let page = format!(
@@ -16,7 +16,7 @@ pub fn refusal(why: Refusal) -> Response<AnswerBody> {
          <h1>{0} {reason}</h1>\n<p>Reprise: {word}</p>\n</html>\n",
         status.as_u16()
     );
-    let mut response = Response::new(AnswerBody::full(Bytes::from(page)));
+    let mut response = Response::new(ResponseBody::full(Bytes::from(page)));
     *response.status_mut() = status;
     let headers: &mut HeaderMap = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
@@ -41,8 +41,13 @@ pub fn refusal(why: Refusal) -> Response<AnswerBody> {
 }
 
 /// A text that nobody may keep.
-pub fn text(status: StatusCode, kind: &'static str, cache_control: &'static str, text: String) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::full(Bytes::from(text)));
+pub fn text(
+    status: StatusCode,
+    kind: &'static str,
+    cache_control: &'static str,
+    text: String,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::full(Bytes::from(text)));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));

@@ -1,7 +1,7 @@
 //! The front's own answers: why a request was refused, as status, header and page. The words are the same in the access
 //! log, the header `Reprise-Refused` and the documentation.
 
-use hyper::StatusCode;
+use http::StatusCode;
 
 /// The header that says so.
 pub const HEADER: &str = "reprise-refused";

@@ -1,4 +1,4 @@
-//! From host and path to what answers: a file, a script, a redirect, or nobody.
+//! From host and path to what responds: monitoring, a file, a script, a redirect, or nobody.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,6 +21,10 @@ use crate::target::{is_hidden, is_overlong, is_source, split_script};
 pub enum Route {
     /// A file, checked and opened.
     File(Found),
+    /// The path at which monitoring asks whether there are workers.
+    Ping,
+    /// The path at which monitoring asks what they do.
+    Status,
     /// A script: its path below the root and the path info.
     Script(Arc<Script>),
     /// To the same path with a slash behind it.
@@ -108,6 +112,13 @@ thread_local! {
 /// Decides for a cleaned path of an application. Scripts found by their own name are remembered for a second;
 /// what is missing never is, so that a file is served as soon as it is there.
 pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
+    let is = |configured: &Option<String>| configured.as_ref().is_some_and(|known| *known.as_bytes() == *path);
+    if is(&application.ping_path) {
+        return Route::Ping;
+    }
+    if is(&application.status_path) {
+        return Route::Status;
+    }
     let known = SCRIPTS.with_borrow(|scripts| match scripts.get(path) {
         Some((since, of, script)) if *of == application.generation && now - *since < BELIEVED => Some(script.clone()),
         _ => None,
@@ -265,6 +276,7 @@ mod tests {
 
     fn kind(application: &Application, path: &str) -> &'static str {
         match decide(application, path.as_bytes()) {
+            Route::Ping | Route::Status => "monitoring",
             Route::File(_) => "file",
             Route::Script(_) => "script",
             Route::Directory => "directory",

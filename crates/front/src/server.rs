@@ -21,10 +21,10 @@ use crate::access;
 use crate::addresses::Place;
 use crate::connection::Peer;
 use crate::control::Link;
-use crate::conversation::converse;
 use crate::doors;
 use crate::settings::Settings;
 use crate::shared::{Shared, told_to_stop};
+use crate::transport::converse;
 use crate::warm;
 
 /// How often time-outs are looked for and logs are written.

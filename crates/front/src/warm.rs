@@ -1,5 +1,5 @@
 //! Warm-up: the configured requests, made of a generation before any visitor's goes there. They come from this machine, are
-//! in no access log, and what they answer is told to the supervisor.
+//! in no access log, and what comes of them is told to the supervisor.
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
@@ -7,22 +7,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, Version};
 use http_body::Body;
-use hyper::Request;
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
 use tokio::sync::mpsc::UnboundedReceiver;
 use wire::control::{Kind, Message};
 
-use crate::connection::{Nobody, Peer};
+use crate::connection::{Connection, Nobody, Peer};
 use crate::control::Link;
-use crate::forwarded::{self, Client};
-use crate::lanes::View;
-use crate::service::{Connection, respond};
+use crate::phases::respond;
+use crate::refusal::Refusal;
+use crate::request::{Head, Request, RequestBody};
 use crate::settings::{Application, Warmup};
 use crate::shared::Shared;
+use crate::wrapped::Made;
 
-/// Bytes of an answer that are told, if it is a failure.
+/// Bytes of a response that are told, if it is a failure.
 const TOLD: usize = 2048;
 
 /// Warms up the generations that are wanted, one request at a time.
@@ -33,38 +33,21 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
             let Some((view, number)) = shared.lanes.view_of(generation) else { break };
             let application = &view.settings.applications[number];
             let Some(request) = application.warmup.get(index) else { break };
-            let connection = Connection {
-                shared: shared.clone(),
-                peer: Arc::new(Peer::ourselves()),
-                client: Arc::new(Nobody),
-                warms: Some(number),
-            };
             let began = Instant::now();
-            let answered = match build(application, request) {
-                Ok(parts) => {
-                    match respond(&connection, &view, asker(&view, &parts).as_ref(), &parts, None, began).await {
-                        Ok(response) => {
-                            let status = response.status().as_u16();
-                            (status, read(response.into_body()).await)
-                        }
-                        Err(refusal) => {
-                            let (status, word) = refusal.describe();
-                            (status.as_u16(), format!("Reprise: {word}").into_bytes())
-                        }
-                    }
-                }
+            let (status, beginning) = match build(application, request) {
+                Ok(head) => told(respond(&shared, &view, &mut request_of(head, number), began).await).await,
                 Err(why) => (0, why.into_bytes()),
             };
             let message = Message {
                 application: generation,
                 slot: index as u32,
-                status: i32::from(answered.0),
+                status: i32::from(status),
                 limit: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
                 ..Message::new(Kind::WarmUp)
             };
-            // Without a descriptor to spare its words are lost, not the answer.
+            // Without a descriptor to spare its words are lost, not the result.
             let file = rustix::fs::memfd_create("reprise-answer", rustix::fs::MemfdFlags::CLOEXEC);
-            match file.and_then(|file| rustix::io::pwrite(&file, &answered.1, 0).map(|_| file)) {
+            match file.and_then(|file| rustix::io::pwrite(&file, &beginning, 0).map(|_| file)) {
                 Ok(file) => link.send_with(&message, &[file.as_fd()]),
                 Err(_) => link.send(&message),
             }
@@ -72,28 +55,47 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
     }
 }
 
-/// Whom a request says that it is for, as one from a proxy does: for warm-ups of what is asked for by https.
-fn asker(view: &View, parts: &Parts) -> Option<Client> {
-    forwarded::client(&parts.headers, &view.settings.proxies, view.settings.proxy_headers)
+/// Enters the phases where the requests of clients do. What it says of a client is believed: for warm-ups of what is asked for by https.
+fn request_of(head: Head, application: usize) -> Request {
+    let connection = Connection { peer: Peer::ourselves(), client: Box::new(Nobody) };
+    Request {
+        head,
+        body: RequestBody::None,
+        connection: Arc::new(connection),
+        behind: None,
+        refusal: None,
+        warms: Some(application),
+    }
 }
 
-fn build(application: &Application, request: &Warmup) -> Result<Parts, String> {
-    let mut made = Request::new(());
-    *made.method_mut() = request.method.parse().map_err(|_| format!("{:?} is no method", request.method))?;
-    *made.uri_mut() = request.path.parse().map_err(|_| format!("{:?} is no path", request.path))?;
+fn build(application: &Application, request: &Warmup) -> Result<Head, String> {
+    let method = request.method.parse().map_err(|_| format!("{:?} is no method", request.method))?;
+    let target = request.path.parse().map_err(|_| format!("{:?} is no path", request.path))?;
+    let mut headers = HeaderMap::new();
     let host = application.hosts.iter().find(|host| !host.starts_with('*')).map_or("localhost", String::as_str);
     for (name, value) in
         std::iter::once(("host", host)).chain(request.headers.iter().map(|(a, b)| (a.as_str(), b.as_str())))
     {
         let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no header's name"))?;
         let value = HeaderValue::from_str(value).map_err(|_| format!("{value:?} is no header's value"))?;
-        made.headers_mut().insert(name, value);
+        headers.insert(name, value);
     }
-    made.headers_mut().entry(header::USER_AGENT).or_insert(HeaderValue::from_static("reprise-warmup"));
-    Ok(made.into_parts().0)
+    headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static("reprise-warmup"));
+    Ok(Head::new(method, target, Version::HTTP_11, headers, None))
 }
 
-/// Reads an answer to its end; gives its beginning.
+/// What is told of a response: its status, and the beginning of its body or the word of the refusal.
+async fn told(result: Result<Response<Made>, Refusal>) -> (u16, Vec<u8>) {
+    match result {
+        Ok(response) => (response.status().as_u16(), read(response.into_body()).await),
+        Err(refusal) => {
+            let (status, word) = refusal.describe();
+            (status.as_u16(), format!("Reprise: {word}").into_bytes())
+        }
+    }
+}
+
+/// Reads a response to its end; gives its beginning.
 async fn read(mut body: impl Body<Data = bytes::Bytes> + Unpin) -> Vec<u8> {
     let mut beginning = Vec::new();
     while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {

@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hyper::Version;
-use hyper::header::{self, HeaderName};
-use hyper::http::request::Parts;
+use http::header::{self, HeaderName};
 use wire::layout::Usage;
 
 use crate::head::Decimal;
+use crate::request::Head;
 use crate::settings::LogFormat;
-use crate::transport::Line;
 
 /// Longest field of a line; the rest is cut off.
 const MAX_FIELD: usize = 2048;
@@ -82,16 +80,6 @@ impl Clock {
     }
 }
 
-/// Method, target and protocol as they came.
-fn request_line(parts: &Parts) -> [&[u8]; 3] {
-    if let Some(line) = parts.extensions.get::<Line>() {
-        return line.parts();
-    }
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    let protocol = if parts.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
-    [parts.method.as_str().as_bytes(), target.as_bytes(), protocol.as_bytes()]
-}
-
 /// What a line says beside the request itself.
 pub struct Facts<'a> {
     /// Address.
@@ -111,13 +99,13 @@ pub struct Facts<'a> {
 }
 
 /// The combined format, then the duration in seconds.
-fn combined(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts<'_>) {
+fn combined(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) {
     clock.update();
     lines.extend_from_slice(facts.client.as_bytes());
     lines.extend_from_slice(b" - - [");
     lines.extend_from_slice(clock.combined.as_bytes());
     lines.extend_from_slice(b"] \"");
-    for (part, is_first) in request_line(parts).into_iter().zip([true, false, false]) {
+    for (part, is_first) in head.line().into_iter().zip([true, false, false]) {
         if !is_first && !part.is_empty() {
             lines.push(b' ');
         }
@@ -129,7 +117,7 @@ fn combined(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts
     lines.extend_from_slice(Decimal::new(facts.sent).digits());
     lines.extend_from_slice(b" \"");
     for (name, end) in [(header::REFERER, &b"\" \""[..]), (header::USER_AGENT, &b"\" "[..])] {
-        match parts.headers.get(name) {
+        match head.headers.get(name) {
             Some(value) => escape(lines, value.as_bytes()),
             None => lines.push(b'-'),
         }
@@ -155,18 +143,18 @@ fn escape(lines: &mut Vec<u8>, field: &[u8]) {
 }
 
 /// An object with all of [`FIELDS`].
-fn json(lines: &mut Vec<u8>, clock: &mut Clock, parts: &Parts, facts: &Facts<'_>) {
+fn json(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) {
     let milliseconds = clock.update();
     let usage = facts.usage;
     let mut time = clock.json.clone();
     // Writing to memory cannot fail.
     let _ = write!(time, ".{milliseconds:03}Z");
-    let header = |name: HeaderName| parts.headers.get(name).map(|value| value.as_bytes());
+    let header = |name: HeaderName| head.headers.get(name).map(|value| value.as_bytes());
     let measured = |value: u32| (value > 0).then_some(u64::from(value));
     let mut fields = Fields { lines, names: FIELDS.iter() };
     fields.text(Some(time.as_bytes()));
     fields.text(Some(facts.client.as_bytes()));
-    let [method, target, protocol] = request_line(parts);
+    let [method, target, protocol] = head.line();
     fields.text(Some(method));
     fields.text(header(header::HOST));
     fields.text(Some(target));
@@ -220,17 +208,17 @@ impl Fields<'_> {
 }
 
 /// One line by itself.
-pub fn format(format: LogFormat, parts: &Parts, facts: &Facts<'_>) -> Vec<u8> {
+pub fn format(format: LogFormat, head: &Head, facts: &Facts<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
-    append(&mut lines, &mut Clock::new(), format, parts, facts);
+    append(&mut lines, &mut Clock::new(), format, head, facts);
     lines
 }
 
 /// Appends a line.
-pub fn append(lines: &mut Vec<u8>, clock: &mut Clock, format: LogFormat, parts: &Parts, facts: &Facts<'_>) {
+pub fn append(lines: &mut Vec<u8>, clock: &mut Clock, format: LogFormat, head: &Head, facts: &Facts<'_>) {
     match format {
-        LogFormat::Combined => combined(lines, clock, parts, facts),
-        LogFormat::Json => json(lines, clock, parts, facts),
+        LogFormat::Combined => combined(lines, clock, head, facts),
+        LogFormat::Json => json(lines, clock, head, facts),
     }
 }
 

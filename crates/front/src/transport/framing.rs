@@ -9,12 +9,13 @@
 //! Content-Length of digits, or one `Transfer-Encoding: chunked`, never both. hyper reads what is let through alike.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
-use hyper::Uri;
+use bytes::Bytes;
+use http::Uri;
 
 use super::chunked::Scanner;
 use crate::refusal::Refusal;
+use crate::request::Original;
 use crate::target::MAX_TARGET;
 
 /// Largest head, its empty line included.
@@ -32,29 +33,26 @@ const STAND_IN: [&[u8]; 2] =
 pub struct Framed {
     /// Why it is refused.
     pub refusal: Option<Refusal>,
-    /// Its line as it came, where hyper was given another.
-    pub line: Option<Line>,
+    /// Its request line as it came, where hyper was given another.
+    pub original: Option<Box<Original>>,
 }
 
-/// A request line as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line(Arc<[u8]>);
-
-impl Line {
-    /// Method, target and version. Of a line that has not three parts, all that follows the first is the second.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        if let Some((method, target, version)) = target(&self.0) {
-            return [method, target, version];
-        }
-        let space = memchr::memchr(b' ', &self.0).unwrap_or(self.0.len());
-        let (first, rest) = self.0.split_at(space);
-        [first, rest.strip_prefix(b" ").unwrap_or(rest), b""]
-    }
-
-    /// Path and query, without the scheme and host of an absolute target.
-    pub fn target(&self) -> &[u8] {
-        target(&self.0).map_or(b"/", |(_, target, _)| origin_form(target))
-    }
+/// Takes a request line apart. Of a line that has not three parts, all that follows the first is the second.
+fn original(line: &[u8]) -> Box<Original> {
+    let line = Bytes::copy_from_slice(line);
+    let whole = target(&line);
+    let (method, sent, protocol) = whole.unwrap_or_else(|| {
+        let space = memchr::memchr(b' ', &line).unwrap_or(line.len());
+        let (first, rest) = line.split_at(space);
+        (first, rest.strip_prefix(b" ").unwrap_or(rest), b"")
+    });
+    let path = match whole.map(|(_, target, _)| origin_form(target)) {
+        // The root of a host that is named without a path is not in the line.
+        Some(b"/") | None => Bytes::from_static(b"/"),
+        Some(path) => line.slice_ref(path),
+    };
+    let [method, target, protocol] = [method, sent, protocol].map(|part| line.slice_ref(part));
+    Box::new(Original { method, target, path, protocol })
 }
 
 /// How a body is framed.
@@ -91,10 +89,10 @@ pub fn head(bytes: &[u8], seen: usize) -> Option<Head> {
     }
     match check(head) {
         Err(why) => Some(refused(&bytes[..end], why)),
-        Ok(Checked { instead, line, body }) => {
+        Ok(Checked { instead, original, body }) => {
             // Empty lines before a head are dropped, not handed on.
             let instead = instead.or_else(|| (begin > 0).then(|| head.to_vec()));
-            Some(Head { size: end, instead, framed: Framed { refusal: None, line }, body })
+            Some(Head { size: end, instead, framed: Framed { refusal: None, original }, body })
         }
     }
 }
@@ -124,11 +122,11 @@ fn end(bytes: &[u8], from: usize) -> Option<usize> {
 pub fn refused(bytes: &[u8], why: Refusal) -> Head {
     let (size, line) = (bytes.len(), request_line(&bytes[empty_lines(bytes)..]));
     let instead = STAND_IN[usize::from(line.starts_with(b"HEAD "))].to_vec();
-    let kept = Line(line[..line.len().min(MAX_TARGET)].into());
+    let kept = original(&line[..line.len().min(MAX_TARGET)]);
     Head {
         size,
         instead: Some(instead),
-        framed: Framed { refusal: Some(why), line: Some(kept) },
+        framed: Framed { refusal: Some(why), original: Some(kept) },
         body: Body::Length(0),
     }
 }
@@ -162,7 +160,7 @@ fn origin_form(target: &[u8]) -> &[u8] {
 
 struct Checked {
     instead: Option<Vec<u8>>,
-    line: Option<Line>,
+    original: Option<Box<Original>>,
     body: Body,
 }
 
@@ -182,8 +180,8 @@ fn check(head: &[u8]) -> Result<Checked, Refusal> {
     let rest = &head[line.len()..];
     let rewritten = rewrite(target).map(|target| [method, b" ", &target, b" ", version, rest].concat());
     let body = parse(rewritten.as_deref().unwrap_or(head), !target.starts_with(b"/"))?;
-    let line = rewritten.is_some().then(|| Line(line.into()));
-    Ok(Checked { instead: rewritten, line, body })
+    let original = rewritten.is_some().then(|| original(line));
+    Ok(Checked { instead: rewritten, original, body })
 }
 
 /// Bytes that hyper takes in a target, and that mean what they say. Others it refuses, or they depend on its version.
@@ -274,7 +272,7 @@ mod tests {
     fn plain_heads_are_handed_on_as_they_are() {
         let text = "GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n";
         let found = only(&format!("{text}POST"));
-        assert_eq!((found.size, found.instead, found.framed.line), (text.len(), None, None));
+        assert_eq!((found.size, found.instead, found.framed.original), (text.len(), None, None));
         for (number, _) in text.char_indices() {
             assert!(head(&text.as_bytes()[..number], number.saturating_sub(1)).is_none(), "{number}");
         }
@@ -301,7 +299,7 @@ mod tests {
             let found = only(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
             let expected = format!("GET {made} HTTP/1.1\r\nHost: a\r\n\r\n");
             assert_eq!(found.instead.as_deref(), Some(expected.as_bytes()), "{target}");
-            assert_eq!(found.framed.line.map(|line| line.target().to_vec()).as_deref(), Some(kept.as_bytes()));
+            assert_eq!(found.framed.original.map(|line| line.path.to_vec()).as_deref(), Some(kept.as_bytes()));
         }
     }
 
@@ -326,7 +324,8 @@ mod tests {
         ] {
             let found = only(text);
             assert_eq!(found.framed.refusal, Some(expected), "{text:?}");
-            let line = found.framed.line.expect("its line").parts().join(&b' ');
+            let line = found.framed.original.expect("its line");
+            let line = [line.method, line.target, line.protocol].join(&b' ');
             assert_eq!(line.trim_ascii_end(), text.split("\r\n").next().unwrap_or_default().as_bytes());
             assert_eq!(found.instead.as_deref(), Some(STAND_IN[0]));
         }

@@ -1,46 +1,40 @@
-//! One connection, from its first byte to its last: its first head is waited for, hyper reads requests and writes answers, and
-//! what a client has sent before it left runs to its end.
+//! One connection of HTTP/1, from its first byte to its last: its first head is waited for, hyper reads requests and writes
+//! responses, and what a client has sent before it left runs to its end.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::ext::ReasonPhrase;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Request, Response, Version, header};
+use hyper::{HeaderMap, Response, Version, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::body::AnswerBody;
-use crate::connection::Peer;
+use super::framing::Framed;
+use super::stream::{Stream, end};
+use crate::connection::{Connection, Peer};
 use crate::monitoring;
 use crate::page;
+use crate::phases::serve;
+use crate::reason::Reason;
 use crate::refusal::Refusal;
-use crate::service::{Connection, serve};
+use crate::request::{BodyStream, BrokenBody, Head, Request, RequestBody};
 use crate::shared::{Shared, told_to_stop};
-use crate::transport::{self, Framed, Stream};
+use crate::wrapped::{Delivered, Logged, Made};
 
 /// Bytes hyper may buffer of one connection, either way.
 const MAX_BUFFER: usize = 64 * 1024;
 /// How long a stop waits for the first byte of a connection.
 const FIRST_REQUEST: Duration = Duration::from_millis(500);
-
-/// Answers a request on an admin listener.
-fn administer(
-    shared: &Shared,
-    is_stopping: bool,
-    request: &Request<Incoming>,
-    framed: &Framed,
-) -> Response<AnswerBody> {
-    if let Some(why) = framed.refusal {
-        return page::refusal(why);
-    }
-    let connections = shared.connections.load(Ordering::Relaxed);
-    monitoring::of_listener(&shared.lanes.view(), connections, is_stopping, request.method(), request.uri().path())
-}
 
 /// Counts a connection for as long as it lives.
 struct Counted(Arc<Shared>);
@@ -87,7 +81,7 @@ where
 }
 
 /// Whether a request says that no other follows it on its connection.
-fn is_last(request: &Request<Incoming>) -> bool {
+fn is_last(request: &hyper::Request<Incoming>) -> bool {
     let headers = request.headers();
     says(headers, "close") || request.version() == Version::HTTP_10 && !says(headers, "keep-alive")
 }
@@ -101,6 +95,59 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
         .any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
+/// A request as hyper has parsed it, for the phases.
+fn taken_over(request: hyper::Request<Incoming>, framed: Framed, connection: Arc<Connection>) -> Request {
+    let (parts, body) = request.into_parts();
+    let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
+    let body = if body.is_end_stream() { RequestBody::None } else { RequestBody::Stream(Box::new(Parts(body))) };
+    Request { head, body, connection, behind: None, refusal: framed.refusal, warms: None }
+}
+
+/// The body of a request, as hyper decodes it.
+struct Parts(Incoming);
+
+impl BodyStream for Parts {
+    fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenBody>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.0).poll_frame(context)) else { return Poll::Ready(None) };
+            let Ok(frame) = frame else { return Poll::Ready(Some(Err(BrokenBody))) };
+            // Trailers are not passed on.
+            match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0.size_hint().exact()
+    }
+}
+
+/// Responds to a request on a listener for monitoring.
+fn administer(shared: &Shared, is_stopping: bool, request: &Request) -> Response<Delivered> {
+    let response = match request.refusal {
+        Some(why) => page::refusal(why),
+        None => {
+            let connections = shared.connections.load(Ordering::Relaxed);
+            monitoring::of_listener(&shared.lanes.view(), connections, is_stopping, &request.head)
+        }
+    };
+    response.map(|body| Logged::new(Made::plain(body), None))
+}
+
+/// Has hyper write the words that PHP has chosen for its status.
+fn spell_reason(response: &mut Response<Delivered>) {
+    let Some(reason) = response.extensions_mut().remove::<Reason>() else { return };
+    if let Ok(phrase) = ReasonPhrase::try_from(reason.words().clone()) {
+        response.extensions_mut().insert(phrase);
+    }
+}
+
 /// Serves a connection until it ends.
 pub async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool)
 where
@@ -112,27 +159,30 @@ where
     if !first_head(&stream, Duration::from_millis(limits.header_timeout_ms), stopped.clone()).await {
         return drop(counted);
     }
-    let connection = Connection { shared, peer: Arc::new(peer), client: Arc::new(stream.clone()), warms: None };
+    let connection = Arc::new(Connection { peer, client: Box::new(stream.clone()) });
     loop {
-        let (connection, stopping, framer) = (connection.clone(), stopped.clone(), stream.clone());
-        let service = service_fn(move |request| {
+        let (connection, shared) = (connection.clone(), shared.clone());
+        let (stopping, framer) = (stopped.clone(), stream.clone());
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
             let framed = framer.take_framed().unwrap_or_else(|| {
                 // hyper has read a request where none was sent: whoever made it do so gets no further.
                 framer.give_up();
-                Framed { refusal: Some(Refusal::BadFraming), line: None }
+                Framed { refusal: Some(Refusal::BadFraming), original: None }
             });
-            let (connection, is_stopping) = (connection.clone(), *stopping.borrow());
+            let (shared, is_stopping) = (shared.clone(), *stopping.borrow());
             let (framer, mut is_last) = (framer.clone(), is_last(&request));
+            let request = taken_over(request, framed, connection.clone());
             async move {
-                let answered = match is_admin {
-                    true => Ok(administer(&connection.shared, is_stopping, &request, &framed)),
-                    false => serve(connection, request, framed).await,
+                let mut response = match is_admin {
+                    true => administer(&shared, is_stopping, &request),
+                    false => serve(&shared, request).await,
                 };
-                is_last |= answered.as_ref().is_ok_and(|answer| says(answer.headers(), "close"));
+                is_last |= says(response.headers(), "close");
                 if is_last {
                     framer.set_last();
                 }
-                answered
+                spell_reason(&mut response);
+                Ok::<_, Infallible>(response)
             }
         });
         let conversation = http1::Builder::new()
@@ -159,6 +209,6 @@ where
             break;
         }
     }
-    transport::end(stream).await;
+    end(stream).await;
     drop(counted);
 }

@@ -1,0 +1,64 @@
+//! The phases of a request, whatever transport it came by:
+//!
+//! | phase | what | where |
+//! |---|---|---|
+//! | admit | who asks, and for which application; what is malformed is refused | [`admit`] |
+//! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
+//! | look up | nothing yet: the place of a cache of responses, which needs no worker for what it holds | [`respond`] |
+//! | run | a script by PHP, everything else by the front | [`run`] |
+//! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
+//!
+//! A refusal ends them all but the last.
+
+mod admit;
+mod run;
+
+use std::time::Instant;
+
+use http::Response;
+use http::header::{self, HeaderValue};
+
+use crate::access::{self, Entry};
+use crate::doors;
+use crate::lanes::View;
+use crate::metrics;
+use crate::page;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::shared::Shared;
+use crate::wrapped::{Delivered, Logged, Made};
+
+/// Serves a request of a client. Never fails: a refusal is a response too.
+pub async fn serve(shared: &Shared, mut request: Request) -> Response<Delivered> {
+    let began = Instant::now();
+    doors::collect();
+    // Held to the response's head: by what it was routed it is run.
+    let view = shared.lanes.view();
+    let result = respond(shared, &view, &mut request, began).await;
+    deliver(request, result, began)
+}
+
+/// All phases but the last, by these settings and lanes.
+pub async fn respond(
+    shared: &Shared,
+    view: &View,
+    request: &mut Request,
+    began: Instant,
+) -> Result<Response<Made>, Refusal> {
+    let body = std::mem::take(&mut request.body);
+    let admitted = admit::admit(shared, view, request, began)?;
+    let route = admitted.route();
+    // Between the two a cache will be looked up.
+    run::run(&admitted, route, body).await
+}
+
+/// Completes a response or a refusal.
+fn deliver(request: Request, result: Result<Response<Made>, Refusal>, began: Instant) -> Response<Delivered> {
+    let mut response = result.unwrap_or_else(|refusal| {
+        metrics::refused(refusal);
+        page::refusal(refusal).map(Made::plain)
+    });
+    response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
+    let entry = access::is_on().then(|| Entry::new(request, &response, began));
+    response.map(|body| Logged::new(body, entry))
+}

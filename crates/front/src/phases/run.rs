@@ -1,0 +1,235 @@
+//! The phase "run": a script is given to PHP, everything else the front does itself.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use wire::key::{Key, split_port};
+use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
+
+use super::admit::Admitted;
+use crate::answer;
+use crate::doors;
+use crate::files;
+use crate::head::{self, Facts, MODE};
+use crate::lane::{Lane, Order, Ticket};
+use crate::monitoring;
+use crate::refusal::Refusal;
+use crate::request::{Head, RequestBody};
+use crate::request_body::{self, Prefix, Remainder};
+use crate::response_body::ResponseBody;
+use crate::route::{Route, Script};
+use crate::settings::{Application, RequestLimits};
+use crate::wrapped::{Made, Permitted, Timed};
+
+thread_local! {
+    /// Where heads are put together before they are copied to the slab.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; HEAD_SIZE]);
+}
+
+/// Makes the response.
+pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Result<Response<Made>, Refusal> {
+    let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
+    let made = match route {
+        Route::Script(script) => return run_script(admitted, &script, body).await,
+        Route::File(found) => files::respond(found, request)?,
+        Route::Ping => monitoring::ping(lanes, request)?,
+        Route::Status => monitoring::status(admitted.shared.began, lanes, admitted.application, request)?,
+        Route::Directory => add_slash(admitted.path, &request.head),
+        Route::Nobody => return Err(Refusal::NotFound),
+        Route::Closed => return Err(Refusal::Forbidden),
+    };
+    Ok(made.map(Made::plain))
+}
+
+fn add_slash(path: &[u8], head: &Head) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::none());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    let mut location = String::new();
+    for &byte in path {
+        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
+            location.push(char::from(byte));
+        } else {
+            location.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    location.push('/');
+    if let Some(query) = head.target.query() {
+        location.push('?');
+        location.push_str(query);
+    }
+    if let Ok(value) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, value);
+    }
+    response
+}
+
+/// A script that PHP is to run for a request.
+struct Job<'a> {
+    admitted: &'a Admitted<'a>,
+    script: &'a Script,
+    /// It runs in classic mode, whatever lane its script has: by its path, or by the mode that was asked for.
+    is_classic: bool,
+    limits: RequestLimits,
+}
+
+/// Posts the request to the script's lane and waits for PHP.
+async fn run_script(
+    admitted: &Admitted<'_>,
+    script: &Arc<Script>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
+    let &Admitted { request, application, view, .. } = admitted;
+    let (limited, limits) = request_limits(application, admitted.path);
+    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
+    // Whoever else is at that address, a warm-up is no client.
+    let limit = if request.warms.is_some() { 0 } else { limits.client_requests };
+    let permit = admitted.shared.clients.enter([&application.name, limited, address], limit)?;
+    // `reprise verify` compares what a script does in its own mode with what it does in this one.
+    let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
+    let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
+    let job = Job { admitted, script, is_classic, limits };
+    let lane = job.lane()?;
+    let length = match &body {
+        RequestBody::Stream(body) => body.length(),
+        RequestBody::None => request.head.headers.contains_key(header::CONTENT_LENGTH).then_some(0),
+    };
+    let has_body = matches!(body, RequestBody::Stream(_));
+    let limit = match application.max_body {
+        Some(limit) => limit,
+        None if has_body => lane.bodies.limit(&application.root, &script.name, length),
+        None => 0,
+    };
+    if limit > 0 && length.is_some_and(|length| length > limit) {
+        return Err(Refusal::BodyTooLarge);
+    }
+    let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
+    let prefix = request_body::read_prefix(body, limit, patience).await?;
+    // While a body came another lane may have come, or this one may be down.
+    let lane = if has_body { job.lane()? } else { lane };
+    let ticket = job.post(lane, prefix, Expected { has_body, length, limit, patience })?;
+    let (mut response, notes) =
+        answer::receive(ticket, &request.head, application.server_timing, &request.connection).await?;
+    if mode.is_some() {
+        let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
+        response.headers_mut().insert(MODE, mode);
+    }
+    if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
+        job.report_entry(notes);
+    }
+    Ok(response.map(|body| Timed::new(Permitted::new(body, permit), admitted.began, lane.clone())))
+}
+
+/// What is known of a request's body before all of it has come.
+struct Expected {
+    has_body: bool,
+    /// Bytes, if the client said.
+    length: Option<u64>,
+    /// Bytes that it may have; 0: any number.
+    limit: u64,
+    /// How long it may take between two parts.
+    patience: Duration,
+}
+
+impl<'a> Job<'a> {
+    /// The lane that runs the script now.
+    fn lane(&self) -> Result<&'a Arc<Lane>, Refusal> {
+        let Admitted { view, number, .. } = *self.admitted;
+        let lane = match self.script.text().filter(|_| !self.is_classic) {
+            Some(script) => view.find(number, script, self.admitted.origin()),
+            None => view.classic(number),
+        };
+        lane.ok_or(Refusal::QueueFull)
+    }
+
+    /// Posts the request with what has come of its body; the rest follows as it comes.
+    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: Expected) -> Result<Ticket, Refusal> {
+        let &Admitted { request, application, view, .. } = self.admitted;
+        let Prefix { mut bytes, rest } = prefix;
+        let read = bytes.len() as u64;
+        // A whole body has a length, also if the client did not say it.
+        let content_length = body.length.or_else(|| (body.has_body && rest.is_none()).then_some(read));
+        let facts = Facts {
+            request,
+            written: view.settings.proxy_headers,
+            application,
+            script: self.script,
+            host: &self.admitted.name,
+            content_length,
+            has_body: body.has_body,
+        };
+        // A transport may have given more at once than the ring takes.
+        let surplus = bytes.split_off(bytes.len().min(BODY_RING));
+        let has_more = rest.is_some() || !surplus.is_empty();
+        let ticket = SCRATCH.with_borrow_mut(|buffer| {
+            let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
+            let (since, withdrawable) = (self.admitted.began, request.head.is_withdrawable());
+            let order = Order { since, prefix: &bytes, has_more, limits: self.limits, withdrawable };
+            lane.post(doors::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
+        })?;
+        if has_more {
+            let remainder = Remainder { surplus, rest, read, limit: body.limit };
+            tokio::spawn(request_body::pump(remainder, ticket.body_slip(), body.patience));
+        }
+        Ok(ticket)
+    }
+
+    /// Tells the supervisor that a script in classic mode asked for a lane of its own, if it may have one.
+    fn report_entry(&self, notes: u32) {
+        let admitted = self.admitted;
+        let origin = (notes & NOTE_HOST != 0).then_some(admitted.origin());
+        let may_be = origin.is_none_or(|origin| may_have_lane(admitted, origin.host));
+        if let Some(script) = self.script.text().filter(|_| may_be) {
+            let (key, is_loop) = (Key { script, origin }, notes & NOTE_LOOP != 0);
+            admitted.shared.lanes.report_entry(admitted.application.generation, key, is_loop);
+        }
+    }
+}
+
+/// Whether requests may have a lane of their host's own: one that the configuration names, spelled as there, and with no port
+/// but that of the listener, so that the hosts a client can make up do not count.
+fn may_have_lane(admitted: &Admitted<'_>, host: &str) -> bool {
+    let (name, port) = split_port(host);
+    let request = admitted.request;
+    let is_own = |port| request.warms.is_some() || port == request.connection.peer.server_port;
+    // A unix socket has none, and neither has `Host: name:`.
+    let is_fine = |port| !["", "80", "443"].contains(&port) && is_own(port);
+    port.is_none_or(is_fine) && admitted.application.hosts.iter().any(|known| known == name)
+}
+
+/// Whether a path is another or below it.
+fn is_at(path: &[u8], prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Whether a path is one of these or below it.
+fn is_below(path: &[u8], prefixes: &[String]) -> bool {
+    prefixes.iter().any(|prefix| is_at(path, prefix))
+}
+
+/// The longest path that fits, and what it says; else what the application does.
+fn request_limits<'a>(application: &'a Application, path: &[u8]) -> (&'a str, RequestLimits) {
+    let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
+    let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
+    longest.map_or(("", application.limits), |(prefix, limits)| (prefix, *limits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_below_others_are_found() {
+        let prefixes = ["/cart".to_owned(), "/shop/".to_owned()];
+        for path in ["/cart", "/cart/", "/cart/1", "/shop", "/shop/a/b"] {
+            assert!(is_below(path.as_bytes(), &prefixes), "{path}");
+        }
+        for path in ["/", "/carts", "/a/cart", "/Cart"] {
+            assert!(!is_below(path.as_bytes(), &prefixes), "{path}");
+        }
+        assert!(is_below(b"/x", &["/".to_owned()]));
+    }
+}

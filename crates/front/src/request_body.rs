@@ -1,0 +1,103 @@
+//! Bodies of requests, as they go to PHP.
+
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::lane::BodySlip;
+use crate::refusal::Refusal;
+use crate::request::{BodyStream, RequestBody};
+
+/// The beginning of a request's body, read before a worker is asked for: a small body that comes slowly holds no worker,
+/// and one that breaks off never reaches PHP.
+pub struct Prefix {
+    /// Its bytes, at least [`PREFIX`] unless that is all.
+    pub bytes: Vec<u8>,
+    /// What follows, if the body is larger.
+    pub rest: Option<Box<dyn BodyStream>>,
+}
+
+/// Bytes of a body that are read before its request is posted.
+pub const PREFIX: usize = 16 * 1024;
+
+const _: () = assert!(PREFIX <= wire::layout::BODY_RING);
+
+/// Reads the prefix. `limit` 0: any length.
+pub async fn read_prefix(body: RequestBody, limit: u64, patience: Duration) -> Result<Prefix, Refusal> {
+    let mut bytes = Vec::new();
+    let RequestBody::Stream(mut body) = body else { return Ok(Prefix { bytes, rest: None }) };
+    while let Some(part) = next_part(&mut *body, patience).await? {
+        bytes.extend_from_slice(&part);
+        if limit > 0 && bytes.len() as u64 > limit {
+            return Err(Refusal::BodyTooLarge);
+        }
+        if bytes.len() >= PREFIX && !body.is_complete() {
+            return Ok(Prefix { bytes, rest: Some(body) });
+        }
+    }
+    Ok(Prefix { bytes, rest: None })
+}
+
+async fn next_part(body: &mut dyn BodyStream, patience: Duration) -> Result<Option<Bytes>, Refusal> {
+    match within(patience, poll_fn(|context| body.poll_part(context))).await {
+        None => Err(Refusal::BodyTimeout),
+        Some(None) => Ok(None),
+        // If its client has left nobody reads the refusal.
+        Some(Some(part)) => part.map(Some).map_err(|_| Refusal::BadFraming),
+    }
+}
+
+/// The part of a body that PHP gets while it runs.
+pub struct Remainder {
+    /// Read already, but too much for the ring.
+    pub surplus: Vec<u8>,
+    /// To be read.
+    pub rest: Option<Box<dyn BodyStream>>,
+    /// Bytes of the body read so far.
+    pub read: u64,
+    /// Bytes it may have; 0: any number.
+    pub limit: u64,
+}
+
+/// Bytes a second that a body must bring on average once it holds a worker, beside the time between two of its parts.
+const MIN_RATE: u64 = 500;
+
+/// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the answer.
+pub async fn pump(remainder: Remainder, slip: BodySlip, patience: Duration) {
+    let Remainder { surplus, mut rest, mut read, limit } = remainder;
+    let mut bytes = Bytes::from(surplus);
+    let (began, had) = (Instant::now(), read);
+    loop {
+        while !bytes.is_empty() {
+            match poll_fn(|context| slip.poll_send(context, &bytes)).await {
+                Ok(count) => drop(bytes.split_to(count)),
+                Err(_) => return,
+            }
+        }
+        let Some(body) = &mut rest else { return slip.end() };
+        bytes = match next_part(&mut **body, patience).await {
+            Ok(Some(part)) => part,
+            Ok(None) => return slip.end(),
+            Err(why) => return slip.fail(why),
+        };
+        read += bytes.len() as u64;
+        if limit > 0 && read > limit {
+            return slip.fail(Refusal::BodyTooLarge);
+        }
+        if began.elapsed() > patience + Duration::from_secs((read - had) / MIN_RATE) {
+            return slip.fail(Refusal::BodyTimeout);
+        }
+    }
+}
+
+/// The future's output, or `None` if it took longer. Asks for no timer if the output is there already.
+async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+    match first {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => tokio::time::timeout(patience, future).await.ok(),
+    }
+}

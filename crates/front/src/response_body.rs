@@ -1,0 +1,201 @@
+//! Bodies of responses: where their bytes come from.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use wire::layout::Usage;
+
+use crate::connection::{Connection, Left};
+use crate::doors;
+use crate::lane::Ticket;
+
+/// Bytes read from a file at once.
+const FILE_CHUNK: u64 = 128 * 1024;
+
+/// The body of a response. Yields bytes; what else is to happen with them is up to what is wrapped around it ([`crate::wrapped`]).
+pub struct ResponseBody {
+    source: Source,
+    usage: Usage,
+}
+
+/// A body that knows what PHP has used for it.
+pub trait Used {
+    /// Nothing, as long as it is not complete.
+    fn usage(&self) -> Usage;
+}
+
+impl Used for ResponseBody {
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+enum Source {
+    None,
+    Full(Bytes),
+    /// `reader`: whose client is to read it. It goes on only as long as that does.
+    Stream {
+        ticket: Ticket,
+        rest: Bytes,
+        reader: Arc<Connection>,
+    },
+    Discard {
+        _drain: Draining,
+    },
+    File {
+        file: File,
+        at: u64,
+        left: u64,
+        reader: Arc<Connection>,
+    },
+}
+
+/// Reads the rest of a response that has no body, so that its worker can finish.
+struct Draining(Option<Ticket>);
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        let Some(ticket) = self.0.take() else { return };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            while let Ok(received) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
+                if received.done {
+                    break;
+                }
+                bytes.clear();
+            }
+        });
+    }
+}
+
+impl ResponseBody {
+    const fn new(source: Source) -> ResponseBody {
+        ResponseBody { source, usage: Usage { processor_us: 0, peak_kib: 0 } }
+    }
+
+    /// No body.
+    pub const fn none() -> ResponseBody {
+        ResponseBody::new(Source::None)
+    }
+
+    /// All of it at once.
+    pub const fn full(bytes: Bytes) -> ResponseBody {
+        ResponseBody::new(Source::Full(bytes))
+    }
+
+    /// As PHP produces it, `rest` first.
+    pub const fn stream(ticket: Ticket, rest: Bytes, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::Stream { ticket, rest, reader })
+    }
+
+    /// No body, though PHP still produces one.
+    pub const fn discard(ticket: Ticket) -> ResponseBody {
+        ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
+    }
+
+    /// `left` bytes of a file from `at`.
+    pub const fn file(file: File, at: u64, left: u64, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::File { file, at, left, reader })
+    }
+
+    /// Its length, if it is known before it is sent.
+    pub fn known_length(&self) -> Option<u64> {
+        self.size_hint().exact()
+    }
+
+    /// The same, with what its request has used.
+    pub const fn after(mut self, usage: Usage) -> ResponseBody {
+        self.usage = usage;
+        self
+    }
+
+    /// More of what PHP produces.
+    fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let Source::Stream { ticket, reader, .. } = &self.source else { return Poll::Ready(None) };
+        doors::collect();
+        let mut bytes = Vec::new();
+        match ticket.poll_receive(context, &mut bytes) {
+            // An end of input is no reason to stop: the client may still read.
+            Poll::Pending => match reader.client.poll_left(context) {
+                Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
+                _ => Poll::Pending,
+            },
+            // The client has been promised more than there is: the connection ends without the last chunk.
+            Poll::Ready(Err(why)) => Poll::Ready(Some(Err(io::Error::other(why.describe().1)))),
+            Poll::Ready(Ok(received)) => {
+                if received.done {
+                    self.usage = received.usage;
+                    self.source = Source::None;
+                }
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Bytes::from(bytes))))
+            }
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone")
+}
+
+/// The next bytes of a file.
+fn read(file: &File, at: &mut u64, left: &mut u64) -> io::Result<Bytes> {
+    let mut bytes = vec![0; (*left).min(FILE_CHUNK) as usize];
+    let count = file.read_at(&mut bytes, *at)?;
+    if count == 0 {
+        return Err(io::Error::other("the file became shorter while it was sent"));
+    }
+    bytes.truncate(count);
+    *at += count as u64;
+    *left -= count as u64;
+    Ok(Bytes::from(bytes))
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let body = self.get_mut();
+        let next = match &mut body.source {
+            Source::None | Source::Discard { .. } => None,
+            Source::Full(bytes) if bytes.is_empty() => None,
+            Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
+            Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
+            // What is written to a client that is gone goes nowhere, at once: without an end here a whole file would. PHP is
+            // told when the ticket is dropped, and that is with this body.
+            Source::Stream { reader, .. } | Source::File { reader, .. } if reader.client.is_gone() => Some(Err(gone())),
+            Source::Stream { .. } => ready!(body.poll_stream(context)),
+            Source::File { left: 0, .. } => None,
+            Source::File { file, at, left, .. } => Some(read(file, at, left)),
+        };
+        Poll::Ready(next.map(|result| result.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::None | Source::Discard { .. } => true,
+            Source::Full(bytes) => bytes.is_empty(),
+            Source::File { left, .. } => *left == 0,
+            Source::Stream { .. } => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::None => SizeHint::with_exact(0),
+            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::File { left, .. } => SizeHint::with_exact(*left),
+            Source::Discard { .. } | Source::Stream { .. } => SizeHint::default(),
+        }
+    }
+}
