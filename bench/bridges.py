@@ -1,4 +1,4 @@
-"""The test applications with their bridges, installed as docs/frameworks.md tells users to."""
+"""The test applications with their bridges, installed as docs/guides/frameworks.md tells users to."""
 
 from __future__ import annotations
 

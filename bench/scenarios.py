@@ -61,7 +61,7 @@ class Scenario:
         return body
 
 
-# As docs/frameworks.md has it. The pages asked for are among those the boot has warmed.
+# As docs/guides/frameworks.md has it. The pages asked for are among those the boot has warmed.
 SYMFONY = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts", "/about", "/hello/you"),
                env={"APP_RUNTIME": "Reprise\\Symfony\\Runtime"})
 LARAVEL = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts"))

@@ -48,7 +48,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 class Readme(unittest.TestCase):
     def test_its_ratios_are_those_of_the_report(self) -> None:
         text = (applications.REPOSITORY / "README.md").read_text()
-        report = (applications.REPOSITORY / "docs" / "benchmarks.md").read_text()
+        report = (applications.REPOSITORY / "docs" / "measurements" / "benchmarks.md").read_text()
         self.assertEqual(readme.with_ratios(text, report), text, "bench/all --docs writes both")
         self.assertEqual(len(readme.ratios(report).splitlines()), 2 + len(PAGES))
 

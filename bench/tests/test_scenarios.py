@@ -63,7 +63,7 @@ class Boots(unittest.TestCase):
         self.assertIn("did you mean 'worker'?", str(caught.exception))
 
     def test_documentation_has_what_bridges_do(self) -> None:
-        page = (bridges.PACKAGE.parent / "docs" / "frameworks.md").read_text()
+        page = (bridges.PACKAGE.parent / "docs" / "guides" / "frameworks.md").read_text()
         for line in ("composer require reprise/reprise:*@dev", "Reprise\\Laravel\\serve($app);", "wp-content/mu-plugins",
                      f"env.APP_RUNTIME = '{SCENARIOS['symfony-bridge'].boot.env['APP_RUNTIME']}'"):  # type: ignore[union-attr]
             self.assertIn(line, page)

@@ -1,4 +1,4 @@
-//! The test applications with the Composer package, as docs/frameworks.md tells to add it.
+//! The test applications with the Composer package, as docs/guides/frameworks.md tells to add it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Server, Setup};
 /// With a port: where Host has none, Slim's URI gets that of the server.
 pub const HOST: &str = "blog.test:8080";
 
-/// Slim's front controller, as docs/frameworks.md has it.
+/// Slim's front controller, as docs/guides/frameworks.md has it.
 pub const SLIM: &str = r"<?php
 require __DIR__ . '/../vendor/autoload.php';
 $app = require __DIR__ . '/../src/app.php';
@@ -30,7 +30,7 @@ Reprise\Psr\run(
 /// Symfony's APP_RUNTIME, with TOML's own escape.
 pub const RUNTIME: &str = r"Reprise\\Symfony\\Runtime";
 
-/// The line of Laravel's front controller before which, and with which, the package's stands; as docs/frameworks.md has it.
+/// The line of Laravel's front controller before which, and with which, the package's stands; as docs/guides/frameworks.md has it.
 pub const LARAVEL_LINE: [&str; 2] = ["bootstrap/app.php';\n", "bootstrap/app.php';\nReprise\\Laravel\\serve($app);\n"];
 
 /// Pages that are made before the first visitor comes.

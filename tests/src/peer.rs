@@ -287,7 +287,7 @@ clear_env = yes
 
 // The parameters are those of nginx' fastcgi_params, but for
 // HTTP_HOST: $http_host has the port, as upstream's default (no such line) does; Debian's own $host has not;
-// REMOTE_USER: Debian's has the name of an Authorization header that nobody has verified; see docs/from-php-fpm.md.
+// REMOTE_USER: Debian's has the name of an Authorization header that nobody has verified; see docs/guides/from-php-fpm.md.
 // A redirect to a directory names the host as the client did, so without nginx' port.
 const NGINX: &str = r#"
 daemon off;

@@ -134,7 +134,7 @@ fn the_server_finds_what_calls_through_the_package() {
 /// What the tests above have added to the applications is what the page tells to add.
 #[test]
 fn the_documentation_has_these_lines() {
-    let page = fs::read_to_string(project().join("docs/frameworks.md")).unwrap();
+    let page = fs::read_to_string(project().join("docs/guides/frameworks.md")).unwrap();
     let runtime = format!("env.APP_RUNTIME = '{}'", RUNTIME.replace(r"\\", r"\"));
     for lines in [SLIM, LARAVEL_LINE[1], &runtime] {
         assert!(page.contains(lines), "{lines}");

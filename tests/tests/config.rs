@@ -185,7 +185,7 @@ fn every_mistake_is_named_with_its_line() {
 
 #[test]
 fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
-    let reference = fs::read_to_string(project().join("docs/configuration.md")).unwrap();
+    let reference = fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap();
     let (server, application) = reference.split_once("\n## Application").expect("two tables");
     let names = |text: &str| -> Vec<String> {
         text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
@@ -279,7 +279,7 @@ fn versions_are_told() {
 fn the_reference_is_the_documentation() {
     let (code, stdout, _) = reprise(Path::new("/"), &["check", "--options"]);
     assert_eq!(code, 0);
-    assert_eq!(stdout, fs::read_to_string(project().join("docs/configuration.md")).unwrap());
+    assert_eq!(stdout, fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tests::{Client, Setup, wait_for, wait_until};
 
 /// The code blocks of a page in that language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
-    let text = fs::read_to_string(project().join("docs").join(page)).unwrap();
+    let text = fs::read_to_string(project().join("docs/guides").join(page)).unwrap();
     let begin = format!("```{language}\n");
     let parts = text.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     parts.collect()
@@ -59,7 +59,7 @@ fn the_pool_file_and_its_translation_are_accepted() {
 /// Every option of a pool in Debian's own file is in the table.
 #[test]
 fn every_line_of_a_pool_file_is_spoken_of() {
-    let page = fs::read_to_string(project().join("docs/from-php-fpm.md")).unwrap();
+    let page = fs::read_to_string(project().join("docs/guides/from-php-fpm.md")).unwrap();
     let pool = fs::read_to_string("/etc/php/8.2/fpm/pool.d/www.conf").unwrap();
     let mut known = 0;
     for line in pool.lines() {
@@ -73,7 +73,7 @@ fn every_line_of_a_pool_file_is_spoken_of() {
         }
         // `php_value` stands for all of its kind, and so does `env`.
         let is_spoken_of = page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}["));
-        assert!(is_spoken_of, "{name} is not in docs/from-php-fpm.md");
+        assert!(is_spoken_of, "{name} is not in docs/guides/from-php-fpm.md");
         known += 1;
     }
     assert!(known > 25, "{known}");

@@ -1,4 +1,4 @@
-//! Every fault that one request can be, in each mode, under a load of good ones: it costs itself. docs/faults.md is what this
+//! Every fault that one request can be, in each mode, under a load of good ones: it costs itself. docs/operations/faults.md is what this
 //! has found.
 
 mod load;
@@ -33,14 +33,14 @@ fn each_fault_costs_its_own_request() {
         runs.into_iter().map(|run| run.join().expect("a mode without a failure")).collect()
     });
     if !is_sanitized() {
-        let (path, text) = (project().join("docs/faults.md"), page(&found));
+        let (path, text) = (project().join("docs/operations/faults.md"), page(&found));
         if std::env::var_os("REPRISE_WRITE_DOCS").is_some() {
             fs::write(&path, &text).unwrap();
         }
         let committed = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == text,
-            "docs/faults.md is another; REPRISE_WRITE_DOCS=1 ./test each_fault writes it:\n{text}"
+            "docs/operations/faults.md is another; REPRISE_WRITE_DOCS=1 ./test each_fault writes it:\n{text}"
         );
     }
 }
@@ -201,12 +201,12 @@ fn service_helps_itself(place: &Place, path: &str) {
 /// The page, from what was found in all modes.
 fn page(found: &[Found]) -> String {
     let mut text = String::from(
-        "# Faults\n\nGenerated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../tests/tests/fault_suite.rs): \
+        "# Faults\n\nGenerated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../../tests/tests/fault_suite.rs): \
          each line was a request\namong good ones of three clients that keep their connections, with four workers. All of those were \
          answered rightly and in\ntime; afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s.\n\n\
          Requests that run over their time may hang on a lock that nobody releases: two within ten seconds make a new generation\n\
-         ([reload.md](reload.md)). A killed front, prototype, template or supervisor: [faults.rs](../tests/tests/faults.rs),\n\
-         [lanes.rs](../tests/tests/lanes.rs).\n",
+         ([reload.md](reload.md)). A killed front, prototype, template or supervisor: [faults.rs](../../tests/tests/faults.rs),\n\
+         [lanes.rs](../../tests/tests/lanes.rs).\n",
     );
     let mut table = |title: &str, first: &str, last: &str, rows: &[(&str, &str)], skip: usize| {
         let headings: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();

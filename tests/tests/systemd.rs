@@ -325,7 +325,7 @@ fn systemd_takes_the_units() {
     };
     [&service, &socket].into_iter().for_each(|unit| verify(unit));
     // And the changes that the documentation proposes.
-    let page = fs::read_to_string(project().join("docs/systemd.md")).unwrap();
+    let page = fs::read_to_string(project().join("docs/operations/systemd.md")).unwrap();
     let drop_in = directory.0.join("reprise.service.d/site.conf");
     fs::create_dir(drop_in.parent().unwrap()).unwrap();
     let blocks: Vec<&str> = page.split("```ini\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

@@ -156,9 +156,12 @@ mod tests {
 
     #[test]
     fn each_has_a_row_in_the_documentation() {
-        let rows = include_str!("../../../docs/answers.md");
+        let rows = include_str!("../../../docs/reference/responses.md");
         for (status, word) in Refusal::ALL.map(Refusal::describe) {
-            assert!(rows.contains(&format!("\n| {} | `{word}` |", status.as_u16())), "docs/answers.md has no {word}");
+            assert!(
+                rows.contains(&format!("\n| {} | `{word}` |", status.as_u16())),
+                "docs/reference/responses.md has no {word}"
+            );
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Listener {
     pub admin: bool,
 }
 
-/// Limits and time-outs; times in milliseconds. docs/configuration.md has the defaults.
+/// Limits and time-outs; times in milliseconds. docs/reference/configuration.md has the defaults.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Time for a request head, and idle time of a kept connection.

@@ -27,7 +27,7 @@
 
 #include "wire.h"
 
-/* Exit codes; the same as in docs/exit-codes.md. */
+/* Exit codes; the same as in docs/reference/exit-codes.md. */
 enum reprise_exit {
 	REPRISE_EXIT_DRAINED = 0,
 	REPRISE_EXIT_INTERNAL = 1,

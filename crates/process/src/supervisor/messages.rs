@@ -17,7 +17,7 @@ use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
 
-/// Exit code of a worker whose script did not get to its loop; the same as in docs/exit-codes.md.
+/// Exit code of a worker whose script did not get to its loop; the same as in docs/reference/exit-codes.md.
 const NOT_BOOTED: i32 = 70;
 /// Exit code of a template or worker whose script has run to its end without asking for a lane.
 const NOT_ASKED: i32 = 71;

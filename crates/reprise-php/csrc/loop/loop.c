@@ -250,7 +250,7 @@ static _Noreturn void leave_after_exit(void)
 	if (recycles[wire_Recycle_Exit] == 0) {
 		reprise_recycle(wire_Recycle_Exit,
 		                "a request called exit(), and its script has ended with it; from here on this "
-		                "is only counted (docs/worker.md: survives_exit)");
+		                "is only counted (docs/guides/worker.md: survives_exit)");
 	}
 	wire_recycled(&reprise_worker.wire, wire_Recycle_Exit);
 	_exit(REPRISE_EXIT_RECYCLE);

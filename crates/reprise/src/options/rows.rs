@@ -18,7 +18,7 @@ pub(super) const ROWS: [Row; 63] = [
         "admin_listen",
         Texts,
         "[]",
-        "Addresses of their own for /healthz, /readyz and /metrics (docs/seeing.md). Whoever reaches them may ask.",
+        "Addresses of their own for /healthz, /readyz and /metrics (docs/operations/monitoring.md). Whoever reaches them may ask.",
     ),
     row(
         Server,
@@ -56,7 +56,7 @@ pub(super) const ROWS: [Row; 63] = [
         Text,
         "\"combined\"",
         "\"combined\": the combined format with the duration in seconds behind it; \"json\": one object a line, with \
-         processor time and memory of PHP too (docs/logs.md).",
+         processor time and memory of PHP too (docs/reference/logs.md).",
     ),
     row(
         Server,
@@ -144,7 +144,7 @@ pub(super) const ROWS: [Row; 63] = [
         Texts,
         "[] (any host)",
         "Host names, \"*.example.org\" for all below; others are answered 421. Snapshots that are for one host each \
-         (docs/snapshot.md) there are of those written in full.",
+         (docs/guides/snapshot.md) there are of those written in full.",
     ),
     row(
         Application,

@@ -1,4 +1,4 @@
-"""README's table of ratios: that of docs/benchmarks.md, so that one command makes both."""
+"""README's table of ratios: that of docs/measurements/benchmarks.md, so that one command makes both."""
 
 from __future__ import annotations
 
