@@ -1,9 +1,9 @@
-"""Two kinds of plots as SVG text, light or dark as the reader's page is. Pure functions."""
+"""Three kinds of plots as SVG text, light or dark as the reader's page is. Pure functions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -26,6 +26,15 @@ class Bar:
     name: str
     parts: Sequence[float]
     label: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A median with its interval."""
+
+    middle: float
+    low: float
+    high: float
 
 
 def steps(top: float, count: int = 5) -> list[float]:
@@ -105,3 +114,32 @@ def bars(title: str, parts: Sequence[str], rows: Sequence[Bar]) -> str:
         body.append(_text(x + 8, y + 32, row.label))
         y += 56
     return _page(title, y + 8, body)
+
+
+def ratios(title: str, notes: Sequence[str], names: Sequence[str], groups: Sequence[tuple[str, Mapping[str, Span]]]) -> str:
+    """A dot and its interval for each name in each group; the thick line is at 1, where nothing differs."""
+    if not groups or len(names) > len(COLOURS):
+        raise ValueError("one to four names, with groups")
+    columns = steps(max(span.high for _, spans in groups for span in spans.values()))
+    row, left = 16, LEFT + 40
+    bottom = TOP + sum(row * len(names) + 12 for _ in groups)
+
+    def place(value: float) -> float:
+        return left + (WIDTH - left - RIGHT) * value / columns[-1]
+
+    body = _legend(names, 52)
+    for value in columns:
+        body += [f'<line class="grid" x1="{place(value):.1f}" x2="{place(value):.1f}" y1="{TOP}" y2="{bottom}"/>',
+                 _text(place(value), bottom + 18, f"{value:g}", "middle")]
+    body.append(f'<line class="grid" stroke-width="3" x1="{place(1):.1f}" x2="{place(1):.1f}" y1="{TOP}" y2="{bottom}"/>')
+    y = float(TOP)
+    for group, spans in groups:
+        body.append(_text(left - 12, y + row * len(names) / 2 + 4, group, "end"))
+        for number, name in enumerate(names):
+            if span := spans.get(name):
+                at = y + row * (number + 0.5)
+                body += [f'<line class="s{number}" stroke-width="2" x1="{place(span.low):.1f}" x2="{place(span.high):.1f}" y1="{at:.1f}" y2="{at:.1f}"/>',
+                         f'<circle class="f{number}" cx="{place(span.middle):.1f}" cy="{at:.1f}" r="4.5"><title>{escape(name)}: {span.middle:g}</title></circle>']
+        y += row * len(names) + 12
+    body += [_text(LEFT, bottom + 42 + 18 * number, note) for number, note in enumerate(notes)]
+    return _page(title, bottom + 38 + 18 * len(notes), body)

@@ -1,27 +1,44 @@
-"""README's table of ratios: that of docs/measurements/benchmarks.md, so that one command makes both."""
+"""README's chart: the ratios of docs/measurements/benchmarks.md, so that one command makes both."""
 
 from __future__ import annotations
 
+import re
+
+import plot
 from failure import Failure
 
 HEADING = "## Ratios of requests per second to nginx with PHP-FPM"
-BEGIN = "<!-- ratios: bench/all --docs writes them -->"
-END = "<!-- ratios end -->"
+TITLE = "Requests per second, as a multiple of nginx with PHP-FPM"
+# The report's names, and those of the chart.
+SHOWN = {"reprise-classic": "classic mode", "reprise-snapshot": "snapshot", "reprise-worker": "worker script"}
+CELL = re.compile(r"([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
 
-def ratios(benchmarks: str) -> str:
-    """The table below the heading, as it is in the report."""
-    _, found, rest = benchmarks.partition(HEADING)
-    rows = [line for line in rest.split("\n## ")[0].splitlines() if line.startswith("|")]
+def table(report: str) -> list[list[str]]:
+    """The cells of the table below the heading; its head comes first."""
+    _, found, rest = report.partition(HEADING)
+    rows = [line.strip("| ").split(" | ") for line in rest.split("\n## ")[0].splitlines() if line.startswith("|")]
     if not found or len(rows) < 3:
         raise Failure(f"the report has no table under {HEADING!r}")
-    return "\n".join(rows)
+    return [rows[0], *rows[2:]]
 
 
-def with_ratios(readme: str, benchmarks: str) -> str:
-    """The README with this report's table between its two marks."""
-    before, begun, rest = readme.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if not begun or not ended:
-        raise Failure(f"README.md has no place for the ratios: the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{ratios(benchmarks)}\n\n{END}{after}"
+def _fact(report: str, name: str) -> str:
+    found = re.search(rf"^- {name}: (.*)$", report, re.MULTILINE)
+    if not found:
+        raise Failure(f"the report does not say its {name!r}")
+    return found.group(1)
+
+
+def chart(report: str) -> str:
+    """The chart of Reprise's three modes on every page of the report."""
+    head, *rows = table(report)
+    groups = []
+    for row in rows:
+        cells = dict(zip(head, row))
+        found = {name: CELL.fullmatch(cells.get(label, "")) for label, name in SHOWN.items()}
+        spans = {name: plot.Span(*map(float, cell.groups())) for name, cell in found.items() if cell}
+        groups.append((row[0], spans))
+    notes = [f"Median of {_fact(report, 'rounds')} rounds with its 95 % interval; commit {_fact(report, 'commit')[:7]}.",
+             f"{_fact(report, 'cpus')} CPUs ({_fact(report, 'cpu')}), which the client of the test shares."]
+    return plot.ratios(TITLE, notes, list(SHOWN.values()), groups)

@@ -25,7 +25,7 @@ import intervals
 import measure
 import peer_files
 import processes
-import readme
+import ratios
 from all_matrix import PAGES
 from failure import Failure
 from stage import Part, Stage
@@ -45,24 +45,28 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, BENCH / "all", *arguments], capture_output=True, text=True, timeout=60)
 
 
-class Readme(unittest.TestCase):
-    def test_its_ratios_are_those_of_the_report(self) -> None:
-        text = (applications.REPOSITORY / "README.md").read_text()
-        report = (applications.REPOSITORY / "docs" / "measurements" / "benchmarks.md").read_text()
-        self.assertEqual(readme.with_ratios(text, report), text, "bench/all --docs writes both")
-        self.assertEqual(len(readme.ratios(report).splitlines()), 2 + len(PAGES))
+class Chart(unittest.TestCase):
+    def test_the_chart_of_the_readme_is_that_of_the_report(self) -> None:
+        measurements = applications.REPOSITORY / "docs" / "measurements"
+        report = (measurements / "benchmarks.md").read_text()
+        self.assertEqual(ratios.chart(report), (measurements / "ratios.svg").read_text(), "bench/all --docs writes both")
+        self.assertEqual(len(ratios.table(report)), 1 + len(PAGES))
+        self.assertIn("docs/measurements/ratios.svg", (applications.REPOSITORY / "README.md").read_text())
 
-    def test_another_table_takes_the_place_of_the_old_one(self) -> None:
-        report = f"x\n\n{readme.HEADING}\n\ntext\n\n| page | a |\n| --- | --- |\n| hello | 2 |\n\n## hello\n\n| no | row |\n"
-        text = f"before\n{readme.BEGIN}\n| old |\n{readme.END}\nafter"
-        self.assertEqual(readme.with_ratios(text, report),
-                         f"before\n{readme.BEGIN}\n\n| page | a |\n| --- | --- |\n| hello | 2 |\n\n{readme.END}\nafter")
+    def test_each_ratio_of_the_report_has_its_dot(self) -> None:
+        report = (f"x\n\n{ratios.HEADING}\n\ntext\n\n| page | apache | reprise-classic | reprise-worker |\n| --- | --- | --- | --- |\n"
+                  "| hello | 9.00 [8.00, 9.50] | 2.00 [1.50, 2.50] | – |\n\n## hello\n\n| no | row |\n\n"
+                  "- commit: 0123456789\n- cpu: A & B\n- cpus: 2\n- rounds: 6\n")
+        found = ratios.chart(report)
+        self.assertEqual(found.count("<circle"), 1)
+        for text in ("classic mode: 2<", "hello", "commit 0123456.", "A &amp; B"):
+            self.assertIn(text, found)
 
     def test_what_is_missing_is_told(self) -> None:
-        with self.assertRaisesRegex(Failure, "no place for the ratios"):
-            readme.with_ratios("none", f"{readme.HEADING}\n\n| a |\n| - |\n| b |\n")
         with self.assertRaisesRegex(Failure, "no table"):
-            readme.ratios("none")
+            ratios.table("none")
+        with self.assertRaisesRegex(Failure, "does not say its 'rounds'"):
+            ratios.chart(f"{ratios.HEADING}\n\n| page | reprise-worker |\n| --- | --- |\n| hello | 1.00 [0.90, 1.10] |\n")
 
 
 class InPlace(unittest.TestCase):

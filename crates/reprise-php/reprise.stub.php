@@ -4,7 +4,9 @@
  * The functions Reprise adds to PHP. The build generates their argument descriptions from this file.
  */
 
-/** Sends the answer and lets the script go on without its client. False if that was done before. */
+/**
+ * Sends the response and lets the script go on without its client. Returns false if the response was sent before.
+ */
 function reprise_finish_request(): bool {}
 
 /** @implementation-alias reprise_finish_request */
@@ -16,24 +18,27 @@ function frankenphp_finish_request(): bool {}
 /** @implementation-alias reprise_finish_request */
 function litespeed_finish_request(): bool {}
 
-/** Writes a line to the server's log. $level is a syslog priority, 0 (emergency) to 7 (debug); $context is appended as JSON. */
+/**
+ * Writes a line to the server's log. $level is a syslog priority, 0 (emergency) to 7 (debug). $context is appended as JSON.
+ */
 function reprise_log(string $message, int $level = 6, array $context = []): void {}
 
 /**
- * Ends the boot: everything before the call runs once, everything behind it once per request, each time from the same
- * memory. Without effect where the script is run anew for each request.
+ * Ends the boot: everything before the call runs once, everything after it runs once per request, each time from the same
+ * memory. In classic mode the call does nothing.
  *
- * With $per_host there is a snapshot for each host that `hosts` names and for each of http and https, booted as a request of
- * that host, and requests of any other host are run anew.
+ * With $per_host there is a snapshot for each host that the option `hosts` names, and for each of http and https. The boot of each
+ * runs as a request of that host. Requests of any other host run in classic mode.
  */
 function reprise_snapshot(bool $per_host = false): void {}
 
 /**
- * Waits for a request and runs $handler for it. True if the loop is to go on; false when there will be no further request:
- * the script then ends. Where the script is run anew for each request, $handler runs for that one, and false is returned.
+ * Waits for a request and runs $handler for it. Returns true if the loop is to go on, and false if there will be no further
+ * request: the script then ends. In classic mode $handler runs for the one request of the script, and the call returns false.
  *
- * A request that calls exit() ends the script once it is answered, as exit() does, and a fresh run of it takes the next: no `finally` has run, and what the application
- * keeps may be of that request. With $survives_exit the loop goes on: for scripts that put their own state in order.
+ * A request that calls exit() ends the script after its response, and a fresh run of the script takes the next request. PHP
+ * runs no `finally` block on exit(), so what the application keeps may belong to that request. With $survives_exit the loop goes on:
+ * use it in scripts that reset their own state.
  */
 function reprise_handle_request(callable $handler, bool $survives_exit = false): bool {}
 
@@ -41,29 +46,44 @@ function reprise_handle_request(callable $handler, bool $survives_exit = false):
 function frankenphp_handle_request(callable $handler, bool $survives_exit = false): bool {}
 
 /**
- * The requests that the configuration's `warmup` lists, each with method, path and headers (name => value): a boot runs
+ * Returns the requests that the option `warmup` lists, each with `method`, `path` and `headers` (name => value). A boot passes
  * them through its application, so that what they build is part of the snapshot.
  */
 function reprise_warmup_requests(): array {}
 
 /**
- * What runs this request: version, mode ("classic", "worker" or "snapshot"), isolation ("none", "rewind" or "fork"), application,
- * hosts (the names it is configured for, without patterns), generation, slot, pid and the number of requests this worker has taken; rewinds of this worker so far ("fast",
- * "scanned", and "pages" copied by them); recycles of the lane's workers so far, by reason.
+ * Returns what runs this request:
+ *
+ * | key | value |
+ * |---|---|
+ * | `version` | of Reprise |
+ * | `mode` | "classic", "worker" or "snapshot" |
+ * | `isolation` | "none", "rewind" or "fork" |
+ * | `application` | its name |
+ * | `hosts` | the host names that the configuration gives the application, without patterns |
+ * | `generation` | the number of the application's generation |
+ * | `slot`, `pid` | the worker |
+ * | `requests` | how many requests this worker has taken |
+ * | `rewinds` | of this worker: `fast`, `scanned`, and the `pages` that they copied |
+ * | `recycles` | how many workers of the lane were recycled, by reason |
  */
 function reprise_info(): array {}
 
 /**
- * The application's workers, of all its lanes, as PHP-FPM describes those of a pool. False where no worker runs the script, as
- * in a boot and in a child process that it forked, and if the front does not answer.
+ * Returns the state of the application's workers, of all its lanes, in the form in which PHP-FPM describes a pool. Returns false
+ * in a boot, in a child process that the script forked, and if the front does not respond.
  */
 function fpm_get_status(): array|false {}
 
-/** The request's headers as the client named them, in title case. */
+/**
+ * Returns the request's headers. The names are in title case.
+ */
 function getallheaders(): array {}
 
 /** @implementation-alias getallheaders */
 function apache_request_headers(): array {}
 
-/** The headers set so far, by name. */
+/**
+ * Returns the response's headers that are set so far, by name.
+ */
 function apache_response_headers(): array {}

@@ -17,6 +17,14 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     parts.collect()
 }
 
+/// Links, the table of contents, the tests of docs/promises.md, and the reference of PHP functions.
+#[test]
+fn links_promises_and_the_reference_of_functions_are_true() {
+    let output = Command::new(project().join("scripts/docs")).arg("--check").output().unwrap();
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{why}");
+}
+
 /// The pool file of the page is one for PHP-FPM, its translation one for Reprise.
 #[test]
 fn the_pool_file_and_its_translation_are_accepted() {
