@@ -1,6 +1,6 @@
 /*
- * Libraries that keep what they draw from where no function of theirs puts it back; docs/guides/snapshot.md has the list of
- * all. On PHP's stack.
+ * Libraries that keep what they draw from where no function of theirs puts it back; docs/guides/snapshot.md has the
+ * list of all. On PHP's stack.
  */
 #define _GNU_SOURCE
 #include <php.h>
