@@ -3,6 +3,7 @@
 //! Environment: `PHP_CONFIG` names another php-config; `REPRISE_SANITIZE` builds the C part with sanitizers:
 //! `address,undefined` with their run-time libraries, which the rewind cannot live with; `undefined-trap` without any:
 //! undefined behaviour is an illegal instruction, rewinds are on, and the checks of `csrc/snapshot/checks.h` with them.
+//! Profiles that inherit `dev`, such as that of the tests, are built with `undefined-trap` if it says nothing.
 
 use std::env;
 use std::fmt::Write;
@@ -78,7 +79,8 @@ fn main() {
     for flag in php_config("--includes").split_whitespace() {
         build.flag(flag.replace("-I", "-isystem"));
     }
-    if let Ok(sanitizers) = env::var("REPRISE_SANITIZE") {
+    let sanitizers = sanitizers();
+    if !sanitizers.is_empty() {
         sanitize(&mut build, &sanitizers);
         if sanitizers == TRAP {
             build.file(here.join("csrc/snapshot/planted.c"));
@@ -96,6 +98,12 @@ fn main() {
 
 /// The value of `REPRISE_SANITIZE` that needs no run-time library.
 const TRAP: &str = "undefined-trap";
+
+/// What `REPRISE_SANITIZE` says. Without it, builds with debug assertions check the C part too, and what is shipped does not.
+fn sanitizers() -> String {
+    let is_debug = env::var("PROFILE").as_deref() == Ok("debug");
+    env::var("REPRISE_SANITIZE").unwrap_or_else(|_| if is_debug { TRAP } else { "" }.to_owned())
+}
 
 fn sanitize(build: &mut cc::Build, sanitizers: &str) {
     build

@@ -1,20 +1,3 @@
-//! The head of an answer, as a worker may have written it.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use wire::reply::{self, MAX_SIZE, Record};
-
-fuzz_target!(|bytes: &[u8]| {
-    let Ok(Some(size)) = reply::complete(bytes) else { return };
-    assert!(size <= bytes.len() && size <= MAX_SIZE + MAX_SIZE + 65536 + 8);
-    // What is complete reads back record by record, to exactly its end.
-    let mut at = 0;
-    loop {
-        let (record, step) = reply::read(&bytes[at..size]).expect("checked").expect("complete");
-        at += step;
-        if record == Record::End {
-            break;
-        }
-    }
-    assert_eq!(at, size);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::reply::check(bytes));

@@ -40,6 +40,11 @@ pub const fn seconds(quiet: u64) -> Duration {
     Duration::from_secs(quiet * 3)
 }
 
+/// How much a test does: `usual`, or `full` in `./test --full`.
+pub fn amount(usual: usize, full: usize) -> usize {
+    if std::env::var_os("REPRISE_FULL").is_some() { full } else { usual }
+}
+
 /// Waits until `condition` gives something; panics with `what` when the time, in seconds of a quiet machine, is over.
 pub fn wait_for<T>(what: &str, quiet: u64, mut condition: impl FnMut() -> Option<T>) -> T {
     let limit = seconds(quiet);

@@ -18,11 +18,17 @@ pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the project").to_owned()
 }
 
-/// The executable under test; `REPRISE_PROGRAMS` names another directory for it and its PHP.
+/// The executable under test: it is built in the profile of the tests, and so lies in the same directory.
+/// `REPRISE_PROGRAMS` names another directory for it and its PHP.
 pub fn program() -> PathBuf {
-    let directory =
-        std::env::var_os("REPRISE_PROGRAMS").map_or_else(|| project().join("target/release"), PathBuf::from);
-    directory.join("reprise")
+    std::env::var_os("REPRISE_PROGRAMS").map_or_else(built, PathBuf::from).join("reprise")
+}
+
+/// Where Cargo puts programs; tests lie in `deps` there.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().expect("this program's path");
+    let directory = test.parent().expect("a program is in a directory");
+    if directory.ends_with("deps") { directory.with_file_name("") } else { directory.to_owned() }
 }
 
 /// A port that nobody listens on, and that the kernel gives to no connection of a client: below those that it takes for them.
@@ -227,7 +233,7 @@ impl Setup {
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)
             .spawn()
-            .expect("target/release/reprise: cargo build --release");
+            .expect("the executable under test: cargo build --profile tests --workspace --bins");
         Server { child, ended: None, port: self.port, root: self.root, directory: self.directory }
     }
 }

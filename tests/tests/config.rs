@@ -24,7 +24,7 @@ fn reprise(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("target/release/reprise: cargo build --release");
+        .expect("the executable under test: cargo build --profile tests --workspace --bins");
     let deadline = Instant::now() + tests::seconds(20);
     while child.try_wait().expect("a child").is_none() {
         if Instant::now() > deadline {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tests::snapshot::is_sanitized;
-use tests::{Client, Server, Setup, process, wait_for, wait_until};
+use tests::{Client, Server, Setup, amount, process, wait_for, wait_until};
 
 /// What became of the requests of a load.
 #[derive(Default)]
@@ -157,21 +157,16 @@ fn kill_workers(kills: usize, front_threads: usize) {
     println!("{kills} kills: {answered} answered, {lost} lost in PHP");
 }
 
+/// REPRISE_KILLS says how many; ten thousand are one of the long runs.
 #[test]
-fn a_thousand_killed_workers_lose_only_their_own_requests() {
-    kill_workers(1000, 1);
+fn killed_workers_lose_only_their_own_requests() {
+    let kills = std::env::var("REPRISE_KILLS").ok().and_then(|text| text.parse().ok());
+    kill_workers(kills.unwrap_or_else(|| amount(200, 1000)), 1);
 }
 
 #[test]
 fn several_front_threads_lose_no_more() {
-    kill_workers(200, 3);
-}
-
-/// For the soak run: REPRISE_KILLS=10000.
-#[test]
-fn as_many_killed_workers_as_the_soak_run_asks_for() {
-    let kills = std::env::var("REPRISE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
-    kill_workers(kills, 1);
+    kill_workers(amount(100, 200), 3);
 }
 
 /// Whatever else the machine does: it is possible in a second, and does not take long at other times.

@@ -50,6 +50,7 @@ fn attack(server: &Server, requests: &[Vec<u8>], end: Option<Shutdown>) -> Vec<S
 
 /// Attacks, and looks at what it did to PHP, to the front's memory and to other clients.
 fn withstands(requests: &[Vec<u8>], end: Option<Shutdown>) {
+    assert!(requests.len() >= 50, "only {} requests", requests.len());
     let server = marking().application("front_controller = \"\"").start();
     assert_eq!(server.get("/mark.php?before").text(), "marked 0");
     let front = server.front().unwrap();
@@ -74,17 +75,6 @@ fn withstands(requests: &[Vec<u8>], end: Option<Shutdown>) {
         wrong.join("\n")
     );
     assert!(after <= before + 1024, "the front's memory grew from {before} to {after} KiB");
-}
-
-#[test]
-fn malformed_requests_are_many() {
-    let count: usize =
-        [bad_lines(), bad_headers(), bad_hosts(), bad_lengths(), bad_codings(), bad_targets(), bad_bodies()]
-            .iter()
-            .map(Vec::len)
-            .sum();
-    assert!(count >= 1000, "{count}");
-    println!("{count} malformed requests");
 }
 
 #[test]

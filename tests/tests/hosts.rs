@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tests::{Client, Server, Setup, process, wait_for, wait_until};
+use tests::{Client, Server, Setup, amount, process, wait_for, wait_until};
 
 /// By what the script was asked: when it began, which is in the boot, and when it answers. The file does not name the function, so
 /// it is found when it first calls.
@@ -79,6 +79,8 @@ fn no_host_is_answered_by_the_snapshot_of_another_under_fork() {
 }
 
 fn hosts_are_kept_apart(isolation: &str) {
+    // A process each takes a hundred times as long as a rewind.
+    let enough = if isolation == "fork" { amount(100, 500) } else { 500 };
     let isolation = format!("isolation = \"{isolation}\"");
     let server = setup("\"a.test\", \"b.test\"").file("index.php", SCRIPT).application(&isolation).start();
     std::thread::scope(|scope| {
@@ -87,7 +89,7 @@ fn hosts_are_kept_apart(isolation: &str) {
             scope.spawn(move || {
                 let mut client = server.client();
                 let (mut visit, mut snapshots) = (0, 0);
-                while snapshots < 500 {
+                while snapshots < enough {
                     let own = format!("visit{number}x{visit}");
                     let (status, text) = ask(&mut client, scheme, host, &format!("/{own}?q={own}"));
                     let (mode, rest) = text.split_once(' ').expect("a mode");

@@ -76,25 +76,28 @@ fn health_and_metrics_have_a_listener_of_their_own() {
     assert!(all.keys().all(|name| !name.contains("/metrics") && !name.contains("slow")), "labels are bounded");
 }
 
+/// PHP starts once and, when its preloaded file is broken, not again: so the state lasts until that is mended.
 #[test]
 fn a_server_without_workers_is_not_ready() {
     let port = free_port();
-    let server = Setup::empty()
+    let setup = Setup::empty()
+        .file("preload.php", "<?php")
         .file("index.php", "<?php echo 'done';")
-        .server(&format!("admin_listen = [\"127.0.0.1:{port}\"]"))
-        .start();
-    let prototype = server.prototype().expect("a prototype");
-    // It cannot be replaced while it does not end.
-    tests::process::kill(prototype, nix::sys::signal::Signal::SIGSTOP);
-    for worker in server.workers() {
-        tests::process::kill(worker, nix::sys::signal::Signal::SIGKILL);
-    }
-    tests::process::kill(prototype, nix::sys::signal::Signal::SIGKILL);
-    wait_until("it says so, or is well again", 10, || {
-        let answer = Client::new(port).get("/readyz");
-        answer.status == 503 && answer.text() == "no workers: app\n" || server.log().contains("PHP of app")
-    });
-    wait_until("it is ready again", 20, || Client::new(port).get("/readyz").status == 200);
+        .server(&format!("admin_listen = [\"127.0.0.1:{port}\"]"));
+    let preload = setup.document_root().join("preload.php");
+    let server = setup.ini("opcache.preload", preload.to_str().expect("a plain path")).start();
+    assert_eq!(Client::new(port).get("/readyz").status, 200);
+    std::fs::write(&preload, "<?php syntax error").expect("a file");
+    tests::process::kill(server.prototype().expect("a prototype"), nix::sys::signal::Signal::SIGKILL);
+    let readiness = || {
+        let response = Client::new(port).get("/readyz");
+        (response.status, response.text())
+    };
+    wait_until("it says so", 10, || readiness() == (503, "no workers: app\n".to_owned()));
+    // It is alive all the same.
+    assert_eq!(Client::new(port).get("/healthz").status, 200);
+    std::fs::write(&preload, "<?php").expect("a file");
+    wait_until("it is ready again", 60, || readiness().0 == 200);
     assert_eq!(server.get("/").text(), "done");
 }
 

@@ -1,0 +1,68 @@
+//! The committed corpus of each fuzz target, once through. `scripts/fuzz --minimise` makes it anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fuzz_checks::CHECKS;
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("corpus")
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn replay(name: &str) {
+    let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a check of that name");
+    let inputs = entries(&corpus().join(name));
+    assert!(!inputs.is_empty(), "{name} has no input");
+    for input in inputs {
+        // What it panics with does not say which input that was.
+        println!("{}", input.display());
+        check(&fs::read(&input).expect("an input"));
+    }
+}
+
+#[test]
+fn forwarded() {
+    replay("forwarded");
+}
+
+#[test]
+fn framing() {
+    replay("framing");
+}
+
+#[test]
+fn log() {
+    replay("log");
+}
+
+#[test]
+fn reply() {
+    replay("reply");
+}
+
+#[test]
+fn slab() {
+    replay("slab");
+}
+
+#[test]
+fn target() {
+    replay("target");
+}
+
+#[test]
+fn each_corpus_has_a_check() {
+    let names: Vec<String> = entries(&corpus())
+        .iter()
+        .map(|path| path.file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let checks: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, checks);
+}

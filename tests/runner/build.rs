@@ -1,0 +1,87 @@
+//! What Cargo builds: everything that is tested, in one profile and one command, so that each library is compiled once.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tests::server::project;
+
+/// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
+const PROFILE: &str = "tests";
+
+/// A program that holds tests.
+pub struct TestProgram {
+    /// The executable.
+    pub path: PathBuf,
+    /// Where Cargo would run it: its package.
+    pub directory: PathBuf,
+    /// The package and, for an integration test, the target.
+    pub name: String,
+}
+
+/// What is built beside the programs.
+pub enum Wanted {
+    /// The unit tests and the black box.
+    AllTests,
+    /// The black box.
+    BlackBox,
+}
+
+/// Builds the programs and the tests. The error says what Cargo said.
+pub fn build(wanted: &Wanted) -> Result<Vec<TestProgram>, String> {
+    let tests: &[&str] = match wanted {
+        Wanted::AllTests => &["--tests"],
+        Wanted::BlackBox => &["--test", "black_box"],
+    };
+    let mut cargo = cargo();
+    cargo
+        .args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"])
+        .args(tests);
+    let output = cargo.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build: {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(test_program).collect())
+}
+
+/// Builds reprise-php with sanitizers, beside copies of the other programs, and returns their directory.
+pub fn build_sanitized(sanitizers: &str) -> Result<PathBuf, String> {
+    let place = project().join("target/sanitized");
+    let mut cargo = cargo();
+    cargo
+        .args(["build", "--profile", PROFILE, "--package", "reprise-php", "--target-dir"])
+        .arg(&place)
+        .env("REPRISE_SANITIZE", sanitizers);
+    let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo build with {sanitizers}: {status}"));
+    }
+    let programs = place.join(PROFILE);
+    for program in ["reprise", "reprise-bench"] {
+        let built = tests::server::program().with_file_name(program);
+        std::fs::copy(built, programs.join(program)).map_err(|error| format!("{program}: {error}"))?;
+    }
+    Ok(programs)
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(project()).stdin(Stdio::null());
+    command
+}
+
+/// A line of what Cargo says: an artifact with tests that can be run.
+fn test_program(line: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let path = PathBuf::from(message["executable"].as_str()?);
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = directory.file_name()?.to_string_lossy().into_owned();
+    let name = match message["target"]["name"].as_str()? {
+        target if target == package => package,
+        target => format!("{package}/{target}"),
+    };
+    Some(TestProgram { path, directory, name })
+}

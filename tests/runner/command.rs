@@ -1,0 +1,41 @@
+//! A stage that is another program. It counts in lines "check: ok WHAT" and "check: failed WHAT"; one that counts nothing is
+//! one check by itself.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use tests::server::project;
+
+use crate::report::Counts;
+
+/// Runs it, shows what it prints, and counts.
+pub fn run(command: &mut Command) -> Counts {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut counts = Counts::default();
+    let child = command.current_dir(project()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            println!("{name}: {error}");
+            return Counts { passed: 0, failed: 1 };
+        }
+    };
+    let output = child.stdout.take().expect("its output is a pipe");
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        if line.starts_with("check: ok ") {
+            counts.passed += 1;
+        } else if line.starts_with("check: failed ") {
+            counts.failed += 1;
+        }
+    }
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    match (succeeded, counts) {
+        (true, Counts { passed: 0, failed: 0 }) => counts.passed = 1,
+        // A program that fails without counting anything has still failed.
+        (false, Counts { failed: 0, .. }) => counts.failed = 1,
+        _ => {}
+    }
+    counts
+}

@@ -1,0 +1,59 @@
+//! What `./test` runs: builds the programs once, runs the stages one after the other, and ends with what each of them took
+//! and with "N passed, N failed".
+//!
+//! # Layout
+//!
+//! | module | what |
+//! |---|---|
+//! | [`stages`] | the stages in their order, and which tests of the black box each of them runs |
+//! | [`long`] | the long runs of `--full`; they write docs/measurements/soak.md |
+//! | [`build`] | what Cargo builds, and which programs hold tests |
+//! | [`harness`] | each test in a process of its own: threads, groups, time limits |
+//! | [`command`] | a stage that is another program, which counts in lines "check: ok …" |
+//! | [`report`] | times, processor time and counts |
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod command;
+mod harness;
+mod long;
+mod report;
+mod stages;
+
+use std::process::ExitCode;
+
+use report::Report;
+
+const USAGE: &str = "\
+./test                  Builds and runs every stage, trimmed; ends with \"N passed, N failed\".
+./test --full           The same untrimmed, with the long runs and with fuzzing by time; writes docs/measurements/soak.md.
+./test NAME…            Only the black-box tests whose names contain a NAME.
+./test --stage STAGE…   Only these stages.
+./test --stages         Prints the names of the stages.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut report = Report::default();
+    match words[..] {
+        [] => stages::run(&stages::DEFAULT, &mut report),
+        ["--full"] => stages::run(&stages::FULL, &mut report),
+        ["--stages"] => {
+            stages::names().for_each(|name| println!("{name}"));
+            return ExitCode::SUCCESS;
+        }
+        ["--stage", ref names @ ..] if !names.is_empty() => match stages::by_name(names) {
+            Ok(chosen) => stages::run(&chosen, &mut report),
+            Err(unknown) => return misused(&format!("there is no stage '{unknown}'")),
+        },
+        [first, ..] if first.starts_with('-') => return misused(&format!("unknown option {first}")),
+        ref names => stages::run_named(names, &mut report),
+    }
+    report.finish()
+}
+
+fn misused(what: &str) -> ExitCode {
+    eprintln!("./test: {what}\n{USAGE}");
+    ExitCode::from(64)
+}

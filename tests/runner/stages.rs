@@ -1,0 +1,285 @@
+//! The stages, and which tests each of them runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::build::{self, TestProgram, Wanted};
+use crate::harness::{self, Plan};
+use crate::report::{Counts, Report};
+use crate::{command, long};
+
+/// A stage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// What can be checked without running anything.
+    Style,
+    /// Tests beside the code, and what fuzzing has found before.
+    Unit,
+    /// The model checker, if what it checks has changed.
+    Model,
+    /// The model checker in any case.
+    ModelAlways,
+    /// The scripts of bench/.
+    Bench,
+    /// The real programs.
+    BlackBox,
+    /// The real programs, and all tests.
+    BlackBoxFull,
+    /// The suites of php-src.
+    Foreign,
+    /// The suites of php-src and the tests that reach the C part most, with AddressSanitizer.
+    Sanitizers,
+    /// All tests that reach the C part, with AddressSanitizer.
+    SanitizersFull,
+    /// The programs as they are shipped.
+    Release,
+    /// Every fuzz target, by time.
+    Fuzz,
+    /// The long runs.
+    Long,
+}
+
+use Stage::{
+    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Long, Model, ModelAlways, Release, Sanitizers, SanitizersFull, Style,
+    Unit,
+};
+
+/// Without an argument.
+pub const DEFAULT: [Stage; 6] = [Style, Unit, Model, Bench, BlackBox, Sanitizers];
+
+/// With --full.
+pub const FULL: [Stage; 10] =
+    [Style, Unit, ModelAlways, Bench, BlackBoxFull, Foreign, SanitizersFull, Release, Fuzz, Long];
+
+/// All by their names.
+const NAMES: [(&str, Stage); 13] = [
+    ("style", Style),
+    ("unit tests", Unit),
+    ("model checker", Model),
+    ("model checker, always", ModelAlways),
+    ("bench", Bench),
+    ("black box", BlackBox),
+    ("black box, full", BlackBoxFull),
+    ("foreign suites", Foreign),
+    ("sanitizers", Sanitizers),
+    ("sanitizers, full", SanitizersFull),
+    ("release", Release),
+    ("fuzz", Fuzz),
+    ("long runs", Long),
+];
+
+/// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
+const FULL_ONLY: [&str; 7] = [
+    "bridges::hosts::sites_at_paths_of_one_host",
+    "bridges::hosts::wordpress_at_two_hosts",
+    "bridges::reload::reloads_of_wordpress",
+    "guestbook::the_readme_s_command",
+    "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
+    "verify::pages_of_wordpress",
+    "verify_varying::pages_of_wordpress",
+];
+
+/// Which tests measure, and so want the machine for themselves.
+const ALONE: [&str; 3] = ["measuring::", "overload::", "hostile::ten_thousand_slow_clients"];
+
+/// Which tests take longest.
+const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container::", "rewind_mixed::"];
+
+/// Seconds of a quiet machine that a test may take.
+const LIMIT_S: u64 = 60;
+
+/// Those that install applications or send very many requests may take longer.
+const LONGER_S: [(&str, u64); 4] =
+    [("bridges", 200), ("apps::", 200), ("faults::", 120), ("guestbook::the_readme", 600)];
+
+/// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
+const SANITIZED: [&str; 9] = [
+    "fpm::",
+    "isolation::",
+    "large::",
+    "limits::",
+    "rewind_ends::",
+    "sapi::",
+    "streaming::",
+    "worker::",
+    "worker_exits::",
+];
+
+/// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
+/// takes from libc, which sanitizers take themselves.
+const NOT_SANITIZED: [&str; 19] = [
+    "bridges",
+    "config::",
+    "documents::",
+    "files::",
+    "guestbook::",
+    "hostile::",
+    "http::",
+    "measuring::",
+    "systemd::",
+    "attributes::",
+    "host_headers::",
+    "leaving::",
+    "linked_scripts::",
+    "starting::",
+    "supervisor_waits::",
+    "survey::",
+    "targets::",
+    "verify",
+    "rewind_planted::",
+];
+
+/// The names of all stages.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(name, _)| *name)
+}
+
+/// Stages by their names; the error is the name that none has.
+pub fn by_name<'a>(names: &[&'a str]) -> Result<Vec<Stage>, &'a str> {
+    let find = |name: &&'a str| NAMES.iter().find(|(known, _)| known == name).map(|(_, stage)| *stage).ok_or(*name);
+    names.iter().map(find).collect()
+}
+
+/// Runs stages one after the other. Without the programs none is begun.
+pub fn run(stages: &[Stage], report: &mut Report) {
+    let Some(programs) = build(&Wanted::AllTests, report) else { return };
+    for &stage in stages {
+        let name = NAMES.iter().find(|(_, known)| *known == stage).map_or("", |(name, _)| *name);
+        report.stage(name, |report| run_one(stage, &programs, report));
+    }
+}
+
+/// Runs the black-box tests whose names contain one of these.
+pub fn run_named(names: &[&str], report: &mut Report) {
+    let Some(programs) = build(&Wanted::BlackBox, report) else { return };
+    let selects = |name: &str| names.iter().any(|wanted| name.contains(wanted));
+    report.stage("black box", |report| black_box(&programs, vec![], &selects, report));
+}
+
+fn build(wanted: &Wanted, report: &mut Report) -> Option<Vec<TestProgram>> {
+    let mut programs = None;
+    report.stage("build", |_| match build::build(wanted) {
+        Ok(built) => {
+            programs = Some(built);
+            Counts::default()
+        }
+        Err(why) => {
+            println!("{why}");
+            Counts { passed: 0, failed: 1 }
+        }
+    });
+    programs
+}
+
+fn run_one(stage: Stage, programs: &[TestProgram], report: &mut Report) -> Counts {
+    let begins = |words: &[&str], name: &str| words.iter().any(|word| name.starts_with(word));
+    match stage {
+        Style => command::run(&mut Command::new("scripts/style")),
+        Model => command::run(&mut Command::new("scripts/model")),
+        ModelAlways => command::run(Command::new("scripts/model").arg("--always")),
+        Bench => command::run(Command::new("python3").args(["-m", "unittest", "discover", "-s", "bench/tests"])),
+        Foreign => foreign(None),
+        Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
+        Unit => unit(programs, report),
+        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name), report),
+        BlackBoxFull => black_box(programs, full(), &|_| true, report),
+        Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
+        SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name), report),
+        Release => release(programs, report),
+        Long => long::run(programs, report),
+    }
+}
+
+/// Tests that do more in `--full` read this (`tests::amount`).
+fn full() -> Vec<(&'static str, String)> {
+    vec![("REPRISE_FULL", "1".to_owned())]
+}
+
+fn is_black_box(program: &&TestProgram) -> bool {
+    program.name == "tests/black_box"
+}
+
+/// How many tests run at once: some of them wait most of the time. `REPRISE_TEST_THREADS` says another number.
+fn threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    std::env::var("REPRISE_TEST_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(processors + 1)
+}
+
+fn unit(programs: &[TestProgram], report: &mut Report) -> Counts {
+    let units: Vec<&TestProgram> = programs.iter().filter(|program| !is_black_box(program)).collect();
+    let threads = threads();
+    let plan = Plan { threads, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
+    let (counts, ran) = harness::run(&units, &plan);
+    report.keep(ran);
+    counts
+}
+
+/// Runs tests of the black box.
+fn black_box(
+    programs: &[TestProgram],
+    environment: Vec<(&'static str, String)>,
+    selects: &(dyn Fn(&str) -> bool + Sync),
+    report: &mut Report,
+) -> Counts {
+    let limit_s = |name: &str| {
+        let longer = LONGER_S.iter().find(|(word, _)| name.starts_with(word));
+        longer.map_or(LIMIT_S, |(_, seconds)| *seconds)
+    };
+    let programs: Vec<&TestProgram> = programs.iter().filter(is_black_box).collect();
+    let plan = Plan { threads: threads(), environment, selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
+    let (counts, ran) = harness::run(&programs, &plan);
+    report.keep(ran);
+    counts
+}
+
+fn foreign(programs: Option<&Path>) -> Counts {
+    let mut command = Command::new(tests::server::program().with_file_name("foreign"));
+    command::run(command.envs(programs.map(|programs| ("REPRISE_PROGRAMS", programs))))
+}
+
+/// The C part with AddressSanitizer and UndefinedBehaviorSanitizer, under the suites of php-src and these tests.
+fn sanitized(
+    programs: &[TestProgram],
+    mut environment: Vec<(&'static str, String)>,
+    selects: &(dyn Fn(&str) -> bool + Sync),
+    report: &mut Report,
+) -> Counts {
+    let directory = match build::build_sanitized("address,undefined") {
+        Ok(directory) => directory,
+        Err(why) => {
+            println!("{why}");
+            return Counts { passed: 0, failed: 1 };
+        }
+    };
+    environment.push(("REPRISE_PROGRAMS", directory.display().to_string()));
+    let tests = black_box(programs, environment, selects, report);
+    let suites = foreign(Some(&directory));
+    Counts { passed: tests.passed + suites.passed, failed: tests.failed + suites.failed }
+}
+
+/// What is shipped starts, answers in each mode, and reloads.
+fn release(programs: &[TestProgram], report: &mut Report) -> Counts {
+    let status = Command::new("cargo").args(["build", "--release"]).current_dir(tests::server::project()).status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("cargo build --release failed");
+        return Counts { passed: 0, failed: 1 };
+    }
+    let directory: PathBuf = tests::server::project().join("target/release");
+    let environment = vec![("REPRISE_PROGRAMS", directory.display().to_string())];
+    let selects = |name: &str| SMOKE.iter().any(|word| name.starts_with(word));
+    black_box(programs, environment, &selects, report)
+}
+
+/// Tests of what is shipped.
+const SMOKE: [&str; 4] = ["guestbook::", "reload::", "sapi::", "rewind::"];
+
+/// As [`black_box`], for the long runs: no limit but a day.
+pub fn without_limit(
+    programs: &[TestProgram],
+    environment: Vec<(&'static str, String)>,
+    selects: &(dyn Fn(&str) -> bool + Sync),
+) -> (Counts, Vec<crate::report::Ran>) {
+    const DAY_S: u64 = 24 * 3600;
+    let programs: Vec<&TestProgram> = programs.iter().filter(is_black_box).collect();
+    harness::run(&programs, &Plan { threads: 1, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S })
+}
