@@ -19,7 +19,6 @@ from cache_matrix import CLIENTS, Cell, groups, in_turn
 from cache_servers import Address, Server
 from intervals import Interval
 
-RESAMPLES = 4_000
 BASE = "predis"
 # What is formed of each pair of rows, and which direction is better.
 RATE, CLIENT_CPU = "operations per second", "client CPU per operation"
@@ -182,7 +181,7 @@ def ratio(better: Row, base: Row, measure: str) -> Ratio:
         one, two = base.values("client_us"), better.values("client_us")
     # A turn so short that the kernel counted nothing still has a time above 0.
     pair = [[max(value, 1e-6) for value in values] for values in (one, two)]
-    return Ratio(better.cell, base.cell, measure, intervals.ratio_interval(pair[0], pair[1], RESAMPLES))
+    return Ratio(better.cell, base.cell, measure, intervals.ratio_interval(pair[0], pair[1]))
 
 
 def _pairs(rows: Sequence[Row], matches: Callable[[Cell, Cell], bool]) -> list[tuple[Row, Row]]:

@@ -11,7 +11,7 @@ import cache_answer
 import intervals
 import report
 from cache_matrix import CLIENTS, PROCESSES, Cell
-from cache_measure import CLIENT_CPU, RATE, RESAMPLES, Ratio, Row
+from cache_measure import CLIENT_CPU, RATE, Ratio, Row
 from document import Page, section
 
 ROW_COLUMNS = ("client", "serializer", "value", "operation", "transport", "processes", "status", "per_s", "per_s_low", "per_s_high",
@@ -31,7 +31,7 @@ def row_dict(row: Row) -> dict[str, Any]:
     found: dict[str, Any] = {**vars(cell), "status": "FAILED" if row.failed else "ok", **dict.fromkeys(NUMBERS), "operations": None,
                              "failures": row.failures, "wrong": row.wrong, "reason": row.reason}
     if not row.failed:
-        rate = intervals.median_interval(row.values("per_s"), RESAMPLES)
+        rate = intervals.median_interval(row.values("per_s"))
         numbers = {"per_s": rate.ratio, "per_s_low": rate.low, "per_s_high": rate.high, "value_bytes": row.median("bytes"),
                    **{name: row.median(name) for name in ("p50_us", "p99_us", "client_user_us", "client_system_us", "client_us", "server_us")}}
         found |= {name: round(value, 3) for name, value in numbers.items()}
@@ -103,7 +103,7 @@ def _bars(rows: Sequence[Row], wanted: Sequence[tuple[str, str]], serializers: S
             cell = row.cell
             if (not row.failed and cell.shape == (value, operation, "unix", 1) and cell.serializer in serializers):
                 series = CLIENTS[cell.client].label + (f", {cell.serializer}" if len(serializers) > 1 else "")
-                spread = intervals.median_interval(row.values("client_us"), RESAMPLES)
+                spread = intervals.median_interval(row.values("client_us"))
                 bars.append({"series": series, "value": round(spread.ratio, 3), "low": round(spread.low, 3), "high": round(spread.high, 3)})
         if bars:
             groups.append({"label": f"{operation}, {value}", "bars": bars})

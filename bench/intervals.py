@@ -1,22 +1,25 @@
-"""The statistics: order of the rounds, interval of the ratio, rule of a goal. Pure functions.
+"""The statistics: order of the rounds, interval of the ratio, rule of a goal.
 
 One round measures both sides, one right after the other, so that a slow minute of the machine hits both; the ratio of a
 round is formed within it. The result is the median of the rounds' ratios with a percentile bootstrap interval that
-resamples whole rounds. With six rounds the median keeps 92 to 95 % coverage also when single rounds are disturbed; the
-mean reaches 85 % only (bench/tests checks the former).
+resamples whole rounds: that of crates/bench/src/stats.rs, which reprise-bench is asked for. With six rounds the median keeps
+92 to 95 % coverage also when single rounds are disturbed; the mean reaches 85 % only (bench/tests checks the former).
 """
 
 from __future__ import annotations
 
-import random
-import statistics
+import json
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from failure import Failure
 
 MINIMUM_ROUNDS = 6
-RESAMPLES = 20_000
-SEED = 20_240_229
 TOLERANCE = 0.97
+PROGRAM = Path(__file__).resolve().parent.parent / "target/release/reprise-bench"
 
 
 @dataclass(frozen=True)
@@ -63,21 +66,43 @@ def mirrored(sides: int, rounds: int) -> list[list[int]]:
     return orders
 
 
-def ratio_interval(first: Sequence[float], second: Sequence[float], resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
-    """Median of first/second, paired by round, with its 95 % bootstrap interval."""
+def ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """first/second, paired by round."""
     if len(first) != len(second) or len(first) < 2:
         raise ValueError("both sides need the same number of rounds, two at least")
     if min(*first, *second) <= 0:
         raise ValueError("a throughput must be above zero")
-    return median_interval([a / b for a, b in zip(first, second)], resamples, seed)
+    return [a / b for a, b in zip(first, second)]
 
 
-def median_interval(values: Sequence[float], resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
+def ratio_interval(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Median of first/second, paired by round, with its 95 % bootstrap interval."""
+    return median_interval(ratios(first, second))
+
+
+def median_interval(values: Sequence[float]) -> Interval:
     """Median of what each round has, with its 95 % bootstrap interval."""
-    draw = random.Random(seed)
-    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(resamples))
-    edge = int(0.025 * resamples)
-    return Interval(statistics.median(values), medians[edge], medians[resamples - 1 - edge])
+    return median_intervals([values])[0]
+
+
+def median_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
+    return [Interval(one["value"], one["low"], one["high"]) for one in _asked(samples)["intervals"]]
+
+
+def bootstrap() -> dict[str, int]:
+    """How intervals are made: resamples and seed."""
+    return {name: value for name, value in _asked([]).items() if name != "intervals"}
+
+
+def _asked(samples: Sequence[Sequence[float]]) -> dict[str, Any]:
+    if not PROGRAM.exists():
+        raise Failure(f"{PROGRAM} is missing", hint="cargo build --release")
+    text = json.dumps([list(values) for values in samples])
+    done = subprocess.run([PROGRAM, "median-intervals"], input=text, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(f"{PROGRAM} ended with status {done.returncode}", detail=done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def verdict(interval: Interval, goal: Goal | None) -> str:

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// Fewer rounds than that give no interval worth its name.
 pub const MINIMUM_ROUNDS: usize = 6;
-const RESAMPLES: usize = 4000;
-const SEED: u64 = 20_240_229;
+/// How often rounds are drawn anew for an interval.
+pub const RESAMPLES: usize = 4000;
+/// Of these draws, so that the same rounds have the same interval.
+pub const SEED: u64 = 20_240_229;
 
 /// An estimate with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -182,6 +184,15 @@ mod tests {
             let covered = covered.count();
             assert!((930..=970).contains(&covered), "{rounds} rounds: {covered} of 1000 intervals hold the truth");
         }
+    }
+
+    /// The numbers of reports that are already written.
+    #[test]
+    fn the_same_values_have_the_same_interval() {
+        let seven = [1.1916, 1.0155, 1.0319, 1.1144, 0.9654, 1.1263, 0.9135];
+        assert_eq!(median_interval(&seven), Interval { value: 1.0319, low: 0.9654, high: 1.1263 });
+        let six = [0.9061, 0.9452, 1.0233, 0.9475, 1.1165, 1.0285];
+        assert_eq!(median_interval(&six), Interval { value: 0.9854, low: (0.9061 + 0.9452) / 2.0, high: 1.0725 });
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`comparing`] | `reprise bench` |
 //! | [`attributing`] | `reprise psd` |
+//! | [`intervals`] | the statistics, for the programs of `bench/` |
 //! | [`worker_states`] | what the Reprise that is measured says of its workers |
 //! | [`output`] | progress, files |
 //! | [`failure`] | failures and exit codes |
@@ -17,6 +18,7 @@
 mod attributing;
 mod comparing;
 mod failure;
+mod intervals;
 mod output;
 mod worker_states;
 
@@ -40,6 +42,8 @@ enum Verb {
     /// Say which group of processes spends how much processor time on a request
     #[command(after_help = attributing::HELP)]
     Psd(Box<attributing::Options>),
+    #[command(hide = true)]
+    MedianIntervals,
 }
 
 fn main() -> ExitCode {
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
     let result = match command.verb {
         Verb::Bench(options) => comparing::run(&options),
         Verb::Psd(options) => attributing::run(&options),
+        Verb::MedianIntervals => intervals::run(),
     };
     match result {
         Ok(()) => failure::Code::Success.into(),
