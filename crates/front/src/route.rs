@@ -271,6 +271,11 @@ mod tests {
         symlink(".git/config", root.join("www/config.txt")).unwrap();
         symlink("../shared", root.join("www/assets")).unwrap();
         symlink("../secret", root.join("www/secret.php")).unwrap();
+        symlink("a.txt", root.join("www/text.php")).unwrap();
+        for directory in ["own", "bare"] {
+            std::fs::create_dir_all(root.join("www").join(directory)).unwrap();
+        }
+        std::fs::write(root.join("www/own/index.php"), "x").unwrap();
         root
     }
 
@@ -302,6 +307,9 @@ mod tests {
             ("/config.txt", "nobody"),
             ("/.git/config", "nobody"),
             ("/secret.php", "nobody"),
+            ("/text.php", "nobody"),
+            ("/own", "directory"),
+            ("/bare", "nobody"),
             ("/assets/b.css", "nobody"),
             ("/none.php", "nobody"),
             ("/index.PHP", "nobody"),
@@ -312,7 +320,68 @@ mod tests {
         assert_eq!(kind(&site, "/assets/b.css"), "file");
         site.front_controller = Some("index.php".into());
         assert_eq!(kind(&site, "/anything/else"), "script");
+        for (path, expected) in [("/own", "directory"), ("/bare", "script"), ("/sub/", "file")] {
+            assert_eq!(kind(&site, path), expected, "{path}");
+        }
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn scripts_are_believed_for_a_second_and_what_is_missing_never() {
+        let root = tree("believed");
+        let file = |name: &str| root.join("www").join(name);
+        let mut site = application(&root.join("www"), &[]);
+        let began = Instant::now();
+        let named = |site: &Application, path: &str, ms| match route(
+            site,
+            path.as_bytes(),
+            began + Duration::from_millis(ms),
+        ) {
+            Route::Script(script) => script.text().unwrap_or_default().to_owned(),
+            Route::File(_) => "a file".to_owned(),
+            _ => "nobody".to_owned(),
+        };
+        for name in ["one.php", "two.php"] {
+            std::fs::write(file(name), "x").unwrap();
+        }
+        for path in ["/one.php", "/two.php/info"] {
+            assert_eq!(named(&site, path, 0), path[..8], "{path}");
+        }
+        for name in ["one.php", "two.php"] {
+            std::fs::remove_file(file(name)).unwrap();
+        }
+        for path in ["/one.php", "/two.php/info"] {
+            assert_eq!(
+                (named(&site, path, 999), named(&site, path, 1000)),
+                (path[..8].to_owned(), "nobody".to_owned())
+            );
+        }
+        site.generation += 1;
+        assert_eq!(named(&site, "/one.php", 0), "nobody", "another generation may have other files");
+
+        site.front_controller = Some("index.php".into());
+        for path in ["/late.txt", "/", "/index.php"] {
+            assert_eq!(named(&site, path, 0), "/index.php", "{path}");
+        }
+        std::fs::write(file("late.txt"), "x").unwrap();
+        std::fs::remove_file(file("index.php")).unwrap();
+        site.front_controller = None;
+        assert_eq!(named(&site, "/late.txt", 0), "a file");
+        assert_eq!((named(&site, "/", 0), named(&site, "/index.php", 0)), ("/index.php".into(), "/index.php".into()));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn monitoring_has_its_paths() {
+        let site = Application {
+            ping_path: Some("/ping".into()),
+            status_path: Some("/status".into()),
+            ..Application::default()
+        };
+        let now = Instant::now();
+        assert!(matches!(route(&site, b"/ping", now), Route::Ping));
+        assert!(matches!(route(&site, b"/status", now), Route::Status));
+        assert!(matches!(route(&site, b"/.none", now), Route::Nobody));
     }
 
     #[test]
@@ -324,7 +393,8 @@ mod tests {
             application(&root, &["*.b.example"]),
             application(&root, &[]),
         ];
-        for (host, expected) in [("a.example", 0), ("x.example", 1), ("x.b.example", 2), ("other", 3), ("example", 3)] {
+        let of = [("a.example", 0), ("x.example", 1), ("x.b.example", 2), ("other", 3), ("example", 3)];
+        for (host, expected) in of.into_iter().chain([(".example", 3), ("something.else", 3)]) {
             assert_eq!(super::application(&all, host).map(|(number, _)| number), Some(expected), "{host}");
         }
         assert!(super::application(&all[..1], "other").is_none());

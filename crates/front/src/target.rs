@@ -145,6 +145,14 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_where_they_are_said_to_be() {
+        assert_eq!(MAX_TARGET, 8192);
+        let of = |length| ["/a/", &"x".repeat(length), "/b"].concat();
+        assert!(!is_overlong(of(255).as_bytes()) && is_overlong(of(256).as_bytes()));
+        assert!(is_clean("/a/b/") && !is_clean("/a//b") && !is_clean("/.."));
+    }
+
+    #[test]
     fn bad_targets_are_refused() {
         for raw in ["/..", "/a/../..", "/%2e%2e/etc", "/..%2f", "/a/../../b"] {
             assert_eq!(clean(raw), Err(Bad::Above), "{raw}");

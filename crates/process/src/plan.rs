@@ -336,6 +336,9 @@ mod tests {
         assert_eq!(back_off.died(HEALTHY_AFTER, false), Duration::ZERO);
         assert_eq!(back_off.died(Duration::ZERO, false), FIRST_DELAY);
         assert_eq!(back_off.died(Duration::ZERO, true), Duration::ZERO);
+        back_off.died(Duration::ZERO, false);
+        back_off.works();
+        assert_eq!(back_off.died(Duration::ZERO, false), FIRST_DELAY);
     }
 
     #[test]
@@ -351,7 +354,8 @@ mod tests {
         for good in ["/index.php", "/a b/ü.php"] {
             assert_eq!(script_name(good.as_bytes()), Ok(good));
         }
-        let long = format!("/{}.php", "x".repeat(MAX_NAME));
+        let [longest, long] = [5, 4].map(|other| format!("/{}.php", "x".repeat(MAX_NAME - other)));
+        assert_eq!(script_name(longest.as_bytes()), Ok(&*longest));
         for bad in ["", "index.php", "/../a.php", "/a\0.php", "/a\n.php", "/a.phtml", "/", &long] {
             assert!(script_name(bad.as_bytes()).is_err(), "{bad:?}");
         }
@@ -384,8 +388,11 @@ mod tests {
         assert_eq!(next_target(load(32, 32, 0, 10), 32, 2, 32), 31);
         assert_eq!(next_target(load(11, 1, 0, 99), 11, 2, 32), 11);
         assert_eq!(next_target(load(2, 2, 0, 99), 2, 2, 32), 2);
-        // Another configuration.
+        assert_eq!(next_target(load(6, 2, 0, 99), 6, 2, 32), 6);
+        assert_eq!(next_target(Load { starting: 8, ..load(8, 0, 0, 99) }, 8, 2, 32), 8);
+        // Another configuration; and workers beyond the target, with nothing that waits.
         assert_eq!(next_target(load(2, 2, 0, 0), 2, 4, 8), 4);
+        assert_eq!(next_target(load(8, 0, 0, 0), 6, 2, 32), 6);
     }
 
     #[test]
@@ -438,6 +445,8 @@ mod tests {
         assert_eq!(needed(load(5, 0, 0), 0), 7);
         assert_eq!(needed(Load { starting: 2, ..load(7, 5, 0) }, 900), 7);
         assert_eq!((needed(load(7, 7, 0), 950), needed(load(7, 7, 0), 1150)), (7, 5));
+        // The time to fall begins with the rise.
+        assert_eq!((needed(load(5, 0, 0), 1290), needed(load(8, 8, 0), 1350)), (7, 7));
         // What is always there is not given away.
         assert_eq!(Need::new(began).want(load(8, 8, 0), 3, 1, began), Want { target: 3, needed: 3 });
         // Who boots has no work yet.
@@ -465,6 +474,9 @@ mod tests {
         assert!((0..60).all(|number| !unhealthy.unhealthy(seconds(100 + 11 * number))));
         let mut stuck = Suspicion::default();
         assert!(!stuck.stuck(seconds(1)) && !stuck.stuck(seconds(12)) && stuck.stuck(seconds(15)));
+        assert!((0..19).all(|_| !few.crashed(seconds(1000))) && !few.crashed(seconds(1060)));
+        assert!((0..3).all(|_| !unhealthy.unhealthy(seconds(1000))) && !unhealthy.unhealthy(seconds(1030)));
+        assert!(!stuck.stuck(seconds(1000)) && !stuck.stuck(seconds(1010)));
     }
 
     #[test]
@@ -472,6 +484,12 @@ mod tests {
         assert!(Ending::from_status(88 << 8).is_regular() && !Ending::from_status(89 << 8).is_regular());
         assert_eq!(Ending::from_status(9).to_string(), "was killed by SIGKILL");
         assert_eq!(Ending::from_status(11 | 0x80).to_string(), "was killed by SIGSEGV (core dumped)");
-        assert_eq!(Ending::from_status(70 << 8).to_string(), "exited with code 70 (did not boot)");
+        let meanings = [(0, "drained"), (70, "did not boot"), (71, "asked for no lane"), (77, "permission")];
+        let own = [(88, "recycle"), (89, "unhealthy"), (90, "a request closed the worker's own descriptors")];
+        for (code, meaning) in meanings.into_iter().chain(own) {
+            assert_eq!(Ending::from_status(code << 8).to_string(), format!("exited with code {code} ({meaning})"));
+        }
+        let words = [Stopping::No, Stopping::Draining, Stopping::Now].map(Stopping::word);
+        assert_eq!(words, ["serving", "draining", "draining"]);
     }
 }
