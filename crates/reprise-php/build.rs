@@ -178,8 +178,7 @@ fn wire_header(wire: &Path, target: &Path) {
     };
     config.export.prefix = Some("wire_".to_owned());
     config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
-    config.export.include =
-        ["RequestHead", "Variable", "Kind", "Activity", "Message", "Recycle", "Isolation"].map(str::to_owned).to_vec();
+    config.export.include = ["RequestHead", "Variable", "Activity", "Recycle", "Isolation"].map(str::to_owned).to_vec();
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     config.after_includes = Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))".to_owned());
     config.enumeration.prefix_with_name = true;
@@ -187,7 +186,9 @@ fn wire_header(wire: &Path, target: &Path) {
         .with_config(config)
         .with_src(wire.join("src/ffi.rs"))
         .with_src(wire.join("src/head.rs"))
-        .with_src(wire.join("src/control.rs"))
+        .with_src(wire.join("src/control/codec.rs"))
+        .with_src(wire.join("src/control/names.rs"))
+        .with_src(wire.join("src/control/with_forker.rs"))
         .with_src(wire.join("src/layout.rs"))
         .with_src(wire.join("src/reply.rs"))
         .generate()

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
-use wire::control::Message;
+use wire::control::Bodies as Said;
 
 /// What is known of a lane's bodies.
 pub struct Bodies(Mutex<Known>);
@@ -19,21 +19,21 @@ struct Known {
 }
 
 impl Known {
-    fn of(message: &Message) -> Known {
-        let name = message.settings_file.split(|&byte| byte == 0).next().unwrap_or_default();
-        Known { limit: message.limit, settings_file: String::from_utf8_lossy(name).into_owned() }
+    fn of(said: &Said) -> Known {
+        let name = said.settings_file.split(|&byte| byte == 0).next().unwrap_or_default();
+        Known { limit: said.limit, settings_file: String::from_utf8_lossy(name).into_owned() }
     }
 }
 
 impl Bodies {
     /// As the lane's message says.
-    pub fn new(message: &Message) -> Bodies {
-        Bodies(Mutex::new(Known::of(message)))
+    pub fn new(said: &Said) -> Bodies {
+        Bodies(Mutex::new(Known::of(said)))
     }
 
     /// As a forker that has just started says.
-    pub fn learn(&self, message: &Message) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Known::of(message);
+    pub fn learn(&self, said: &Said) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Known::of(said);
     }
 
     /// Bytes that a body of this length (none: unknown) to that script may have; 0: as many as PHP reads.
@@ -64,12 +64,12 @@ fn has_settings_file(root: &Path, script: &[u8], file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::control::{Kind, SETTINGS_FILE};
+    use wire::control::SETTINGS_FILE;
 
     fn bodies(limit: u64, file: &str) -> Bodies {
         let mut settings_file = [0; SETTINGS_FILE];
         settings_file[..file.len()].copy_from_slice(file.as_bytes());
-        Bodies::new(&Message { limit, settings_file, ..Message::new(Kind::Lane) })
+        Bodies::new(&Said { limit, settings_file })
     }
 
     #[test]

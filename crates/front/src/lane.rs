@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use wire::control::{Kind, Message};
+use wire::control::{FromFront, LaneId, LaneOffer, RequestId, RunningRequest};
 use wire::front::{self, Posting, Progress};
 use wire::key::{Key, Origin};
 use wire::layout::Phase;
@@ -44,9 +44,7 @@ const BUSY_MS: u64 = 20;
 
 /// One lane of one application, for one epoch of the front.
 pub struct Lane {
-    application: u32,
-    number: u32,
-    epoch: u64,
+    id: LaneId,
     /// [`Key`] of the requests that are its own, as text; empty: classic.
     key: String,
     /// The script it belongs to.
@@ -155,7 +153,7 @@ impl Lane {
     /// Takes over a freshly made slab, for requests of that key alone or (none) for all.
     pub fn new(
         slab: Slab,
-        message: &Message,
+        offer: &LaneOffer,
         key: Option<Key<'_>>,
         application: &Application,
         link: Arc<dyn Link>,
@@ -164,9 +162,7 @@ impl Lane {
         let per_door = geometry.per_door() as u32;
         let free = (0..geometry.doors).map(|door| (door * per_door..(door + 1) * per_door).rev().collect()).collect();
         Lane {
-            application: message.application,
-            number: message.lane,
-            epoch: message.epoch,
+            id: offer.id,
             key: key.map(|key| key.to_string()).unwrap_or_default(),
             script: key.map(|key| key.script.to_owned()).unwrap_or_default(),
             origin: key.and_then(|key| key.origin).map(|origin| (origin.is_https, origin.host.to_owned())),
@@ -174,14 +170,14 @@ impl Lane {
             is_given_up: AtomicBool::new(false),
             link,
             max_workers: application.workers,
-            is_elastic: application.is_elastic() || message.status != 0,
+            is_elastic: application.is_elastic() || offer.shares_workers,
             slow_ms: application.slow_ms,
             slow: AtomicU64::new(0),
             began: Instant::now(),
             began_ticks: ticks(),
             reports: Reports::new(application),
             last_busy_ms: AtomicU64::new(0),
-            bodies: Bodies::new(message),
+            bodies: Bodies::new(&offer.bodies),
             in_flight: AtomicUsize::new(0),
             durations: Durations::default(),
             desk: Mutex::new(Desk {
@@ -197,19 +193,19 @@ impl Lane {
         }
     }
 
-    /// Which epoch's slab this is.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    /// Which lane this is, and of which epoch its slab.
+    pub fn id(&self) -> LaneId {
+        self.id
     }
 
     /// The generation it is of.
     pub fn generation(&self) -> u32 {
-        self.application
+        self.id.generation
     }
 
     /// Whether it runs whatever has no lane of its own.
     pub fn is_classic(&self) -> bool {
-        self.number == 0
+        self.id.lane == 0
     }
 
     /// Its [`Key`] as text; empty: classic.
@@ -314,7 +310,7 @@ impl Lane {
         let is_due = now >= last + BUSY_MS
             && self.last_busy_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if is_due {
-            self.link.send(&self.message(Kind::Busy));
+            self.link.send(&FromFront::Busy { lane: self.id });
         }
     }
 
@@ -376,18 +372,15 @@ impl Lane {
         front::awake(&self.slab, door);
     }
 
-    fn message(&self, kind: Kind) -> Message {
-        let (application, lane) = (self.application, self.number);
-        Message { application, lane, epoch: self.epoch, ..Message::new(kind) }
-    }
-
-    fn tell(&self, kind: Kind, slot: u32) {
-        self.link.send(&Message { slot, ..self.message(kind) });
+    /// A request that the worker of that slot has, for the supervisor.
+    fn running_request(&self, slot: u16, posting: &Posting) -> RunningRequest {
+        let request = RequestId { exchange: posting.exchange, sequence: posting.sequence };
+        RunningRequest { lane: self.id, slot: slot.into(), request }
     }
 
     /// Has a worker killed, provided that it still runs this very request.
     fn kill(&self, slot: u16, posting: &Posting) {
-        self.tell_of(Kind::Kill, slot, posting);
+        self.link.send(&FromFront::Kill { running: self.running_request(slot, posting) });
     }
 }
 

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wire::control::{Isolation, Kind, MAX_LANES, Message};
+use wire::control::{FromFront, LaneId, LaneOffer, MAX_LANES};
 use wire::key::{Key, MAX_ORIGIN, Origin};
 use wire::slab::Slab;
 
@@ -134,10 +134,10 @@ impl Lanes {
     }
 
     /// The lane a message is about, if it is of its epoch.
-    pub fn of(&self, message: &Message) -> Option<Arc<Lane>> {
+    pub fn of(&self, id: LaneId) -> Option<Arc<Lane>> {
         let known = self.known();
-        let lane = known.generations.get(&message.application)?.lanes.get(&message.lane)?;
-        (lane.epoch() == message.epoch).then(|| lane.clone())
+        let lane = known.generations.get(&id.generation)?.lanes.get(&id.lane)?;
+        (lane.id() == id).then(|| lane.clone())
     }
 
     /// The lanes of a lane's generation, itself among them.
@@ -167,19 +167,19 @@ impl Lanes {
     /// Takes a lane from the supervisor: its slab, and its key unless it is classic. A lane of this epoch has a template
     /// again, or a prototype that may take bodies of another size. False: it is of a generation that takes no requests any
     /// more, or never will; the supervisor did not know that yet.
-    pub fn take(&self, message: &Message, attached: &[OwnedFd]) -> io::Result<bool> {
+    pub fn take(&self, offer: &LaneOffer, attached: &[OwnedFd]) -> io::Result<bool> {
         let wrong = |what: &'static str| io::Error::other(what);
-        let text = match (message.lane, attached.get(1)) {
+        let text = match (offer.id.lane, attached.get(1)) {
             (0, _) => String::new(),
             (_, Some(file)) => read(file)?,
             (_, None) => return Err(wrong("a lane without a key")),
         };
-        if let Some(lane) = self.of(message) {
+        if let Some(lane) = self.of(offer.id) {
             // What waits in it was asked of another host.
             if lane.key() != text {
                 return Err(wrong("a lane with another key than it had"));
             }
-            lane.bodies.learn(message);
+            lane.bodies.learn(&offer.bodies);
             lane.set_up(true);
             return Ok(true);
         }
@@ -189,25 +189,27 @@ impl Lanes {
         };
         let slab = attached.first().ok_or_else(|| wrong("a lane without a slab"))?;
         let slab =
-            Slab::map(slab.as_raw_fd(), message.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+            Slab::map(slab.as_raw_fd(), offer.geometry).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
         let mut known = self.known();
-        if message.lane as usize >= MAX_LANES {
+        if offer.id.lane as usize >= MAX_LANES {
             return Err(wrong("more lanes than there may be"));
         }
-        let Some(application) = known.application(message.application) else { return Ok(false) };
-        let lane = Arc::new(Lane::new(slab, message, key, application, self.link.clone()));
-        known.generations.entry(message.application).or_default().lanes.insert(message.lane, lane);
+        let Some(application) = known.application(offer.id.generation) else { return Ok(false) };
+        let lane = Arc::new(Lane::new(slab, offer, key, application, self.link.clone()));
+        known.generations.entry(offer.id.generation).or_default().lanes.insert(offer.id.lane, lane);
         drop(known);
         self.version.fetch_add(1, Ordering::AcqRel);
         Ok(true)
     }
 
-    /// Takes settings to go over to later, or learns that there will be none.
+    /// There will be no switch to the settings that came last.
+    pub fn expect_none(&self) {
+        self.known().next = None;
+    }
+
+    /// Takes settings to go over to later.
     pub fn expect(&self, attached: &[OwnedFd]) -> io::Result<()> {
-        let Some(file) = attached.first() else {
-            self.known().next = None;
-            return Ok(());
-        };
+        let file = attached.first().ok_or_else(|| io::Error::other("settings without a file"))?;
         let mut bytes = Vec::new();
         let file = File::from(file.try_clone()?);
         let size = file.metadata()?.len();
@@ -259,8 +261,8 @@ impl Lanes {
         drop(known);
         drop(gone);
         self.version.fetch_add(1, Ordering::AcqRel);
-        for application in over {
-            self.link.send(&Message { application, ..Message::new(Kind::Retired) });
+        for generation in over {
+            self.link.send(&FromFront::Retired { generation });
         }
     }
 
@@ -318,12 +320,7 @@ impl Lanes {
         // Without descriptors to spare there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
         if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
-            let message = Message {
-                application: generation,
-                status: if is_loop { Isolation::Loop as i32 } else { 0 },
-                ..Message::new(Kind::Entry)
-            };
-            self.link.send_with(&message, &[file.as_fd()]);
+            self.link.send_with(&FromFront::Entry { generation, is_loop }, &[file.as_fd()]);
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, watch};
-use wire::control::{Kind, Message};
+use wire::control::{FromFront, ToFront};
 use wire::layout::Phase;
 
 use crate::access;
@@ -50,7 +50,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
     let attached: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    inherited.link.send_with(&Message::new(Kind::Doors), &attached);
+    inherited.link.send_with(&FromFront::Doors, &attached);
     let (stop, stopped) = watch::channel(false);
     let (to_warm, wanted) = mpsc::unbounded_channel();
     let mut wanted = Some(wanted);
@@ -62,32 +62,33 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
             return Err(io::Error::other("a thread of the front has ended"));
         }
         match came {
-            Came::Message(message, descriptors) => match message.kind() {
-                Some(Kind::Lane) => {
-                    if !shared.lanes.take(&message, &descriptors)? {
+            Came::Message(message, descriptors) => match message {
+                ToFront::Lane { offer } => {
+                    if !shared.lanes.take(&offer, &descriptors)? {
                         continue;
                     }
-                    inherited.link.send(&Message { geometry: Message::new(Kind::Lane).geometry, ..message });
+                    inherited.link.send(&FromFront::LaneTaken { lane: offer.id });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
                             threads.push(start_thread(number, door, &shared, &inherited, &stopped, wanted.take())?);
                         }
                         // Each thread has copies, which it closes when it is told to stop.
                         inherited.listeners.clear();
-                        inherited.link.send(&Message::new(Kind::Ready));
+                        inherited.link.send(&FromFront::Ready);
                     }
                 }
-                Some(Kind::AccessLog) => shared.renew_access_log(descriptors),
-                Some(Kind::Settings) => shared.lanes.expect(&descriptors)?,
-                Some(Kind::Switch) => {
+                ToFront::AccessLog => shared.renew_access_log(descriptors),
+                ToFront::Settings => shared.lanes.expect(&descriptors)?,
+                ToFront::SettingsWithdrawn => shared.lanes.expect_none(),
+                ToFront::Switch => {
                     shared.lanes.switch();
-                    inherited.link.send(&message);
+                    inherited.link.send(&FromFront::Switched);
                 }
-                Some(Kind::Open) => drop(shared.is_open.send_replace(true)),
+                ToFront::Open => drop(shared.is_open.send_replace(true)),
                 // With its receiver gone the front has ended.
-                Some(Kind::WarmUp) => drop(to_warm.send(message.application)),
-                Some(Kind::Drain) => break None,
-                _ => note_loss(&shared, &message),
+                ToFront::WarmUp { generation } => drop(to_warm.send(generation)),
+                ToFront::Drain => break None,
+                loss => note_loss(&shared, loss),
             },
             Came::Nothing => {}
             Came::Orphaned => break Some(LAST_DRAIN),
@@ -103,21 +104,27 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
 }
 
 /// What the supervisor says of workers, templates and generations that end, as long as there are requests.
-fn note_loss(shared: &Shared, message: &Message) {
-    if message.kind() == Some(Kind::GiveUp) {
-        return shared.lanes.give_up(message.application);
-    }
-    let Some(lane) = shared.lanes.of(message) else { return };
-    match message.kind() {
-        Some(Kind::Dead) => lane.worker_died(message.slot),
-        Some(Kind::LaneDown) => lane.set_up(false),
-        Some(Kind::Weigh) => lane.was_too_heavy(message.limit),
-        _ => {}
+fn note_loss(shared: &Shared, message: ToFront) {
+    let of = |lane| shared.lanes.of(lane).into_iter();
+    match message {
+        ToFront::GiveUp { generation } => shared.lanes.give_up(generation),
+        ToFront::WorkerDead { lane, slot } => of(lane).for_each(|lane| lane.worker_died(slot)),
+        ToFront::LaneDown { lane } => of(lane).for_each(|lane| lane.set_up(false)),
+        ToFront::TooHeavy { lane, request } => of(lane).for_each(|lane| lane.was_too_heavy(request)),
+        // Nothing is lost by these.
+        ToFront::Lane { .. }
+        | ToFront::AccessLog
+        | ToFront::Settings
+        | ToFront::SettingsWithdrawn
+        | ToFront::Switch
+        | ToFront::WarmUp { .. }
+        | ToFront::Open
+        | ToFront::Drain => {}
     }
 }
 
 enum Came {
-    Message(Message, Vec<OwnedFd>),
+    Message(ToFront, Vec<OwnedFd>),
     Nothing,
     Orphaned,
 }
@@ -163,7 +170,7 @@ fn finish(
             (patience, began) = (Some(LAST_DRAIN), std::time::Instant::now());
         }
         while let Some((message, _)) = inherited.link.receive()? {
-            note_loss(shared, &message);
+            note_loss(shared, message);
         }
     }
     for thread in threads {

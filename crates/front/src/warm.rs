@@ -11,7 +11,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, Version};
 use http_body::Body;
 use tokio::sync::mpsc::UnboundedReceiver;
-use wire::control::{Kind, Message};
+use wire::control::FromFront;
 
 use crate::connection::{Connection, Nobody, Peer};
 use crate::control::Link;
@@ -38,12 +38,11 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
                 Ok(head) => told(respond(&shared, &view, &mut request_of(head, number), began).await).await,
                 Err(why) => (0, why.into_bytes()),
             };
-            let message = Message {
-                application: generation,
-                slot: index as u32,
-                status: i32::from(status),
-                limit: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
-                ..Message::new(Kind::WarmUp)
+            let message = FromFront::WarmUp {
+                generation,
+                index: index as u32,
+                status: u32::from(status),
+                took_us: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
             };
             // Without a descriptor to spare its words are lost, not the result.
             let file = rustix::fs::memfd_create("reprise-answer", rustix::fs::MemfdFlags::CLOEXEC);

@@ -1,16 +1,19 @@
-//! Messages between supervisor, front and prototypes: a socket pair that keeps packets apart.
+//! Messages between the supervisor and its children: a socket pair that keeps packets apart. A channel's type says what it
+//! sends and what it receives.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use wire::control::{Message, SIZE};
+use wire::control::{MAX_PACKET, Message};
 use wire::layout::MAX_DOORS;
 
 /// Descriptors that may be attached to one message.
@@ -23,44 +26,48 @@ const MAX_BACKLOG: usize = 8192;
 const MAX_BACKLOG_ATTACHED: usize = 4096;
 
 /// One end. Messages that the other end has no room for wait here, so that sending never blocks.
-pub struct Channel {
+pub struct Channel<Out, In> {
     socket: OwnedFd,
-    backlog: RefCell<Backlog>,
+    backlog: RefCell<Backlog<Out>>,
+    receives: PhantomData<fn() -> In>,
 }
 
-#[derive(Default)]
-struct Backlog {
-    messages: VecDeque<(Message, Vec<OwnedFd>)>,
+struct Backlog<Out> {
+    messages: VecDeque<(Out, Vec<OwnedFd>)>,
     attached: usize,
     /// A message found no room: what the peer is told is not complete any more.
     is_overrun: bool,
 }
 
 /// What [`Channel::receive`] found.
-pub enum Received {
+pub enum Received<In> {
     /// A message and its descriptors.
-    Message(Message, Vec<OwnedFd>),
+    Message(In, Vec<OwnedFd>),
     /// Nothing at the moment.
     Nothing,
     /// The other end is closed.
     Closed,
 }
 
-impl Channel {
+/// This end, and the other.
+pub type Pair<Out, In> = (Channel<Out, In>, Channel<In, Out>);
+
+impl<Out: Message, In: Message> Channel<Out, In> {
     /// Both ends, close-on-exec.
-    pub fn pair() -> io::Result<(Channel, Channel)> {
+    pub fn pair() -> io::Result<Pair<Out, In>> {
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Channel::from_fd(a), Channel::from_fd(b)))
     }
 
     /// Takes over a descriptor inherited from the supervisor.
-    pub fn from_fd(descriptor: OwnedFd) -> Channel {
-        Channel { socket: descriptor, backlog: RefCell::default() }
+    pub fn from_fd(descriptor: OwnedFd) -> Channel<Out, In> {
+        let backlog = Backlog { messages: VecDeque::new(), attached: 0, is_overrun: false };
+        Channel { socket: descriptor, backlog: RefCell::new(backlog), receives: PhantomData }
     }
 
     /// Sends a message, now or when there is room. An error means that the other end is gone, which its owner notices by
     /// other means too.
-    pub fn send(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn send(&self, message: &Out, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
         // It may have read meanwhile: one turn of the supervisor may have much to say.
         self.flush();
         if !self.has_backlog() && self.try_send(message, attached)? {
@@ -84,8 +91,14 @@ impl Channel {
         self.backlog.borrow().is_overrun
     }
 
+    /// What to wait for: messages, and room if some wait for that.
+    pub fn watched(&self) -> PollFd<'_> {
+        let room = if self.has_backlog() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::new(&self.socket, PollFlags::IN | room)
+    }
+
     /// Whether messages wait for room.
-    pub fn has_backlog(&self) -> bool {
+    fn has_backlog(&self) -> bool {
         !self.backlog.borrow().messages.is_empty()
     }
 
@@ -105,11 +118,11 @@ impl Channel {
     }
 
     /// Sends a message and waits for room.
-    pub fn send_and_wait(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn send_and_wait(&self, message: &Out, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.transmit(message, attached, SendFlags::NOSIGNAL)
     }
 
-    fn try_send(&self, message: &Message, attached: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    fn try_send(&self, message: &Out, attached: &[BorrowedFd<'_>]) -> io::Result<bool> {
         match self.transmit(message, attached, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -117,20 +130,21 @@ impl Channel {
         }
     }
 
-    fn transmit(&self, message: &Message, attached: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
+    fn transmit(&self, message: &Out, attached: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !attached.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(attached)) {
             return Err(io::Error::other("too many descriptors for one message"));
         }
-        let bytes = message.encode();
-        sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+        let packet = message.encode();
+        sendmsg(&self.socket, &[IoSlice::new(packet.as_bytes())], &mut ancillary, flags)?;
         Ok(())
     }
 
-    /// Takes the next message without waiting.
-    pub fn receive(&self) -> io::Result<Received> {
-        let mut bytes = [0; SIZE];
+    /// Takes the next message without waiting. An error may mean that the packet is none of this direction's messages.
+    pub fn receive(&self) -> io::Result<Received<In>> {
+        // With room for more, one that is too long is seen as that.
+        let mut bytes = [0; MAX_PACKET + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -143,27 +157,26 @@ impl Channel {
         if size == 0 {
             return Ok(Received::Closed);
         }
-        if size != SIZE {
-            return Err(io::Error::other(format!("a message of {size} bytes instead of {SIZE}")));
-        }
         let mut attached = Vec::new();
         for part in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = part {
                 attached.extend(descriptors);
             }
         }
-        Ok(Received::Message(Message::decode(&bytes), attached))
+        let packet = bytes.get(..size).unwrap_or(&bytes);
+        let message = In::decode(packet).map_err(|why| io::Error::other(format!("a packet of {size} bytes: {why}")))?;
+        Ok(Received::Message(message, attached))
     }
 }
 
-impl AsFd for Channel {
+impl<Out, In> AsFd for Channel<Out, In> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl From<Channel> for OwnedFd {
-    fn from(channel: Channel) -> OwnedFd {
+impl<Out, In> From<Channel<Out, In>> for OwnedFd {
+    fn from(channel: Channel<Out, In>) -> OwnedFd {
         channel.socket
     }
 }
@@ -171,20 +184,24 @@ impl From<Channel> for OwnedFd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::control::Kind;
+    use wire::control::{FromForker, ToForker};
+
+    fn pair() -> Pair<ToForker, FromForker> {
+        Channel::pair().unwrap()
+    }
 
     #[test]
     fn what_a_peer_does_not_read_is_bounded() {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = pair();
         let mut sent = 0;
         while !ours.is_overrun() {
-            ours.send(&Message { slot: sent, ..Message::new(Kind::Spawn) }, &[]).unwrap();
+            ours.send(&ToForker::Spawn { slot: sent, epoch: 1 }, &[]).unwrap();
             sent += 1;
         }
         assert!((MAX_BACKLOG..2 * MAX_BACKLOG).contains(&(sent as usize)), "{sent}");
         let mut heard = 0;
         while let Received::Message(message, _) = theirs.receive().unwrap() {
-            assert_eq!(message.slot, heard);
+            assert_eq!(message, ToForker::Spawn { slot: heard, epoch: 1 });
             heard += 1;
             ours.flush();
         }
@@ -193,13 +210,29 @@ mod tests {
 
     #[test]
     fn descriptors_that_wait_are_bounded_too() {
-        let (ours, _theirs) = Channel::pair().unwrap();
+        let (ours, _theirs) = pair();
         let file = crate::boot::file(b"x").unwrap();
         let mut sent = 0;
         while !ours.is_overrun() {
-            ours.send(&Message::new(Kind::Lane), &[file.as_fd()]).unwrap();
+            ours.send(&ToForker::Ping, &[file.as_fd()]).unwrap();
             sent += 1;
         }
         assert!(sent < MAX_BACKLOG_ATTACHED + 1024, "{sent}");
+    }
+
+    /// What is no message of this direction is refused, and the next packet is read all the same.
+    #[test]
+    fn packets_that_are_no_messages_are_refused() {
+        let (ours, theirs) = pair();
+        let not_ours = ToForker::Ping.encode();
+        let packets: [&[u8]; 4] = [b"x", &[0; MAX_PACKET], &[0; 4 * MAX_PACKET], not_ours.as_bytes()];
+        for packet in packets {
+            rustix::net::send(&theirs, packet, SendFlags::empty()).unwrap();
+        }
+        theirs.send(&FromForker::Pong, &[]).unwrap();
+        for packet in packets {
+            assert!(ours.receive().is_err(), "{packet:?}");
+        }
+        assert!(matches!(ours.receive(), Ok(Received::Message(FromForker::Pong, _))));
     }
 }

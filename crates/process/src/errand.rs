@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::control::{Kind, Message};
+use wire::control::{FromErrand, ToErrand};
 
 use crate::boot;
 use crate::channel::{Channel, Received};
@@ -22,7 +22,7 @@ const MAX_ANSWER: usize = 16 << 20;
 /// A child that is on its way.
 pub struct Errand {
     pid: i32,
-    channel: Channel,
+    channel: Channel<ToErrand, FromErrand>,
     since: Instant,
 }
 
@@ -43,7 +43,8 @@ impl Errand {
             let Ok(file) = boot::file(&text) else { return };
             let attached: Vec<BorrowedFd<'_>> =
                 std::iter::once(file.as_fd()).chain(descriptors.iter().map(AsFd::as_fd)).collect();
-            let _ = Channel::from_fd(socket).send_and_wait(&Message::new(Kind::Ready), &attached);
+            let channel = Channel::<FromErrand, ToErrand>::from_fd(socket);
+            let _ = channel.send_and_wait(&FromErrand::Found, &attached);
         })?;
         Ok(Errand { pid, channel: ours, since: Instant::now() })
     }
@@ -51,7 +52,7 @@ impl Errand {
     /// What has become of it; `None`: it is not over yet. What a child says is bounded, and has to be what it was sent for.
     pub fn answer<T: DeserializeOwned>(&self) -> Option<Answer<T>> {
         let mut attached = match self.channel.receive() {
-            Ok(Received::Message(_, attached)) => attached.into_iter(),
+            Ok(Received::Message(FromErrand::Found, attached)) => attached.into_iter(),
             Ok(Received::Nothing) if self.since.elapsed() < PATIENCE => return None,
             Ok(Received::Nothing) => return Some(Err(format!("it took longer than {PATIENCE:?}"))),
             Ok(Received::Closed) => return Some(Err("the process that was to do it ended".to_owned())),

@@ -3,7 +3,7 @@
 //! The order that keeps a request from being answered twice or forgotten:
 //!
 //! 1. a worker dies; its prototype (or, if that died too, this process) reaps it;
-//! 2. `Dead` goes to the front, which re-queues or fails the request of that slot;
+//! 2. `WorkerDead` goes to the front, which re-queues or fails the request of that slot;
 //! 3. the front answers `SlotFree`; only then is the slot filled again.
 //!
 //! Each lane has a forker: the prototype for lane 0, its template (see [`lanes`]) for any other. Both are told and say
@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::control::{Kind, Message};
+use wire::control::{LaneId, Message, ToFront};
 
 use crate::channel::Channel;
 use crate::lines::Lines;
@@ -51,7 +51,7 @@ use crate::sys;
 use admin::Admin;
 use errands::Pending;
 pub use errands::open_access_log;
-use generation::{Child, Generation, Generations, Stage};
+use generation::{Forker, Front, Generation, Generations, Stage};
 use reload::{Change, Wish};
 pub use service::{Application, Draft, Entry, Plan, Service};
 pub use starting::settings_file;
@@ -99,7 +99,7 @@ pub struct Supervisor {
     tracing: Vec<Tracing>,
     admin: Option<Admin>,
     lifeline: (OwnedFd, OwnedFd),
-    front: Option<Child>,
+    front: Option<Front>,
     front_back_off: BackOff,
     front_not_before: Instant,
     doors: Vec<OwnedFd>,
@@ -185,7 +185,8 @@ impl Supervisor {
                     other => self.stop(other.as_str()),
                 }
             }
-            self.children().for_each(|child| child.channel.flush());
+            self.forkers().for_each(|forker| forker.channel.flush());
+            self.front.iter().for_each(|front| front.channel.flush());
             crate::log::flush();
             self.pass_on_messages();
             // Messages before deaths: what a process said before it died counts.
@@ -207,12 +208,8 @@ impl Supervisor {
         }
     }
 
-    fn children(&self) -> impl Iterator<Item = &Child> {
-        let forkers = self
-            .generations
-            .all()
-            .flat_map(|generation| (0..generation.lanes.len()).map(|lane| generation.forker(lane)));
-        forkers.flatten().chain(&self.front)
+    fn forkers(&self) -> impl Iterator<Item = &Forker> {
+        self.generations.all().flat_map(Generation::forkers)
     }
 
     /// Each lane as the numbers of its generation and itself.
@@ -252,17 +249,12 @@ impl Supervisor {
     }
 
     fn wait(&self) {
-        let mut watched = vec![self.service.signals.as_fd()];
-        watched.extend(self.children().map(|child| child.channel.as_fd()));
-        watched.extend(self.generations.all().map(|generation| generation.messages.from.as_fd()));
-        watched.push(self.front_messages.from.as_fd());
-        watched.extend(self.errands.iter().map(AsFd::as_fd));
-        let mut watched: Vec<_> = watched.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(fd, PollFlags::IN)).collect();
-        for (watched, child) in watched[1..].iter_mut().zip(self.children()) {
-            if child.channel.has_backlog() {
-                *watched = PollFd::new(&child.channel, PollFlags::IN | PollFlags::OUT);
-            }
-        }
+        let mut watched = vec![reads(&self.service.signals)];
+        watched.extend(self.forkers().map(|forker| forker.channel.watched()));
+        watched.extend(self.front.iter().map(|front| front.channel.watched()));
+        watched.extend(self.generations.all().map(|generation| reads(&generation.messages.from)));
+        watched.push(reads(&self.front_messages.from));
+        watched.extend(self.errands.iter().map(reads));
         watched.extend(self.admin.iter().flat_map(Admin::watched));
         if crate::log::is_waiting() {
             watched.push(crate::log::room());
@@ -298,16 +290,21 @@ impl Supervisor {
         let _ = poll(&mut watched, Some(&timeout));
     }
 
-    fn message(&self, kind: Kind, application: usize, lane: usize, slot: u32) -> Message {
-        let (application, lane) = (application as u32, lane as u32);
-        Message { application, lane, slot, epoch: self.epoch, ..Message::new(kind) }
+    /// A lane as the front of now knows it.
+    fn lane_id(&self, number: usize, lane: usize) -> LaneId {
+        LaneId { generation: number as u32, lane: lane as u32, epoch: self.epoch }
+    }
+
+    /// Sends a message to the front, if there is one.
+    fn tell_front(&self, message: &ToFront, attached: &[BorrowedFd<'_>]) {
+        if let Some(front) = &self.front {
+            send(&front.channel, message, attached);
+        }
     }
 
     /// Visitors may come.
     fn open_front(&self) {
-        if let Some(front) = &self.front {
-            send(&front.channel, &Message::new(Kind::Open), &[]);
-        }
+        self.tell_front(&ToFront::Open, &[]);
     }
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
@@ -315,6 +312,10 @@ impl Supervisor {
         self.front.as_ref().is_some_and(|front| front.ready)
             && self.current.iter().all(|number| self.generations[*number].is_ready())
     }
+}
+
+fn reads<Fd: AsFd>(from: &Fd) -> PollFd<'_> {
+    PollFd::new(from, PollFlags::IN)
 }
 
 /// What a child writes to its standard error.
@@ -345,7 +346,7 @@ impl Messages {
     }
 }
 
-fn send(channel: &Channel, message: &Message, attached: &[BorrowedFd<'_>]) {
+fn send<Out: Message, In: Message>(channel: &Channel<Out, In>, message: &Out, attached: &[BorrowedFd<'_>]) {
     if let Err(error) = channel.send(message, attached) {
         // Its death will be reaped and handled; a message to the dead is no loss.
         if error.raw_os_error() != Some(nix::libc::EPIPE) && error.raw_os_error() != Some(nix::libc::ECONNRESET) {

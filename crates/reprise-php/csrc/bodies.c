@@ -48,24 +48,24 @@ static uint64_t largest_of_sections(uint64_t limit)
 	return limit;
 }
 
-void reprise_describe_bodies(struct wire_Message *ready)
+void reprise_describe_bodies(struct wire_Bodies *bodies)
 {
 	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("post_max_size"));
 	const char *file = PG(user_ini_filename);
 
-	ready->limit = largest_of_sections(as_limit(SG(post_max_size)));
+	bodies->limit = largest_of_sections(as_limit(SG(post_max_size)));
 	if (!file || !*file || !entry || !(entry->modifiable & ZEND_INI_PERDIR)) {
 		return;
 	}
-	if (strlen(file) < sizeof ready->settings_file) {
-		memcpy(ready->settings_file, file, strlen(file));
+	if (strlen(file) < sizeof bodies->settings_file) {
+		memcpy(bodies->settings_file, file, strlen(file));
 	} else {
-		ready->limit = 0;
+		bodies->limit = 0;
 	}
 }
 
 /* On the service stack, too. */
-void reprise_describe_bodies_of_boot(struct wire_Message *ready)
+void reprise_describe_bodies_of_boot(struct wire_Bodies *bodies)
 {
-	ready->limit = as_limit(SG(post_max_size));
+	bodies->limit = as_limit(SG(post_max_size));
 }

@@ -50,15 +50,29 @@ int reprise_forker_start(struct forker *forker)
 }
 
 /* The supervisor reads all the time; if it is gone the lifeline says so, and the message has no reader anyway. */
-void reprise_forker_tell(struct forker *forker, const struct wire_Message *what)
+void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForker *what, int attached)
 {
-	while (raw6(SYS_sendto, forker->control, (long)what, sizeof *what, MSG_NOSIGNAL, 0, 0) == -EINTR) {
+	uint8_t bytes[wire_MAX_PACKET];
+	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec part = {bytes, wire_write_message(what, &bytes)};
+	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (attached >= 0) {
+		packet.msg_control = space;
+		packet.msg_controllen = sizeof space;
+		struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(int));
+		*(int *)(void *)CMSG_DATA(header) = attached;
+	}
+	while (raw3(SYS_sendmsg, forker->control, &packet, MSG_NOSIGNAL) == -EINTR) {
 	}
 }
 
-static struct wire_Message message(const struct forker *forker, enum wire_Kind kind, uint32_t lane, uint32_t slot)
+void reprise_forker_tell(struct forker *forker, const struct wire_FromForker *what)
 {
-	return (struct wire_Message){.kind = kind, .application = forker->application, .lane = lane, .slot = slot};
+	reprise_forker_tell_with(forker, what, -1);
 }
 
 static void forget_slab(struct forker *forker)
@@ -76,12 +90,12 @@ static void forget_slab(struct forker *forker)
 }
 
 /* Workers forked from now on use this slab: descriptors are the slab and one eventfd per front thread. */
-static void take_slab(struct forker *forker, const struct wire_Message *what, const int *descriptors, size_t count)
+static void take_slab(struct forker *forker, const struct wire_ToForker *what, const int *descriptors, size_t count)
 {
 	forget_slab(forker);
 	forker->slab = reprise_lift(descriptors[0]);
-	forker->geometry = what->geometry;
-	forker->epoch = what->epoch;
+	forker->geometry = what->slab.geometry;
+	forker->epoch = what->slab.epoch;
 	for (uint32_t i = 0; i < wire_MAX_DOORS; i++) {
 		forker->eventfds[i] = i + 1 < count ? reprise_lift(descriptors[i + 1]) : -1;
 	}
@@ -113,53 +127,81 @@ bool reprise_forker_has(struct forker *forker, pid_t pid)
 	return pid > 0 && find_child(forker, pid);
 }
 
-static void report_fork(struct forker *forker, struct wire_Message *answer, struct forker_child *entry, long pid)
+static void note_child(struct forker *forker, struct forker_child *entry, struct forker_child child)
 {
-	if (pid < 0) {
-		answer->status = (int)-pid;
-	} else {
-		answer->pid = (pid_t)pid;
-		*entry = (struct forker_child){(pid_t)pid, answer->lane, answer->slot, answer->epoch};
-		forker->alive++;
-	}
-	reprise_forker_tell(forker, answer);
+	*entry = child;
+	forker->alive++;
 }
 
-static void spawn(struct forker *forker, const struct wire_Message *what)
+static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 {
-	struct wire_Message answer = message(forker, wire_Kind_Spawned, forker->lane, what->slot);
 	struct forker_child *entry = find_child(forker, 0);
 	long pid;
 
-	answer.epoch = what->epoch;
-	if (forker->slab < 0 || what->epoch != forker->epoch || what->slot >= MAX_WORKERS || forker->draining) {
+	if (forker->slab < 0 || epoch != forker->epoch || slot >= MAX_WORKERS || forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
 		pid = -EAGAIN;
 	} else {
-		pid = forker->methods->fork_worker(forker, what->slot);
+		pid = forker->methods->fork_worker(forker, slot);
 	}
-	report_fork(forker, &answer, entry, pid);
+	struct wire_FromForker answer = {
+	    .tag = wire_FromForker_NotSpawned,
+	    .not_spawned = {.slot = slot, .error = (int32_t)-pid, .epoch = epoch},
+	};
+	if (pid >= 0) {
+		note_child(forker, entry, (struct forker_child){.pid = (pid_t)pid, .slot = slot, .epoch = epoch});
+		answer = (struct wire_FromForker){
+		    .tag = wire_FromForker_Spawned,
+		    .spawned = {.slot = slot, .pid = (int32_t)pid, .epoch = epoch},
+		};
+	}
+	reprise_forker_tell(forker, &answer);
 }
 
-static void boot(struct forker *forker, const struct wire_Message *what, const int *descriptors)
+static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isolation, const int *descriptors)
 {
-	struct wire_Message answer = message(forker, wire_Kind_Spawned, what->lane, wire_TEMPLATE);
 	struct forker_child *entry = find_child(forker, 0);
 	int control = reprise_lift(descriptors[0]), head = reprise_lift(descriptors[1]);
 	long pid = -EINVAL;
 
-	answer.epoch = what->epoch;
 	if (forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
 		pid = -EAGAIN;
-	} else if (forker->methods->fork_template && what->lane > 0) {
-		pid = forker->methods->fork_template(forker, what->lane, what->status, control, head);
+	} else if (forker->methods->fork_template && lane > 0) {
+		pid = forker->methods->fork_template(forker, isolation, control, head);
 	}
 	raw1(SYS_close, control);
 	raw1(SYS_close, head);
-	report_fork(forker, &answer, entry, pid);
+	struct wire_FromForker answer = {
+	    .tag = wire_FromForker_TemplateNotSpawned,
+	    .template_not_spawned = {.lane = lane, .error = (int32_t)-pid},
+	};
+	if (pid >= 0) {
+		note_child(forker, entry, (struct forker_child){.pid = (pid_t)pid, .is_template = true, .lane = lane});
+		answer = (struct wire_FromForker){
+		    .tag = wire_FromForker_TemplateSpawned,
+		    .template_spawned = {.lane = lane, .pid = (int32_t)pid},
+		};
+	}
+	reprise_forker_tell(forker, &answer);
+}
+
+static void report_death(struct forker *forker, const struct forker_child *child, int status)
+{
+	struct wire_FromForker dead = {
+	    .tag = wire_FromForker_Dead,
+	    .dead = {.slot = child->slot, .pid = child->pid, .status = status, .epoch = child->epoch},
+	};
+
+	if (child->is_template) {
+		dead = (struct wire_FromForker){
+		    .tag = wire_FromForker_TemplateDead,
+		    .template_dead = {.lane = child->lane, .pid = child->pid, .status = status},
+		};
+	}
+	reprise_forker_tell(forker, &dead);
 }
 
 static void reap(struct forker *forker)
@@ -174,13 +216,9 @@ static void reap(struct forker *forker)
 	while ((pid = raw4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		struct forker_child *entry = find_child(forker, (pid_t)pid);
 		if (entry) {
-			struct wire_Message dead = message(forker, wire_Kind_Dead, entry->lane, entry->slot);
-			dead.pid = (pid_t)pid;
-			dead.status = status;
-			dead.epoch = entry->epoch;
+			report_death(forker, entry, status);
 			entry->pid = 0;
 			forker->alive--;
-			reprise_forker_tell(forker, &dead);
 		}
 	}
 }
@@ -192,30 +230,27 @@ static void close_all(const int *descriptors, size_t count)
 	}
 }
 
-static void obey(struct forker *forker, const struct wire_Message *what, const int *descriptors, size_t count)
+static void obey(struct forker *forker, const struct wire_ToForker *what, const int *descriptors, size_t count)
 {
-	switch (what->kind) {
-	case wire_Kind_Lane:
+	static const struct wire_FromForker pong = {.tag = wire_FromForker_Pong};
+
+	switch (what->tag) {
+	case wire_ToForker_Slab:
 		if (count > 0) {
 			take_slab(forker, what, descriptors, count);
 			return;
 		}
 		break;
-	case wire_Kind_Boot:
+	case wire_ToForker_Boot:
 		if (count == 2) {
-			boot(forker, what, descriptors);
+			boot(forker, what->boot.lane, what->boot.isolation, descriptors);
 			return;
 		}
 		break;
-	case wire_Kind_Spawn: spawn(forker, what); break;
-	case wire_Kind_Trace: reprise_forker_trace(forker, what); break;
-	case wire_Kind_Ping: {
-		struct wire_Message answer = message(forker, wire_Kind_Ping, forker->lane, 0);
-		reprise_forker_tell(forker, &answer);
-		break;
-	}
-	case wire_Kind_Drain: forker->draining = true; break;
-	default: reprise_service_log("error", "the supervisor sent a message that is not for PHP", NULL);
+	case wire_ToForker_Spawn: spawn(forker, what->spawn.slot, what->spawn.epoch); break;
+	case wire_ToForker_Trace: reprise_forker_trace(forker, what->trace.pid); break;
+	case wire_ToForker_Ping: reprise_forker_tell(forker, &pong); break;
+	case wire_ToForker_Drain: forker->draining = true; break;
 	}
 	close_all(descriptors, count);
 }
@@ -223,10 +258,12 @@ static void obey(struct forker *forker, const struct wire_Message *what, const i
 /* Reads one packet. False when the supervisor has closed its end. */
 static bool listen_to_supervisor(struct forker *forker)
 {
-	struct wire_Message what;
+	struct wire_ToForker what;
+	/* With room for more, a packet that is too long is seen as that. */
+	uint8_t bytes[wire_MAX_PACKET + 1];
 	int descriptors[wire_MAX_DOORS + 1];
 	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof descriptors)];
-	struct iovec part = {&what, sizeof what};
+	struct iovec part = {bytes, sizeof bytes};
 	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
 	long size = raw3(SYS_recvmsg, forker->control, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	size_t count = 0;
@@ -247,7 +284,7 @@ static bool listen_to_supervisor(struct forker *forker)
 		                    NULL);
 		return false;
 	}
-	if (size != sizeof what || !wire_message_is_valid(&what)) {
+	if (!wire_read_message(bytes, (size_t)size, &what)) {
 		reprise_service_log("error", "the supervisor sent a message that makes no sense", NULL);
 		close_all(descriptors, count);
 		return true;
@@ -263,8 +300,8 @@ static void listen_to_watcher(struct forker *forker)
 	long size = raw3(SYS_read, forker->watcher, &byte, 1);
 
 	if (size == 1) {
-		struct wire_Message renew = message(forker, wire_Kind_Renew, 0, 0);
-		reprise_forker_tell(forker, &renew);
+		static const struct wire_FromForker changed = {.tag = wire_FromForker_FilesChanged};
+		reprise_forker_tell(forker, &changed);
 	} else if (size == 0) {
 		raw1(SYS_close, forker->watcher);
 		forker->watcher = -1;

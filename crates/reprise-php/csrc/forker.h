@@ -1,6 +1,6 @@
 /*
  * A process that forks workers for a lane: the prototype, and each template. It does what the supervisor says on its
- * control socket (messages of wire's control.rs, one per packet), reaps its children and reports them.
+ * control socket (messages of wire's control/with_forker.rs, one per packet), reaps its children and reports them.
  *
  * A template's loop runs on the service stack with its state in service memory, and so does the prototype's for the
  * sake of one implementation: nothing here calls libc.
@@ -27,20 +27,19 @@ struct forker;
 struct forker_methods {
 	long (*fork_worker)(struct forker *, uint32_t slot);
 	/* NULL in a template. Owns the two descriptors. */
-	long (*fork_template)(struct forker *, uint32_t lane, int32_t isolation, int control, int head);
+	long (*fork_template)(struct forker *, enum wire_Isolation isolation, int control, int head);
 };
 
 struct forker_child {
 	pid_t pid; /* 0: free */
-	uint32_t lane;
-	uint32_t slot; /* wire_TEMPLATE: a template */
+	bool is_template;
+	uint32_t lane; /* of a template */
+	uint32_t slot; /* of a worker, and */
 	uint64_t epoch;
 };
 
 struct forker {
 	const struct forker_methods *methods;
-	uint32_t application;
-	uint32_t lane;
 	int control;  /* socket to the supervisor */
 	int lifeline; /* read end of a pipe; hang-up means that the supervisor is gone */
 	int signals;  /* signalfd for SIGCHLD */
@@ -62,7 +61,10 @@ int reprise_lift(int descriptor);
 int reprise_forker_start(struct forker *forker);
 
 /* Sends a message to the supervisor. */
-void reprise_forker_tell(struct forker *forker, const struct wire_Message *what);
+void reprise_forker_tell(struct forker *forker, const struct wire_FromForker *what);
+
+/* The same with a descriptor attached. */
+void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForker *what, int attached);
 
 /* Runs until drained; returns an exit code. */
 int reprise_forker_run(struct forker *forker);
@@ -71,7 +73,7 @@ int reprise_forker_run(struct forker *forker);
 bool reprise_forker_has(struct forker *forker, pid_t pid);
 
 /* trace.c: tells the supervisor where a child is in its PHP code. */
-void reprise_forker_trace(struct forker *forker, const struct wire_Message *what);
+void reprise_forker_trace(struct forker *forker, pid_t pid);
 
 /* In a new child: gives up what is the parent's. */
 void reprise_forker_leave(struct forker *forker);

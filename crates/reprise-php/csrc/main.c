@@ -26,7 +26,6 @@ unsigned char *reprise_service_stack;
 
 enum {
 	OPT_NAME = 1,
-	OPT_NUMBER,
 	OPT_CONTROL,
 	OPT_LIFELINE,
 	OPT_INI,
@@ -60,7 +59,6 @@ const char *__asan_default_options(void)
 
 static const struct option long_options[] = {
     {"name", required_argument, NULL, OPT_NAME},
-    {"number", required_argument, NULL, OPT_NUMBER},
     {"generation", required_argument, NULL, OPT_GENERATION},
     {"control", required_argument, NULL, OPT_CONTROL},
     {"lifeline", required_argument, NULL, OPT_LIFELINE},
@@ -290,7 +288,6 @@ int reprise_php_main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (option) {
 		case OPT_NAME: reprise_options.name = optarg; break;
-		case OPT_NUMBER: reprise_options.number = (uint32_t)number(optarg); break;
 		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;

@@ -64,10 +64,10 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	return pid;
 }
 
-static long fork_template(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)
+static long fork_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
 {
 	*templates_exist = true;
-	return reprise_template_fork(forker, lane, isolation, control, head);
+	return reprise_template_fork(forker, isolation, control, head);
 }
 
 static const struct forker_methods methods = {.fork_worker = fork_worker, .fork_template = fork_template};
@@ -101,7 +101,6 @@ int reprise_prototype_run(void)
 	}
 	*forker = (struct forker){
 	    .methods = &methods,
-	    .application = reprise_options.number,
 	    .control = reprise_lift(reprise_options.control),
 	    .lifeline = reprise_lift(reprise_options.lifeline),
 	    .slab = -1,
@@ -130,8 +129,8 @@ int reprise_prototype_run(void)
 	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}
-	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application};
-	reprise_describe_bodies(&ready);
+	struct wire_FromForker ready = {.tag = wire_FromForker_PrototypeReady};
+	reprise_describe_bodies(&ready.prototype_ready.bodies);
 	reprise_forker_tell(forker, &ready);
 	return reprise_forker_run(forker);
 }

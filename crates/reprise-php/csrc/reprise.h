@@ -56,7 +56,6 @@ struct reprise_options {
 	int control;         /* socket to the supervisor */
 	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
 	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t number;     /* of the generation, among those of all applications */
 	uint32_t generation; /* the same, among those of its application, from 1 */
 	const char **set;    /* NAME=VALUE of settings that scripts may change */
 	size_t set_count;
@@ -164,9 +163,9 @@ void reprise_print_unknown_settings(void);
 void reprise_report_unknown_settings(void);
 
 /* bodies.c: for the message that a forker is ready */
-struct wire_Message;
-void reprise_describe_bodies(struct wire_Message *ready);         /* of one that has booted nothing */
-void reprise_describe_bodies_of_boot(struct wire_Message *ready); /* whose settings are those of its boot */
+struct wire_Bodies;
+void reprise_describe_bodies(struct wire_Bodies *bodies);         /* of one that has booted nothing */
+void reprise_describe_bodies_of_boot(struct wire_Bodies *bodies); /* whose settings are those of its boot */
 
 /* overtime.c. The signal is that of process::sys::OVERTIME. */
 #define REPRISE_OVERTIME_SIGNAL 62

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "forker.h"
@@ -157,28 +156,15 @@ static void write_trace(int file, pid_t pid)
 	}
 }
 
-void reprise_forker_trace(struct forker *forker, const struct wire_Message *what)
+void reprise_forker_trace(struct forker *forker, pid_t pid)
 {
-	struct wire_Message answer = *what;
-	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec part = {&answer, sizeof answer};
-	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+	struct wire_FromForker traced = {.tag = wire_FromForker_Traced, .traced = {.pid = pid}};
 	long file = raw2(SYS_memfd_create, "reprise-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (file >= 0 && reprise_forker_has(forker, what->pid)) {
-		write_trace((int)file, what->pid);
+	if (file >= 0 && reprise_forker_has(forker, pid)) {
+		write_trace((int)file, pid);
 	}
-	if (file >= 0) {
-		packet.msg_control = space;
-		packet.msg_controllen = sizeof space;
-		struct cmsghdr *attached = CMSG_FIRSTHDR(&packet);
-		attached->cmsg_level = SOL_SOCKET;
-		attached->cmsg_type = SCM_RIGHTS;
-		attached->cmsg_len = CMSG_LEN(sizeof(int));
-		*(int *)(void *)CMSG_DATA(attached) = (int)file;
-	}
-	while (raw3(SYS_sendmsg, forker->control, &packet, MSG_NOSIGNAL) == -EINTR) {
-	}
+	reprise_forker_tell_with(forker, &traced, (int)file);
 	if (file >= 0) {
 		raw1(SYS_close, (int)file);
 	}

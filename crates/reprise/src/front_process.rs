@@ -10,30 +10,30 @@ use front::control::Link;
 use front::settings::Settings;
 use process::channel::{Channel, Received};
 use process::sys::{FIRST_DESCRIPTOR, inherited};
-use wire::control::Message;
+use wire::control::{FromFront, ToFront};
 
 use crate::exit::{Code, Failure};
 
 /// The channel to the supervisor, as the front wants it.
-struct ToSupervisor(Mutex<Channel>, OwnedFd);
+struct ToSupervisor(Mutex<Channel<FromFront, ToFront>>, OwnedFd);
 
 impl ToSupervisor {
-    fn channel(&self) -> MutexGuard<'_, Channel> {
+    fn channel(&self) -> MutexGuard<'_, Channel<FromFront, ToFront>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Link for ToSupervisor {
-    fn send(&self, message: &Message) {
+    fn send(&self, message: &FromFront) {
         self.send_with(message, &[]);
     }
 
-    fn send_with(&self, message: &Message, attached: &[BorrowedFd<'_>]) {
+    fn send_with(&self, message: &FromFront, attached: &[BorrowedFd<'_>]) {
         // The supervisor always reads; if it is gone, the lifeline says so.
         let _ = self.channel().send_and_wait(message, attached);
     }
 
-    fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    fn receive(&self) -> io::Result<Option<(ToFront, Vec<OwnedFd>)>> {
         Ok(match self.channel().receive()? {
             Received::Message(message, attached) => Some((message, attached)),
             Received::Nothing | Received::Closed => None,

@@ -4,7 +4,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::control::Message;
+use crate::control::{FromForker, MAX_PACKET, Message, ToForker};
 use crate::layout::{Activity, Geometry, MAX_DOORS, RECYCLES, Recycle, Usage};
 use crate::worker::{Gone, Next, Worker};
 
@@ -202,14 +202,31 @@ pub unsafe extern "C" fn wire_show(w: *mut WireWorker, activity: Activity) {
     unsafe { worker(w) }.show(activity);
 }
 
-/// Makes the layout of [`Message`] part of the header: it crosses as the bytes of its fields in order, little-endian.
+/// Reads a packet of the supervisor. False: it is none that a forker takes, and `message` is left as it was.
 ///
 /// # Safety
-/// `message` is valid.
+/// `bytes` has `size` bytes, `message` has room.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_message_is_valid(message: *const Message) -> bool {
+pub unsafe extern "C" fn wire_read_message(bytes: *const u8, size: usize, message: *mut ToForker) -> bool {
     // SAFETY: by contract.
-    unsafe { (*message).kind().is_some() }
+    let Ok(read) = ToForker::decode(unsafe { core::slice::from_raw_parts(bytes, size) }) else { return false };
+    // SAFETY: by contract.
+    unsafe { message.write(read) };
+    true
+}
+
+/// Writes a packet for the supervisor. Returns its size.
+///
+/// # Safety
+/// `message` is one, its enumerations have values of theirs; `packet` has room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_write_message(message: *const FromForker, packet: *mut [u8; MAX_PACKET]) -> usize {
+    // SAFETY: by contract.
+    let encoded = unsafe { (*message).encode() };
+    let bytes = encoded.as_bytes();
+    // SAFETY: by contract.
+    unsafe { (&mut *packet)[..bytes.len()].copy_from_slice(bytes) };
+    bytes.len()
 }
 
 /// Leaves a note for the front: `wire_NOTE_SNAPSHOT`, perhaps with `wire_NOTE_HOST`, or `wire_NOTE_LOOP`.

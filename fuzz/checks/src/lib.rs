@@ -5,6 +5,7 @@
 //!
 //! | module | input |
 //! |---|---|
+//! | [`control`] | packets between the supervisor and its children |
 //! | [`forwarded`] | headers of proxies |
 //! | [`framing`] | what a client sends |
 //! | [`log`] | what of a request the access log shows |
@@ -14,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod control;
 pub mod forwarded;
 pub mod framing;
 pub mod log;
@@ -25,7 +27,8 @@ pub mod target;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 6] = [
+pub const CHECKS: [(&str, Check); 7] = [
+    ("control", control::check),
     ("forwarded", forwarded::check),
     ("framing", framing::check),
     ("log", log::check),

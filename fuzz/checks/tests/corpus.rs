@@ -28,6 +28,11 @@ fn replay(name: &str) {
 }
 
 #[test]
+fn control() {
+    replay("control");
+}
+
+#[test]
 fn forwarded() {
     replay("forwarded");
 }

@@ -11,7 +11,7 @@ use process::sys::{self, Program};
 use process::user;
 use rustix::event::{EventfdFlags, eventfd};
 use wire::atomics::Ordering;
-use wire::control::{Kind, Message};
+use wire::control::{FromForker, Isolation, ToForker};
 use wire::front::{self, Posting, Progress};
 use wire::head::Writer;
 use wire::layout::{Activity, Geometry};
@@ -21,6 +21,8 @@ use crate::memory::Memory;
 
 /// Requests in flight at most: exchanges of the slab.
 pub const MAX_DEPTH: usize = 64;
+/// Which of successive slabs it is: the only one.
+const EPOCH: u64 = 0;
 /// How long to look without letting others run. Whoever yields sees the moment late.
 const SPIN: Duration = Duration::from_millis(10);
 /// A moment that may have been seen later than this is not used.
@@ -77,8 +79,8 @@ struct Flight {
 pub struct Lane {
     script: String,
     _lifeline: OwnedFd,
-    _prototype: Channel,
-    forker: Channel,
+    _prototype: Forker,
+    forker: Forker,
     slab: Slab,
     descriptor: OwnedFd,
     door: OwnedFd,
@@ -97,16 +99,23 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn wait_for(channel: &mut Channel, kind: Kind) -> Result<Message, String> {
+/// The supervisor's end of the channel to a prototype or a template.
+type Forker = Channel<ToForker, FromForker>;
+
+/// Waits for the message that `take` takes; `what` names it.
+fn wait_for<T>(channel: &Forker, what: &str, take: impl Fn(FromForker) -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         match channel.receive().map_err(text)? {
-            Received::Message(message, _) if message.kind() == Some(kind) => return Ok(message),
-            Received::Message(message, _) if message.kind() == Some(Kind::Dead) && kind != Kind::Dead => {
-                return Err(format!("process {} ended with status {:#x}", message.pid, message.status));
-            }
+            Received::Message(message, _) => match (take(message), message) {
+                (Some(taken), _) => return Ok(taken),
+                (None, FromForker::Dead { pid, status, .. } | FromForker::TemplateDead { pid, status, .. }) => {
+                    return Err(format!("process {pid} ended with status {status:#x}"));
+                }
+                (None, _) => {}
+            },
             Received::Closed => return Err("reprise-php ended; its message is above".to_owned()),
-            _ if Instant::now() > deadline => return Err(format!("waited in vain for {kind:?}")),
+            _ if Instant::now() > deadline => return Err(format!("waited in vain for {what}")),
             _ => std::thread::sleep(Duration::from_micros(200)),
         }
     }
@@ -161,13 +170,11 @@ impl Lane {
     pub fn start(plan: &Plan) -> Result<Lane, String> {
         let program = std::env::current_exe().map_err(text)?.with_file_name("reprise-php");
         let program = File::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
-        let (mut ours, theirs) = Channel::pair().map_err(text)?;
+        let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
         let lifeline = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(text)?;
         let user = user::is_root().then(|| user::Identity::named("www-data")).transpose()?;
         let mut arguments: Vec<String> =
-            ["reprise-php", "--control", "3", "--lifeline", "4", "--number", "0", "--name", "bench"]
-                .map(str::to_owned)
-                .to_vec();
+            ["reprise-php", "--control", "3", "--lifeline", "4", "--name", "bench"].map(str::to_owned).to_vec();
         if plan.isolation != "none" {
             arguments.extend(["--isolation".to_owned(), plan.isolation.clone()]);
         }
@@ -184,14 +191,14 @@ impl Lane {
         })
         .map_err(text)?;
         drop(theirs);
-        wait_for(&mut ours, Kind::Ready)?;
+        wait_for(&ours, "the prototype", |message| matches!(message, FromForker::PrototypeReady { .. }).then_some(()))?;
 
         let geometry = Geometry::new(MAX_DEPTH, plan.clones, 1);
         let descriptor = sys::own(slab::create(geometry).map_err(|errno| format!("errno {}", errno.0))?);
         let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(|errno| format!("errno {}", errno.0))?;
         let door = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(text)?;
         let is_classic = plan.isolation == "none";
-        let forker = if is_classic { None } else { Some(boot(&mut ours, &plan.script)?) };
+        let forker = if is_classic { None } else { Some(boot(&ours, &plan.script)?) };
         let (forker, prototype) = match forker {
             Some(forker) => (forker, ours),
             None => (ours, Channel::pair().map_err(text)?.0),
@@ -211,9 +218,9 @@ impl Lane {
             rewinds_us: Vec::new(),
             started_ms: 0.0,
         };
-        let mut message = Message { lane: u32::from(!is_classic), ..Message::new(Kind::Lane) };
-        message.geometry = geometry;
-        lane.forker.send(&message, &[lane.descriptor.as_fd(), lane.door.as_fd()]).map_err(text)?;
+        lane.forker
+            .send(&ToForker::Slab { geometry, epoch: EPOCH }, &[lane.descriptor.as_fd(), lane.door.as_fd()])
+            .map_err(text)?;
         let began = Instant::now();
         for slot in 0..plan.clones {
             let pid = lane.spawn(slot as u32)?;
@@ -230,9 +237,13 @@ impl Lane {
     }
 
     fn spawn(&mut self, slot: u32) -> Result<i32, String> {
-        self.forker.send(&Message { slot, ..Message::new(Kind::Spawn) }, &[]).map_err(text)?;
-        let answer = wait_for(&mut self.forker, Kind::Spawned)?;
-        if answer.pid <= 0 { Err(format!("no clone: errno {}", answer.status)) } else { Ok(answer.pid) }
+        self.forker.send(&ToForker::Spawn { slot, epoch: EPOCH }, &[]).map_err(text)?;
+        let forked = |message| match message {
+            FromForker::Spawned { pid, .. } => Some(Ok(pid)),
+            FromForker::NotSpawned { error, .. } => Some(Err(format!("no clone: errno {error}"))),
+            _ => None,
+        };
+        wait_for(&self.forker, "a clone", forked)?
     }
 
     fn is_idle(&self) -> bool {
@@ -320,9 +331,10 @@ impl Lane {
         }
         flight.posting.release(&self.slab, true);
         if self.respawns {
-            let dead = wait_for(&mut self.forker, Kind::Dead)?;
-            front::forget_slot(&self.slab, dead.slot as usize);
-            self.pids[dead.slot as usize] = self.spawn(dead.slot)?;
+            let slot_of = |message| if let FromForker::Dead { slot, .. } = message { Some(slot) } else { None };
+            let slot = wait_for(&self.forker, "the end of a clone", slot_of)?;
+            front::forget_slot(&self.slab, slot as usize);
+            self.pids[slot as usize] = self.spawn(slot)?;
         }
         Ok(flight.answer)
     }
@@ -380,14 +392,20 @@ impl Lane {
 }
 
 /// Has the prototype boot the script and waits until its snapshot is taken.
-fn boot(prototype: &mut Channel, script: &str) -> Result<Channel, String> {
-    let (mut ours, theirs) = Channel::pair().map_err(text)?;
+fn boot(prototype: &Forker, script: &str) -> Result<Forker, String> {
+    let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
     let mut buffer = [0; 8192];
     let size = head(script, "/", true, &mut buffer)?;
     let file = memory_file(&buffer[..size])?;
-    prototype.send(&Message { lane: 1, ..Message::new(Kind::Boot) }, &[theirs.as_fd(), file.as_fd()]).map_err(text)?;
-    wait_for(prototype, Kind::Spawned)?;
+    let message = ToForker::Boot { lane: 1, isolation: Isolation::Auto };
+    prototype.send(&message, &[theirs.as_fd(), file.as_fd()]).map_err(text)?;
+    let forked = |message| match message {
+        FromForker::TemplateSpawned { .. } => Some(Ok(())),
+        FromForker::TemplateNotSpawned { error, .. } => Some(Err(format!("no template: errno {error}"))),
+        _ => None,
+    };
+    wait_for(prototype, "the template", forked)??;
     drop(theirs);
-    wait_for(&mut ours, Kind::Ready)?;
+    wait_for(&ours, "the snapshot", |message| matches!(message, FromForker::TemplateReady { .. }).then_some(()))?;
     Ok(ours)
 }

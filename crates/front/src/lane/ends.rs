@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use wire::control::{Kind, Message};
-use wire::front::{self, Posting, Progress};
-use wire::queue;
+use wire::control::{FromFront, RequestId};
+use wire::front::{self, Progress};
 
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
@@ -98,25 +97,17 @@ impl Lane {
         orphans.into_iter().for_each(|call| self.free(call));
         front::forget_slot(&self.slab, slot as usize);
         front::wake_all(&self.slab);
-        self.tell(Kind::SlotFree, slot);
-    }
-
-    /// Tells the supervisor something of this very request.
-    pub(super) fn tell_of(&self, kind: Kind, slot: u16, posting: &Posting) {
-        let limit = queue::entry(posting.exchange, posting.sequence);
-        self.link.send(&Message { slot: slot.into(), limit, ..self.message(kind) });
+        self.link.send(&FromFront::SlotFree { lane: self.id, slot });
     }
 
     /// Has the supervisor look how much memory the worker of a request holds.
     fn have_weighed(&self, slot: u16, call: &Call) {
-        let limit = queue::entry(call.posting.exchange, call.posting.sequence);
-        let status = call.limits.memory_kib.try_into().unwrap_or(i32::MAX);
-        self.link.send(&Message { slot: slot.into(), limit, status, ..self.message(Kind::Weigh) });
+        let (running, limit_kib) = (self.running_request(slot, &call.posting), call.limits.memory_kib);
+        self.link.send(&FromFront::Weigh { running, limit_kib });
     }
 
     /// The worker of a request is being killed, since it held too much memory. The answer goes out when it is reaped.
-    pub fn was_too_heavy(&self, entry: u64) {
-        let (exchange, sequence) = queue::unpack(entry);
+    pub fn was_too_heavy(&self, RequestId { exchange, sequence }: RequestId) {
         let Some(place) = self.calls.get(exchange as usize) else { return };
         if let Some(call) = lock(place).as_mut().filter(|call| call.posting.sequence == sequence && !call.unheld) {
             call.fate.get_or_insert(Refusal::RequestMemory);
@@ -130,7 +121,7 @@ impl Lane {
         }
         if door == 0 && self.slab.renewal().load(Ordering::Relaxed) != 0 {
             let why = self.slab.renewal().swap(0, Ordering::Relaxed);
-            self.link.send(&Message { status: why as i32, ..self.message(Kind::Renew) });
+            self.link.send(&FromFront::Renew { lane: self.id, why });
         }
         if self.in_flight() == 0 {
             return;
@@ -161,11 +152,11 @@ impl Lane {
                     if over(self.slow_ms) && !call.is_slow {
                         call.is_slow = true;
                         self.slow.fetch_add(1, Ordering::Relaxed);
-                        self.tell_of(Kind::Slow, slot, &call.posting);
+                        self.link.send(&FromFront::Slow { running: self.running_request(slot, &call.posting) });
                     }
                     if over(call.limits.soft_ms) && !call.is_told {
                         call.is_told = true;
-                        self.tell_of(Kind::Overtime, slot, &call.posting);
+                        self.link.send(&FromFront::Overtime { running: self.running_request(slot, &call.posting) });
                     }
                     if over(call.limits.hard_ms) && !call.fate.is_some_and(Refusal::is_of_limit) {
                         // The answer goes out when the worker is reaped: until then it may still write.

@@ -3,6 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Wake};
 
+use wire::control::{Bodies as Said, ToFront};
 use wire::layout::{Geometry, MAX_DOORS};
 use wire::owner::{Owner, State};
 use wire::worker::{Next, Worker};
@@ -14,14 +15,14 @@ const LIMITS: RequestLimits =
 
 /// Remembers what the supervisor was told.
 #[derive(Default)]
-struct Told(Mutex<Vec<Message>>);
+struct Told(Mutex<Vec<FromFront>>);
 
 impl Link for Told {
-    fn send(&self, message: &Message) {
+    fn send(&self, message: &FromFront) {
         lock(&self.0).push(*message);
     }
-    fn send_with(&self, _: &Message, _: &[BorrowedFd<'_>]) {}
-    fn receive(&self) -> std::io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    fn send_with(&self, _: &FromFront, _: &[BorrowedFd<'_>]) {}
+    fn receive(&self) -> std::io::Result<Option<(ToFront, Vec<OwnedFd>)>> {
         Ok(None)
     }
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -52,7 +53,9 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
         ..Application::default()
     };
     let told = Arc::new(Told::default());
-    let lane = Lane::new(slab, &Message::new(Kind::Lane), None, &application, told.clone());
+    let id = LaneId { generation: 0, lane: 0, epoch: 0 };
+    let offer = LaneOffer { id, geometry, shares_workers: false, bodies: Said::default() };
+    let lane = Lane::new(slab, &offer, None, &application, told.clone());
     (Arc::new(lane), worker, told)
 }
 
@@ -89,8 +92,7 @@ fn an_answer_whose_worker_died_before_it_could_say_so_is_found() {
     assert_eq!(bytes, b"answer");
     drop(ticket);
     assert_eq!(lane.in_flight(), 0);
-    let said: Vec<_> = lock(&told.0).iter().map(|message| (message.kind(), message.slot)).collect();
-    assert_eq!(said, [(Some(Kind::SlotFree), 1)]);
+    assert_eq!(*lock(&told.0), [FromFront::SlotFree { lane: lane.id(), slot: 1 }]);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use wire::control::{Kind, Message};
 use wire::layout::Phase;
 
 use super::generation::{CLASSIC, Stage};
+use super::messages::WorkerDeath;
 use super::warm::Warmth;
 use super::{Outcome, Supervisor, log};
 use crate::plan::{Ending, HEALTHY_AFTER, Slot, Stopping};
@@ -48,8 +48,8 @@ impl Supervisor {
             of_lane.retired.retain(|(retired, _)| *retired != pid);
             let Some(mailbox) = &of_lane.mailbox else { continue };
             if let Some(slot) = mailbox.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
-                let message = Message { pid, status, ..self.message(Kind::Dead, number, lane, slot as u32) };
-                self.worker_died(number, lane, &message);
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.epoch };
+                self.worker_died(number, lane, death);
                 return;
             }
         }
@@ -94,8 +94,8 @@ impl Supervisor {
                 Slot::Empty | Slot::Leaving => None,
             };
             if let Some((pid, status)) = dead {
-                let message = Message { pid, status, ..self.message(Kind::Dead, number, lane, slot as u32) };
-                self.worker_died(number, lane, &message);
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.epoch };
+                self.worker_died(number, lane, death);
             }
         }
     }

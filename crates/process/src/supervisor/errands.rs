@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
-use wire::control::{Isolation, Kind, MAX_LANES, Message};
+use wire::control::{Isolation, MAX_LANES, ToFront};
 use wire::key::{Key, MAX_ORIGIN};
 
 use super::generation::Lane;
 use super::reload::Wish;
 use super::service::{Application, Draft, Plan};
 use super::warm::Warmth;
-use super::{Supervisor, log, send};
+use super::{Supervisor, log};
 use crate::errand::{Answer, Errand};
 use crate::plan::{MAX_NAME, script_name};
 use crate::{boot, files, sys};
@@ -199,16 +199,15 @@ impl Supervisor {
         let place = self.service.front_descriptors.last_mut();
         let (Some(file), Some(place)) = (descriptors.into_iter().next(), place) else { return };
         *place = file;
-        if let Some(front) = &self.front {
-            send(&front.channel, &Message::new(Kind::AccessLog), &[place.as_fd()]);
+        if let Some(place) = self.service.front_descriptors.last() {
+            self.tell_front(&ToFront::AccessLog, &[place.as_fd()]);
         }
         let path = self.service.access_log.as_deref().unwrap_or(std::path::Path::new("")).display();
         log("notice", format_args!("SIGUSR1: the access log {path} is open again"));
     }
 
     /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, status: i32) {
-        let is_loop = status == Isolation::Loop as i32;
+    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_loop: bool) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
             Err(error) => return log("error", format_args!("the key of an entry cannot be read: {error}")),

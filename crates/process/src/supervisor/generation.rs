@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
-use wire::control::{Isolation, MAX_LANES, Message, SETTINGS_FILE};
+use wire::control::{Bodies, FromForker, FromFront, Isolation, MAX_LANES, Message, ToForker, ToFront};
 use wire::key::Key;
 use wire::layout::Activity;
 use wire::slab::Slab;
@@ -65,7 +65,7 @@ pub(super) struct Generation {
     pub(super) places: Places,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
-    pub(super) prototype: Option<Child>,
+    pub(super) prototype: Option<Forker>,
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
     pub(super) messages: Messages,
@@ -73,17 +73,23 @@ pub(super) struct Generation {
     pub(super) sought: usize,
 }
 
-pub(super) struct Child {
+/// The front, or a forker.
+pub(super) struct Child<Out, In> {
     /// 0: a template whose process is not known yet.
     pub(super) pid: i32,
-    pub(super) channel: Channel,
+    pub(super) channel: Channel<Out, In>,
     pub(super) since: Instant,
     pub(super) ready: bool,
     pub(super) hearing: Hearing,
 }
 
-impl Child {
-    pub(super) fn new(pid: i32, channel: Channel) -> Child {
+pub(super) type Front = Child<ToFront, FromFront>;
+
+/// A prototype, a template or the forker of a worker script.
+pub(super) type Forker = Child<ToForker, FromForker>;
+
+impl<Out: Message, In: Message> Child<Out, In> {
+    pub(super) fn new(pid: i32, channel: Channel<Out, In>) -> Child<Out, In> {
         Child { pid, channel, since: Instant::now(), ready: false, hearing: Hearing::default() }
     }
 }
@@ -126,22 +132,9 @@ impl Mailbox {
     }
 }
 
-/// What a forker says of the bodies that PHP takes: their limit, 0 for none, and the name of the files that raise it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Bodies {
-    pub(super) limit: u64,
-    pub(super) settings_file: [u8; SETTINGS_FILE],
-}
-
-impl Bodies {
-    pub(super) fn of(ready: &Message) -> Bodies {
-        Bodies { limit: ready.limit, settings_file: ready.settings_file }
-    }
-
-    /// Of what php.ini allows and a boot has, the front refuses what is longer than both.
-    pub(super) fn largest_limit(self, other: Bodies) -> u64 {
-        if self.limit == 0 || other.limit == 0 { 0 } else { self.limit.max(other.limit) }
-    }
+/// Of what php.ini allows and a boot has, the front refuses what is longer than both.
+pub(super) fn largest_limit(one: Bodies, other: Bodies) -> u64 {
+    if one.limit == 0 || other.limit == 0 { 0 } else { one.limit.max(other.limit) }
 }
 
 pub(super) struct Lane {
@@ -290,12 +283,17 @@ impl Generation {
     }
 
     /// The process that forks a lane's workers.
-    pub(super) fn forker(&self, lane: usize) -> Option<&Child> {
+    pub(super) fn forker(&self, lane: usize) -> Option<&Forker> {
         if lane == CLASSIC { self.prototype.as_ref() } else { Some(&self.lanes.get(lane)?.template.as_ref()?.child) }
     }
 
-    /// The same, if it does so now.
-    pub(super) fn working_forker(&self, lane: usize) -> Option<&Child> {
+    /// The prototype and the templates.
+    pub(super) fn forkers(&self) -> impl Iterator<Item = &Forker> {
+        (0..self.lanes.len()).filter_map(|lane| self.forker(lane))
+    }
+
+    /// The forker of a lane, if it can fork now.
+    pub(super) fn working_forker(&self, lane: usize) -> Option<&Forker> {
         let is_leaving = self.lanes.get(lane)?.template.as_ref().is_some_and(|template| template.leaving.is_some());
         self.forker(lane).filter(|child| child.ready && child.pid > 0 && !is_leaving)
     }

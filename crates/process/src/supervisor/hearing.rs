@@ -4,8 +4,8 @@
 //!
 //! | child | asked | killed if |
 //! |---|---|---|
-//! | prototype | from `Ready` to `Drain` | it does not answer; it is not ready after [`MODULES`], or `boot_timeout` if that is longer |
-//! | template, forker of a worker script | from `Ready` to `Drain` | it does not answer. `boot_timeout` is for its boot |
+//! | prototype | from `PrototypeReady` to `Drain` | it does not answer; it is not ready after [`MODULES`], or `boot_timeout` if that is longer |
+//! | template, forker of a worker script | from `TemplateReady` to `Drain` | it does not answer. `boot_timeout` is for its boot |
 //! | front | no | it leaves too many messages unread ([`crate::channel`]); so are the others |
 //!
 //! Turns of the supervisor's own loop are counted, not time alone: where all processes of a machine or a container were
@@ -14,9 +14,9 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use wire::control::Kind;
+use wire::control::ToForker;
 
-use super::generation::{CLASSIC, Child};
+use super::generation::{CLASSIC, Forker};
 use super::{Supervisor, log, send};
 use crate::sys;
 
@@ -55,7 +55,7 @@ impl Hearing {
 }
 
 impl Supervisor {
-    fn forker_mut(&mut self, number: usize, lane: usize) -> Option<&mut Child> {
+    fn forker_mut(&mut self, number: usize, lane: usize) -> Option<&mut Forker> {
         let generation = self.generations.get_mut(number)?;
         if lane == CLASSIC {
             return generation.prototype.as_mut();
@@ -124,10 +124,9 @@ impl Supervisor {
         if generation.is_ending() || generation.working_forker(lane).is_none() {
             return;
         }
-        let message = self.message(Kind::Ping, number, lane, 0);
         let Some(child) = self.forker_mut(number, lane) else { return };
         if child.hearing.turn() {
-            send(&child.channel, &message, &[]);
+            send(&child.channel, &ToForker::Ping, &[]);
         }
     }
 }

@@ -4,9 +4,9 @@
 //! | a template | then |
 //! |---|---|
 //! | is missing | `Boot` to the prototype, with its control socket and a request to boot with |
-//! | is forked (`Spawned`), ready (`Ready`) | slab to it and to the front, workers are asked for |
+//! | is forked (`TemplateSpawned`), ready (`TemplateReady`) | slab to it and to the front, workers are asked for |
 //! | dies booting, or takes too long | classic serves; another try, after a delay |
-//! | dies later | `LaneDown` and `Dead` to the front, orphans are reaped, it is booted anew |
+//! | dies later | `LaneDown` and `WorkerDead` to the front, orphans are reaped, it is booted anew |
 //! | is to be replaced | `LaneDown`, `Drain`; it ends with its last worker |
 
 use std::fmt::Display;
@@ -14,23 +14,20 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
-use wire::control::{Isolation, Kind, Message, TEMPLATE};
+use wire::control::{Bodies, Isolation, ToForker, ToFront};
 use wire::key::Key;
 use wire::layout::{Activity, Phase, Recycle};
 
-use super::generation::{Bodies, CLASSIC, Child};
+use super::generation::{CLASSIC, Child, Forker};
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
 use crate::plan::{Ending, Slot, Stopping, is_fork_better};
 use crate::sys;
 
-/// `Ready` of a template, as `slot`: its snapshot is for the origin it was booted by.
-const FOR_ITS_ORIGIN: u32 = 1;
-
 /// A template and what is known of it.
 pub(super) struct Template {
-    pub(super) child: Child,
+    pub(super) child: Forker,
     /// Since when it is to end so that another can take its place.
     pub(super) leaving: Option<Instant>,
     /// It was killed because it took too long to boot.
@@ -43,6 +40,31 @@ pub(super) struct Template {
     requests: u64,
     /// What the slab said of workers ended by threads when it began.
     threads_before: u64,
+}
+
+/// What a template says when it is ready.
+pub(super) struct TemplateReady {
+    pub(super) isolation: Isolation,
+    pub(super) is_for_one_host: bool,
+    pub(super) bodies: Bodies,
+}
+
+/// What a forker says of a child that it was to fork: its process, or the error.
+#[derive(Clone, Copy)]
+pub(super) struct Forked(pub(super) Result<i32, i32>);
+
+impl Forked {
+    /// The process, if it is a child of that forker's. One whose workers have broken into it must not have us kill what is
+    /// not its own.
+    pub(super) fn child_of(self, forker: Option<i32>) -> Option<i32> {
+        let is_its = |pid: &i32| *pid > 0 && sys::parent_of(*pid).is_none_or(|parent| Some(parent) == forker);
+        self.0.ok().filter(is_its)
+    }
+
+    /// Why there is none.
+    pub(super) fn why(self) -> std::io::Error {
+        std::io::Error::from_raw_os_error(self.0.err().unwrap_or_default())
+    }
 }
 
 /// How long a script that needs no lane is left alone.
@@ -80,8 +102,7 @@ impl Supervisor {
             Ok(made) => made,
             Err(error) => return self.boot_failed(number, lane, &error, false),
         };
-        let status = of_lane.isolation as i32;
-        let message = Message { status, ..self.message(Kind::Boot, number, lane, 0) };
+        let message = ToForker::Boot { lane: lane as u32, isolation: of_lane.isolation };
         send(&prototype.channel, &message, &[theirs.as_fd(), head.as_fd()]);
         let ended = of_lane.mailbox.as_ref().map(|mailbox| &mailbox.slab.recycles()[Recycle::Threads as usize]);
         let template = Template {
@@ -97,32 +118,30 @@ impl Supervisor {
     }
 
     /// What the prototype says of a template: forked, or not.
-    pub(super) fn template_started(&mut self, number: usize, message: &Message) {
+    pub(super) fn template_started(&mut self, number: usize, lane: usize, forked: Forked) {
         let generation = &mut self.generations[number];
-        let lane = message.lane as usize;
         let prototype = generation.prototype.as_ref().map(|prototype| prototype.pid);
         let Some(template) = generation.lanes.get_mut(lane).and_then(|lane| lane.template.as_mut()) else { return };
         if template.child.pid != 0 {
             return;
         }
-        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == prototype) {
-            template.child.pid = message.pid;
+        if let Some(pid) = forked.child_of(prototype) {
+            template.child.pid = pid;
             if template.child.ready {
                 self.template_ready(number, lane);
             } else if self.stopping != Stopping::No || self.generations[number].is_ending() {
                 self.kill_template(number, lane);
             }
         } else {
-            let why = std::io::Error::from_raw_os_error(message.status);
-            self.template_died(number, lane, &format_args!("could not be forked: {why}"));
+            self.template_died(number, lane, &format_args!("could not be forked: {}", forked.why()));
         }
     }
 
     /// Its snapshot is taken. Told by the template, on another way than its pid.
-    pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, message: &Message) {
+    pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, said: TemplateReady) {
         let application = self.generations[number].application.clone();
         let of_lane = &mut self.generations[number].lanes[lane];
-        let is_narrower = message.slot == FOR_ITS_ORIGIN && of_lane.key().is_some_and(|key| key.origin.is_none());
+        let is_narrower = said.is_for_one_host && of_lane.key().is_some_and(|key| key.origin.is_none());
         if is_narrower && of_lane.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_told) {
             // Code has changed under it, and requests of any host may wait in its queue.
             self.kill_template(number, lane);
@@ -135,11 +154,11 @@ impl Supervisor {
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
-        of_lane.bodies = Bodies::of(message);
-        let got = match message.status {
-            status if status == Isolation::Loop as i32 => "worker mode",
-            status if status == Isolation::Fork as i32 => "isolation fork",
-            _ => "isolation rewind",
+        of_lane.bodies = said.bodies;
+        let got = match said.isolation {
+            Isolation::Loop => "worker mode",
+            Isolation::Fork => "isolation fork",
+            Isolation::Auto | Isolation::Rewind => "isolation rewind",
         };
         log("notice", format_args!("{} is booted, {got}", self.describe(number, lane)));
         if is_known {
@@ -161,7 +180,7 @@ impl Supervisor {
             // What it said before it died counts.
             self.listen_to_forker(number, lane);
         }
-        let down = self.message(Kind::LaneDown, number, lane, 0);
+        let down = ToFront::LaneDown { lane: self.lane_id(number, lane) };
         let has_prototype = self.generations[number].prototype.is_some();
         let is_ending = self.generations[number].is_ending();
         let slots = self.generations[number].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
@@ -254,9 +273,7 @@ impl Supervisor {
     pub(super) fn adopt_templates(&mut self, number: usize) {
         for lane in 1..self.generations[number].lanes.len() {
             let Some(template) = &self.generations[number].lanes[lane].template else { continue };
-            if let Some(front) = &self.front {
-                send(&front.channel, &self.message(Kind::LaneDown, number, lane, 0), &[]);
-            }
+            self.tell_front(&ToFront::LaneDown { lane: self.lane_id(number, lane) }, &[]);
             // One whose pid we were not told is not waited for: it has no worker and dies all the same.
             let pid = template.child.pid;
             let reaped = if pid > 0 { sys::reap(Some(pid)) } else { sys::Reaped::NoChild };
@@ -339,7 +356,7 @@ impl Supervisor {
     /// and only where the choice is ours.
     pub(super) fn judge_isolation(&mut self, number: usize, lane: usize, slot: u32, ending: Ending) {
         let is_ours = self.generations[number].application.isolation == Isolation::Auto;
-        let (drain, down) = (self.message(Kind::Drain, number, lane, 0), self.message(Kind::LaneDown, number, lane, 0));
+        let down = ToFront::LaneDown { lane: self.lane_id(number, lane) };
         let of_lane = &mut self.generations[number].lanes[lane];
         let (Some(template), Some(mailbox)) = (&mut of_lane.template, &of_lane.mailbox) else { return };
         let requests_of = |slot| mailbox.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
@@ -356,7 +373,7 @@ impl Supervisor {
             of_lane.isolation = Isolation::Fork;
             template.leaving = Some(Instant::now());
             mailbox.slab.set_phase(Phase::Draining);
-            send(&template.child.channel, &drain, &[]);
+            send(&template.child.channel, &ToForker::Drain, &[]);
             if let Some(front) = &self.front {
                 send(&front.channel, &down, &[]);
             }
@@ -367,9 +384,4 @@ impl Supervisor {
             );
         }
     }
-}
-
-/// Whether a message of a prototype is about a template and not about a worker.
-pub(super) fn is_about_template(message: &Message) -> bool {
-    message.slot == TEMPLATE && message.lane as usize != CLASSIC
 }

@@ -1,18 +1,19 @@
 //! What front, prototypes and templates say, and what follows from it.
 
-use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use wire::atomics::Ordering;
-use wire::control::{Isolation, Kind, Message};
+use wire::control::{Bodies, FromForker, FromFront, Isolation, LaneId, RunningRequest, ToFront};
 use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
 use super::damage::DAMAGED;
-use super::generation::{Bodies, CLASSIC, Limit};
-use super::lanes::is_about_template;
-use super::{Supervisor, log, send};
+use super::generation::{CLASSIC, Limit, Mailbox};
+use super::lanes::{Forked, TemplateReady};
+use super::warm::WarmUpResult;
+use super::{Supervisor, log};
 use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
@@ -26,6 +27,21 @@ const UNHEALTHY: i32 = 89;
 /// Messages taken from one process before others have their turn; more than its socket holds.
 const TURN: usize = 1024;
 
+/// A worker that was reaped, by its forker or by this process.
+#[derive(Clone, Copy)]
+pub(super) struct WorkerDeath {
+    pub(super) slot: u32,
+    /// 0: it never came to be.
+    pub(super) pid: i32,
+    pub(super) status: i32,
+    pub(super) epoch: u64,
+}
+
+/// The generation and the lane that a message is about.
+fn place(of: LaneId) -> (usize, usize) {
+    (of.generation as usize, of.lane as usize)
+}
+
 impl Supervisor {
     pub(super) fn listen_to_front(&mut self) {
         while let Some(front) = &mut self.front {
@@ -34,84 +50,88 @@ impl Supervisor {
                 Ok(Received::Nothing | Received::Closed) => return,
                 Err(error) => return log("error", format_args!("a message of the front cannot be read: {error}")),
             };
-            let (number, lane) = (message.application as usize, message.lane as usize);
-            match message.kind() {
-                Some(Kind::Doors) => {
-                    self.doors = attached;
-                    self.tell_front_of_change();
-                    self.switched();
-                    for (number, lane) in self.all_lanes() {
-                        self.introduce(number, lane);
-                    }
+            self.front_says(message, attached);
+        }
+    }
+
+    fn front_says(&mut self, message: FromFront, attached: Vec<OwnedFd>) {
+        match message {
+            FromFront::Doors => {
+                self.doors = attached;
+                self.tell_front_of_change();
+                self.switched();
+                for (number, lane) in self.all_lanes() {
+                    self.introduce(number, lane);
                 }
-                Some(Kind::Ready) => {
-                    front.ready = true;
-                    self.front_back_off.works();
-                    if self.announced {
-                        self.open_front();
-                    }
-                }
-                Some(Kind::Lane) if message.epoch == self.epoch => {
-                    let generation = self.generations.get_mut(number);
-                    let lane = generation.and_then(|generation| generation.lanes.get_mut(lane));
-                    if let Some(mailbox) = lane.and_then(|lane| lane.mailbox.as_mut()) {
-                        mailbox.is_known = true;
-                    }
-                }
-                Some(Kind::SlotFree) if message.epoch == self.epoch => {
-                    if let Some(slot) = self.slot(number, lane, message.slot) {
-                        if *slot == Slot::Leaving {
-                            *slot = Slot::Empty;
-                        }
-                    }
-                }
-                Some(Kind::Kill) if message.epoch == self.epoch => {
-                    if let Some(pid) = self.kill_running(number, lane, &message) {
-                        self.generations[number].limited.insert(pid, Limit::Time);
-                    }
-                }
-                Some(Kind::Weigh) if message.epoch == self.epoch => self.weigh(number, lane, &message),
-                Some(Kind::Slow) if message.epoch == self.epoch => {
-                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
-                        if self.still_runs(number, lane, &message) {
-                            self.request_is_slow(number, lane, message.slot, pid);
-                        }
-                    }
-                }
-                Some(Kind::Overtime) if message.epoch == self.epoch => {
-                    if let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) {
-                        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
-                        // Here too.
-                        let tell = |pid| {
-                            if self.still_runs(number, lane, &message) {
-                                sys::tell_overtime(pid);
-                            }
-                        };
-                        sys::if_child_of(forker, pid, tell);
-                    }
-                }
-                Some(Kind::Entry) => {
-                    attached.first().into_iter().for_each(|name| self.discovered(number, name, message.status))
-                }
-                Some(Kind::WarmUp) => self.warmed_up(number, &message, &attached),
-                Some(Kind::Busy) => self.lane_is_busy(number, lane),
-                Some(Kind::Switch) => self.switched(),
-                Some(Kind::Retired) => self.generation_retired(number),
-                Some(Kind::Renew) if message.status as u32 == RENEW_ASKED => self.reset_wished(number),
-                Some(Kind::Renew) => self.opcache_wished(number, message.status as u32),
-                _ => {}
             }
+            FromFront::Ready => {
+                self.front.iter_mut().for_each(|front| front.ready = true);
+                self.front_back_off.works();
+                if self.announced {
+                    self.open_front();
+                }
+            }
+            FromFront::LaneTaken { lane } => {
+                if let Some(mailbox) = self.mailbox(lane) {
+                    mailbox.is_known = true;
+                }
+            }
+            FromFront::SlotFree { lane, slot } => {
+                if let Some(slot) = self.slot(lane, slot).filter(|slot| **slot == Slot::Leaving) {
+                    *slot = Slot::Empty;
+                }
+            }
+            FromFront::Kill { running } => {
+                if let Some(pid) = self.kill_running(running) {
+                    self.generations[running.lane.generation as usize].limited.insert(pid, Limit::Time);
+                }
+            }
+            FromFront::Weigh { running, limit_kib } => self.weigh(running, limit_kib),
+            FromFront::Slow { running } => {
+                if let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) {
+                    if self.still_runs(running) {
+                        let (number, lane) = place(running.lane);
+                        self.request_is_slow(number, lane, running.slot, pid);
+                    }
+                }
+            }
+            FromFront::Overtime { running } => {
+                if let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) {
+                    let forker = self.forker_pid(running.lane);
+                    // Here too.
+                    let tell = |pid| {
+                        if self.still_runs(running) {
+                            sys::tell_overtime(pid);
+                        }
+                    };
+                    sys::if_child_of(forker, pid, tell);
+                }
+            }
+            FromFront::Entry { generation, is_loop } => {
+                attached.first().into_iter().for_each(|name| self.discovered(generation as usize, name, is_loop))
+            }
+            FromFront::WarmUp { generation, index, status, took_us } => {
+                self.warmed_up(generation as usize, WarmUpResult { index, status, took_us }, &attached)
+            }
+            FromFront::Busy { lane } => {
+                let (number, lane) = place(lane);
+                self.lane_is_busy(number, lane);
+            }
+            FromFront::Switched => self.switched(),
+            FromFront::Retired { generation } => self.generation_retired(generation as usize),
+            FromFront::Renew { lane, why: RENEW_ASKED } => self.reset_wished(lane.generation as usize),
+            FromFront::Renew { lane, why } => self.opcache_wished(lane.generation as usize, why),
         }
     }
 
     /// Kills the worker that a message of the front names, if it runs the request that is named there.
-    fn kill_running(&mut self, number: usize, lane: usize, message: &Message) -> Option<i32> {
-        let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) else { return None };
-        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+    fn kill_running(&mut self, running: RunningRequest) -> Option<i32> {
+        let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) else { return None };
+        let forker = self.forker_pid(running.lane);
         let mut is_killed = false;
         // Looked at last of all: the signal must not come to its next request.
         let kill = |pid| {
-            is_killed = self.still_runs(number, lane, message);
+            is_killed = self.still_runs(running);
             if is_killed {
                 sys::kill(pid, Signal::SIGKILL);
             }
@@ -121,24 +141,22 @@ impl Supervisor {
     }
 
     /// Kills a worker that holds more memory than its request may, and tells the front.
-    fn weigh(&mut self, number: usize, lane: usize, message: &Message) {
-        let Some(&mut Slot::Live(pid)) = self.slot(number, lane, message.slot) else { return };
-        let most = u64::try_from(message.status).unwrap_or(0);
-        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
+    fn weigh(&mut self, running: RunningRequest, most: u64) {
+        let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) else { return };
+        let (number, lane) = place(running.lane);
+        let forker = self.forker_pid(running.lane);
         let private = |pid: i32| sys::usage(pid).map_or(0, |usage| usage.private_kib);
         // What it began with is of the process that it was forked from: a snapshot's memory may be large.
         let held = private(pid).saturating_sub(forker.map_or(0, private));
         if held <= most {
             return;
         }
-        let request = self.request_of(number, lane, message.slot).map(|shown| shown.request);
-        if self.kill_running(number, lane, message).is_none() {
+        let request = self.request_of(number, lane, running.slot).map(|shown| shown.request);
+        if self.kill_running(running).is_none() {
             return;
         }
         self.generations[number].limited.insert(pid, Limit::Memory);
-        if let Some(front) = &self.front {
-            send(&front.channel, message, &[]);
-        }
+        self.tell_front(&ToFront::TooHeavy { lane: running.lane, request: running.request }, &[]);
         let (name, request) = (&self.generations[number].application.name, request.unwrap_or_default());
         log(
             "warning",
@@ -149,12 +167,14 @@ impl Supervisor {
     }
 
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
-    fn still_runs(&self, number: usize, lane: usize, message: &Message) -> bool {
-        let (exchange, sequence) = wire::queue::unpack(message.limit);
+    fn still_runs(&self, running: RunningRequest) -> bool {
+        let (number, lane) = place(running.lane);
         let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
-        let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(exchange));
+        let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(running.request.exchange));
         owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
-            owner.sequence == sequence && u32::from(owner.slot) == message.slot && owner.state != State::Done
+            owner.sequence == running.request.sequence
+                && u32::from(owner.slot) == running.slot
+                && owner.state != State::Done
         })
     }
 
@@ -168,8 +188,20 @@ impl Supervisor {
         sys::if_child_of(forker, pid, |pid| sys::kill(pid, Signal::SIGKILL));
     }
 
-    fn slot(&mut self, application: usize, lane: usize, slot: u32) -> Option<&mut Slot> {
-        self.generations.get_mut(application)?.lanes.get_mut(lane)?.mailbox.as_mut()?.slots.get_mut(slot as usize)
+    /// What a message is about, unless that is of an earlier epoch.
+    fn mailbox(&mut self, of: LaneId) -> Option<&mut Mailbox> {
+        let (number, lane) = place(of);
+        let generation = self.generations.get_mut(number).filter(|_| of.epoch == self.epoch)?;
+        generation.lanes.get_mut(lane)?.mailbox.as_mut()
+    }
+
+    fn slot(&mut self, of: LaneId, slot: u32) -> Option<&mut Slot> {
+        self.mailbox(of)?.slots.get_mut(slot as usize)
+    }
+
+    fn forker_pid(&self, of: LaneId) -> Option<i32> {
+        let (number, lane) = place(of);
+        self.generations.get(number)?.forker(lane).map(|forker| forker.pid)
     }
 
     /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
@@ -188,34 +220,49 @@ impl Supervisor {
                     return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
                 }
             };
-            let is_of_epoch = message.epoch == self.epoch;
-            if lane == CLASSIC && is_about_template(&message) {
-                match message.kind() {
-                    Some(Kind::Spawned) => self.template_started(number, &message),
-                    Some(Kind::Dead) => self.template_reaped(number, &message),
-                    _ => {}
+            let is_prototype = lane == CLASSIC;
+            match message {
+                FromForker::PrototypeReady { bodies } if is_prototype => self.prototype_ready(number, bodies),
+                FromForker::FilesChanged if is_prototype => self.files_changed(number),
+                FromForker::TemplateSpawned { lane, pid } if is_prototype => {
+                    self.template_started(number, lane as usize, Forked(Ok(pid)))
                 }
-                continue;
-            }
-            match message.kind() {
-                _ if message.lane as usize != lane => {}
-                Some(Kind::Renew) if lane == CLASSIC => self.files_changed(number),
-                Some(Kind::Ready) if lane == CLASSIC => self.prototype_ready(number, &message),
-                Some(Kind::Ready) => self.template_said_ready(number, lane, &message),
-                Some(Kind::Spawned) if is_of_epoch => self.worker_started(number, lane, &message),
-                Some(Kind::Ping) => self.has_answered(number, lane),
-                Some(Kind::Trace) => self.traced((number, lane), &message, &attached),
-                Some(Kind::Dead) => self.worker_died(number, lane, &message),
-                _ => {}
+                FromForker::TemplateNotSpawned { lane, error } if is_prototype => {
+                    self.template_started(number, lane as usize, Forked(Err(error)))
+                }
+                FromForker::TemplateDead { lane, pid, status } if is_prototype => {
+                    self.template_reaped(number, lane as usize, pid, status)
+                }
+                FromForker::TemplateReady { isolation, is_for_one_host, bodies } if !is_prototype => {
+                    self.template_said_ready(number, lane, TemplateReady { isolation, is_for_one_host, bodies })
+                }
+                FromForker::Spawned { slot, pid, epoch } => {
+                    self.worker_started(number, lane, slot, epoch, Forked(Ok(pid)))
+                }
+                FromForker::NotSpawned { slot, error, epoch } => {
+                    self.worker_started(number, lane, slot, epoch, Forked(Err(error)))
+                }
+                FromForker::Dead { slot, pid, status, epoch } => {
+                    self.worker_died(number, lane, WorkerDeath { slot, pid, status, epoch })
+                }
+                FromForker::Traced { pid } => self.traced((number, lane), pid, &attached),
+                FromForker::Pong => self.has_answered(number, lane),
+                // A template may be made to say anything by the application's code. It has no say in those.
+                FromForker::PrototypeReady { .. }
+                | FromForker::FilesChanged
+                | FromForker::TemplateSpawned { .. }
+                | FromForker::TemplateNotSpawned { .. }
+                | FromForker::TemplateDead { .. }
+                | FromForker::TemplateReady { .. } => {}
             }
         }
     }
 
-    fn prototype_ready(&mut self, number: usize, message: &Message) {
+    fn prototype_ready(&mut self, number: usize, bodies: Bodies) {
         let now = Instant::now();
         let generation = &mut self.generations[number];
         generation.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
-        generation.lanes[CLASSIC].bodies = Bodies::of(message);
+        generation.lanes[CLASSIC].bodies = bodies;
         self.introduce(number, CLASSIC);
         for lane in 0..self.generations[number].lanes.len() {
             self.boot_if_missing(number, lane, now);
@@ -223,26 +270,25 @@ impl Supervisor {
         self.fill_slots(number, CLASSIC, now);
     }
 
-    fn template_reaped(&mut self, number: usize, message: &Message) {
-        let lane = message.lane as usize;
-        let template = self.generations[number].forker(lane).map(|template| template.pid);
-        if message.pid > 0 && template == Some(message.pid) {
-            let ending = Ending::from_status(message.status);
+    fn template_reaped(&mut self, number: usize, lane: usize, pid: i32, status: i32) {
+        let template = self.generations[number].forker(lane).filter(|_| lane != CLASSIC).map(|template| template.pid);
+        if pid > 0 && template == Some(pid) {
+            let ending = Ending::from_status(status);
             let template = self.generations[number].lanes[lane].template.as_mut();
             template.into_iter().for_each(|template| template.is_unasked = ending == Ending::Exited(NOT_ASKED));
             self.template_died(number, lane, &ending);
         }
     }
 
-    fn worker_started(&mut self, number: usize, lane: usize, message: &Message) {
-        let forker = self.generations[number].forker(lane).map(|forker| forker.pid);
-        let Some(slot) = self.slot(number, lane, message.slot).filter(|slot| **slot == Slot::Asked) else { return };
-        // A forker whose workers have broken into it must not have us kill what is not its own.
-        if message.pid > 0 && sys::parent_of(message.pid).is_none_or(|parent| Some(parent) == forker) {
-            *slot = Slot::Live(message.pid);
+    fn worker_started(&mut self, number: usize, lane: usize, slot: u32, epoch: u64, forked: Forked) {
+        let of = LaneId { epoch, ..self.lane_id(number, lane) };
+        let forker = self.forker_pid(of);
+        let Some(slot) = self.slot(of, slot).filter(|slot| **slot == Slot::Asked) else { return };
+        if let Some(pid) = forked.child_of(forker) {
+            *slot = Slot::Live(pid);
         } else {
             *slot = Slot::Empty;
-            let why = io::Error::from_raw_os_error(message.status);
+            let why = forked.why();
             log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(number, lane)));
             // Perhaps it never got the slab.
             self.introduce(number, lane);
@@ -251,25 +297,24 @@ impl Supervisor {
     }
 
     /// A worker was reaped, by its forker or by us.
-    pub(super) fn worker_died(&mut self, number: usize, lane: usize, message: &Message) {
-        let ending = Ending::from_status(message.status);
-        if message.epoch != self.epoch {
-            self.generations[number].lanes[lane].retired.retain(|(pid, _)| *pid != message.pid);
+    pub(super) fn worker_died(&mut self, number: usize, lane: usize, death: WorkerDeath) {
+        let ending = Ending::from_status(death.status);
+        if death.epoch != self.epoch {
+            self.generations[number].lanes[lane].retired.retain(|(pid, _)| *pid != death.pid);
             return;
         }
-        let Some(slot) = self.slot(number, lane, message.slot) else { return };
-        if !matches!(*slot, Slot::Live(pid) if pid == message.pid) && *slot != Slot::Asked {
+        let of = self.lane_id(number, lane);
+        let Some(slot) = self.slot(of, death.slot) else { return };
+        if !matches!(*slot, Slot::Live(pid) if pid == death.pid) && *slot != Slot::Asked {
             return;
         }
         *slot = Slot::Leaving;
         // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
-        let worked = ending.is_regular() || self.has_worked(number, lane, message.slot);
+        let worked = ending.is_regular() || self.has_worked(number, lane, death.slot);
         // Before the front hears of it: it clears the exchange.
-        let request = (!ending.is_regular()).then(|| self.request_of(number, lane, message.slot)).flatten();
-        if let Some(front) = &self.front {
-            send(&front.channel, &Message { application: number as u32, lane: lane as u32, ..*message }, &[]);
-        }
-        if message.pid == 0 {
+        let request = (!ending.is_regular()).then(|| self.request_of(number, lane, death.slot)).flatten();
+        self.tell_front(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
+        if death.pid == 0 {
             // It was asked for and never came to be; whoever should have forked it is blamed, not the lane.
             return;
         }
@@ -281,13 +326,13 @@ impl Supervisor {
                 request.map_or("without a request".to_owned(), |shown| format!("while it ran {}", shown.request));
             log(
                 "warning",
-                format_args!("worker {} of {name} {ending} {what} (generation {ordinal}, {count} so far)", message.pid),
+                format_args!("worker {} of {name} {ending} {what} (generation {ordinal}, {count} so far)", death.pid),
             );
-            self.suspect(number, message.pid, ending);
+            self.suspect(number, death.pid, ending);
         }
         let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
-        let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[message.slot as usize].elapsed());
-        self.judge_isolation(number, lane, message.slot, ending);
+        let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[death.slot as usize].elapsed());
+        self.judge_isolation(number, lane, death.slot, ending);
         self.judge_phase(number, lane);
         if matches!(ending, Ending::Exited(NOT_BOOTED | NOT_ASKED)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use wire::control::{Kind, Message};
+use wire::control::{ToForker, ToFront};
 use wire::layout::{Phase, RENEW_FULL, RENEW_RESTART};
 
 use super::admin::Client;
@@ -249,7 +249,7 @@ impl Supervisor {
         }
         let numbers: Vec<u32> = change.numbers.iter().map(|number| *number as u32).collect();
         match (self.service.settings)(&change.plan.settings, &numbers) {
-            Ok(file) => send(&front.channel, &Message::new(Kind::Settings), &[file.as_fd()]),
+            Ok(file) => send(&front.channel, &ToFront::Settings, &[file.as_fd()]),
             Err(error) => change.refused = Some(format!("the front's settings cannot be written: {error}")),
         }
     }
@@ -277,7 +277,7 @@ impl Supervisor {
         change.is_switched = true;
         self.plan = change.plan.clone();
         let old = std::mem::replace(&mut self.current, change.numbers.clone());
-        send(&front.channel, &Message::new(Kind::Switch), &[]);
+        send(&front.channel, &ToFront::Switch, &[]);
         for &number in &self.current {
             self.generations[number].stage = Stage::Serving;
         }
@@ -321,9 +321,7 @@ impl Supervisor {
                 self.kill_generation(number);
             }
         }
-        if let Some(front) = &self.front {
-            send(&front.channel, &Message::new(Kind::Settings), &[]);
-        }
+        self.tell_front(&ToFront::SettingsWithdrawn, &[]);
         self.refused(change.waiting, why);
     }
 
@@ -337,13 +335,12 @@ impl Supervisor {
     pub(super) fn end_generation(&mut self, number: usize) {
         self.generations[number].stage = Stage::Ending(Instant::now());
         for lane in 0..self.generations[number].lanes.len() {
-            let message = self.message(Kind::Drain, number, lane, 0);
             let generation = &self.generations[number];
             if let Some(mailbox) = &generation.lanes[lane].mailbox {
                 mailbox.slab.set_phase(Phase::Draining);
             }
             if let Some(forker) = generation.forker(lane) {
-                send(&forker.channel, &message, &[]);
+                send(&forker.channel, &ToForker::Drain, &[]);
                 // It runs the application's code, and would hear of this after that.
                 if !forker.ready && lane != CLASSIC {
                     self.kill_template(number, lane);
@@ -355,9 +352,7 @@ impl Supervisor {
     /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
     /// are reaped by us.
     pub(super) fn kill_generation(&mut self, number: usize) {
-        if let Some(front) = &self.front {
-            send(&front.channel, &self.message(Kind::GiveUp, number, CLASSIC, 0), &[]);
-        }
+        self.tell_front(&ToFront::GiveUp { generation: number as u32 }, &[]);
         let generation = &mut self.generations[number];
         generation.stage = Stage::Killed(Instant::now());
         match &generation.prototype {

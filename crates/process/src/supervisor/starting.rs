@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use wire::control::{Kind, Message};
+use wire::control::{Bodies, LaneOffer, ToForker, ToFront};
 use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
-use super::generation::{CLASSIC, Child, Mailbox};
+use super::generation::{CLASSIC, Child, Mailbox, largest_limit};
 use super::lanes::Template;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
@@ -126,7 +126,7 @@ impl Supervisor {
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
         let ordinal = self.generations[number].ordinal;
-        arguments.extend(["--number".to_owned(), number.to_string(), "--generation".to_owned(), ordinal.to_string()]);
+        arguments.extend(["--generation".to_owned(), ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
             executable: self.generations[number].php.as_fd(),
@@ -150,19 +150,19 @@ impl Supervisor {
         if lane != CLASSIC && forker.is_none() {
             return;
         }
-        let mut message = self.message(Kind::Lane, number, lane, 0);
-        message.geometry = mailbox.slab.geometry();
+        let geometry = mailbox.slab.geometry();
         if let Some(forker) = forker {
             let mut attached = vec![mailbox.descriptor.as_fd()];
             attached.extend(self.doors.iter().map(AsFd::as_fd));
-            send(&forker.channel, &message, &attached);
+            send(&forker.channel, &ToForker::Slab { geometry, epoch: self.epoch }, &attached);
         }
         let Some(front) = &self.front else { return };
-        // It shares workers with others: it is to say when it has too few.
-        message.status = i32::from(generation.is_found(lane));
-        let bodies = generation.lanes[lane].bodies;
-        message.limit = bodies.largest_limit(generation.lanes[CLASSIC].bodies);
-        message.settings_file = bodies.settings_file;
+        let own = generation.lanes[lane].bodies;
+        let bodies = Bodies { limit: largest_limit(own, generation.lanes[CLASSIC].bodies), ..own };
+        // One that shares workers with others is to say when it has too few.
+        let shares_workers = generation.is_found(lane);
+        let offer = LaneOffer { id: self.lane_id(number, lane), geometry, shares_workers, bodies };
+        let message = ToFront::Lane { offer };
         match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
@@ -190,10 +190,10 @@ impl Supervisor {
         for &slot in &slots {
             mailbox.ask(slot, now);
         }
-        let message = self.message(Kind::Spawn, number, lane, 0);
+        let epoch = self.epoch;
         let Some(forker) = self.generations[number].working_forker(lane) else { return };
         for slot in slots {
-            send(&forker.channel, &Message { slot: slot as u32, ..message }, &[]);
+            send(&forker.channel, &ToForker::Spawn { slot: slot as u32, epoch }, &[]);
         }
     }
 }

@@ -12,7 +12,7 @@ use wire::slab::Slab;
 use wire::sys::ticks;
 
 use super::Supervisor;
-use super::generation::{Child, Generation, Lane, Stage};
+use super::generation::{Front, Generation, Lane, Stage};
 use super::trace::request_in;
 use crate::plan::Slot;
 use crate::sys;
@@ -46,7 +46,7 @@ impl Rate {
 impl Supervisor {
     /// All of it, as JSON.
     pub(super) fn status(&self) -> Value {
-        let of_child = |child: &Child| json!({ "pid": child.pid, "seconds": child.since.elapsed().as_secs_f64() });
+        let of_child = |child: &Front| json!({ "pid": child.pid, "seconds": child.since.elapsed().as_secs_f64() });
         let mut applications = Map::new();
         for number in self.generations.numbers() {
             let generation = &self.generations[number];

@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use wire::control::Kind;
+use wire::control::ToFront;
 
-use super::generation::CLASSIC;
-use super::{Outcome, Supervisor, log, send};
+use super::{Outcome, Supervisor, log};
 use crate::plan::{Slot, Stopping};
 use crate::sys;
 
@@ -20,8 +19,8 @@ impl Supervisor {
                 self.tell_stopping();
                 // The listeners among them: with the front's copies closed too, new connections are refused.
                 self.service.front_descriptors.clear();
-                match &self.front {
-                    Some(front) => send(&front.channel, &self.message(Kind::Drain, 0, CLASSIC, 0), &[]),
+                match self.front {
+                    Some(_) => self.tell_front(&ToFront::Drain, &[]),
                     None => self.end_forkers(),
                 }
             }

@@ -1,12 +1,12 @@
 //! Where workers are in their PHP code: of slow requests, of crashed ones, and when somebody asks.
 //!
-//! The forker reads a worker's frames while that runs ([`Kind::Trace`]); this process has neither PHP nor the right to.
+//! The forker reads a worker's frames while that runs ([`ToForker::Trace`]); this process has neither PHP nor the right to.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
-use wire::control::{Kind, Message};
+use wire::control::ToForker;
 use wire::head;
 use wire::layout::{Activity, HEAD_SIZE};
 use wire::ring::Memory;
@@ -109,9 +109,8 @@ impl Supervisor {
     }
 
     fn trace(&mut self, number: usize, lane: usize, pid: i32, why: Why) {
-        let message = Message { pid, ..self.message(Kind::Trace, number, lane, 0) };
         match self.generations[number].forker(lane) {
-            Some(forker) => send(&forker.channel, &message, &[]),
+            Some(forker) => send(&forker.channel, &ToForker::Trace { pid }, &[]),
             // Died just now: nobody can read it.
             None => return self.not_traced(why),
         }
@@ -119,8 +118,8 @@ impl Supervisor {
     }
 
     /// A forker has read where a worker of its own is.
-    pub(super) fn traced(&mut self, of: (usize, usize), message: &Message, attached: &[OwnedFd]) {
-        let Some(at) = self.tracing.iter().position(|one| one.of == of && one.pid == message.pid) else { return };
+    pub(super) fn traced(&mut self, of: (usize, usize), pid: i32, attached: &[OwnedFd]) {
+        let Some(at) = self.tracing.iter().position(|one| one.of == of && one.pid == pid) else { return };
         let text = attached.first().and_then(|file| boot::read(file, MAX_TRACE).ok()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).replace(|one: char| one.is_control() && one != '\n', "?");
         let tracing = self.tracing.remove(at);

@@ -3,9 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use wire::control::{Kind, Message};
+use wire::control::ToFront;
 
-use super::generation::CLASSIC;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 
@@ -23,6 +22,15 @@ pub(super) enum Warmth {
     Warm,
 }
 
+/// What the front says of a request of a warm-up.
+pub(super) struct WarmUpResult {
+    /// Which of the configured ones.
+    pub(super) index: u32,
+    /// 0: it cannot be made.
+    pub(super) status: u32,
+    pub(super) took_us: u64,
+}
+
 impl Supervisor {
     /// Has the front warm up whatever can be.
     pub(super) fn warm_up(&mut self) {
@@ -34,23 +42,23 @@ impl Supervisor {
             }
             let is_needed = !generation.application.warmup.is_empty();
             if is_needed {
-                send(&front.channel, &self.message(Kind::WarmUp, number, CLASSIC, 0), &[]);
+                send(&front.channel, &ToFront::WarmUp { generation: number as u32 }, &[]);
             }
             self.generations[number].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
         }
     }
 
     /// A request of a warm-up is answered.
-    pub(super) fn warmed_up(&mut self, number: usize, message: &Message, attached: &[OwnedFd]) {
+    pub(super) fn warmed_up(&mut self, number: usize, result: WarmUpResult, attached: &[OwnedFd]) {
         let Some(generation) = self.generations.get_mut(number).filter(|one| one.warmth == Warmth::Asked) else {
             return;
         };
         let application = generation.application.clone();
-        let (index, count) = (message.slot as usize, application.warmup.len());
+        let (index, count) = (result.index as usize, application.warmup.len());
         let Some(request) = application.warmup.get(index) else { return };
-        let (name, took) = (&application.name, Duration::from_micros(message.limit));
-        let is_answered = (100..500).contains(&message.status);
-        let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, message.status);
+        let (name, took) = (&application.name, Duration::from_micros(result.took_us));
+        let is_answered = (100..500).contains(&result.status);
+        let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, result.status);
         if index + 1 == count && (is_answered || application.is_warmup_optional) {
             generation.warmth = Warmth::Warm;
         }

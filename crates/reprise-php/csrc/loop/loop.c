@@ -338,14 +338,16 @@ static int try_script(struct forker *forker)
 
 _Noreturn void reprise_loop_run(struct forker *forker)
 {
-	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
+	struct wire_FromForker ready = {
+	    .tag = wire_FromForker_TemplateReady,
+	    .template_ready = {.isolation = wire_Isolation_Loop},
+	};
 
 	forker->methods = &methods;
 	int code = try_script(forker);
 	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
-		ready.status = wire_Isolation_Loop;
-		reprise_describe_bodies(&ready);
+		reprise_describe_bodies(&ready.template_ready.bodies);
 		code = REPRISE_EXIT_INTERNAL;
 		if (reprise_forker_start(forker) >= 0) {
 			reprise_forker_tell(forker, &ready);

@@ -175,7 +175,7 @@ bool reprise_may_control(int number, long request);
 int reprise_note_opened(int number, int flags);
 
 /* template.c */
-long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head);
+long reprise_template_fork(struct forker *forker, enum wire_Isolation isolation, int control, int head);
 void reprise_template_loop(void);
 _Noreturn void reprise_boot_failed(const char *why, const char *detail);
 /* The script ended before it was time; by itself, or by exit() or an error: then with PHP's last message. */

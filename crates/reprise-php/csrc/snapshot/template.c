@@ -36,7 +36,7 @@ void reprise_boot_failed(const char *why, const char *detail)
 void reprise_template_loop(void)
 {
 	struct forker *forker = reprise_forker;
-	struct wire_Message ready = {.kind = wire_Kind_Ready, .application = forker->application, .lane = forker->lane};
+	struct wire_FromForker ready = {.tag = wire_FromForker_TemplateReady};
 	const char *why = NULL;
 
 	reprise_block_signals();
@@ -49,9 +49,9 @@ void reprise_template_loop(void)
 	}
 	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
 	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
-	ready.status = snapshot.isolation;
-	ready.slot = snapshot.is_per_host;
-	reprise_describe_bodies_of_boot(&ready);
+	ready.template_ready.isolation = snapshot.isolation;
+	ready.template_ready.is_for_one_host = snapshot.is_per_host;
+	reprise_describe_bodies_of_boot(&ready.template_ready.bodies);
 	int code = REPRISE_EXIT_INTERNAL;
 	if (reprise_forker_start(forker) >= 0) {
 		reprise_forker_tell(forker, &ready);
@@ -62,7 +62,7 @@ void reprise_template_loop(void)
 	}
 }
 
-static void choose_isolation(int32_t wanted)
+static void choose_isolation(enum wire_Isolation wanted)
 {
 	const char *why = NULL;
 
@@ -165,7 +165,7 @@ static _Noreturn void boot(void)
 	_exit(REPRISE_EXIT_UNHEALTHY);
 }
 
-static _Noreturn void become_template(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)
+static _Noreturn void become_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
 {
 	sigset_t none;
 
@@ -185,8 +185,6 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 	}
 	*forker = (struct forker){
 	    .methods = &methods,
-	    .application = forker->application,
-	    .lane = lane,
 	    .control = control,
 	    .lifeline = forker->lifeline,
 	    .slab = -1,
@@ -213,7 +211,7 @@ static _Noreturn void become_template(struct forker *forker, uint32_t lane, int3
 	boot();
 }
 
-long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolation, int control, int head)
+long reprise_template_fork(struct forker *forker, enum wire_Isolation isolation, int control, int head)
 {
 	pid_t parent = getpid();
 
@@ -223,7 +221,7 @@ long reprise_template_fork(struct forker *forker, uint32_t lane, int32_t isolati
 		if (getppid() != parent) {
 			_exit(REPRISE_EXIT_UNHEALTHY);
 		}
-		become_template(forker, lane, isolation, control, head);
+		become_template(forker, isolation, control, head);
 	}
 	return pid < 0 ? -errno : pid;
 }

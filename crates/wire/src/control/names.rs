@@ -1,0 +1,114 @@
+//! What messages name, and what several of them describe.
+
+use super::codec::{Field, Malformed, Packet, Reader, structure_field};
+use crate::layout::Geometry;
+use crate::queue;
+
+/// Lanes of an application at most: `classic` and eight with a template.
+pub const MAX_LANES: usize = 9;
+
+/// Bytes of the name of a settings file, with a zero at the end.
+pub const SETTINGS_FILE: usize = 32;
+
+/// A lane of one generation, as one front knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneId {
+    /// Number of the generation: never used again.
+    pub generation: u32,
+    /// Number of the lane within the generation; 0 is `classic`, the others have a template each.
+    pub lane: u32,
+    /// Which of successive slabs the lane has. What is said of an older one is ignored.
+    pub epoch: u64,
+}
+
+structure_field!(LaneId { generation, lane, epoch });
+
+/// One use of an exchange: a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// Number of the exchange.
+    pub exchange: u32,
+    /// Which of successive requests in that exchange.
+    pub sequence: u32,
+}
+
+structure_field!(RequestId { exchange, sequence });
+
+impl RequestId {
+    /// As the lane's queue names it.
+    pub const fn of_entry(entry: u64) -> RequestId {
+        let (exchange, sequence) = queue::unpack(entry);
+        RequestId { exchange, sequence }
+    }
+}
+
+/// A request that a worker has, as far as the front knows. The worker may have gone on to another meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningRequest {
+    /// The lane whose worker it is.
+    pub lane: LaneId,
+    /// The worker's slot.
+    pub slot: u32,
+    /// The request.
+    pub request: RequestId,
+}
+
+structure_field!(RunningRequest { lane, slot, request });
+
+/// What the front is to use for a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneOffer {
+    /// The lane.
+    pub id: LaneId,
+    /// The layout of its slab.
+    pub geometry: Geometry,
+    /// Its workers come and go whatever the settings say: it shares them with other lanes.
+    pub shares_workers: bool,
+    /// The request bodies that it takes.
+    pub bodies: Bodies,
+}
+
+structure_field!(LaneOffer { id, geometry, shares_workers, bodies });
+
+/// The request bodies that PHP takes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bodies {
+    /// Bytes of a body at most (post_max_size); 0: any number.
+    pub limit: u64,
+    /// Name of the file by which a directory raises that limit (`.user.ini`), zeros behind it; empty: none does.
+    pub settings_file: [u8; SETTINGS_FILE],
+}
+
+structure_field!(Bodies { limit, settings_file });
+
+/// How a lane keeps requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Isolation {
+    /// The best the kernel allows.
+    Auto = 0,
+    /// Memory is rewound after each request.
+    Rewind = 1,
+    /// A process for each request.
+    Fork = 2,
+    /// Not at all: a worker script handles them in a loop.
+    Loop = 3,
+}
+
+impl Isolation {
+    /// All of them.
+    pub const ALL: [Isolation; 4] = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::Loop];
+}
+
+impl Field for Isolation {
+    fn put(&self, packet: &mut Packet) {
+        (*self as i32).put(packet);
+    }
+    fn take(from: &mut Reader<'_>) -> Result<Isolation, Malformed> {
+        let number = i32::take(from)?;
+        Isolation::ALL.into_iter().find(|one| *one as i32 == number).ok_or(Malformed::Value)
+    }
+}
+
+structure_field!(Geometry { exchanges, slots, queue, doors });
