@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tests::installed::SHARED;
+use tests::server::Directory;
+
 use crate::build::{self, TestProgram, Wanted};
 use crate::harness::{self, Plan};
 use crate::report::{Counts, Report};
@@ -217,7 +220,7 @@ fn unit(programs: &[TestProgram], report: &mut Report) -> Counts {
 /// Runs tests of the black box.
 fn black_box(
     programs: &[TestProgram],
-    environment: Vec<(&'static str, String)>,
+    mut environment: Vec<(&'static str, String)>,
     selects: &(dyn Fn(&str) -> bool + Sync),
     report: &mut Report,
 ) -> Counts {
@@ -226,6 +229,9 @@ fn black_box(
         longer.map_or(LIMIT_S, |(_, seconds)| *seconds)
     };
     let programs: Vec<&TestProgram> = programs.iter().filter(is_black_box).collect();
+    // Applications are built once for all tests of the stage.
+    let applications = Directory::new();
+    environment.push((SHARED, applications.0.display().to_string()));
     let plan = Plan { threads: threads(), environment, selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
     let (counts, ran) = harness::run(&programs, &plan);
     report.keep(ran);

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::peer::{Database, run_to_end, web_user};
+use crate::installed::install;
+use crate::peer::{Database, run_to_end};
 use crate::server::{Directory, project};
 use crate::{Server, Setup};
 
@@ -40,27 +41,21 @@ pub const SYMFONY_WARM: &str = "/hello / /post/5 /api/posts /about /hello/you /l
 /// Laravel's.
 pub const LARAVEL_WARM: &str = "/ /post/5 /api/posts /hello /session /nowhere /search?q=12";
 
-/// An application's directory, built by tests/apps/setup.sh.
+/// An application's directory, as tests/apps/setup.sh builds it.
 pub fn build(name: &str, database: Option<&Database>) -> (Directory, PathBuf) {
-    let directory = Directory::new();
-    let mut command = Command::new(project().join("tests/apps/setup.sh"));
-    command.arg(&directory.0).arg(name).env("WEBUSER", web_user());
-    command.envs(database.iter().flat_map(|database| database.environment()));
-    run_to_end(&mut command);
-    let application = directory.0.join(name);
-    (directory, application)
+    install(name, database, "1", |_| {})
 }
 
 /// Slim, Symfony or Laravel with its bridge.
 pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
-    let (place, application) = build(name, None);
-    require_package(&application);
-    change(&application.join("public"), |script| match name {
-        "slim" => SLIM.to_owned(),
-        "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
-        _ => script.to_owned(),
-    });
-    (place, application)
+    install(name, None, "2", |application| {
+        require_package(application);
+        change(&application.join("public"), |script| match name {
+            "slim" => SLIM.to_owned(),
+            "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
+            _ => script.to_owned(),
+        });
+    })
 }
 
 /// WordPress with the plugin.

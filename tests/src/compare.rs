@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::client::encode;
 use crate::closed_list::{ClosedList, Pattern, difference};
-use crate::peer::{Database, Fpm, run_to_end, web_user};
-use crate::server::{Directory, project};
+use crate::installed::{self, install};
+use crate::peer::{Database, Fpm};
+use crate::server::Directory;
 use crate::{Client, Response, Server, Setup};
 
 /// What visitors call the site.
@@ -34,11 +34,7 @@ pub struct Site {
 impl Build {
     /// Builds it.
     pub fn new(name: &str, database: Option<&Database>) -> Build {
-        let directory = Directory::new();
-        let mut command = Command::new(project().join("tests/apps/setup.sh"));
-        command.arg(directory.0.join("0")).arg(name).env("WEBUSER", web_user());
-        command.envs(database.iter().flat_map(|database| database.environment()));
-        run_to_end(&mut command);
+        let (directory, _) = install(name, database, "1", |_| {});
         Build { name: name.to_owned(), sites: Cell::new(0), directory }
     }
 
@@ -48,14 +44,10 @@ impl Build {
         Site { ours: self.copy(number + 1), theirs: self.copy(number + 2) }
     }
 
-    /// The application's own paths are compiled in; those of its copies are as long.
     fn copy(&self, number: usize) -> PathBuf {
         let place = |number: usize| self.directory.0.join(number.to_string());
-        let (from, to) = (place(0), place(number));
-        run_to_end(Command::new("cp").arg("-a").args([&from, &to]));
-        let change = r#"grep -rlIF "$1/" "$2" | xargs -r sed -i "s#$1/#$2/#g""#;
-        run_to_end(Command::new("bash").args(["-c", change, "change"]).args([&from, &to]));
-        to.join(&self.name)
+        installed::copy(&self.name, &place(0), &place(number));
+        place(number).join(&self.name)
     }
 }
 

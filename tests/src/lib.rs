@@ -13,6 +13,7 @@
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
 //! | [`spoiled`] | what requests can change, as rows of PHP code |
 //! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
+//! | [`installed`] | the test applications, built once |
 //! | [`closed_list`] | what may differ between the two |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
@@ -22,6 +23,7 @@ pub mod bridged;
 pub mod client;
 pub mod closed_list;
 pub mod compare;
+pub mod installed;
 pub mod marking;
 pub mod modes;
 pub mod peer;

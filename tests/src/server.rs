@@ -45,7 +45,7 @@ pub fn free_port() -> u16 {
     })
 }
 
-/// A new directory that other users can enter, removed with its owner.
+/// A new directory that other users can enter, removed with its owner. All paths of such directories are as long.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -53,7 +53,7 @@ impl Directory {
     pub fn new() -> Directory {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("reprise-test-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("reprise-test-{:07}-{number:04}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary directory");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");

@@ -289,7 +289,7 @@ fn a_stop_answers_what_is_queued_also_by_a_process_each() {
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..12).map(|_| scope.spawn(|| server.get("/?ms=150").status)).collect();
         wait_until("they wait", 10, || templates(&server).iter().any(|&pid| process::children(pid).len() >= 2));
-        std::thread::park_timeout(std::time::Duration::from_millis(60));
+        wait_until("more are queued", 10, || tests::server::sum(&server.status(&["--json"]), "waiting") >= 1);
         server.signal(Signal::SIGTERM);
         for client in clients {
             assert_eq!(client.join().expect("a client"), 200);

@@ -27,7 +27,8 @@ fn begin(server: &Server, path: &str, flag: &str) -> Client {
 #[test]
 fn a_lane_that_is_ready_when_its_generation_drains_harms_nobody() {
     let snapshot = "<?php if (getenv('REPRISE_BOOT') || isset($_SERVER['REPRISE_BOOT'])) \
-                    usleep((int) file_get_contents(__DIR__ . '/boot_us')); reprise_snapshot(); echo 'snapshot';";
+                    { $us = (int) file_get_contents(__DIR__ . '/boot_us'); touch(__DIR__ . '/boots'); usleep($us); } \
+                    reprise_snapshot(); echo 'snapshot';";
     let slow = "<?php touch(__DIR__ . '/begun'); sleep(6); echo 'slow';";
     let server = Setup::empty()
         .file("index.php", "<?php echo 'up';")
@@ -36,10 +37,10 @@ fn a_lane_that_is_ready_when_its_generation_drains_harms_nobody() {
         .file("boot_us", "3000000")
         .start();
     let front = server.front().expect("a front");
+    fs::set_permissions(&server.root, fs::Permissions::from_mode(0o777)).unwrap();
     // Its template boots for three seconds from now on; that of the next generation does not.
     assert_eq!(server.get("/snapshot.php").text(), "snapshot");
-    wait_until("the lane", 10, || server.log().contains("asks for a snapshot"));
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("the lane's template boots", 10, || server.root.join("boots").exists());
     fs::write(server.root.join("boot_us"), "0").unwrap();
     let mut slow = begin(&server, "/slow.php", "begun");
     let (is_done, text) = server.reload();

@@ -1,0 +1,66 @@
+//! The test applications, built by tests/apps/setup.sh. That and Composer take seconds of processor time, and a dozen tests
+//! need each: in a run of ./test an application is built once, and each test has a copy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::peer::{Database, run_to_end, web_user};
+use crate::server::{Directory, project};
+
+/// Names the directory with what this run of the tests has built, if there is one.
+pub const SHARED: &str = "REPRISE_APPLICATIONS";
+
+/// Below which an application lies in its test's directory. What is compiled in has the length of the whole path in it, so all
+/// paths are as long.
+const OWN: &str = "0";
+
+/// Builds an application in `directory`. Its path.
+pub fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
+    let mut command = Command::new(project().join("tests/apps/setup.sh"));
+    command.arg(directory).arg(name).env("WEBUSER", web_user());
+    command.envs(database.iter().flat_map(|database| database.environment()));
+    run_to_end(&mut command);
+    directory.join(name)
+}
+
+/// An application in a directory of its own: a copy, if it needs no database. `variant` is a digit for each way to `finish`
+/// what setup.sh has built.
+pub fn install(name: &str, database: Option<&Database>, variant: &str, finish: impl Fn(&Path)) -> (Directory, PathBuf) {
+    let directory = Directory::new();
+    let own = directory.0.join(OWN);
+    let make = |place: &Path| finish(&build(name, place, database));
+    match std::env::var_os(SHARED).filter(|_| database.is_none()) {
+        Some(shared) => {
+            let from = Path::new(&shared).join(variant);
+            once(&from.with_file_name(format!("{variant}-{name}")), || make(&from));
+            copy(name, &from, &own);
+        }
+        None => make(&own),
+    }
+    let application = own.join(name);
+    (directory, application)
+}
+
+/// Does it unless another test has; `mark` with an extension is the file that says so.
+fn once(mark: &Path, make: impl Fn()) {
+    let lock = fs::File::create(mark.with_extension("lock")).expect("a lock");
+    // Held to the end of this function, or of a process that fails.
+    let _held = Flock::lock(lock, FlockArg::LockExclusive).expect("the lock");
+    let done = mark.with_extension("done");
+    if !done.exists() {
+        make();
+        fs::write(done, "").expect("a mark");
+    }
+}
+
+/// Copies an application with its owners. The paths that are compiled in become those of the copy, and are as long.
+pub fn copy(name: &str, from: &Path, to: &Path) {
+    assert_eq!(from.as_os_str().len(), to.as_os_str().len(), "{} {}", from.display(), to.display());
+    fs::create_dir_all(to).expect("a directory");
+    run_to_end(Command::new("cp").arg("-a").arg(from.join(name)).arg(to));
+    let change = r#"grep -rlIF "$1/" "$2" | xargs -r sed -i "s#$1/#$2/#g""#;
+    run_to_end(Command::new("bash").args(["-c", change, "change"]).args([from, to]));
+}
