@@ -117,7 +117,7 @@ void reprise_worker_offers_memory(void); /* on any stack: where memory runs out,
 bool reprise_await_request(void); /* queued for this lane's workers; false: there will be none, the worker is to end */
 void reprise_in_forked_child(void);
 
-/* loop.c */
+/* worker_mode/worker_mode.c */
 _Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked for a worker script's lane */
 bool reprise_is_loop(void);
 bool reprise_loop_has_begun(void);

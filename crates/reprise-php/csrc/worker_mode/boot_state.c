@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "worker_mode.h"
 
 static struct {
 	HashTable ini;         /* persistent: name => value */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "worker_mode.h"
 
 /* What code written for that interface looks for. */
 static void name_interface(void)

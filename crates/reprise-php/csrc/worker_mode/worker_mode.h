@@ -1,15 +1,16 @@
 /*
  * Worker scripts: what the files of this directory share.
  *
- * loop.c     the function, and the processes of a worker script's lane
- * cycle.c    a request begins and ends in a living process
- * exits.c    whether it has called exit()
- * functions.c  what PHP's functions remember
- * modules.c  which of PHP's modules see that
- * state.c    settings, environment and session handlers of the boot come back
+ * worker_mode.c  the function, and the processes of a worker script's lane
+ * cycle.c        a request begins and ends in a living process
+ * modules.c      which of PHP's modules see that
+ * boot_state.c   settings, environment and session handlers of the boot come back
+ *
+ * ../engine/exits.c           whether a request has called exit()
+ * ../engine/function_state.c  what PHP's functions remember
  */
-#ifndef REPRISE_LOOP_H
-#define REPRISE_LOOP_H
+#ifndef REPRISE_WORKER_MODE_H
+#define REPRISE_WORKER_MODE_H
 
 #include "../snapshot/snapshot.h"
 
@@ -20,7 +21,7 @@ void reprise_loop_end_broken_request(void); /* after a fatal error; the script h
 void reprise_loop_settle_exception(void);   /* of the callable */
 void reprise_loop_forget_input(void);
 
-/* exits.c */
+/* engine/exits.c */
 void reprise_loop_forget_exit(void); /* a request begins */
 void reprise_loop_note_exit(void);
 bool reprise_loop_has_exited(void);
@@ -29,12 +30,12 @@ bool reprise_loop_has_exited(void);
 void reprise_loop_start_modules(void);
 void reprise_loop_stop_modules(void);
 
-/* functions.c: likewise */
+/* engine/function_state.c: likewise */
 void reprise_loop_note_functions(void);
 void reprise_loop_forget_functions(void);
 void reprise_loop_enter_directory(const char *script);
 
-/* state.c: note once, when the loop begins; restore after each request */
+/* boot_state.c: note once, when the loop begins; restore after each request */
 void reprise_loop_note_ini(void);
 void reprise_loop_note_environment(void);
 void reprise_loop_note_handlers(void);

@@ -31,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "worker_mode.h"
 
 static struct {
 	bool is_on;      /* this process runs a worker script */

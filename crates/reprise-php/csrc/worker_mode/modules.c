@@ -6,7 +6,7 @@
 
 #include <strings.h>
 
-#include "loop.h"
+#include "worker_mode.h"
 
 /*
  * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,

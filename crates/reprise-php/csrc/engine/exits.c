@@ -6,7 +6,7 @@
 #include <php.h>
 #include <zend_execute.h>
 
-#include "loop.h"
+#include "../worker_mode/worker_mode.h"
 
 static bool has_exited;
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "loop.h"
+#include "../worker_mode/worker_mode.h"
 
 static struct {
 	mode_t umask;
