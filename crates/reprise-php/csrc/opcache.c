@@ -8,6 +8,7 @@
 #include <SAPI.h>
 #include <sys/mman.h>
 
+#include "engine/opcache_status.h"
 #include "raw.h"
 #include "reprise.h"
 
@@ -22,9 +23,6 @@
 /* Memory that a look may take of what a script may have. */
 #define LOOK_BYTES (1 << 20)
 
-/* opcache_get_status(), which scripts may not be allowed to call. */
-static zend_internal_function status_function = {.type = ZEND_INTERNAL_FUNCTION};
-
 /* Shared by the processes of a generation; each word is one store, and a look too many does no harm. */
 static struct {
 	uint64_t next_look;
@@ -33,61 +31,14 @@ static struct {
 	bool full_is_told;
 } * shared;
 
-zend_module_entry *reprise_opcache_module(void)
-{
-	return zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
-}
-
 void reprise_opcache_start(void)
 {
-	zend_module_entry *module = reprise_opcache_module();
-
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED || !module) {
+	if (shared == MAP_FAILED) {
 		return;
 	}
 	shared->full_after = raw_seconds() + FULL_AFTER;
-	for (const zend_function_entry *entry = module->functions; entry && entry->fname; entry++) {
-		if (strcmp(entry->fname, "opcache_get_status") == 0) {
-			status_function.function_name = zend_string_init(entry->fname, strlen(entry->fname), 1);
-			status_function.handler = entry->handler;
-		}
-	}
-}
-
-bool reprise_opcache_tells(void)
-{
-	return status_function.handler && zend_ini_long(ZEND_STRL("opcache.enable"), 0);
-}
-
-bool reprise_opcache_status(bool scripts, zval *status)
-{
-	/* A call frame with one argument. No PHP code runs, and there need not be a request. */
-	union {
-		zend_execute_data call;
-		zval slots[ZEND_CALL_FRAME_SLOT + 1];
-	} frame = {0};
-	char *allowed = zend_ini_string("opcache.restrict_api", sizeof "opcache.restrict_api" - 1, 0);
-	char *path = SG(request_info).path_translated;
-
-	frame.call.func = (zend_function *)&status_function;
-	frame.call.prev_execute_data = EG(current_execute_data);
-	ZEND_CALL_NUM_ARGS(&frame.call) = 1;
-	ZVAL_BOOL(ZEND_CALL_ARG(&frame.call, 1), scripts);
-	ZVAL_NULL(status);
-	EG(current_execute_data) = &frame.call;
-	/* Who is kept from asking are scripts. */
-	if (allowed && *allowed) {
-		SG(request_info).path_translated = allowed;
-	}
-	STEP(status_function.handler(&frame.call, status));
-	SG(request_info).path_translated = path;
-	EG(current_execute_data) = frame.call.prev_execute_data;
-	if (Z_TYPE_P(status) != IS_ARRAY) {
-		zval_ptr_dtor(status);
-		return false;
-	}
-	return true;
+	reprise_opcache_find_status();
 }
 
 static bool says(const zval *status, const char *what, size_t size)
@@ -131,7 +82,7 @@ void reprise_opcache_look(void)
 {
 	zval status;
 
-	if (!status_function.handler || !reprise_worker.is_worker || reprise_worker.requests % LOOK_REQUESTS != 1
+	if (!reprise_opcache_is_there() || !reprise_worker.is_worker || reprise_worker.requests % LOOK_REQUESTS != 1
 	    || raw_seconds() < shared->next_look || CG(unclean_shutdown) || !has_memory()) {
 		return;
 	}

@@ -12,6 +12,8 @@
  * opcache.c    what opcache says of itself
  * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
+ * engine/      what is private in PHP: engine/probes.c says how another version is noticed
+ * worker_mode/ worker scripts
  * snapshot/    templates and their clones: snapshot/snapshot.h has its own list
  *
  * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
@@ -122,7 +124,6 @@ _Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked f
 bool reprise_is_loop(void);
 bool reprise_loop_has_begun(void);
 void reprise_loop_forget(void);
-void reprise_loop_watch_exits(void); /* once, when PHP starts its modules */
 
 /* request.c */
 void reprise_request_run(void);
@@ -176,10 +177,6 @@ void reprise_overtime_forget(void); /* a request begins */
 /* opcache.c */
 void reprise_opcache_start(void); /* once, when PHP's modules have started */
 void reprise_opcache_look(void); /* as a request ends, in a worker: asks for a new generation if it cannot go on well */
-struct _zend_module_entry *reprise_opcache_module(void); /* NULL if it is not loaded */
-bool reprise_opcache_tells(void);                        /* is there an opcache that can be asked? */
-/* What opcache_get_status() answers, with or without scripts; false if it is not there. The caller frees it. */
-bool reprise_opcache_status(bool scripts, struct _zval_struct *status);
 
 /* watch.c: forks the watcher; 0 or a negative errno. */
 int reprise_watch_start(struct forker *forker);

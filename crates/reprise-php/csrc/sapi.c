@@ -24,6 +24,8 @@
 #include <unistd.h>
 
 #include "arginfo.h"
+#include "engine/exits.h"
+#include "engine/probes.h"
 #include "snapshot/snapshot.h"
 
 static void log_message(const char *message, int syslog_type)
@@ -226,7 +228,7 @@ static PHP_MINFO_FUNCTION(reprise)
 /* Before any code is compiled, that of opcache.preload too. */
 static PHP_MINIT_FUNCTION(reprise)
 {
-	reprise_loop_watch_exits();
+	reprise_exits_watch();
 	reprise_register_settings(module_number);
 	return SUCCESS;
 }
@@ -304,7 +306,7 @@ bool reprise_sapi_load(void)
 	module.php_ini_ignore_cwd = 1;
 	module.ini_entries = reprise_options.ini;
 	module.executable_location = NULL;
-	return module.startup(&module) == SUCCESS;
+	return module.startup(&module) == SUCCESS && reprise_engine_is_as_compiled();
 }
 
 bool reprise_sapi_start(void)

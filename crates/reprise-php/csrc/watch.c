@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/opcache_status.h"
 #include "forker.h"
 #include "raw.h"
 #include "reprise.h"

@@ -6,21 +6,22 @@
 #include <php.h>
 #include <zend_execute.h>
 
-#include "../worker_mode/worker_mode.h"
+#include "../reprise.h"
+#include "exits.h"
 
 static bool has_exited;
 
-void reprise_loop_forget_exit(void)
+void reprise_exit_forget(void)
 {
 	has_exited = false;
 }
 
-void reprise_loop_note_exit(void)
+void reprise_exit_note(void)
 {
 	has_exited = true;
 }
 
-bool reprise_loop_has_exited(void)
+bool reprise_exit_was_called(void)
 {
 	return has_exited;
 }
@@ -34,7 +35,7 @@ static int noting_exit(zend_execute_data *frame)
 	return earlier ? earlier(frame) : ZEND_USER_OPCODE_DISPATCH;
 }
 
-void reprise_loop_watch_exits(void)
+void reprise_exits_watch(void)
 {
 	earlier = zend_get_user_opcode_handler(ZEND_EXIT);
 	zend_set_user_opcode_handler(ZEND_EXIT, noting_exit);
@@ -49,7 +50,7 @@ static void noting_exit(INTERNAL_FUNCTION_PARAMETERS)
 	exit_of_php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void reprise_loop_watch_exits(void)
+void reprise_exits_watch(void)
 {
 	reprise_wrap_function("exit", noting_exit, &exit_of_php);
 	reprise_wrap_function("die", noting_exit, &die_of_php);

@@ -6,8 +6,6 @@
 #include <php.h>
 #include <php_ini.h>
 #include <ext/json/php_json.h>
-#include <ext/pcre/php_pcre.h>
-#include <ext/random/php_random.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/file.h>
 #include <ext/standard/php_filestat.h>
@@ -17,6 +15,9 @@
 #include <sys/stat.h>
 
 #include "../worker_mode/worker_mode.h"
+#include "function_state.h"
+#include "patterns.h"
+#include "random_state.h"
 
 static struct {
 	mode_t umask;
@@ -58,7 +59,7 @@ static size_t tick_functions(void)
  * By PHP's own function where the last request went by that: opcache remembers where it went, to find what is included
  * by a relative name, and sees no request begin.
  */
-void reprise_loop_enter_directory(const char *script)
+void reprise_functions_enter_directory(const char *script)
 {
 	const char *slash = strrchr(script, '/');
 	zend_long reporting = EG(error_reporting);
@@ -77,7 +78,7 @@ void reprise_loop_enter_directory(const char *script)
 	}
 }
 
-void reprise_loop_note_functions(void)
+void reprise_functions_note(void)
 {
 	kept.umask = umask(0);
 	umask(kept.umask);
@@ -94,7 +95,7 @@ void reprise_loop_note_functions(void)
 		kept.wrappers = zend_array_dup(FG(stream_wrappers));
 	}
 	/* Nor does the first request find what the boot has left: each is like the others. */
-	reprise_loop_forget_functions();
+	reprise_functions_forget();
 }
 
 /* A request may have replaced it, or set other options. */
@@ -174,12 +175,11 @@ static void forget_last_error(void)
 	}
 }
 
-void reprise_loop_forget_functions(void)
+void reprise_functions_forget(void)
 {
 	zval result;
 
-	RANDOM_G(mt19937_seeded) = false;
-	RANDOM_G(combined_lcg_seeded) = false;
+	reprise_forget_seeds();
 	if (BG(strtok_string)) {
 		zend_string_release(BG(strtok_string));
 		BG(strtok_string) = NULL;
@@ -201,7 +201,7 @@ void reprise_loop_forget_functions(void)
 	reprise_loop_settle_exception();
 	php_clear_stat_cache(0, NULL, 0);
 	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
-	PCRE_G(error_code) = 0;
+	reprise_forget_pattern_error();
 	if (libxml_keeps_errors(false, false) != kept.libxml_errors) {
 		libxml_keeps_errors(true, kept.libxml_errors);
 	}

@@ -14,17 +14,13 @@
  */
 #define _GNU_SOURCE
 #include <php.h>
-#include <zend_alloc_sizes.h>
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "../engine/free_lists.h"
+#include "../engine/objects.h"
 #include "snapshot.h"
-
-#define SIZE_OF_BIN(number, size, elements, pages, x, y) size,
-
-static const uint16_t bin_sizes[] = {ZEND_MM_BINS_INFO(SIZE_OF_BIN, x, y)};
-#define BINS (sizeof bin_sizes / sizeof *bin_sizes)
 
 struct slot {
 	uintptr_t address;
@@ -48,31 +44,6 @@ static int by_density(const void *left, const void *right)
 	uint32_t a = ((const struct slot *)left)->on_page, b = ((const struct slot *)right)->on_page;
 
 	return a > b ? -1 : a < b ? 1 : by_address(left, right);
-}
-
-/*
- * The heads of ZendMM's free lists, one for each size. They are private, but known by what they do: a slot that was
- * just freed is the head of its size's list. NULL if they are not found, as with USE_ZEND_ALLOC=0.
- */
-static void *const *find_free_lists(void)
-{
-	void *const *words = (void *const *)zend_mm_get_heap();
-
-	if (!is_zend_mm()) {
-		return NULL;
-	}
-	for (size_t at = 0; at < 16; at++) {
-		bool all = true;
-		for (size_t bin = 0; bin < BINS && all; bin++) {
-			void *slot = emalloc(bin_sizes[bin]);
-			efree(slot);
-			all = words[at + bin] == slot;
-		}
-		if (all) {
-			return words + at;
-		}
-	}
-	return NULL;
 }
 
 static void sort_bin(void *const *list, size_t size)
@@ -105,19 +76,6 @@ static void sort_bin(void *const *list, size_t size)
 	free(slots);
 }
 
-static void mark_destructed(void)
-{
-	const zend_objects_store *store = &EG(objects_store);
-
-	for (uint32_t i = 1; i < store->top; i++) {
-		zend_object *object = store->object_buckets[i];
-		if (IS_OBJ_VALID(object) && object->handlers->dtor_obj == zend_objects_destroy_object
-		    && !object->ce->destructor) {
-			GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
-		}
-	}
-}
-
 bool reprise_collect_cycles(void)
 {
 	if (gc_enabled()) {
@@ -128,10 +86,10 @@ bool reprise_collect_cycles(void)
 
 void reprise_compact(void)
 {
-	void *const *lists = find_free_lists();
+	void *const *lists = reprise_free_lists();
 
-	mark_destructed();
-	for (size_t bin = 0; lists && bin < BINS; bin++) {
-		sort_bin(&lists[bin], bin_sizes[bin]);
+	reprise_mark_destructed();
+	for (size_t bin = 0; lists && bin < reprise_bin_count(); bin++) {
+		sort_bin(&lists[bin], reprise_bin_size(bin));
 	}
 }

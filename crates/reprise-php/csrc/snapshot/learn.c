@@ -16,13 +16,13 @@
  */
 #define _GNU_SOURCE
 #include <php.h>
-#include <ext/pcre/php_pcre.h>
 
 #include <ctype.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../engine/patterns.h"
 #include "snapshot.h"
 
 #define DUE 16
@@ -59,7 +59,7 @@ void reprise_learn_prepare(void)
 {
 	void *shared = mmap(NULL, sizeof(struct lessons), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	known = PCRE_G(pcre_cache).nNumUsed;
+	known = reprise_pattern_count();
 	if (shared != MAP_FAILED) {
 		snapshot.lessons = shared;
 		snapshot.lessons->due = DUE;
@@ -76,8 +76,10 @@ bool reprise_lane_is_proved(bool went_well)
 	return went_well || !lessons || lessons->is_proved;
 }
 
-static void note_pattern(struct lessons *lessons, const zend_string *text)
+static void note_pattern(const zend_string *text, void *context)
 {
+	struct lessons *lessons = context;
+
 	/* A letter is no delimiter: that is the name of a locale, for which the pattern was compiled. */
 	if (ZSTR_LEN(text) == 0 || isalnum((unsigned char)*ZSTR_VAL(text))) {
 		return;
@@ -108,19 +110,13 @@ static void note_pattern(struct lessons *lessons, const zend_string *text)
 void reprise_learn_note(void)
 {
 	struct lessons *lessons = snapshot.lessons;
-	const HashTable *cache = &PCRE_G(pcre_cache);
 
 	if (!lessons) {
 		return;
 	}
 	uint32_t requests = atomic_fetch_add(&lessons->requests, 1) + 1;
-	if (cache->nNumUsed > known && lessons->given < LESSONS && !atomic_exchange(&lessons->busy, true)) {
-		for (uint32_t i = known; i < cache->nNumUsed; i++) {
-			const Bucket *bucket = &cache->arData[i];
-			if (Z_TYPE(bucket->val) != IS_UNDEF && bucket->key) {
-				note_pattern(lessons, bucket->key);
-			}
-		}
+	if (reprise_pattern_count() > known && lessons->given < LESSONS && !atomic_exchange(&lessons->busy, true)) {
+		reprise_each_pattern(known, note_pattern, lessons);
 		if (lessons->used > 0 && requests >= lessons->due && !lessons->wanted) {
 			lessons->wanted = snapshot.asks = true;
 		}
@@ -162,13 +158,11 @@ void reprise_learn_patterns(void)
 	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
 		struct pattern pattern = lessons->patterns[i];
 		if (pattern.size > 0 && pattern.size <= MAX_BYTES && pattern.at <= MAX_BYTES - pattern.size) {
-			zend_string *text = zend_string_init(lessons->bytes + pattern.at, pattern.size, 0);
-			pcre_get_compiled_regex_cache(text);
-			zend_string_release(text);
+			reprise_compile_pattern(lessons->bytes + pattern.at, pattern.size);
 		}
 	}
-	known = PCRE_G(pcre_cache).nNumUsed;
-	PCRE_G(error_code) = PHP_PCRE_NO_ERROR;
+	known = reprise_pattern_count();
+	reprise_forget_pattern_error();
 	zend_error_cb = error_cb;
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
 }

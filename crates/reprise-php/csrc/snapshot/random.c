@@ -5,13 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <php.h>
-#include <ext/random/php_random.h>
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "../engine/random_state.h"
 #include "snapshot.h"
 
 /* As in OpenSSL's rand.h. */
@@ -191,8 +191,7 @@ void reprise_random_renew(void)
 {
 	reprise_random_libc_renew();
 	reprise_random_libraries_renew();
-	RANDOM_G(mt19937_seeded) = false;
-	RANDOM_G(combined_lcg_seeded) = false;
+	reprise_forget_seeds();
 	if (gmp_was_used) {
 		zval function, seed, unused;
 		zend_long value;

@@ -17,9 +17,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
+#include "../engine/frames.h"
+#include "../engine/objects.h"
+#include "../engine/opcache_clock.h"
 #include "snapshot.h"
 
 static struct {
@@ -30,60 +31,7 @@ static struct {
 	zval callback;
 	bool has_server, has_env, has_request;
 	zval server, env; /* what the boot has added */
-	time_t *opcache_clock;
 } boot;
-
-/* ---- opcache's idea of the time --------------------------------------------------------------------------------- */
-
-/* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */
-#define STRANGE_TIME 1400000003.0
-
-static zend_result tell_strange_time(double *time)
-{
-	*time = STRANGE_TIME;
-	return SUCCESS;
-}
-
-void reprise_watch_opcache_clock(void)
-{
-	sapi_module.get_request_time = tell_strange_time;
-}
-
-/* opcache keeps a file out that is newer than the request, and looks for changes by the request's time: frozen at the
- * snapshot it would do neither. Its globals are private, but its ini settings point at them. */
-void reprise_found_opcache_clock(void)
-{
-	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
-	time_t *found = NULL;
-
-	sapi_module.get_request_time = NULL;
-	SG(global_request_time) = 0;
-	if (!entry || !entry->mh_arg2 || !INI_BOOL("opcache.enable")) {
-		return;
-	}
-	for (size_t at = 0; at < 4096; at += sizeof(time_t)) {
-		time_t *word = (time_t *)((char *)entry->mh_arg2 + at);
-		if (*word == (time_t)STRANGE_TIME) {
-			if (found) {
-				reprise_boot_failed("opcache's clock cannot be told from another of its words", NULL);
-			}
-			found = word;
-		}
-	}
-	if (!found) {
-		reprise_boot_failed("opcache's clock is not where it was expected", "opcache.enable = 0 does without");
-	}
-	*found = (time_t)sapi_get_request_time();
-	boot.opcache_clock = found;
-}
-
-/* opcache keeps what a request asks of it by this. */
-static void renew_opcache_clock(void)
-{
-	if (boot.opcache_clock) {
-		*boot.opcache_clock = (time_t)sapi_get_request_time();
-	}
-}
 
 /* ---- taking ----------------------------------------------------------------------------------------------------- */
 
@@ -197,7 +145,7 @@ void reprise_fill_superglobals(bool all)
 	if (all || boot.has_request) {
 		zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_REQUEST));
 	}
-	renew_opcache_clock();
+	reprise_opcache_clock_renew();
 }
 
 void reprise_serve_prepare(void)
@@ -214,7 +162,7 @@ void reprise_serve_prepare(void)
 	keep_spare_chunk();
 	reprise_random_prepare();
 	reprise_compact();
-	reprise_end_prepare();
+	reprise_note_objects();
 	reprise_learn_prepare();
 	boot.was_sent = SG(headers_sent);
 	boot.headers = SG(sapi_headers);
@@ -275,17 +223,6 @@ static void serve(void)
 
 /* ---- the function ----------------------------------------------------------------------------------------------- */
 
-static bool is_in_destructor(void)
-{
-	for (zend_execute_data *frame = EG(current_execute_data); frame; frame = frame->prev_execute_data) {
-		const zend_function *function = frame->func;
-		if (function && function->common.scope && function->common.scope->destructor == function) {
-			return true;
-		}
-	}
-	return false;
-}
-
 ZEND_FUNCTION(reprise_snapshot)
 {
 	bool per_host = false;
@@ -306,7 +243,7 @@ ZEND_FUNCTION(reprise_snapshot)
 		/* A child that the boot has forked. */
 		return;
 	}
-	if (is_in_destructor()) {
+	if (reprise_is_in_destructor()) {
 		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script's own course");
 	}
 	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {

@@ -215,8 +215,6 @@ bool reprise_is_spent(void);     /* has it done or used what it may? */
 void reprise_end_if_spent(void); /* if that said so: gives its place to a fresh one */
 
 /* serve.c: on PHP's stack. */
-void reprise_watch_opcache_clock(void);
-void reprise_found_opcache_clock(void);
 void reprise_serve_prepare(void);
 void reprise_boot_output(const char *bytes, size_t size);
 void reprise_note_additions(void);
@@ -248,7 +246,6 @@ bool reprise_collect_cycles(void); /* false: an exception is pending */
 void reprise_compact(void);
 
 /* end.c: on PHP's stack. */
-void reprise_end_prepare(void);
 void reprise_end(void);
 
 /* learn.c */

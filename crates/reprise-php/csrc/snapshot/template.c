@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "../engine/opcache_clock.h"
 #include "snapshot.h"
 
 struct snapshot_state *reprise_snapshot_state;
@@ -142,9 +143,9 @@ static _Noreturn void boot(void)
 	zend_first_try
 	{
 		reprise_describe_request(head);
-		reprise_watch_opcache_clock();
+		reprise_opcache_clock_watch();
 		if (php_request_startup() == SUCCESS) {
-			reprise_found_opcache_clock();
+			reprise_opcache_clock_find();
 			ran_to_end = reprise_run_script(script);
 		}
 	}

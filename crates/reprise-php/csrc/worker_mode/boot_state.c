@@ -1,26 +1,22 @@
 /*
  * What the boot of a worker script has set, and how it comes back after a request has set it otherwise: php.ini
- * settings, the environment, handlers of sessions, errors and exceptions.
+ * settings and the environment. Handlers of sessions, errors and exceptions are PHP's own state: engine/.
  */
 #define _GNU_SOURCE
 #include <php.h>
 #include <php_ini.h>
-#include <ext/session/php_session.h>
 #include <ext/standard/basic_functions.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../engine/session.h"
 #include "worker_mode.h"
 
 static struct {
 	HashTable ini;         /* persistent: name => value */
 	HashTable environment; /* persistent: name => value */
-	zval session_handlers[PS_NUM_APIS];
-	zval error_handler, exception_handler;
-	int error_handler_reporting;
-	int error_handlers, exception_handlers; /* depth of PHP's stacks of earlier ones */
 } kept;
 
 void reprise_loop_note_ini(void)
@@ -98,8 +94,7 @@ void reprise_loop_restore_ini(void)
 	if (EG(modified_ini_directives)) {
 		restore_defaults();
 	}
-	/* Session refuses its handler "user" unless it asks for that itself. */
-	PS(set_handler) = 1;
+	reprise_session_takes_handlers(true);
 	ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.ini, name, before)
 	{
 		zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
@@ -110,7 +105,7 @@ void reprise_loop_restore_ini(void)
 		}
 	}
 	ZEND_HASH_FOREACH_END();
-	PS(set_handler) = 0;
+	reprise_session_takes_handlers(false);
 }
 
 void reprise_loop_note_environment(void)
@@ -153,56 +148,4 @@ void reprise_loop_restore_environment(void)
 		}
 	}
 	ZEND_HASH_FOREACH_END();
-}
-
-void reprise_loop_note_session_handlers(void)
-{
-	for (size_t i = 0; i < PS_NUM_APIS; i++) {
-		ZVAL_COPY(&kept.session_handlers[i], &PS(mod_user_names).names[i]);
-	}
-}
-
-/* Session's request shutdown forgets them. */
-void reprise_loop_restore_session_handlers(void)
-{
-	for (size_t i = 0; i < PS_NUM_APIS; i++) {
-		if (Z_ISUNDEF(PS(mod_user_names).names[i]) && !Z_ISUNDEF(kept.session_handlers[i])) {
-			ZVAL_COPY(&PS(mod_user_names).names[i], &kept.session_handlers[i]);
-		}
-	}
-}
-
-void reprise_loop_note_handlers(void)
-{
-	ZVAL_COPY(&kept.error_handler, &EG(user_error_handler));
-	ZVAL_COPY(&kept.exception_handler, &EG(user_exception_handler));
-	kept.error_handler_reporting = EG(user_error_handler_error_reporting);
-	kept.error_handlers = zend_stack_count(&EG(user_error_handlers));
-	kept.exception_handlers = zend_stack_count(&EG(user_exception_handlers));
-}
-
-static void restore_handler(zval *now, zval *before, zend_stack *earlier, int depth)
-{
-	while (zend_stack_count(earlier) > depth) {
-		zval_ptr_dtor((zval *)zend_stack_top(earlier));
-		zend_stack_del_top(earlier);
-	}
-	if (Z_TYPE_P(now) != Z_TYPE_P(before) || (Z_REFCOUNTED_P(now) && Z_COUNTED_P(now) != Z_COUNTED_P(before))) {
-		zval old;
-		ZVAL_COPY_VALUE(&old, now);
-		ZVAL_COPY(now, before);
-		zval_ptr_dtor(&old);
-	}
-}
-
-/* A handler that a request has set is an object of the request. */
-void reprise_loop_restore_handlers(void)
-{
-	while (zend_stack_count(&EG(user_error_handlers_error_reporting)) > kept.error_handlers) {
-		zend_stack_del_top(&EG(user_error_handlers_error_reporting));
-	}
-	restore_handler(&EG(user_error_handler), &kept.error_handler, &EG(user_error_handlers), kept.error_handlers);
-	restore_handler(&EG(user_exception_handler), &kept.exception_handler, &EG(user_exception_handlers),
-	                kept.exception_handlers);
-	EG(user_error_handler_error_reporting) = kept.error_handler_reporting;
 }

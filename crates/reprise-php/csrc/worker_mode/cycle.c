@@ -15,6 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../engine/exits.h"
+#include "../engine/function_state.h"
+#include "../engine/handlers.h"
+#include "../engine/oom.h"
+#include "../engine/session.h"
 #include "worker_mode.h"
 
 /* What code written for that interface looks for. */
@@ -99,7 +104,7 @@ void reprise_loop_begin_request(void)
 	const struct wire_RequestHead *head = reprise_head();
 
 	reprise_worker.stage = REPRISE_STARTING;
-	reprise_loop_forget_exit();
+	reprise_exit_forget();
 	reprise_describe_request(head);
 	EG(exit_status) = 0;
 	PG(during_request_startup) = true;
@@ -135,11 +140,11 @@ void reprise_loop_begin_request(void)
 	}
 	php_hash_environment();
 	reprise_loop_start_modules();
-	reprise_loop_restore_session_handlers();
+	reprise_session_restore_handlers();
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler_of_script);
 	reprise_fill_superglobals(true);
 	name_interface();
-	reprise_loop_enter_directory(reprise_head_text(head->script));
+	reprise_functions_enter_directory(reprise_head_text(head->script));
 	SG(sapi_started) = 1;
 	PG(during_request_startup) = false;
 	reprise_script_begins();
@@ -151,18 +156,12 @@ static bool is_damaged;
 /* What nobody has caught: exit() ends the request; an exception is PHP's to report, as at the end of a script. */
 void reprise_loop_settle_exception(void)
 {
-#ifdef ZEND_HAS_OOM
-	/* Since 8.2.33 exhausted memory unwinds like exit(), and no function is called until it is forgotten. */
-	if (EG(delayed_oom).state != ZEND_OOM_STATE_NONE) {
-		EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
-		is_damaged = true;
-	}
-#endif
+	is_damaged = reprise_forget_exhausted_memory() || is_damaged;
 	if (!EG(exception)) {
 		return;
 	}
 	if (zend_is_unwind_exit(EG(exception))) {
-		reprise_loop_note_exit();
+		reprise_exit_note();
 	} else if (!zend_is_graceful_exit(EG(exception))) {
 		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
 			zend_user_exception_handler();
@@ -208,8 +207,8 @@ void reprise_loop_end_request(void)
 	SETTLED(reprise_loop_forget_input());
 	SETTLED(reprise_loop_restore_ini());
 	reprise_loop_restore_environment();
-	SETTLED(reprise_loop_restore_handlers());
-	SETTLED(reprise_loop_forget_functions());
+	SETTLED(reprise_handlers_restore());
+	SETTLED(reprise_functions_forget());
 	if (reprise_worker.is_worker && reprise_worker.answering) {
 		reprise_finish_answer();
 	}
@@ -221,10 +220,8 @@ void reprise_loop_end_request(void)
 /* The same for a request whose code was cut off. What follows is the script's end, which nobody reads. */
 void reprise_loop_end_broken_request(void)
 {
-#ifdef ZEND_HAS_OOM
 	/* PHP's report of exhausted memory may itself have ended at a client that had left: as in php_request_shutdown. */
-	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
-#endif
+	reprise_forget_exhausted_memory();
 	reprise_add_error_header();
 	STEP(php_call_shutdown_functions());
 	php_free_shutdown_functions();

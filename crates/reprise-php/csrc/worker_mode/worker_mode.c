@@ -31,6 +31,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../engine/exits.h"
+#include "../engine/function_state.h"
+#include "../engine/handlers.h"
+#include "../engine/oom.h"
+#include "../engine/opcache_clock.h"
+#include "../engine/session.h"
 #include "worker_mode.h"
 
 static struct {
@@ -64,13 +70,10 @@ static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 	handler->param_count = 0;
 	zend_call_function(handler, cache);
 	zval_ptr_dtor(&result);
-#ifdef ZEND_HAS_OOM
-	if (EG(delayed_oom).state != ZEND_OOM_STATE_NONE) {
+	if (reprise_forget_exhausted_memory()) {
 		/* As fatal as ever: what is left of the request is php_request_shutdown's. */
-		EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
 		zend_bailout();
 	}
-#endif
 }
 
 /* ---- the loop -----------------------------------------------------------------------------------------------------
@@ -89,14 +92,14 @@ static void begin_loop(void)
 	zend_unset_timeout();
 	php_output_discard_all();
 	php_output_deactivate();
-	reprise_loop_note_session_handlers();
+	reprise_session_note_handlers();
 	reprise_loop_stop_modules();
 	reprise_note_additions();
 	reprise_close_script();
 	reprise_loop_note_ini();
 	reprise_loop_note_environment();
-	reprise_loop_note_handlers();
-	reprise_loop_note_functions();
+	reprise_handlers_note();
+	reprise_functions_note();
 	loop.shutdown_functions = BG(user_shutdown_function_names);
 	BG(user_shutdown_function_names) = NULL;
 	php_output_activate();
@@ -207,7 +210,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	loop.in_request = false;
 	/* The script's own code: the supervisor looks how long it takes to come back. */
 	wire_show(&reprise_worker.wire, wire_Activity_Booting);
-	if (reprise_loop_has_exited() && !survives_exit) {
+	if (reprise_exit_was_called() && !survives_exit) {
 		/* No `finally` has run: what the application keeps may be the request's still, and nobody else shall see it. */
 		loop.is_over = loop.has_exited = true;
 		zend_throw_unwind_exit();
@@ -267,9 +270,9 @@ static _Noreturn void run_script(void)
 	zend_first_try
 	{
 		reprise_describe_request(head);
-		reprise_watch_opcache_clock();
+		reprise_opcache_clock_watch();
 		if (php_request_startup() == SUCCESS) {
-			reprise_found_opcache_clock();
+			reprise_opcache_clock_find();
 			ran_to_end = reprise_run_script(reprise_head_text(head->script));
 		}
 	}

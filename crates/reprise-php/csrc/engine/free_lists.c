@@ -1,0 +1,49 @@
+/*
+ * The heads of ZendMM's free lists, one for each size. The heap is private, but its lists are known by what they do: a
+ * slot that was just freed is the head of its size's list.
+ */
+#include <php.h>
+#include <zend_alloc_sizes.h>
+
+#include "free_lists.h"
+
+/* Words at the beginning of the heap among which the lists are looked for. */
+#define SEARCHED_WORDS 16
+
+#define SIZE_OF_BIN(number, size, elements, pages, x, y) size,
+
+static const uint16_t bin_sizes[] = {ZEND_MM_BINS_INFO(SIZE_OF_BIN, x, y)};
+#define BINS (sizeof bin_sizes / sizeof *bin_sizes)
+
+_Static_assert(BINS == 30, "ZendMM has as many lists as this was written for");
+
+size_t reprise_bin_count(void)
+{
+	return BINS;
+}
+
+size_t reprise_bin_size(size_t bin)
+{
+	return bin_sizes[bin];
+}
+
+void *const *reprise_free_lists(void)
+{
+	void *const *words = (void *const *)zend_mm_get_heap();
+
+	if (!is_zend_mm()) {
+		return NULL;
+	}
+	for (size_t at = 0; at < SEARCHED_WORDS; at++) {
+		bool all = true;
+		for (size_t bin = 0; bin < BINS && all; bin++) {
+			void *slot = emalloc(bin_sizes[bin]);
+			efree(slot);
+			all = words[at + bin] == slot;
+		}
+		if (all) {
+			return words + at;
+		}
+	}
+	return NULL;
+}

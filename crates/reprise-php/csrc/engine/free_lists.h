@@ -1,0 +1,11 @@
+/* ZendMM's lists of free slots, by size. */
+#ifndef REPRISE_FREE_LISTS_H
+#define REPRISE_FREE_LISTS_H
+
+#include <stddef.h>
+
+size_t reprise_bin_count(void);
+size_t reprise_bin_size(size_t bin);
+void *const *reprise_free_lists(void); /* one head for each bin; NULL if they are not found, as with USE_ZEND_ALLOC=0 */
+
+#endif

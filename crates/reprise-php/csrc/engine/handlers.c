@@ -1,0 +1,47 @@
+/*
+ * Handlers of errors and exceptions that a worker script has set before its loop, and PHP's stacks of earlier ones.
+ */
+#include <php.h>
+
+#include "handlers.h"
+
+static struct {
+	zval error_handler, exception_handler;
+	int error_handler_reporting;
+	int error_handlers, exception_handlers; /* depth of PHP's stacks of earlier ones */
+} kept;
+
+void reprise_handlers_note(void)
+{
+	ZVAL_COPY(&kept.error_handler, &EG(user_error_handler));
+	ZVAL_COPY(&kept.exception_handler, &EG(user_exception_handler));
+	kept.error_handler_reporting = EG(user_error_handler_error_reporting);
+	kept.error_handlers = zend_stack_count(&EG(user_error_handlers));
+	kept.exception_handlers = zend_stack_count(&EG(user_exception_handlers));
+}
+
+static void restore_handler(zval *now, zval *before, zend_stack *earlier, int depth)
+{
+	while (zend_stack_count(earlier) > depth) {
+		zval_ptr_dtor((zval *)zend_stack_top(earlier));
+		zend_stack_del_top(earlier);
+	}
+	if (Z_TYPE_P(now) != Z_TYPE_P(before) || (Z_REFCOUNTED_P(now) && Z_COUNTED_P(now) != Z_COUNTED_P(before))) {
+		zval old;
+		ZVAL_COPY_VALUE(&old, now);
+		ZVAL_COPY(now, before);
+		zval_ptr_dtor(&old);
+	}
+}
+
+/* A handler that a request has set is an object of the request. */
+void reprise_handlers_restore(void)
+{
+	while (zend_stack_count(&EG(user_error_handlers_error_reporting)) > kept.error_handlers) {
+		zend_stack_del_top(&EG(user_error_handlers_error_reporting));
+	}
+	restore_handler(&EG(user_error_handler), &kept.error_handler, &EG(user_error_handlers), kept.error_handlers);
+	restore_handler(&EG(user_exception_handler), &kept.exception_handler, &EG(user_exception_handlers),
+	                kept.exception_handlers);
+	EG(user_error_handler_error_reporting) = kept.error_handler_reporting;
+}

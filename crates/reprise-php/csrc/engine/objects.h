@@ -1,0 +1,17 @@
+/* PHP's stores of objects and resources: those of the snapshot, and those that a request has made. */
+#ifndef REPRISE_OBJECTS_H
+#define REPRISE_OBJECTS_H
+
+#include <stdbool.h>
+
+/* At the snapshot. */
+void reprise_mark_destructed(void);
+void reprise_note_objects(void);
+
+/* At the end of a request. */
+void reprise_hold_globals_of_snapshot(bool begins);
+void reprise_close_resources(void);
+void reprise_free_objects(void);
+void reprise_close_persistent(void);
+
+#endif

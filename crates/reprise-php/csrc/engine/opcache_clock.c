@@ -1,0 +1,63 @@
+/*
+ * opcache keeps the time of the request it was activated for: it leaves a file out that is newer, and looks for changes
+ * by that time. Frozen at the snapshot it would do neither. The word lies in opcache's globals, which are private, but
+ * opcache's ini settings point at them: a boot begins at a strange time, and the word that has it is the clock.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_ini.h>
+#include <SAPI.h>
+
+#include <time.h>
+
+#include "../snapshot/snapshot.h"
+#include "opcache_clock.h"
+
+/* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */
+#define STRANGE_TIME 1400000003.0
+
+static zend_result tell_strange_time(double *time)
+{
+	*time = STRANGE_TIME;
+	return SUCCESS;
+}
+
+static time_t *opcache_clock;
+
+void reprise_opcache_clock_watch(void)
+{
+	sapi_module.get_request_time = tell_strange_time;
+}
+
+void reprise_opcache_clock_find(void)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
+	time_t *found = NULL;
+
+	sapi_module.get_request_time = NULL;
+	SG(global_request_time) = 0;
+	if (!entry || !entry->mh_arg2 || !INI_BOOL("opcache.enable")) {
+		return;
+	}
+	for (size_t at = 0; at < 4096; at += sizeof(time_t)) {
+		time_t *word = (time_t *)((char *)entry->mh_arg2 + at);
+		if (*word == (time_t)STRANGE_TIME) {
+			if (found) {
+				reprise_boot_failed("opcache's clock cannot be told from another of its words", NULL);
+			}
+			found = word;
+		}
+	}
+	if (!found) {
+		reprise_boot_failed("opcache's clock is not where it was expected", "opcache.enable = 0 does without");
+	}
+	*found = (time_t)sapi_get_request_time();
+	opcache_clock = found;
+}
+
+void reprise_opcache_clock_renew(void)
+{
+	if (opcache_clock) {
+		*opcache_clock = (time_t)sapi_get_request_time();
+	}
+}

@@ -1,0 +1,9 @@
+/* opcache's idea of the time: its design is in opcache_clock.c. */
+#ifndef REPRISE_OPCACHE_CLOCK_H
+#define REPRISE_OPCACHE_CLOCK_H
+
+void reprise_opcache_clock_watch(void); /* before php_request_startup */
+void reprise_opcache_clock_find(void);  /* after it: fails the boot if the clock cannot be found */
+void reprise_opcache_clock_renew(void); /* for each request */
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * opcache's module and its opcache_get_status(), which scripts may not be allowed to call: it is called by its handler,
+ * with a call frame of ours.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_ini.h>
+#include <SAPI.h>
+
+#include <string.h>
+
+#include "../reprise.h"
+#include "opcache_status.h"
+
+static zend_internal_function status_function = {.type = ZEND_INTERNAL_FUNCTION};
+
+zend_module_entry *reprise_opcache_module(void)
+{
+	return zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+}
+
+void reprise_opcache_find_status(void)
+{
+	zend_module_entry *module = reprise_opcache_module();
+
+	for (const zend_function_entry *entry = module ? module->functions : NULL; entry && entry->fname; entry++) {
+		if (strcmp(entry->fname, "opcache_get_status") == 0) {
+			status_function.function_name = zend_string_init(entry->fname, strlen(entry->fname), 1);
+			status_function.handler = entry->handler;
+		}
+	}
+}
+
+bool reprise_opcache_is_there(void)
+{
+	return status_function.handler != NULL;
+}
+
+bool reprise_opcache_tells(void)
+{
+	return status_function.handler && zend_ini_long(ZEND_STRL("opcache.enable"), 0);
+}
+
+bool reprise_opcache_status(bool scripts, zval *status)
+{
+	/* A call frame with one argument. No PHP code runs, and there need not be a request. */
+	union {
+		zend_execute_data call;
+		zval slots[ZEND_CALL_FRAME_SLOT + 1];
+	} frame = {0};
+	char *allowed = zend_ini_string("opcache.restrict_api", sizeof "opcache.restrict_api" - 1, 0);
+	char *path = SG(request_info).path_translated;
+
+	frame.call.func = (zend_function *)&status_function;
+	frame.call.prev_execute_data = EG(current_execute_data);
+	ZEND_CALL_NUM_ARGS(&frame.call) = 1;
+	ZVAL_BOOL(ZEND_CALL_ARG(&frame.call, 1), scripts);
+	ZVAL_NULL(status);
+	EG(current_execute_data) = &frame.call;
+	/* Who is kept from asking are scripts. */
+	if (allowed && *allowed) {
+		SG(request_info).path_translated = allowed;
+	}
+	STEP(status_function.handler(&frame.call, status));
+	SG(request_info).path_translated = path;
+	EG(current_execute_data) = frame.call.prev_execute_data;
+	if (Z_TYPE_P(status) != IS_ARRAY) {
+		zval_ptr_dtor(status);
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,16 @@
+/* What opcache says of itself, whoever may ask it. */
+#ifndef REPRISE_OPCACHE_STATUS_H
+#define REPRISE_OPCACHE_STATUS_H
+
+#include <php.h>
+
+#include <stdbool.h>
+
+zend_module_entry *reprise_opcache_module(void); /* NULL if it is not loaded */
+void reprise_opcache_find_status(void);          /* once, when PHP's modules have started */
+bool reprise_opcache_is_there(void);             /* is it loaded? */
+bool reprise_opcache_tells(void);                /* is there an opcache that can be asked? */
+/* What opcache_get_status() answers, with or without scripts; false if it is not there. The caller frees it. */
+bool reprise_opcache_status(bool scripts, zval *status);
+
+#endif

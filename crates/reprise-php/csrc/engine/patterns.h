@@ -1,0 +1,13 @@
+/* PHP's cache of compiled regular expressions. */
+#ifndef REPRISE_PATTERNS_H
+#define REPRISE_PATTERNS_H
+
+#include <php.h>
+
+uint32_t reprise_pattern_count(void); /* of places in it that were ever taken */
+/* Calls `each` with the text of every pattern in the places from `first` on. */
+void reprise_each_pattern(uint32_t first, void (*each)(const zend_string *text, void *context), void *context);
+void reprise_compile_pattern(const char *text, size_t size);
+void reprise_forget_pattern_error(void);
+
+#endif

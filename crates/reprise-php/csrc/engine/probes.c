@@ -1,0 +1,155 @@
+/*
+ * Probes of PHP at the start: what Reprise was compiled for is compared with what runs. Every libphp has the same
+ * SONAME, so the loader takes any version. The files of this directory use structures that PHP changes between
+ * versions; with another layout they would read and write other words than they mean. So a probe that fails refuses to
+ * start.
+ *
+ * - PHP's version, API number, debug mode and thread safety, as its core module says them.
+ * - The size of each structure that is used, as the dynamic symbol table of the library that has it says it.
+ * - Functions that have other names or places in other versions, by what they do.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <php_output.h>
+#include <SAPI.h>
+#include <ext/json/php_json.h>
+#include <ext/pcre/php_pcre.h>
+#include <ext/random/php_random.h>
+#include <ext/session/php_session.h>
+#include <ext/standard/basic_functions.h>
+#include <ext/standard/file.h>
+#include <zend_modules.h>
+#include <zend_vm.h>
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "free_lists.h"
+#include "probes.h"
+
+#ifdef ZTS
+#error "reprise-php is for a libphp without thread safety (php-config --configure-options: --enable-zts)"
+#endif
+
+_Static_assert(PHP_VERSION_ID >= 80200, "engine/ knows PHP from 8.2 on");
+_Static_assert(sizeof(zval) == 16, "a zval is two words");
+_Static_assert(offsetof(zend_execute_data, opline) == 0, "a frame begins with its opline");
+
+static bool refuse(const char *what, const char *expected, const char *found)
+{
+	fprintf(
+	    stderr,
+	    "reprise-php: libphp is not what reprise-php was compiled for: %s is %s, expected %s\n"
+	    "hint: install the libphp of PHP %d.%d, or build reprise-php with the headers of the one that is installed\n",
+	    what, found, expected, PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+	return false;
+}
+
+static bool is_number(const char *what, long expected, long found)
+{
+	char expected_text[24], found_text[24];
+
+	if (expected == found) {
+		return true;
+	}
+	snprintf(expected_text, sizeof expected_text, "%ld", expected);
+	snprintf(found_text, sizeof found_text, "%ld", found);
+	return refuse(what, expected_text, found_text);
+}
+
+/* Another patch release is as good: the probes that follow look at what it has. */
+static bool is_version(void)
+{
+	static const char compiled[] = PHP_VERSION;
+	const zval *runs = zend_get_constant_str(ZEND_STRL("PHP_VERSION"));
+	const char *found = runs && Z_TYPE_P(runs) == IS_STRING ? Z_STRVAL_P(runs) : "not known";
+	size_t minor = (size_t)(strrchr(compiled, '.') - compiled) + 1;
+
+	return strncmp(compiled, found, minor) == 0 || refuse("PHP's version", compiled, found);
+}
+
+static bool is_api(void)
+{
+	const zend_module_entry *core = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("core"));
+
+	if (!core) {
+		return refuse("PHP's core module", "loaded", "missing");
+	}
+	return is_number("PHP's API number", ZEND_MODULE_API_NO, core->zend_api)
+	       && is_number("PHP's thread safety", USING_ZTS, core->zts)
+	       && is_number("PHP's debug mode", ZEND_DEBUG, core->zend_debug)
+	       && is_number("the size of a module's entry", sizeof(zend_module_entry), core->size);
+}
+
+struct structure {
+	const char *name; /* of the library's variable */
+	size_t size;
+};
+
+/* All have it: without these PHP cannot run. */
+static const struct structure structures[] = {
+    {"executor_globals", sizeof(zend_executor_globals)}, {"compiler_globals", sizeof(zend_compiler_globals)},
+    {"core_globals", sizeof(php_core_globals)},          {"sapi_globals", sizeof(sapi_globals_struct)},
+    {"sapi_module", sizeof(sapi_module_struct)},         {"basic_globals", sizeof(php_basic_globals)},
+    {"file_globals", sizeof(php_file_globals)},          {"output_globals", sizeof(zend_output_globals)},
+    {"pcre_globals", sizeof(zend_pcre_globals)},         {"json_globals", sizeof(zend_json_globals)},
+    {"random_globals", sizeof(zend_random_globals)},     {"ps_globals", sizeof(php_ps_globals)},
+};
+
+/* What the library's symbol table says. 0: it does not know the name. */
+static size_t size_in_library(const char *name)
+{
+	void *address = dlsym(RTLD_DEFAULT, name);
+	ElfW(Sym) *symbol = NULL;
+	Dl_info about;
+
+	if (!address || !dladdr1(address, &about, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) {
+		return 0;
+	}
+	return symbol->st_size;
+}
+
+static bool are_structures(void)
+{
+	char what[64];
+
+	for (size_t i = 0; i < sizeof structures / sizeof *structures; i++) {
+		snprintf(what, sizeof what, "the size of %s", structures[i].name);
+		if (!is_number(what, (long)structures[i].size, (long)size_in_library(structures[i].name))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* exits.c puts a handler before that instruction. */
+static bool is_exit(void)
+{
+#ifdef ZEND_EXIT
+	const char *name = zend_get_opcode_name(ZEND_EXIT);
+
+	return (name && strcmp(name, "ZEND_EXIT") == 0)
+	       || refuse("the instruction of exit()", "ZEND_EXIT", name ? name : "missing");
+#else
+	return zend_hash_str_exists(CG(function_table), ZEND_STRL("exit"))
+	       || refuse("the function exit()", "there", "missing");
+#endif
+}
+
+/* free_lists.c finds them by what they do. What that has allocated is forgotten, as PHP does after its own start. */
+static bool are_free_lists(void)
+{
+	bool are_found = !is_zend_mm() || reprise_free_lists();
+
+	shutdown_memory_manager(true, false);
+	return are_found || refuse("the heap's list of free slots", "at its beginning", "not found");
+}
+
+bool reprise_engine_is_as_compiled(void)
+{
+	return is_version() && is_api() && are_structures() && is_exit() && are_free_lists();
+}

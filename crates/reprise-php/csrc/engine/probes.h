@@ -1,0 +1,10 @@
+/* Whether PHP is what this was compiled for. */
+#ifndef REPRISE_PROBES_H
+#define REPRISE_PROBES_H
+
+#include <stdbool.h>
+
+/* Once, when PHP's modules have started, before any code runs. False: a message on standard error says what differs. */
+bool reprise_engine_is_as_compiled(void);
+
+#endif

@@ -1,0 +1,14 @@
+/* The seeds of PHP's own generators: without them PHP draws new ones from the kernel. */
+#ifndef REPRISE_RANDOM_STATE_H
+#define REPRISE_RANDOM_STATE_H
+
+#include <php.h>
+#include <ext/random/php_random.h>
+
+static inline void reprise_forget_seeds(void)
+{
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+}
+
+#endif

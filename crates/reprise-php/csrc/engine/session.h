@@ -1,0 +1,16 @@
+/* What is private in ext/session. */
+#ifndef REPRISE_SESSION_H
+#define REPRISE_SESSION_H
+
+#include <stdbool.h>
+
+void reprise_session_forget(void); /* at the snapshot; fails the boot if a session is open */
+
+/* Of a worker script: noted once, when its loop begins, and restored for each request. */
+void reprise_session_note_handlers(void);
+void reprise_session_restore_handlers(void);
+
+/* session.save_handler may be "user", which session refuses unless it sets that itself. */
+void reprise_session_takes_handlers(bool takes);
+
+#endif
