@@ -33,6 +33,7 @@ mod measuring;
 mod messages;
 mod neighbours;
 mod overload;
+mod probes;
 mod ready;
 mod reload;
 mod reload_edges;
