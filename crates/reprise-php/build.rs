@@ -15,10 +15,12 @@ fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let sources = [
         "main",
+        "options",
         "prototype",
         "forker",
         "trace",
         "worker",
+        "classic/classic",
         "engine/exits",
         "engine/frames",
         "engine/free_lists",

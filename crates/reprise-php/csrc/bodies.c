@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#include "reprise.h"
+#include "bodies.h"
+#include "wire.h"
 
 static uint64_t as_limit(zend_long bytes)
 {

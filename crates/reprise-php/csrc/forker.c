@@ -12,21 +12,24 @@
 #include <unistd.h>
 
 #include "forker.h"
+#include "log.h"
+#include "options.h"
 #include "raw.h"
-#include "reprise.h"
+#include "trace.h"
+#include "wire.h"
 
 /* How long workers may go on after the supervisor's death; the front gives up a little earlier. */
 #define ORPHAN_SECONDS 35
 
 int reprise_lift(int descriptor)
 {
-	long lifted = raw3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, SERVICE_FD);
+	long lifted = RAW3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, SERVICE_FD);
 
 	if (lifted < 0) {
-		raw3(SYS_fcntl, descriptor, F_SETFD, FD_CLOEXEC);
+		RAW3(SYS_fcntl, descriptor, F_SETFD, FD_CLOEXEC);
 		return descriptor;
 	}
-	raw1(SYS_close, descriptor);
+	RAW1(SYS_close, descriptor);
 	return (int)lifted;
 }
 
@@ -36,12 +39,12 @@ int reprise_forker_start(struct forker *forker)
 	struct raw_sigaction normal = {0};
 
 	/* Ignored, it would reap the children before they could be reported. */
-	raw4(SYS_rt_sigaction, SIGCHLD, &normal, NULL, RAW_SIGSET_SIZE);
-	long error = raw4(SYS_rt_sigprocmask, SIG_BLOCK, &watched, NULL, RAW_SIGSET_SIZE);
+	RAW4(SYS_rt_sigaction, SIGCHLD, &normal, NULL, RAW_SIGSET_SIZE);
+	long error = RAW4(SYS_rt_sigprocmask, SIG_BLOCK, &watched, NULL, RAW_SIGSET_SIZE);
 	if (error < 0) {
 		return (int)error;
 	}
-	long signals = raw4(SYS_signalfd4, -1, &watched, RAW_SIGSET_SIZE, SFD_CLOEXEC | SFD_NONBLOCK);
+	long signals = RAW4(SYS_signalfd4, -1, &watched, RAW_SIGSET_SIZE, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals < 0) {
 		return (int)signals;
 	}
@@ -66,7 +69,7 @@ void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForke
 		header->cmsg_len = CMSG_LEN(sizeof(int));
 		*(int *)(void *)CMSG_DATA(header) = attached;
 	}
-	while (raw3(SYS_sendmsg, forker->control, &packet, MSG_NOSIGNAL) == -EINTR) {
+	while (RAW3(SYS_sendmsg, forker->control, &packet, MSG_NOSIGNAL) == -EINTR) {
 	}
 }
 
@@ -80,10 +83,10 @@ static void forget_slab(struct forker *forker)
 	if (forker->slab < 0) {
 		return;
 	}
-	raw1(SYS_close, forker->slab);
+	RAW1(SYS_close, forker->slab);
 	for (uint32_t i = 0; i < wire_MAX_DOORS; i++) {
 		if (forker->eventfds[i] >= 0) {
-			raw1(SYS_close, forker->eventfds[i]);
+			RAW1(SYS_close, forker->eventfds[i]);
 		}
 	}
 	forker->slab = -1;
@@ -103,11 +106,11 @@ static void take_slab(struct forker *forker, const struct wire_ToForker *what, c
 
 void reprise_forker_leave(struct forker *forker)
 {
-	raw1(SYS_close, forker->signals);
-	raw1(SYS_close, forker->control);
+	RAW1(SYS_close, forker->signals);
+	RAW1(SYS_close, forker->control);
 	forker->control = -1;
 	if (forker->watcher >= 0) {
-		raw1(SYS_close, forker->watcher);
+		RAW1(SYS_close, forker->watcher);
 		forker->watcher = -1;
 	}
 }
@@ -172,8 +175,8 @@ static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isola
 	} else if (forker->methods->fork_template && lane > 0) {
 		pid = forker->methods->fork_template(forker, isolation, control, head);
 	}
-	raw1(SYS_close, control);
-	raw1(SYS_close, head);
+	RAW1(SYS_close, control);
+	RAW1(SYS_close, head);
 	struct wire_FromForker answer = {
 	    .tag = wire_FromForker_TemplateNotSpawned,
 	    .template_not_spawned = {.lane = lane, .error = (int32_t)-pid},
@@ -211,9 +214,9 @@ static void reap(struct forker *forker)
 	long pid;
 
 	/* One read may stand for several deaths. */
-	while (raw3(SYS_read, forker->signals, &info, sizeof info) == sizeof info) {
+	while (RAW3(SYS_read, forker->signals, &info, sizeof info) == sizeof info) {
 	}
-	while ((pid = raw4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
+	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		struct forker_child *entry = find_child(forker, (pid_t)pid);
 		if (entry) {
 			report_death(forker, entry, status);
@@ -226,7 +229,7 @@ static void reap(struct forker *forker)
 static void close_all(const int *descriptors, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		raw1(SYS_close, descriptors[i]);
+		RAW1(SYS_close, descriptors[i]);
 	}
 }
 
@@ -265,7 +268,7 @@ static bool listen_to_supervisor(struct forker *forker)
 	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof descriptors)];
 	struct iovec part = {bytes, sizeof bytes};
 	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-	long size = raw3(SYS_recvmsg, forker->control, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	long size = RAW3(SYS_recvmsg, forker->control, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	size_t count = 0;
 
 	if (size < 0) {
@@ -297,13 +300,13 @@ static bool listen_to_supervisor(struct forker *forker)
 static void listen_to_watcher(struct forker *forker)
 {
 	char byte;
-	long size = raw3(SYS_read, forker->watcher, &byte, 1);
+	long size = RAW3(SYS_read, forker->watcher, &byte, 1);
 
 	if (size == 1) {
 		static const struct wire_FromForker changed = {.tag = wire_FromForker_FilesChanged};
 		reprise_forker_tell(forker, &changed);
 	} else if (size == 0) {
-		raw1(SYS_close, forker->watcher);
+		RAW1(SYS_close, forker->watcher);
 		forker->watcher = -1;
 		reprise_service_log("error", "files are not watched any more: the process that did has ended", NULL);
 	}
@@ -313,7 +316,7 @@ static void kill_children(const struct forker *forker)
 {
 	for (size_t i = 0; i < sizeof forker->children / sizeof *forker->children; i++) {
 		if (forker->children[i].pid > 0) {
-			raw2(SYS_kill, forker->children[i].pid, SIGKILL);
+			RAW2(SYS_kill, forker->children[i].pid, SIGKILL);
 		}
 	}
 }

@@ -54,6 +54,8 @@ struct forker {
 	struct forker_child children[2 * MAX_WORKERS + MAX_TEMPLATES];
 };
 
+extern struct forker *reprise_forker; /* this process' own */
+
 /* Moves a descriptor above SERVICE_FD, close-on-exec. Keeps it where it is if the limit does not allow that. */
 int reprise_lift(int descriptor);
 
@@ -71,9 +73,6 @@ int reprise_forker_run(struct forker *forker);
 
 /* Whether that process is a child of the forker's. */
 bool reprise_forker_has(struct forker *forker, pid_t pid);
-
-/* trace.c: tells the supervisor where a child is in its PHP code. */
-void reprise_forker_trace(struct forker *forker, pid_t pid);
 
 /* In a new child: gives up what is the parent's. */
 void reprise_forker_leave(struct forker *forker);

@@ -14,12 +14,20 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "functions.h"
+#include "log.h"
+#include "options.h"
+#include "request.h"
 #include "snapshot/snapshot.h"
+#include "variables.h"
+#include "wire.h"
+#include "worker.h"
+#include "worker_mode/worker_mode.h"
 
 ZEND_FUNCTION(reprise_finish_request)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!reprise_worker.answering) {
+	if (!reprise_worker->answering) {
 		RETURN_FALSE;
 	}
 	php_output_end_all();
@@ -88,22 +96,22 @@ ZEND_FUNCTION(reprise_info)
 	zval list;
 
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (reprise_worker.is_worker) {
-		wire_recycles(&reprise_worker.wire, &recycles);
-		wire_rewinds(&reprise_worker.wire, &rewinds);
+	if (reprise_worker->is_worker) {
+		wire_recycles(&reprise_worker->wire, &recycles);
+		wire_rewinds(&reprise_worker->wire, &rewinds);
 	}
 	array_init(return_value);
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
-	const char *mode = snapshot.is_taken || reprise_worker.is_template ? "snapshot" : "classic";
+	const char *mode = snapshot->is_taken || reprise_worker->is_template ? "snapshot" : "classic";
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_loop() ? "worker" : mode));
-	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot.isolation % 3]);
+	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot->isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	decode_list(&list, reprise_options.hosts);
 	add_assoc_zval(return_value, "hosts", &list);
 	add_assoc_long(return_value, "generation", reprise_options.generation);
-	add_assoc_long(return_value, "slot", reprise_worker.slot);
-	add_assoc_long(return_value, "pid", reprise_worker.pid);
-	add_assoc_long(return_value, "requests", (zend_long)reprise_worker.requests);
+	add_assoc_long(return_value, "slot", reprise_worker->slot);
+	add_assoc_long(return_value, "pid", reprise_worker->pid);
+	add_assoc_long(return_value, "requests", (zend_long)reprise_worker->requests);
 	array_init(&list);
 	add_assoc_long(&list, "fast", (zend_long)rewinds[0]);
 	add_assoc_long(&list, "scanned", (zend_long)rewinds[1]);
@@ -126,14 +134,14 @@ ZEND_FUNCTION(fpm_get_status)
 
 	ZEND_PARSE_PARAMETERS_NONE();
 	/* The slab is not mapped in a forked child, and a template has none. */
-	if (!reprise_worker.is_worker) {
+	if (!reprise_worker->is_worker) {
 		RETURN_FALSE;
 	}
 	/* Workers come and go: what did not fit gets a quarter more than it was. */
 	do {
 		room = size > room ? size + size / 4 : room;
 		text = text ? zend_string_realloc(text, room, false) : zend_string_alloc(room, false);
-		size = wire_report(&reprise_worker.wire, (uint8_t *)ZSTR_VAL(text), room);
+		size = wire_report(&reprise_worker->wire, (uint8_t *)ZSTR_VAL(text), room);
 	} while (size > room && ++tries < 4);
 	if (size > 0 && size <= room) {
 		ZSTR_VAL(text)[size] = 0;

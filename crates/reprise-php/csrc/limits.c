@@ -7,8 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "limits.h"
+#include "options.h"
 #include "raw.h"
+#include "snapshot/clone.h"
+#include "snapshot/interpose.h"
 #include "snapshot/snapshot.h"
+#include "wire.h"
+#include "worker.h"
 
 static struct {
 	uint64_t requests; /* 0: any number */
@@ -36,13 +42,13 @@ void reprise_limits_start(void)
 static uint64_t private_kib(void)
 {
 	char text[128];
-	long file = raw4(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+	long file = RAW4(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
 
 	if (file < 0) {
 		return 0;
 	}
-	long size = raw3(SYS_read, (int)file, text, sizeof text - 1);
-	raw1(SYS_close, (int)file);
+	long size = RAW3(SYS_read, (int)file, text, sizeof text - 1);
+	RAW1(SYS_close, (int)file);
 	if (size <= 0) {
 		return 0;
 	}
@@ -62,13 +68,13 @@ static bool spent(enum wire_Recycle why, const char *detail)
 
 bool reprise_is_spent(void)
 {
-	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
-		return spent(wire_Recycle_Attributes, snapshot.culprit);
+	if (snapshot->dirty & DIRTY_ATTRIBUTES) {
+		return spent(wire_Recycle_Attributes, snapshot->culprit);
 	}
-	if ((snapshot.dirty & DIRTY_PASSED_BY) && !reprise_attributes_are_right()) {
+	if ((snapshot->dirty & DIRTY_PASSED_BY) && !reprise_attributes_are_right()) {
 		return spent(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
-	if (limits.requests && reprise_worker.requests >= limits.requests) {
+	if (limits.requests && reprise_worker->requests >= limits.requests) {
 		return spent(wire_Recycle_Requests, "it has served max_requests");
 	}
 	if (limits.age_end && raw_seconds() >= limits.age_end) {

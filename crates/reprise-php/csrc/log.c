@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log.h"
+#include "options.h"
 #include "raw.h"
-#include "reprise.h"
 
 /* The same as in lines.rs. */
 #define MESSAGE "\x1e"
@@ -33,7 +34,7 @@ static void add_time(struct raw_text *text)
 {
 	struct timespec now = {0};
 
-	raw2(SYS_clock_gettime, CLOCK_REALTIME, &now);
+	RAW2(SYS_clock_gettime, CLOCK_REALTIME, &now);
 	uint64_t days = (uint64_t)now.tv_sec / 86400, seconds = (uint64_t)now.tv_sec % 86400;
 	uint64_t shifted = days + 719468;
 	uint64_t era = shifted / 146097, day_of_era = shifted % 146097;
@@ -61,7 +62,7 @@ static void begin(struct raw_text *text, const char *level)
 	add_time(text);
 	raw_add(text, level);
 	raw_add(text, " php[");
-	raw_add_number(text, (uint64_t)raw0(SYS_getpid));
+	raw_add_number(text, (uint64_t)RAW0(SYS_getpid));
 	raw_add(text, "] ");
 	raw_add(text, reprise_options.name);
 	raw_add(text, ": ");
@@ -80,7 +81,7 @@ void reprise_service_log(const char *level, const char *what, const char *detail
 	}
 	text.size = text.size < sizeof text.bytes ? text.size : sizeof text.bytes - 1;
 	text.bytes[text.size++] = '\n';
-	raw3(SYS_write, STDERR_FILENO, text.bytes, text.size);
+	RAW3(SYS_write, STDERR_FILENO, text.bytes, text.size);
 }
 
 /* A message in the making: what is written at once. */

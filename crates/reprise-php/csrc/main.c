@@ -1,6 +1,31 @@
 /*
  * Entry of reprise-php: reads the arguments the supervisor gave (they are no interface for people) and becomes the
  * prototype of one application. It is started as the application's user, never as root.
+ *
+ * The files:
+ *
+ * main.c       arguments, service memory, then the prototype
+ * prototype.c  one process per application: module start once, then forks classic workers and templates
+ * forker.c     the loop of what forks workers: obeys the supervisor, reaps and reports
+ * worker.c     what all workers do alike
+ * request.c    one request, in every mode
+ * sapi.c       PHP's callbacks: output, headers, body, log
+ * variables.c  $_SERVER, getenv() and cookies, from the request head
+ * functions.c  functions for PHP code (reprise.stub.php)
+ * cgi.c, names.c, settings.c  settings of PHP
+ * bodies.c     which bodies PHP takes
+ * limits.c, overtime.c         limits of workers and requests
+ * trace.c      where a worker is in its PHP code
+ * opcache.c    what opcache says of itself
+ * watch.c      whether files that it has loaded have changed
+ * log.c, raw.c what needs no libc
+ * classic/     classic mode
+ * engine/      what is private in PHP: engine/probes.c says how another version is noticed
+ * worker_mode/ worker scripts
+ * snapshot/    templates and their clones: snapshot/snapshot.h has a list
+ *
+ * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
+ * is raised only after one has returned.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,11 +41,18 @@
 
 #include <php_version.h>
 
+#include "forker.h"
+#include "names.h"
+#include "options.h"
+#include "prototype.h"
+#include "sapi.h"
 #include "snapshot/checks.h"
+#include "snapshot/interpose.h"
 #include "snapshot/snapshot.h"
+#include "wire.h"
+#include "worker.h"
 
-struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1, .userfaultfd = -1};
-struct worker_state *reprise_worker_state;
+struct worker_state *reprise_worker;
 struct forker *reprise_forker;
 unsigned char *reprise_service_stack;
 
@@ -80,135 +112,6 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* An expression of error levels, E_ALL & ~E_DEPRECATED, as php.ini and FPM's pool files have it. */
-static bool is_levels(const char *at)
-{
-	bool names_one = false;
-
-	for (;;) {
-		at += strspn(at, " ~!");
-		size_t word = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-		if (word == 0) {
-			return false;
-		}
-		names_one = names_one || strncmp(at, "E_", 2) == 0;
-		at += word + strspn(at + word, " ");
-		if (*at == 0) {
-			return names_one;
-		}
-		if (!strchr("&|^", *at++)) {
-			return false;
-		}
-	}
-}
-
-/* Appends name="value" to the ini text, quoted so that every value arrives as it was written; error levels are what PHP
- * makes of them. */
-static bool add_ini(const char *pair)
-{
-	const char *equals = strchr(pair, '=');
-	size_t old = reprise_options.ini ? strlen(reprise_options.ini) : 0;
-	/* Each byte at most doubled, quotes, line end. */
-	char *text = realloc(reprise_options.ini, old + 2 * strlen(pair) + 8);
-
-	if (!text) {
-		return false;
-	}
-	reprise_options.ini = text;
-	if (!equals || equals == pair || strchr(pair, '\n')) {
-		fprintf(stderr, "reprise-php: an ini setting wants NAME=VALUE on one line: %s\n", pair);
-		return false;
-	}
-	char *at = text + old;
-	memcpy(at, pair, equals - pair + 1);
-	at += equals - pair + 1;
-	if (is_levels(equals + 1)) {
-		sprintf(at, "%s\n", equals + 1);
-		return true;
-	}
-	*at++ = '"';
-	for (const char *from = equals + 1; *from; from++) {
-		if (*from == '"' || *from == '\\' || *from == '$') {
-			*at++ = '\\';
-		}
-		*at++ = *from;
-	}
-	memcpy(at, "\"\n", 3);
-	return true;
-}
-
-static bool append(const char ***list, size_t *count, const char *text)
-{
-	const char **grown = realloc(*list, (*count + 1) * sizeof **list);
-
-	if (!grown) {
-		return false;
-	}
-	grown[(*count)++] = text;
-	*list = grown;
-	return true;
-}
-
-static bool lock_ini(const char *pair)
-{
-	return append(&reprise_options.locked, &reprise_options.locked_count, pair);
-}
-
-/* One setting, OPTION=VALUE. The text stays. */
-static bool take_setting(const char *setting)
-{
-	static const char ini[] = "ini=", admin[] = "admin-ini=", warmup[] = "warmup=";
-
-	if (strncmp(setting, ini, sizeof ini - 1) == 0) {
-		setting += sizeof ini - 1;
-		return add_ini(setting) && append(&reprise_options.set, &reprise_options.set_count, setting);
-	}
-	if (strncmp(setting, admin, sizeof admin - 1) == 0) {
-		return add_ini(setting + sizeof admin - 1) && lock_ini(setting + sizeof admin - 1);
-	}
-	if (strncmp(setting, warmup, sizeof warmup - 1) == 0) {
-		reprise_options.warmup = setting + sizeof warmup - 1;
-		return true;
-	}
-	fputs("reprise-php: the supervisor sent a setting that makes no sense\n", stderr);
-	return false;
-}
-
-/* Settings that may be secrets come in a file in memory, for every user can read arguments. A zero byte follows each.
- */
-static bool read_settings(int file)
-{
-	struct stat status;
-
-	if (fstat(file, &status) != 0 || status.st_size < 0) {
-		fprintf(stderr, "reprise-php: there are no settings: %s\n", strerror(errno));
-		return false;
-	}
-	size_t size = (size_t)status.st_size, used = 0;
-	char *text = malloc(size + 1);
-	while (text && used < size) {
-		ssize_t count = pread(file, text + used, size - used, (off_t)used);
-		if (count <= 0) {
-			break;
-		}
-		used += (size_t)count;
-	}
-	if (file > STDERR_FILENO) {
-		close(file);
-	}
-	if (!text || used < size) {
-		fputs("reprise-php: the settings cannot be read\n", stderr);
-		return false;
-	}
-	text[size] = 0;
-	for (const char *at = text; at < text + size; at += strlen(at) + 1) {
-		if (!take_setting(at)) {
-			return false;
-		}
-	}
-	return true;
-}
-
 /* Debian's files for PHP-FPM, if they are installed: whoever moves here from FPM keeps his settings. */
 static char profile[64], profile_ini[80], profile_scan[80];
 
@@ -251,10 +154,10 @@ static bool make_service_memory(void)
 	}
 	struct service *service = (struct service *)(base + PAGE + SERVICE_STACK);
 	reprise_service_stack = (unsigned char *)base + PAGE;
-	reprise_worker_state = &service->worker;
+	reprise_worker = &service->worker;
 	reprise_forker = &service->forker;
-	reprise_snapshot_state = &service->state;
-	snapshot.own[0] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
+	snapshot = &service->state;
+	snapshot->own[OWN_SERVICE] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
 	return true;
 }
 
@@ -292,12 +195,12 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
 		case OPT_INI: /* bench/rewind, whose arguments are no secret */
-			if (!add_ini(optarg)) {
+			if (!reprise_add_ini(optarg)) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
 		case OPT_SETTINGS_FILE:
-			if (!read_settings(number(optarg))) {
+			if (!reprise_read_settings(number(optarg))) {
 				return REPRISE_EXIT_USAGE;
 			}
 			break;
@@ -314,7 +217,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_MEASURE: reprise_options.measures = true; break;
 		case OPT_WATCH: reprise_options.watches = true; break;
 		case OPT_WATCH_EXCEPT:
-			if (!append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {
+			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {
 				return REPRISE_EXIT_INTERNAL;
 			}
 			break;
@@ -352,7 +255,7 @@ int reprise_php_main(int argc, char **argv)
 	choose_profile();
 	if (asks_settings) {
 		/* No code of the application runs for a question. */
-		if (!add_ini("opcache.preload=") || !reprise_sapi_load()) {
+		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
 			return REPRISE_EXIT_BOOT;
 		}
 		reprise_print_unknown_settings();

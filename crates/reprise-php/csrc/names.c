@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reprise.h"
+#include "log.h"
+#include "names.h"
+#include "options.h"
 
 /* The longest name that is compared. */
 #define LONGEST 63

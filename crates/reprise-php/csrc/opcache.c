@@ -9,8 +9,11 @@
 #include <sys/mman.h>
 
 #include "engine/opcache_status.h"
+#include "log.h"
+#include "opcache.h"
 #include "raw.h"
-#include "reprise.h"
+#include "wire.h"
+#include "worker.h"
 
 /* Seconds between two looks of a generation. */
 #define LOOK 5
@@ -55,7 +58,7 @@ static void judge(const zval *status)
 	/* Where nobody holds it for long, opcache restarts by itself. */
 	shared->pending = is_pending ? shared->pending + 1 : 0;
 	if (is_pending && shared->pending > 1) {
-		wire_renew(&reprise_worker.wire, wire_RENEW_RESTART);
+		wire_renew(&reprise_worker->wire, wire_RENEW_RESTART);
 	} else if (!is_pending && says(status, ZEND_STRL("cache_full"))) {
 		if (!shared->full_is_told) {
 			shared->full_is_told = true;
@@ -67,7 +70,7 @@ static void judge(const zval *status)
 			                 zend_ini_long(ZEND_STRL("opcache.max_accelerated_files"), 0));
 		}
 		if (raw_seconds() >= shared->full_after) {
-			wire_renew(&reprise_worker.wire, wire_RENEW_FULL);
+			wire_renew(&reprise_worker->wire, wire_RENEW_FULL);
 		}
 	}
 }
@@ -82,7 +85,7 @@ void reprise_opcache_look(void)
 {
 	zval status;
 
-	if (!reprise_opcache_is_there() || !reprise_worker.is_worker || reprise_worker.requests % LOOK_REQUESTS != 1
+	if (!reprise_opcache_is_there() || !reprise_worker->is_worker || reprise_worker->requests % LOOK_REQUESTS != 1
 	    || raw_seconds() < shared->next_look || CG(unclean_shutdown) || !has_memory()) {
 		return;
 	}

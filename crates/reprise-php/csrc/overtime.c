@@ -10,7 +10,8 @@
 
 #include <signal.h>
 
-#include "snapshot/snapshot.h"
+#include "overtime.h"
+#include "worker.h"
 
 /* Memory of PHP's: a rewind clears it with everything else. */
 static volatile sig_atomic_t is_over;
@@ -36,7 +37,7 @@ static void interrupt(zend_execute_data *data)
 {
 	if (is_over) {
 		is_over = 0;
-		if (reprise_worker.answering) {
+		if (reprise_worker->answering) {
 			end_request();
 		}
 	}

@@ -13,8 +13,18 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "raw.h"
+#include "bodies.h"
+#include "classic/classic.h"
+#include "forker.h"
+#include "log.h"
+#include "options.h"
+#include "prototype.h"
+#include "sapi.h"
+#include "snapshot/random.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/template.h"
+#include "watch.h"
+#include "wire.h"
 
 /* Set by the prototype before a template is forked, read by all. Shared, and so no part of a snapshot. */
 static bool *templates_exist;
@@ -59,7 +69,7 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	long pid = reprise_fork_worker(forker);
 
 	if (pid == 0) {
-		reprise_worker_run(forker->slab, &forker->geometry, slot, forker->eventfds);
+		reprise_classic_run(forker->slab, &forker->geometry, slot, forker->eventfds);
 	}
 	return pid;
 }

@@ -65,7 +65,7 @@ uint64_t raw_nanoseconds(void)
 {
 	struct timespec now = {0};
 
-	raw2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	RAW2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

@@ -42,11 +42,11 @@ static inline long raw6(long number, long a, long b, long c, long d, long e, lon
 #error "Reprise knows x86-64 and aarch64"
 #endif
 
-#define raw0(n) raw6(n, 0, 0, 0, 0, 0, 0)
-#define raw1(n, a) raw6(n, (long)(a), 0, 0, 0, 0, 0)
-#define raw2(n, a, b) raw6(n, (long)(a), (long)(b), 0, 0, 0, 0)
-#define raw3(n, a, b, c) raw6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define raw4(n, a, b, c, d) raw6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define RAW0(n) raw6(n, 0, 0, 0, 0, 0, 0)
+#define RAW1(n, a) raw6(n, (long)(a), 0, 0, 0, 0, 0)
+#define RAW2(n, a, b) raw6(n, (long)(a), (long)(b), 0, 0, 0, 0)
+#define RAW3(n, a, b, c) raw6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define RAW4(n, a, b, c, d) raw6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
 /* The kernel's signal set is one word, not libc's sixteen. */
 #define RAW_SIGNALS 64

@@ -1,6 +1,5 @@
 /*
- * One request in classic mode: php_request_startup, the script, php_request_shutdown, as PHP-FPM does. No state of ours
- * outlives it but the worker's counters.
+ * A request, in every mode: claimed, described to PHP, its script run, its response completed.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -14,8 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log.h"
+#include "options.h"
+#include "overtime.h"
 #include "raw.h"
-#include "reprise.h"
+#include "request.h"
+#include "variables.h"
+#include "wire.h"
+#include "worker.h"
+#include "worker_mode/worker_mode.h"
 
 /* A text of the head, or NULL where the client sent none: PHP tells the two apart. */
 static char *optional(struct wire_Span span)
@@ -35,21 +41,8 @@ void reprise_describe_request(const struct wire_RequestHead *head)
 	SG(request_info).content_length = head->content_length > 0 ? head->content_length : 0;
 	SG(request_info).cookie_data = optional(head->cookies);
 	SG(sapi_headers).http_response_code = 200;
-	SG(server_context) = &reprise_worker;
+	SG(server_context) = reprise_worker;
 	php_handle_auth_data(optional(head->authorization));
-}
-
-/* The front has seen the file; this user may see it otherwise. Answers as FPM does. */
-static bool script_is_readable(const char *script)
-{
-	if (access(script, R_OK) == 0) {
-		return true;
-	}
-	int error = errno;
-	SG(sapi_headers).http_response_code = error == EACCES ? 403 : 404;
-	PUTS(error == EACCES ? "Access denied.\n" : "File not found.\n");
-	reprise_log_line("error", "script %s cannot be read: %s", script, strerror(error));
-	return false;
 }
 
 /* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it.
@@ -73,9 +66,9 @@ void reprise_enter_directory(const char *script)
 /* PHP is ready: what runs from here on is the application. While it boots there is no request. */
 void reprise_script_begins(void)
 {
-	reprise_worker.stage = REPRISE_RUNNING;
-	if (reprise_worker.answering) {
-		wire_show(&reprise_worker.wire, wire_Activity_Running);
+	reprise_worker->stage = REPRISE_RUNNING;
+	if (reprise_worker->answering) {
+		wire_show(&reprise_worker->wire, wire_Activity_Running);
 	}
 }
 
@@ -128,7 +121,7 @@ bool reprise_run_script(const char *script)
 	file.primary_script = 1;
 	reprise_script_begins();
 	running_script = &file;
-	if (reprise_worker.is_template || reprise_is_loop()) {
+	if (reprise_worker->is_template || reprise_is_loop()) {
 		note_script(true);
 	}
 	bool ran_to_end = php_execute_script(&file);
@@ -146,32 +139,32 @@ static uint64_t processor_ns(void)
 {
 	struct timespec now = {0};
 
-	raw2(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
+	RAW2(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* sapi_module.deactivate: the last moment at which PHP knows. */
 int reprise_note_memory(void)
 {
-	reprise_worker.peak = zend_memory_peak_usage(true);
+	reprise_worker->peak = zend_memory_peak_usage(true);
 	return SUCCESS;
 }
 
 void reprise_finish_answer(void)
 {
 	if (reprise_options.measures) {
-		size_t peak = reprise_worker.peak ? reprise_worker.peak : zend_memory_peak_usage(true);
-		wire_used(&reprise_worker.wire, (uint32_t)((processor_ns() - reprise_worker.processor_ns) / 1000),
+		size_t peak = reprise_worker->peak ? reprise_worker->peak : zend_memory_peak_usage(true);
+		wire_used(&reprise_worker->wire, (uint32_t)((processor_ns() - reprise_worker->processor_ns) / 1000),
 		          (uint32_t)(peak / 1024));
 	}
-	reprise_worker.answering = false;
-	wire_finish(&reprise_worker.wire);
+	reprise_worker->answering = false;
+	wire_finish(&reprise_worker->wire);
 }
 
 /* Completes the answer for the client; PHP may go on. False if that has been done. */
 bool reprise_request_finish(void)
 {
-	if (!reprise_worker.answering) {
+	if (!reprise_worker->answering) {
 		return false;
 	}
 	if (!SG(headers_sent)) {
@@ -183,59 +176,23 @@ bool reprise_request_finish(void)
 
 bool reprise_claim_request(void)
 {
-	size_t size = wire_head(&reprise_worker.wire, reprise_worker.head, sizeof reprise_worker.head);
+	size_t size = wire_head(&reprise_worker->wire, reprise_worker->head, sizeof reprise_worker->head);
 
-	reprise_worker.requests++;
+	reprise_worker->requests++;
 	reprise_overtime_forget();
-	reprise_worker.head_sent = reprise_worker.body_broken = false;
-	reprise_worker.stage = REPRISE_STARTING;
-	reprise_worker.peak = 0;
+	reprise_worker->head_sent = reprise_worker->body_broken = false;
+	reprise_worker->stage = REPRISE_STARTING;
+	reprise_worker->peak = 0;
 	if (reprise_options.measures) {
-		reprise_worker.processor_ns = processor_ns();
+		reprise_worker->processor_ns = processor_ns();
 	}
-	if (!wire_enter(&reprise_worker.wire)) {
+	if (!wire_enter(&reprise_worker->wire)) {
 		return false;
 	}
-	reprise_worker.answering = true;
+	reprise_worker->answering = true;
 	if (size < sizeof(struct wire_RequestHead)) {
 		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
 	return true;
-}
-
-void reprise_request_run(void)
-{
-	if (!reprise_claim_request()) {
-		return;
-	}
-	const struct wire_RequestHead *head = reprise_head();
-	const char *script = reprise_head_text(head->script);
-
-	zend_first_try
-	{
-		reprise_describe_request(head);
-		reprise_loop_forget();
-		if (php_request_startup() == SUCCESS) {
-			if (!reprise_worker.body_broken && script_is_readable(script)) {
-				reprise_run_script(script);
-			}
-			reprise_opcache_look();
-		} else {
-			SG(sapi_headers).http_response_code = 500;
-		}
-	}
-	zend_end_try();
-	reprise_worker.stage = REPRISE_ENDING;
-	reprise_add_error_header();
-	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
-	php_request_shutdown(NULL);
-	if (reprise_worker.is_worker) {
-		if (reprise_worker.answering) {
-			reprise_finish_answer();
-		}
-	} else {
-		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */
-		_exit(EG(exit_status));
-	}
 }

@@ -24,9 +24,24 @@
 #include <unistd.h>
 
 #include "arginfo.h"
+#include "cgi.h"
 #include "engine/exits.h"
 #include "engine/probes.h"
+#include "functions.h"
+#include "log.h"
+#include "names.h"
+#include "opcache.h"
+#include "options.h"
+#include "overtime.h"
+#include "request.h"
+#include "sapi.h"
+#include "settings.h"
+#include "snapshot/serve.h"
 #include "snapshot/snapshot.h"
+#include "variables.h"
+#include "wire.h"
+#include "worker.h"
+#include "worker_mode/worker_mode.h"
 
 static void log_message(const char *message, int syslog_type)
 {
@@ -38,14 +53,14 @@ static void log_message(const char *message, int syslog_type)
 
 static size_t ub_write(const char *bytes, size_t size)
 {
-	if (reprise_worker.is_template) {
+	if (reprise_worker->is_template) {
 		reprise_boot_output(bytes, size);
 		return size;
 	}
-	if (!reprise_worker.answering) {
+	if (!reprise_worker->answering) {
 		return size;
 	}
-	if (wire_write(&reprise_worker.wire, (const uint8_t *)bytes, size) < 0) {
+	if (wire_write(&reprise_worker->wire, (const uint8_t *)bytes, size) < 0) {
 		php_handle_aborted_connection();
 	}
 	return size;
@@ -53,15 +68,15 @@ static size_t ub_write(const char *bytes, size_t size)
 
 static void flush(void *context)
 {
-	if (!reprise_worker.answering) {
+	if (!reprise_worker->answering) {
 		return;
 	}
 	if (!SG(headers_sent)) {
 		/* As under FPM: headers go out with the first byte of output, not with flush(). */
 		return;
 	}
-	wire_flush(&reprise_worker.wire);
-	if (wire_aborted(&reprise_worker.wire)) {
+	wire_flush(&reprise_worker->wire);
+	if (wire_aborted(&reprise_worker->wire)) {
 		php_handle_aborted_connection();
 	}
 }
@@ -117,7 +132,7 @@ static bool send_line(const sapi_header_struct *header, int code)
 		return true;
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
-	return wire_reply_header(&reprise_worker.wire, (const uint8_t *)header->header, (uint16_t)name,
+	return wire_reply_header(&reprise_worker->wire, (const uint8_t *)header->header, (uint16_t)name,
 	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
 	       == 0;
 }
@@ -141,11 +156,11 @@ static int send_headers(sapi_headers_struct *headers)
 	const char *reason;
 	int code;
 
-	if (!reprise_worker.answering || reprise_worker.head_sent) {
+	if (!reprise_worker->answering || reprise_worker->head_sent) {
 		return SAPI_HEADER_SENT_SUCCESSFULLY;
 	}
-	struct wire_worker_state *wire = &reprise_worker.wire;
-	reprise_worker.head_sent = true;
+	struct wire_worker_state *wire = &reprise_worker->wire;
+	reprise_worker->head_sent = true;
 	if (head_size(headers) > wire_MAX_SIZE) {
 		reprise_log_line("error", "%s: more than %d bytes; answered 500 without them", too_large, (int)wire_MAX_SIZE);
 		wire_reply_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
@@ -178,16 +193,16 @@ static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
 
-	if (reprise_worker.answering && reprise_worker.stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
+	if (reprise_worker->answering && reprise_worker->stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
 		reprise_finish_answer();
 	}
-	while (got < size && reprise_worker.answering && !reprise_worker.body_broken) {
-		int64_t count = wire_read(&reprise_worker.wire, (uint8_t *)buffer + got, size - got);
+	while (got < size && reprise_worker->answering && !reprise_worker->body_broken) {
+		int64_t count = wire_read(&reprise_worker->wire, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
-			reprise_worker.body_broken = true;
+			reprise_worker->body_broken = true;
 			PG(connection_status) = PHP_CONNECTION_ABORTED;
 			php_output_set_status(PHP_OUTPUT_DISABLED);
-			if (reprise_worker.stage == REPRISE_RUNNING) {
+			if (reprise_worker->stage == REPRISE_RUNNING) {
 				zend_bailout();
 			}
 		}
@@ -218,7 +233,7 @@ static PHP_MINFO_FUNCTION(reprise)
 	php_info_print_table_start();
 	php_info_print_table_row(2, "Reprise", REPRISE_VERSION);
 	php_info_print_table_row(2, "Application", reprise_options.name);
-	php_info_print_table_row(2, "Mode", reprise_is_loop() ? "worker" : snapshot.is_taken ? "snapshot" : "classic");
+	php_info_print_table_row(2, "Mode", reprise_is_loop() ? "worker" : snapshot->is_taken ? "snapshot" : "classic");
 	snprintf(pid, sizeof pid, "%d", (int)getpid());
 	php_info_print_table_row(2, "Worker", pid);
 	php_info_print_table_end();
@@ -251,11 +266,11 @@ static reprise_handler opcache_reset;
 static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!reprise_worker.is_worker) {
+	if (!reprise_worker->is_worker) {
 		/* A boot: it is new as it is. */
 		RETURN_FALSE;
 	}
-	wire_renew(&reprise_worker.wire, wire_RENEW_ASKED);
+	wire_renew(&reprise_worker->wire, wire_RENEW_ASKED);
 	RETURN_TRUE;
 }
 

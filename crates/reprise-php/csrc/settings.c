@@ -14,7 +14,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "log.h"
+#include "names.h"
+#include "options.h"
+#include "settings.h"
 #include "snapshot/snapshot.h"
+#include "variables.h"
+#include "worker_mode/worker_mode.h"
 
 /* Directories remembered; with more, all are forgotten. */
 #define MAX_DIRECTORIES 1024
@@ -98,7 +104,7 @@ int reprise_activate_settings(void)
 	bool has_user_files = PG(user_ini_filename) && *PG(user_ini_filename);
 	char path[MAXPATHLEN];
 
-	if (!slash || snapshot.is_taken || reprise_loop_has_begun()) {
+	if (!slash || snapshot->is_taken || reprise_loop_has_begun()) {
 		return SUCCESS;
 	}
 	activate_host();

@@ -8,17 +8,19 @@
 #include "engine/frames.h"
 #include "forker.h"
 #include "raw.h"
+#include "trace.h"
+#include "wire.h"
 
 void reprise_forker_trace(struct forker *forker, pid_t pid)
 {
 	struct wire_FromForker traced = {.tag = wire_FromForker_Traced, .traced = {.pid = pid}};
-	long file = raw2(SYS_memfd_create, "reprise-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	long file = RAW2(SYS_memfd_create, "reprise-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (file >= 0 && reprise_forker_has(forker, pid)) {
 		reprise_write_frames((int)file, pid);
 	}
 	reprise_forker_tell_with(forker, &traced, (int)file);
 	if (file >= 0) {
-		raw1(SYS_close, (int)file);
+		RAW1(SYS_close, (int)file);
 	}
 }

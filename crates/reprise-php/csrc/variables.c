@@ -9,19 +9,21 @@
 
 #include <string.h>
 
-#include "reprise.h"
+#include "variables.h"
+#include "wire.h"
+#include "worker.h"
 
 static void (*import_process_environment)(zval *);
 
 const struct wire_RequestHead *reprise_head(void)
 {
-	return (const struct wire_RequestHead *)reprise_worker.head;
+	return (const struct wire_RequestHead *)reprise_worker->head;
 }
 
 const char *reprise_head_text(struct wire_Span span)
 {
-	ZEND_ASSERT(span.offset + span.length < sizeof reprise_worker.head);
-	return span.offset ? (const char *)reprise_worker.head + span.offset : "";
+	ZEND_ASSERT(span.offset + span.length < sizeof reprise_worker->head);
+	return span.offset ? (const char *)reprise_worker->head + span.offset : "";
 }
 
 void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, uint32_t, void *), void *context)
@@ -35,7 +37,7 @@ void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, ui
 		const char *value = name + sizes->name + 1;
 		size_t bytes = sizeof *sizes + sizes->name + sizes->value + 2;
 
-		if (at + bytes > reprise_worker.head + sizeof reprise_worker.head
+		if (at + bytes > reprise_worker->head + sizeof reprise_worker->head
 		    || !each(name, sizes->name, value, sizes->value, context)) {
 			return;
 		}

@@ -16,8 +16,9 @@
 
 #include "engine/opcache_status.h"
 #include "forker.h"
-#include "raw.h"
-#include "reprise.h"
+#include "log.h"
+#include "options.h"
+#include "watch.h"
 
 /* Milliseconds between two looks. */
 #define LOOK_MS 500

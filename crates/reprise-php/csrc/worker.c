@@ -1,27 +1,30 @@
 /*
- * A classic worker: claims a request, runs it as PHP-FPM would, claims the next. It ends when the lane drains or when
- * the supervisor is gone and nothing is queued; its parent's death kills it (PR_SET_PDEATHSIG).
- *
- * PHP's modules are never shut down here: they belong to the prototype.
+ * What all workers do alike, classic ones, those of scripts and clones: they map the slab, wait for requests, offer
+ * their memory where it runs out, and are no workers any more in children that PHP code forks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "forker.h"
+#include "log.h"
+#include "options.h"
+#include "overtime.h"
 #include "raw.h"
 #include "snapshot/snapshot.h"
+#include "wire.h"
+#include "worker.h"
 
 /* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
 void reprise_in_forked_child(void)
 {
-	reprise_worker.is_template = false;
-	snapshot.in_request = false;
-	reprise_worker.is_worker = false;
-	reprise_worker.answering = false;
+	reprise_worker->is_template = false;
+	snapshot->in_request = false;
+	reprise_worker->is_worker = false;
+	reprise_worker->answering = false;
 }
 
 static bool supervisor_is_gone(void)
@@ -33,7 +36,7 @@ static bool supervisor_is_gone(void)
 	}
 	if (lifeline.revents & POLLNVAL) {
 		/* The application has closed what is not its own, standard error maybe too: the supervisor says why. */
-		wire_recycled(&reprise_worker.wire, wire_Recycle_Descriptors);
+		wire_recycled(&reprise_worker->wire, wire_Recycle_Descriptors);
 		_exit(REPRISE_EXIT_DESCRIPTORS);
 	}
 	return true;
@@ -42,7 +45,7 @@ static bool supervisor_is_gone(void)
 bool reprise_await_request(void)
 {
 	for (;;) {
-		int next = wire_next(&reprise_worker.wire);
+		int next = wire_next(&reprise_worker->wire);
 		if (next != 0) {
 			return next > 0;
 		}
@@ -55,7 +58,7 @@ bool reprise_await_request(void)
 void reprise_worker_offers_memory(void)
 {
 	const char *score = reprise_options.oom_score;
-	long file = raw4(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+	long file = RAW4(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
 	size_t size = 0;
 
 	/* Without it workers are taken by their size alone. */
@@ -65,13 +68,13 @@ void reprise_worker_offers_memory(void)
 	while (score[size]) {
 		size++;
 	}
-	raw3(SYS_write, (int)file, score, size);
-	raw1(SYS_close, (int)file);
+	RAW3(SYS_write, (int)file, score, size);
+	RAW1(SYS_close, (int)file);
 }
 
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
-	int error = wire_attach(&reprise_worker.wire, slab, geometry, slot, (uint32_t)getpid(),
+	int error = wire_attach(&reprise_worker->wire, slab, geometry, slot, (uint32_t)getpid(),
 	                        (const int(*)[wire_MAX_DOORS])eventfds);
 
 	if (error) {
@@ -81,21 +84,7 @@ void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint3
 	close(slab);
 	reprise_overtime_watch();
 	reprise_worker_offers_memory();
-	reprise_worker.slot = slot;
-	reprise_worker.pid = getpid();
-	reprise_worker.is_worker = true;
-}
-
-void reprise_worker_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
-{
-	reprise_worker_attach(slab, geometry, slot, eventfds);
-	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
-	}
-	reprise_limits_start();
-	while (!reprise_is_spent() && reprise_await_request()) {
-		reprise_request_run();
-	}
-	reprise_end_if_spent();
-	_exit(REPRISE_EXIT_DRAINED);
+	reprise_worker->slot = slot;
+	reprise_worker->pid = getpid();
+	reprise_worker->is_worker = true;
 }

@@ -6,7 +6,7 @@
 #include <php.h>
 #include <zend_execute.h>
 
-#include "../reprise.h"
+#include "../functions.h"
 #include "exits.h"
 
 static bool has_exited;

@@ -143,13 +143,13 @@ void reprise_write_frames(int file, pid_t pid)
 		if (describe(&text, pid, &longest.frames[i])) {
 			text.size = text.size < sizeof text.bytes ? text.size : sizeof text.bytes - 1;
 			text.bytes[text.size++] = '\n';
-			raw3(SYS_write, file, text.bytes, text.size);
+			RAW3(SYS_write, file, text.bytes, text.size);
 			number++;
 		}
 	}
 	if (number == 0) {
 		static const char nothing[] = "(no PHP code runs)\n";
-		raw3(SYS_write, file, nothing, sizeof nothing - 1);
+		RAW3(SYS_write, file, nothing, sizeof nothing - 1);
 	}
 }
 

@@ -14,7 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../worker_mode/worker_mode.h"
+#include "../request.h"
+#include "../worker_mode/cycle.h"
 #include "function_state.h"
 #include "patterns.h"
 #include "random_state.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../snapshot/snapshot.h"
+#include "../snapshot/template.h"
 #include "objects.h"
 
 static struct {

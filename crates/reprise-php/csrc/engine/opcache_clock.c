@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-#include "../snapshot/snapshot.h"
+#include "../snapshot/template.h"
 #include "opcache_clock.h"
 
 /* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "../reprise.h"
 #include "opcache_status.h"
+#include "step.h"
 
 static zend_internal_function status_function = {.type = ZEND_INTERNAL_FUNCTION};
 

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../snapshot/snapshot.h"
+#include "../log.h"
+#include "../snapshot/template.h"
 #include "session.h"
 
 /* Long enough to be drawn, and made of what session ids are made of. */

@@ -17,9 +17,20 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "pages.h"
+#include "../forker.h"
+#include "../log.h"
+#include "../options.h"
+#include "../raw.h"
+#include "../request.h"
+#include "../worker.h"
+#include "clone.h"
+#include "kernel.h"
+#include "learn.h"
+#include "prove.h"
+#include "rewind.h"
 #include "scan.h"
 #include "snapshot.h"
+#include "wire.h"
 
 void reprise_blame(const char *what, uintptr_t address)
 {
@@ -30,9 +41,9 @@ void reprise_blame(const char *what, uintptr_t address)
 		raw_add(&text, " at ");
 		raw_add_hex(&text, address);
 	}
-	text.size = text.size < sizeof snapshot.culprit ? text.size : sizeof snapshot.culprit - 1;
-	raw_copy(snapshot.culprit, text.bytes, text.size);
-	snapshot.culprit[text.size] = 0;
+	text.size = text.size < sizeof snapshot->culprit ? text.size : sizeof snapshot->culprit - 1;
+	raw_copy(snapshot->culprit, text.bytes, text.size);
+	snapshot->culprit[text.size] = 0;
 }
 
 void reprise_recycle(enum wire_Recycle why, const char *detail)
@@ -40,20 +51,20 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	struct raw_text text = {0};
 	uint8_t word[16];
 
-	if (snapshot.is_trial) {
+	if (snapshot->is_trial) {
 		reprise_service_log("error", "the script cannot be booted: no worker can start from its snapshot", detail);
 		for (;;) {
-			raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+			RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
 		}
 	}
 	wire_recycle_word(why, &word);
 	raw_add(&text, "recycled: ");
 	raw_add(&text, (const char *)word);
 	text.bytes[text.size] = 0;
-	wire_recycled(&reprise_worker.wire, why);
+	wire_recycled(&reprise_worker->wire, why);
 	reprise_service_log(why == wire_Recycle_Audit ? "error" : "notice", text.bytes, detail);
 	for (;;) {
-		raw1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+		RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
 	}
 }
 
@@ -61,7 +72,7 @@ static void unhealthy(const char *what)
 {
 	reprise_service_log("error", "a clone cannot start", what);
 	for (;;) {
-		raw1(SYS_exit_group, REPRISE_EXIT_UNHEALTHY);
+		RAW1(SYS_exit_group, REPRISE_EXIT_UNHEALTHY);
 	}
 }
 
@@ -72,18 +83,18 @@ int reprise_open_userfaultfd(void)
 	    .api = UFFD_API,
 	    .features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED | UFFD_FEATURE_PAGEFAULT_FLAG_WP,
 	};
-	long descriptor = raw1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	long descriptor = RAW1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
 	if (descriptor < 0 && reprise_options.userfaultfd >= 0) {
-		descriptor = raw3(SYS_ioctl, reprise_options.userfaultfd, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+		descriptor = RAW3(SYS_ioctl, reprise_options.userfaultfd, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
 	}
 	if (descriptor < 0) {
 		return (int)descriptor;
 	}
 	descriptor = reprise_lift((int)descriptor);
-	long error = raw3(SYS_ioctl, descriptor, UFFDIO_API, &api);
+	long error = RAW3(SYS_ioctl, descriptor, UFFDIO_API, &api);
 	if (error < 0) {
-		raw1(SYS_close, descriptor);
+		RAW1(SYS_close, descriptor);
 		return (int)error;
 	}
 	return (int)descriptor;
@@ -94,25 +105,25 @@ bool reprise_is_userfaultfd(int descriptor)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC};
 
-	return raw3(SYS_ioctl, descriptor, UFFDIO_API, &api) == -EINVAL;
+	return RAW3(SYS_ioctl, descriptor, UFFDIO_API, &api) == -EINVAL;
 }
 
 static void watch_memory(void)
 {
-	snapshot.uffd = reprise_open_userfaultfd();
-	if (snapshot.uffd < 0) {
+	snapshot->uffd = reprise_open_userfaultfd();
+	if (snapshot->uffd < 0) {
 		reprise_recycle(wire_Recycle_Kernel, "no userfaultfd can be opened");
 	}
-	bool done = reprise_is_userfaultfd(snapshot.uffd);
-	for (size_t i = 0; done && i < snapshot.region_count; i++) {
-		const struct region *region = &snapshot.regions[i];
+	bool done = reprise_is_userfaultfd(snapshot->uffd);
+	for (size_t i = 0; done && i < snapshot->region_count; i++) {
+		const struct region *region = &snapshot->regions[i];
 		done = reprise_register(region->start, region->end) && reprise_protect(region->start, region->end);
 	}
 	if (!done) {
 		reprise_recycle(wire_Recycle_Kernel, "memory cannot be watched");
 	}
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
+		reprise_pin(snapshot->identity[i].start, snapshot->identity[i].end);
 	}
 }
 
@@ -135,10 +146,10 @@ static bool supervisor_is_gone(void)
 
 static void leave_if_idle(uint64_t seconds)
 {
-	if (seconds >= IDLE_S + reprise_worker.slot % IDLE_SPREAD && snapshot.hot_count >= IDLE_PAGES) {
-		wire_recycled(&reprise_worker.wire, wire_Recycle_Idle);
+	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot_count >= IDLE_PAGES) {
+		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
 		for (;;) {
-			raw1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+			RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
 		}
 	}
 }
@@ -148,19 +159,19 @@ static void serve_one(void)
 	if (!reprise_claim_request()) {
 		return;
 	}
-	snapshot.dirty = 0;
-	snapshot.in_request = true;
-	swapcontext(&snapshot.service, &snapshot.php);
-	snapshot.in_request = false;
-	if (snapshot.isolation == wire_Isolation_Fork) {
+	snapshot->dirty = 0;
+	snapshot->in_request = true;
+	swapcontext(&snapshot->service, &snapshot->php);
+	snapshot->in_request = false;
+	if (snapshot->isolation == wire_Isolation_Fork) {
 		for (;;) {
-			raw1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+			RAW1(SYS_exit_group, REPRISE_EXIT_DRAINED);
 		}
 	}
 	if (reprise_learn_leaves()) {
-		wire_recycled(&reprise_worker.wire, wire_Recycle_Learned);
+		wire_recycled(&reprise_worker->wire, wire_Recycle_Learned);
 		for (;;) {
-			raw1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+			RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
 		}
 	}
 	reprise_rewind();
@@ -173,41 +184,41 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 
 	/* First the way to the supervisor is closed: once this process is open to its user, siblings can look into it. */
 	reprise_forker_leave(forker);
-	if (raw2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || raw2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0
-	    || raw0(SYS_getppid) != parent) {
+	if (RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || RAW2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0
+	    || RAW0(SYS_getppid) != parent) {
 		unhealthy("its parent is gone");
 	}
-	raw3(SYS_sched_setscheduler, 0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
+	RAW3(SYS_sched_setscheduler, 0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
 	reprise_worker_offers_memory();
-	reprise_worker.pid = (pid_t)raw0(SYS_getpid);
-	reprise_worker.slot = slot;
-	reprise_worker.is_worker = true;
-	reprise_worker.is_template = false;
-	if (wire_attach(&reprise_worker.wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker.pid,
+	reprise_worker->pid = (pid_t)RAW0(SYS_getpid);
+	reprise_worker->slot = slot;
+	reprise_worker->is_worker = true;
+	reprise_worker->is_template = false;
+	if (wire_attach(&reprise_worker->wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker->pid,
 	                (const int(*)[wire_MAX_DOORS])forker->eventfds)) {
 		unhealthy("it cannot map the slab");
 	}
-	raw1(SYS_close, forker->slab);
-	wire_extent(&reprise_worker.wire, &extent);
-	snapshot.own[3] = (struct range){extent[0], extent[0] + extent[1]};
-	if (snapshot.isolation == wire_Isolation_Rewind) {
-		raw1(SYS_close, snapshot.own_smaps);
-		raw1(SYS_close, snapshot.own_pagemap);
+	RAW1(SYS_close, forker->slab);
+	wire_extent(&reprise_worker->wire, &extent);
+	snapshot->own[OWN_SLAB] = (struct range){extent[0], extent[0] + extent[1]};
+	if (snapshot->isolation == wire_Isolation_Rewind) {
+		RAW1(SYS_close, snapshot->own_smaps);
+		RAW1(SYS_close, snapshot->own_pagemap);
 	}
 	reprise_kernel_start();
-	if (snapshot.isolation == wire_Isolation_Rewind) {
+	if (snapshot->isolation == wire_Isolation_Rewind) {
 		watch_memory();
-		snapshot.descriptors += 1; /* the userfaultfd */
+		snapshot->descriptors += 1; /* the userfaultfd */
 		reprise_prove_start();
-		if (reprise_audits) {
+		if (reprise_options.audits) {
 			reprise_audit(false);
 		}
-		snapshot.faults = reprise_faults();
+		snapshot->faults = reprise_faults();
 	}
 	for (uint64_t idle_since = 0;;) {
-		int next = wire_next(&reprise_worker.wire);
+		int next = wire_next(&reprise_worker->wire);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {
-			raw1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+			RAW1(SYS_exit_group, REPRISE_EXIT_DRAINED);
 		}
 		if (next > 0) {
 			serve_one();
@@ -229,27 +240,27 @@ bool reprise_clone_try(void)
 	long pid = raw6(SYS_clone, 0, 0, 0, 0, 0, 0);
 
 	if (pid == 0) {
-		snapshot.is_trial = true;
+		snapshot->is_trial = true;
 		reprise_kernel_start();
-		if (snapshot.isolation == wire_Isolation_Rewind) {
+		if (snapshot->isolation == wire_Isolation_Rewind) {
 			watch_memory();
 		}
 		for (;;) {
-			raw1(SYS_exit_group, 0);
+			RAW1(SYS_exit_group, 0);
 		}
 	}
-	while (pid > 0 && raw4(SYS_wait4, pid, &status, __WALL, NULL) == -EINTR) {
+	while (pid > 0 && RAW4(SYS_wait4, pid, &status, __WALL, NULL) == -EINTR) {
 	}
 	return pid > 0 && status == 0;
 }
 
 long reprise_clone_fork(struct forker *forker, uint32_t slot)
 {
-	pid_t parent = (pid_t)raw0(SYS_getpid);
+	pid_t parent = (pid_t)RAW0(SYS_getpid);
 	unsigned long flags = SIGCHLD;
 
 	reprise_learn();
-	uintptr_t tid = snapshot.identity[0].start;
+	uintptr_t tid = snapshot->identity[IDENTITY_THREAD].start;
 
 	if (tid) {
 		flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;

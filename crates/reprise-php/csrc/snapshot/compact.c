@@ -20,6 +20,7 @@
 
 #include "../engine/free_lists.h"
 #include "../engine/objects.h"
+#include "compact.h"
 #include "snapshot.h"
 
 struct slot {

@@ -19,34 +19,38 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
+#include "../worker.h"
+#include "clone.h"
 #include "snapshot.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
 static inline bool is_watching(void)
 {
-	return reprise_snapshot_state && snapshot.in_request;
+	return snapshot && snapshot->in_request;
 }
 
 static inline void note(uint32_t what)
 {
 	if (is_watching()) {
-		snapshot.dirty |= what;
+		snapshot->dirty |= what;
 	}
 }
 
 /* Workers of classic mode and of scripts end after a request that has changed what cannot be put back. */
 static inline bool takes_notes(void)
 {
-	return is_watching() || (reprise_worker_state && reprise_worker.is_worker && !snapshot.is_taken);
+	return is_watching() || (reprise_worker && reprise_worker->is_worker && !snapshot->is_taken);
 }
 
 static inline void note_attribute(const char *call)
 {
 	if (takes_notes()) {
-		snapshot.dirty |= DIRTY_ATTRIBUTES;
+		snapshot->dirty |= DIRTY_ATTRIBUTES;
 		reprise_blame(call, 0);
 	}
 }

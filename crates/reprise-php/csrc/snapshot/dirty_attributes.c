@@ -22,7 +22,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "../raw.h"
+#include "../worker.h"
 #include "dirty.h"
+#include "interpose.h"
 
 #define PROC_FILES 0x9fa0
 #define LIMITS 16
@@ -37,21 +40,21 @@ static struct {
 
 static void ask(long *persona, long *priority, long *io_priority, long *slack)
 {
-	*persona = raw1(SYS_personality, 0xffffffff);
-	*priority = raw2(SYS_getpriority, PRIO_PROCESS, 0);
-	*io_priority = raw2(SYS_ioprio_get, 1, 0);
-	*slack = raw1(SYS_prctl, PR_GET_TIMERSLACK);
+	*persona = RAW1(SYS_personality, 0xffffffff);
+	*priority = RAW2(SYS_getpriority, PRIO_PROCESS, 0);
+	*io_priority = RAW2(SYS_ioprio_get, 1, 0);
+	*slack = RAW1(SYS_prctl, PR_GET_TIMERSLACK);
 }
 
 void reprise_attributes_start(void)
 {
 	ask(&began.persona, &began.priority, &began.io_priority, &began.slack);
 	for (int i = 0; i < LIMITS; i++) {
-		raw4(SYS_prlimit64, 0, i, NULL, &began.limits[i]);
+		RAW4(SYS_prlimit64, 0, i, NULL, &began.limits[i]);
 	}
-	raw2(SYS_prctl, PR_GET_NAME, began.name);
+	RAW2(SYS_prctl, PR_GET_NAME, began.name);
 	for (int i = 0; i < 3; i++) {
-		began.flags[i] = (int)raw3(SYS_fcntl, i, F_GETFL, 0);
+		began.flags[i] = (int)RAW3(SYS_fcntl, i, F_GETFL, 0);
 	}
 }
 
@@ -66,17 +69,17 @@ bool reprise_attributes_are_right(void)
 	       && slack == began.slack;
 	for (int i = 0; i < LIMITS; i++) {
 		struct rlimit now = {0};
-		raw4(SYS_prlimit64, 0, i, NULL, &now);
+		RAW4(SYS_prlimit64, 0, i, NULL, &now);
 		same = same && now.rlim_cur == began.limits[i].rlim_cur && now.rlim_max == began.limits[i].rlim_max;
 	}
-	raw2(SYS_prctl, PR_GET_NAME, name);
+	RAW2(SYS_prctl, PR_GET_NAME, name);
 	for (size_t i = 0; i < sizeof name; i++) {
 		same = same && name[i] == began.name[i];
 	}
 	/* Others have them too: put back, whatever becomes of this process. */
 	for (int i = 0; i < 3; i++) {
-		if (began.flags[i] >= 0 && (int)raw3(SYS_fcntl, i, F_GETFL, 0) != began.flags[i]) {
-			raw3(SYS_fcntl, i, F_SETFL, began.flags[i]);
+		if (began.flags[i] >= 0 && (int)RAW3(SYS_fcntl, i, F_GETFL, 0) != began.flags[i]) {
+			RAW3(SYS_fcntl, i, F_SETFL, began.flags[i]);
 		}
 	}
 	return same;
@@ -99,7 +102,7 @@ static bool is_named(int number, const char *name)
  */
 static int refuse_autogroup(int number)
 {
-	raw1(SYS_close, number);
+	RAW1(SYS_close, number);
 	errno = EACCES;
 	return -1;
 }
@@ -110,7 +113,7 @@ static int opened(int number, int flags)
 	int error = errno;
 
 	if (number >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH) && takes_notes()
-	    && raw2(SYS_fstatfs, number, &about) >= 0 && about.f_type == PROC_FILES) {
+	    && RAW2(SYS_fstatfs, number, &about) >= 0 && about.f_type == PROC_FILES) {
 		if (is_named(number, "/autogroup")) {
 			return refuse_autogroup(number);
 		}
@@ -198,17 +201,17 @@ static bool is_shared(int number)
 {
 	struct stat about, standard;
 
-	if (!reprise_worker_state || number < 0) {
+	if (!reprise_worker || number < 0) {
 		return false;
 	}
 	if (number <= 2) {
 		return true;
 	}
-	if (raw2(SYS_fstat, number, &about) < 0 || !(S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode))) {
+	if (RAW2(SYS_fstat, number, &about) < 0 || !(S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode))) {
 		return false;
 	}
 	for (int i = 0; i < 3; i++) {
-		if (raw2(SYS_fstat, i, &standard) >= 0 && about.st_ino == standard.st_ino && about.st_dev == standard.st_dev) {
+		if (RAW2(SYS_fstat, i, &standard) >= 0 && about.st_ino == standard.st_ino && about.st_dev == standard.st_dev) {
 			return true;
 		}
 	}
@@ -224,7 +227,7 @@ bool reprise_may_set_flags(int number, long flags)
 {
 	const long kept = O_NONBLOCK | O_APPEND | O_ASYNC | O_DIRECT;
 
-	return !is_shared(number) || ((raw3(SYS_fcntl, number, F_GETFL, 0) ^ flags) & kept) == 0;
+	return !is_shared(number) || ((RAW3(SYS_fcntl, number, F_GETFL, 0) ^ flags) & kept) == 0;
 }
 
 static int control(int number, int command, long argument)
@@ -232,7 +235,7 @@ static int control(int number, int command, long argument)
 	if (command == F_SETFL && !reprise_may_set_flags(number, argument)) {
 		return (int)result(-EPERM);
 	}
-	return (int)result(raw3(SYS_fcntl, number, command, argument));
+	return (int)result(RAW3(SYS_fcntl, number, command, argument));
 }
 
 PUBLIC int fcntl(int number, int command, ...)
@@ -265,7 +268,7 @@ PUBLIC int ioctl(int number, unsigned long request, ...)
 	if (!reprise_may_control(number, (long)request)) {
 		return (int)result(-EPERM);
 	}
-	return (int)result(raw3(SYS_ioctl, number, request, argument));
+	return (int)result(RAW3(SYS_ioctl, number, request, argument));
 }
 
 /* ---- the rest -------------------------------------------------------------------------------------------------- */
@@ -275,7 +278,7 @@ PUBLIC int personality(unsigned long persona)
 	if (persona != 0xffffffff) {
 		note_attribute("a request called personality");
 	}
-	return (int)result(raw1(SYS_personality, persona));
+	return (int)result(RAW1(SYS_personality, persona));
 }
 
 PUBLIC int prlimit64(pid_t pid, __rlimit_resource_t what, const struct rlimit64 *limit, struct rlimit64 *old)
@@ -283,7 +286,7 @@ PUBLIC int prlimit64(pid_t pid, __rlimit_resource_t what, const struct rlimit64 
 	if (limit) {
 		note_attribute("a request called prlimit");
 	}
-	return (int)result(raw4(SYS_prlimit64, pid, what, limit, old));
+	return (int)result(RAW4(SYS_prlimit64, pid, what, limit, old));
 }
 
 PUBLIC int prlimit(pid_t pid, __rlimit_resource_t what, const struct rlimit *limit, struct rlimit *old)
@@ -294,7 +297,7 @@ PUBLIC int prlimit(pid_t pid, __rlimit_resource_t what, const struct rlimit *lim
 PUBLIC int pthread_setname_np(pthread_t thread, const char *name)
 {
 	NEXT(pthread_setname_np)
-	if (thread == pthread_self() && raw0(SYS_gettid) == raw0(SYS_getpid)) {
+	if (thread == pthread_self() && RAW0(SYS_gettid) == RAW0(SYS_getpid)) {
 		note_attribute("a request named the process");
 	}
 	return known(thread, name);

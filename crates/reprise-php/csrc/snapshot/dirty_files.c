@@ -5,7 +5,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../forker.h"
+#include "../raw.h"
 #include "dirty.h"
+#include "interpose.h"
+#include "kernel.h"
+#include "snapshot.h"
 
 void reprise_interpose_files(void)
 {
@@ -19,9 +24,9 @@ static bool is_out_of_reach(int number)
 	if (!is_watching()) {
 		return false;
 	}
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		if (number == snapshot.owned[i].number) {
-			snapshot.dirty |= DIRTY_OWNED;
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		if (number == snapshot->owned[i].number) {
+			snapshot->dirty |= DIRTY_OWNED;
 			return false;
 		}
 	}
@@ -30,7 +35,7 @@ static bool is_out_of_reach(int number)
 
 PUBLIC int close(int number)
 {
-	return is_out_of_reach(number) ? (int)result(-EBADF) : (int)result(raw1(SYS_close, number));
+	return is_out_of_reach(number) ? (int)result(-EBADF) : (int)result(RAW1(SYS_close, number));
 }
 
 PUBLIC int dup2(int from, int to)
@@ -39,12 +44,12 @@ PUBLIC int dup2(int from, int to)
 		return (int)result(-EBADF);
 	}
 	/* Where there is no dup2, dup3 does the same but for equal numbers. */
-	return from == to ? (fcntl(from, F_GETFD) < 0 ? -1 : to) : (int)result(raw3(SYS_dup3, from, to, 0));
+	return from == to ? (fcntl(from, F_GETFD) < 0 ? -1 : to) : (int)result(RAW3(SYS_dup3, from, to, 0));
 }
 
 PUBLIC int dup3(int from, int to, int flags)
 {
-	return is_out_of_reach(to) ? (int)result(-EBADF) : (int)result(raw3(SYS_dup3, from, to, flags));
+	return is_out_of_reach(to) ? (int)result(-EBADF) : (int)result(RAW3(SYS_dup3, from, to, flags));
 }
 
 PUBLIC int fclose(FILE *file)
@@ -57,13 +62,13 @@ PUBLIC int fclose(FILE *file)
 PUBLIC int close_range(unsigned first, unsigned last, int flags)
 {
 	if (!is_watching()) {
-		return (int)result(raw3(SYS_close_range, first, last, flags));
+		return (int)result(RAW3(SYS_close_range, first, last, flags));
 	}
-	snapshot.dirty |= DIRTY_OWNED;
+	snapshot->dirty |= DIRTY_OWNED;
 	if (last >= SERVICE_FD) {
 		last = SERVICE_FD - 1;
 	}
-	return first > last ? 0 : (int)result(raw3(SYS_close_range, first, last, flags));
+	return first > last ? 0 : (int)result(RAW3(SYS_close_range, first, last, flags));
 }
 
 PUBLIC void closefrom(int first)
@@ -86,7 +91,7 @@ PUBLIC long syscall(long number, ...)
 	switch (number) {
 	case SYS_io_uring_setup:
 		/* It writes past all protection, from the kernel. */
-		if (reprise_snapshot_state && snapshot.is_taken) {
+		if (snapshot && snapshot->is_taken) {
 			return result(-ENOSYS);
 		}
 		break;
@@ -107,7 +112,7 @@ PUBLIC long syscall(long number, ...)
 	case SYS_setitimer:
 		note(DIRTY_SIGNALS);
 		if (is_watching()) {
-			snapshot.timers = 7;
+			snapshot->timers = 7;
 		}
 		break;
 	case SYS_close:
@@ -134,9 +139,9 @@ PUBLIC long syscall(long number, ...)
 			return result(-EPERM);
 		}
 		break;
-	case SYS_openat: return reprise_note_opened((int)result(raw4(number, a[0], a[1], a[2], a[3])), (int)a[2]);
+	case SYS_openat: return reprise_note_opened((int)result(RAW4(number, a[0], a[1], a[2], a[3])), (int)a[2]);
 #ifdef SYS_open
-	case SYS_open: return reprise_note_opened((int)result(raw3(number, a[0], a[1], a[2])), (int)a[1]);
+	case SYS_open: return reprise_note_opened((int)result(RAW3(number, a[0], a[1], a[2])), (int)a[1]);
 #endif
 	case SYS_setreuid:
 	case SYS_setregid:

@@ -9,7 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../raw.h"
+#include "../worker.h"
+#include "../worker_mode/worker_mode.h"
+#include "clone.h"
 #include "dirty.h"
+#include "interpose.h"
+#include "random_libc.h"
+#include "snapshot.h"
 
 void reprise_interpose_memory(void)
 {
@@ -22,11 +29,11 @@ PUBLIC void *dlopen(const char *file, int flags)
 {
 	NEXT(dlopen)
 	bool is_applications =
-	    reprise_worker_state && (reprise_worker.is_worker || reprise_worker.is_template || reprise_is_loop());
+	    reprise_worker && (reprise_worker->is_worker || reprise_worker->is_template || reprise_is_loop());
 	note(DIRTY_MAPPINGS);
 	if (is_applications && file && !(flags & RTLD_NOLOAD)) {
 		reprise_random_libc_is_passed_by();
-		snapshot.dirty |= DIRTY_PASSED_BY;
+		snapshot->dirty |= DIRTY_PASSED_BY;
 	}
 	return known(file, flags & ~RTLD_DEEPBIND);
 }
@@ -36,11 +43,11 @@ PUBLIC void *dlopen(const char *file, int flags)
 /* Number of the first mapping of the snapshot that ends behind the address. */
 static size_t mapping_behind(uintptr_t address)
 {
-	size_t low = 0, high = snapshot.mapping_count;
+	size_t low = 0, high = snapshot->mapping_count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (snapshot.mappings[middle].end <= address) {
+		if (snapshot->mappings[middle].end <= address) {
 			low = middle + 1;
 		} else {
 			high = middle;
@@ -53,7 +60,7 @@ static bool touches_snapshot(uintptr_t start, uintptr_t end)
 {
 	size_t at = mapping_behind(start);
 
-	return at < snapshot.mapping_count && snapshot.mappings[at].start < end;
+	return at < snapshot->mapping_count && snapshot->mappings[at].start < end;
 }
 
 static uintptr_t end_of(const void *start, size_t size)
@@ -64,21 +71,21 @@ static uintptr_t end_of(const void *start, size_t size)
 /* A mapping that the request has made: undone after it without reading /proc/self/maps. */
 static void add_fresh(uintptr_t start, uintptr_t end)
 {
-	if (snapshot.fresh_count == MAX_FRESH) {
-		snapshot.dirty |= DIRTY_MAPPINGS;
+	if (snapshot->fresh_count == MAX_FRESH) {
+		snapshot->dirty |= DIRTY_MAPPINGS;
 		return;
 	}
-	snapshot.fresh[snapshot.fresh_count++] = (struct range){start, end};
+	snapshot->fresh[snapshot->fresh_count++] = (struct range){start, end};
 }
 
 static void remove_fresh(uintptr_t start, uintptr_t end)
 {
-	for (size_t i = 0; i < snapshot.fresh_count; i++) {
-		struct range had = snapshot.fresh[i];
+	for (size_t i = 0; i < snapshot->fresh_count; i++) {
+		struct range had = snapshot->fresh[i];
 		if (had.start >= end || had.end <= start) {
 			continue;
 		}
-		snapshot.fresh[i--] = snapshot.fresh[--snapshot.fresh_count];
+		snapshot->fresh[i--] = snapshot->fresh[--snapshot->fresh_count];
 		if (had.start < start) {
 			add_fresh(had.start, start);
 		}
@@ -91,7 +98,7 @@ static void remove_fresh(uintptr_t start, uintptr_t end)
 static void note_unmapped(uintptr_t start, uintptr_t end)
 {
 	if (touches_snapshot(start, end)) {
-		snapshot.dirty |= DIRTY_MAPPINGS;
+		snapshot->dirty |= DIRTY_MAPPINGS;
 	}
 	remove_fresh(start, end);
 }
@@ -120,7 +127,7 @@ PUBLIC int munmap(void *at, size_t size)
 	if (is_watching()) {
 		note_unmapped((uintptr_t)at, end_of(at, size));
 	}
-	return (int)result(raw2(SYS_munmap, at, size));
+	return (int)result(RAW2(SYS_munmap, at, size));
 }
 
 PUBLIC void *mremap(void *at, size_t size, size_t new_size, int flags, ...)
@@ -146,8 +153,8 @@ PUBLIC void *mremap(void *at, size_t size, size_t new_size, int flags, ...)
  * nothing would show it. */
 static bool opens_what_is_not_rewound(uintptr_t start, uintptr_t end)
 {
-	for (size_t i = mapping_behind(start); i < snapshot.mapping_count && snapshot.mappings[i].start < end; i++) {
-		if (snapshot.mappings[i].is_private && !(snapshot.mappings[i].protection & PROT_WRITE)) {
+	for (size_t i = mapping_behind(start); i < snapshot->mapping_count && snapshot->mappings[i].start < end; i++) {
+		if (snapshot->mappings[i].is_private && !(snapshot->mappings[i].protection & PROT_WRITE)) {
 			return true;
 		}
 	}
@@ -159,20 +166,20 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 	uintptr_t start = (uintptr_t)at, end = end_of(at, size);
 
 	if (is_watching() && touches_snapshot(start, end)) {
-		snapshot.dirty |= DIRTY_MAPPINGS;
+		snapshot->dirty |= DIRTY_MAPPINGS;
 		if ((protection & PROT_WRITE) && opens_what_is_not_rewound(start, end)) {
-			snapshot.dirty |= DIRTY_OPENED;
+			snapshot->dirty |= DIRTY_OPENED;
 			reprise_blame("a request made read-only memory of the snapshot writable, by mprotect", start);
 		}
 	}
-	return (int)result(raw3(SYS_mprotect, at, size, protection));
+	return (int)result(RAW3(SYS_mprotect, at, size, protection));
 }
 
 /* Read-only memory without a file behind it has no image: what madvise may drop of it is lost. */
 static bool drops_what_is_not_rewound(uintptr_t start, uintptr_t end)
 {
-	for (size_t i = mapping_behind(start); i < snapshot.mapping_count && snapshot.mappings[i].start < end; i++) {
-		const struct mapping *mapping = &snapshot.mappings[i];
+	for (size_t i = mapping_behind(start); i < snapshot->mapping_count && snapshot->mappings[i].start < end; i++) {
+		const struct mapping *mapping = &snapshot->mappings[i];
 		if (mapping->is_private && !mapping->inode && !(mapping->protection & PROT_WRITE)
 		    && mapping->protection != PROT_NONE) {
 			return true;
@@ -185,12 +192,12 @@ PUBLIC int madvise(void *at, size_t size, int advice)
 {
 	if (is_watching() && touches_snapshot((uintptr_t)at, end_of(at, size))) {
 		if (drops_what_is_not_rewound((uintptr_t)at, end_of(at, size))) {
-			snapshot.dirty |= DIRTY_OPENED;
+			snapshot->dirty |= DIRTY_OPENED;
 			reprise_blame("a request called madvise on read-only memory of the snapshot", (uintptr_t)at);
 		}
-		snapshot.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
+		snapshot->dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
 	}
-	return (int)result(raw3(SYS_madvise, at, size, advice));
+	return (int)result(RAW3(SYS_madvise, at, size, advice));
 }
 
 PUBLIC int posix_madvise(void *at, size_t size, int advice)
@@ -246,7 +253,7 @@ static uint64_t mapped_pages(void)
 	char text[64] = "";
 	const char *at = text;
 
-	raw4(SYS_pread64, snapshot.statm, text, sizeof text - 1, 0);
+	RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
 	return raw_number(&at);
 }
 

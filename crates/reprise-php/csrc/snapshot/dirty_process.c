@@ -15,7 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../raw.h"
 #include "dirty.h"
+#include "interpose.h"
+#include "snapshot.h"
 
 void reprise_interpose_process(void)
 {
@@ -80,14 +83,14 @@ static void note_timer(int which, const struct itimerval *value)
 {
 	if (is_watching() && value && which >= 0 && which < 3) {
 		bool runs = value->it_value.tv_sec || value->it_value.tv_usec;
-		snapshot.timers = runs ? snapshot.timers | 1u << which : snapshot.timers & ~(1u << which);
+		snapshot->timers = runs ? snapshot->timers | 1u << which : snapshot->timers & ~(1u << which);
 	}
 }
 
 PUBLIC int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
 {
 	note_timer((int)which, value);
-	return (int)result(raw3(SYS_setitimer, which, value, old));
+	return (int)result(RAW3(SYS_setitimer, which, value, old));
 }
 
 PUBLIC unsigned alarm(unsigned seconds)
@@ -95,7 +98,7 @@ PUBLIC unsigned alarm(unsigned seconds)
 	struct itimerval value = {.it_value = {.tv_sec = seconds}}, old = {0};
 
 	note_timer(ITIMER_REAL, &value);
-	raw3(SYS_setitimer, ITIMER_REAL, &value, &old);
+	RAW3(SYS_setitimer, ITIMER_REAL, &value, &old);
 	return (unsigned)old.it_value.tv_sec + (old.it_value.tv_usec ? 1 : 0);
 }
 
@@ -103,7 +106,7 @@ PUBLIC useconds_t ualarm(useconds_t first, useconds_t interval)
 {
 	NEXT(ualarm)
 	if (is_watching()) {
-		snapshot.timers |= 1u << ITIMER_REAL;
+		snapshot->timers |= 1u << ITIMER_REAL;
 	}
 	return known(first, interval);
 }
@@ -155,7 +158,7 @@ PUBLIC int prctl(int option, ...)
 	}
 	va_end(arguments);
 	/* Names of threads and of memory are all that harmless libraries set. */
-	bool names_thread = option == PR_SET_NAME && raw0(SYS_gettid) != raw0(SYS_getpid);
+	bool names_thread = option == PR_SET_NAME && RAW0(SYS_gettid) != RAW0(SYS_getpid);
 	if (!names_thread && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
 		note_attribute("a request called prctl");
 	}

@@ -12,9 +12,15 @@
 #include <SAPI.h>
 #include <zend_observer.h>
 
+#include "../cgi.h"
 #include "../engine/objects.h"
 #include "../engine/oom.h"
-#include "snapshot.h"
+#include "../engine/step.h"
+#include "../opcache.h"
+#include "../request.h"
+#include "../worker.h"
+#include "end.h"
+#include "learn.h"
 
 void reprise_end(void)
 {
@@ -45,10 +51,10 @@ void reprise_end(void)
 		STEP(destroy_uploaded_files_hash());
 	}
 	/* A child that a shutdown function has forked ends here; the answer is its parent's. */
-	if (!reprise_worker.is_worker) {
+	if (!reprise_worker->is_worker) {
 		_exit(EG(exit_status));
 	}
-	if (reprise_worker.answering) {
+	if (reprise_worker->answering) {
 		reprise_finish_answer();
 	}
 	reprise_learn_note();

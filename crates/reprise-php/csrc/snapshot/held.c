@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "../engine/session.h"
-#include "snapshot.h"
+#include "held.h"
+#include "template.h"
 
 static void refuse_semaphores(void)
 {

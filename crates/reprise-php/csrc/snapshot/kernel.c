@@ -15,7 +15,13 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "../forker.h"
+#include "../raw.h"
+#include "clone.h"
+#include "interpose.h"
+#include "kernel.h"
 #include "snapshot.h"
+#include "wire.h"
 
 /* None runs at the snapshot: one of the boot is stopped. */
 static void restore_timers(void)
@@ -23,11 +29,11 @@ static void restore_timers(void)
 	struct itimerval none = {0};
 
 	for (int which = 0; which < 3; which++) {
-		if (snapshot.timers & (1u << which)) {
-			raw3(SYS_setitimer, which, &none, NULL);
+		if (snapshot->timers & (1u << which)) {
+			RAW3(SYS_setitimer, which, &none, NULL);
 		}
 	}
-	snapshot.timers = 0;
+	snapshot->timers = 0;
 }
 
 /*
@@ -42,20 +48,20 @@ void reprise_block_signals(void)
 
 	for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
 		struct raw_sigaction action = {0};
-		raw4(SYS_rt_sigaction, open[i], NULL, &action, RAW_SIGSET_SIZE);
+		RAW4(SYS_rt_sigaction, open[i], NULL, &action, RAW_SIGSET_SIZE);
 		if (action.handler) {
 			continue;
 		}
 		mask &= ~(UINT64_C(1) << (open[i] - 1));
 	}
-	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
 }
 
 static bool has_pending_signals(void)
 {
 	uint64_t pending = 0;
 
-	raw2(SYS_rt_sigpending, &pending, RAW_SIGSET_SIZE);
+	RAW2(SYS_rt_sigpending, &pending, RAW_SIGSET_SIZE);
 	return pending != 0;
 }
 
@@ -65,30 +71,30 @@ static void restore_signals(void)
 	uint64_t all = ~UINT64_C(0), mask;
 	struct timespec at_once = {0};
 
-	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
-	while (raw4(SYS_rt_sigtimedwait, &all, NULL, &at_once, RAW_SIGSET_SIZE) > 0) {
+	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
+	while (RAW4(SYS_rt_sigtimedwait, &all, NULL, &at_once, RAW_SIGSET_SIZE) > 0) {
 	}
 	for (int number = 1; number <= RAW_SIGNALS; number++) {
 		if (number != SIGKILL && number != SIGSTOP) {
-			raw4(SYS_rt_sigaction, number, &snapshot.actions[number - 1], NULL, RAW_SIGSET_SIZE);
+			RAW4(SYS_rt_sigaction, number, &snapshot->actions[number - 1], NULL, RAW_SIGSET_SIZE);
 		}
 	}
-	raw2(SYS_sigaltstack, &snapshot.alternate_stack, NULL);
-	raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+	RAW2(SYS_sigaltstack, &snapshot->alternate_stack, NULL);
+	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
 }
 
 void reprise_kernel_take(void)
 {
-	snapshot.brk = (uintptr_t)raw1(SYS_brk, 0);
-	snapshot.umask = (unsigned)raw1(SYS_umask, 0);
-	raw1(SYS_umask, snapshot.umask);
-	raw2(SYS_sigaltstack, NULL, &snapshot.alternate_stack);
+	snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0);
+	snapshot->umask = (unsigned)RAW1(SYS_umask, 0);
+	RAW1(SYS_umask, snapshot->umask);
+	RAW2(SYS_sigaltstack, NULL, &snapshot->alternate_stack);
 	for (int number = 1; number <= RAW_SIGNALS; number++) {
-		raw4(SYS_rt_sigaction, number, NULL, &snapshot.actions[number - 1], RAW_SIGSET_SIZE);
+		RAW4(SYS_rt_sigaction, number, NULL, &snapshot->actions[number - 1], RAW_SIGSET_SIZE);
 	}
-	snapshot.timers = 7;
+	snapshot->timers = 7;
 	restore_timers();
-	raw3(SYS_get_robust_list, 0, &snapshot.robust_list, &snapshot.robust_size);
+	RAW3(SYS_get_robust_list, 0, &snapshot->robust_list, &snapshot->robust_size);
 }
 
 /* Since Linux 6.2 the size of /proc/self/fd is their number. */
@@ -96,16 +102,16 @@ static int64_t count_descriptors(void)
 {
 	struct stat about;
 
-	return raw2(SYS_fstat, snapshot.descriptor_directory, &about) < 0 ? -1 : about.st_size;
+	return RAW2(SYS_fstat, snapshot->descriptor_directory, &about) < 0 ? -1 : about.st_size;
 }
 
 static bool is_service_descriptor(int number)
 {
 	const struct forker *forker = reprise_forker;
-	const int known[] = {forker->lifeline,          snapshot.uffd,
-	                     snapshot.pagemap,          snapshot.statm,
-	                     snapshot.task_directory,   snapshot.descriptor_directory,
-	                     snapshot.working_directory};
+	const int known[] = {forker->lifeline,           snapshot->uffd,
+	                     snapshot->pagemap,          snapshot->statm,
+	                     snapshot->task_directory,   snapshot->descriptor_directory,
+	                     snapshot->working_directory};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (number == known[i]) {
@@ -122,8 +128,8 @@ static bool is_service_descriptor(int number)
 
 bool reprise_is_known_descriptor(int number)
 {
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		if (number == snapshot.owned[i].number || number == snapshot.owned_copies[i]) {
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		if (number == snapshot->owned[i].number || number == snapshot->owned_copies[i]) {
 			return true;
 		}
 	}
@@ -141,7 +147,7 @@ static void look_at_stranger(int number)
 	raw_add(&text, "/proc/self/fd/");
 	raw_add_number(&text, (uint64_t)number);
 	text.bytes[text.size] = 0;
-	raw4(SYS_readlinkat, AT_FDCWD, text.bytes, target, sizeof target);
+	RAW4(SYS_readlinkat, AT_FDCWD, text.bytes, target, sizeof target);
 	while (i < sizeof uring - 1 && target[i] == uring[i]) {
 		i++;
 	}
@@ -164,8 +170,8 @@ static void close_strangers(void)
 	_Alignas(8) char entries[4096];
 	long size;
 
-	raw3(SYS_lseek, snapshot.descriptor_directory, 0, SEEK_SET);
-	while ((size = raw3(SYS_getdents64, snapshot.descriptor_directory, entries, sizeof entries)) > 0) {
+	RAW3(SYS_lseek, snapshot->descriptor_directory, 0, SEEK_SET);
+	while ((size = RAW3(SYS_getdents64, snapshot->descriptor_directory, entries, sizeof entries)) > 0) {
 		for (long at = 0; at < size;) {
 			struct directory_entry *entry = (struct directory_entry *)(entries + at);
 			const char *name = entry->name;
@@ -176,7 +182,7 @@ static void close_strangers(void)
 			int number = (int)raw_number(&name);
 			if (!reprise_is_known_descriptor(number)) {
 				look_at_stranger(number);
-				raw1(SYS_close, number);
+				RAW1(SYS_close, number);
 			}
 		}
 	}
@@ -184,17 +190,17 @@ static void close_strangers(void)
 
 static void restore_descriptors(void)
 {
-	if (count_descriptors() == snapshot.descriptors && !(snapshot.dirty & DIRTY_OWNED)) {
+	if (count_descriptors() == snapshot->descriptors && !(snapshot->dirty & DIRTY_OWNED)) {
 		return;
 	}
 	close_strangers();
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		struct owned *owned = &snapshot.owned[i];
-		if (raw3(SYS_dup3, snapshot.owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC) < 0) {
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		struct owned *owned = &snapshot->owned[i];
+		if (RAW3(SYS_dup3, snapshot->owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC) < 0) {
 			reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the snapshot is gone");
 		}
 	}
-	if (count_descriptors() != snapshot.descriptors) {
+	if (count_descriptors() != snapshot->descriptors) {
 		reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the worker is gone");
 	}
 }
@@ -207,18 +213,18 @@ static bool reopen(struct owned *owned)
 	raw_add(&path, "/proc/self/fd/");
 	raw_add_number(&path, (uint64_t)owned->number);
 	path.bytes[path.size] = 0;
-	long file = raw4(SYS_openat, AT_FDCWD, path.bytes, owned->flags | O_CLOEXEC, 0);
+	long file = RAW4(SYS_openat, AT_FDCWD, path.bytes, owned->flags | O_CLOEXEC, 0);
 	if (file < 0) {
 		return false;
 	}
-	long moved = raw3(SYS_dup3, file, owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC);
-	raw1(SYS_close, file);
-	return moved >= 0 && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
+	long moved = RAW3(SYS_dup3, file, owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC);
+	RAW1(SYS_close, file);
+	return moved >= 0 && RAW3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
 }
 
 static int open_service(const char *path, int flags)
 {
-	long file = raw4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+	long file = RAW4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
 
 	return file < 0 ? -1 : reprise_lift((int)file);
 }
@@ -226,26 +232,26 @@ static int open_service(const char *path, int flags)
 void reprise_kernel_start(void)
 {
 	restore_signals();
-	raw2(SYS_set_robust_list, snapshot.robust_list, snapshot.robust_size);
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		if (snapshot.owned[i].offset >= 0 && !reopen(&snapshot.owned[i])) {
+	RAW2(SYS_set_robust_list, snapshot->robust_list, snapshot->robust_size);
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		if (snapshot->owned[i].offset >= 0 && !reopen(&snapshot->owned[i])) {
 			reprise_recycle(wire_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
 		}
 	}
-	if (snapshot.isolation != wire_Isolation_Rewind) {
+	if (snapshot->isolation != wire_Isolation_Rewind) {
 		return;
 	}
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		snapshot.owned_copies[i] = (int)raw3(SYS_fcntl, snapshot.owned[i].number, F_DUPFD_CLOEXEC, SERVICE_FD);
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		snapshot->owned_copies[i] = (int)RAW3(SYS_fcntl, snapshot->owned[i].number, F_DUPFD_CLOEXEC, SERVICE_FD);
 	}
-	snapshot.pagemap = open_service("/proc/self/pagemap", O_RDONLY);
-	snapshot.statm = open_service("/proc/self/statm", O_RDONLY);
-	snapshot.task_directory = open_service("/proc/self/task", O_RDONLY | O_DIRECTORY);
-	snapshot.descriptor_directory = open_service("/proc/self/fd", O_RDONLY | O_DIRECTORY);
-	snapshot.working_directory = open_service(".", O_PATH | O_DIRECTORY);
-	snapshot.descriptors = count_descriptors();
-	if (snapshot.pagemap < 0 || snapshot.statm < 0 || snapshot.task_directory < 0 || snapshot.descriptors <= 0
-	    || snapshot.working_directory < 0) {
+	snapshot->pagemap = open_service("/proc/self/pagemap", O_RDONLY);
+	snapshot->statm = open_service("/proc/self/statm", O_RDONLY);
+	snapshot->task_directory = open_service("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	snapshot->descriptor_directory = open_service("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+	snapshot->working_directory = open_service(".", O_PATH | O_DIRECTORY);
+	snapshot->descriptors = count_descriptors();
+	if (snapshot->pagemap < 0 || snapshot->statm < 0 || snapshot->task_directory < 0 || snapshot->descriptors <= 0
+	    || snapshot->working_directory < 0) {
 		reprise_recycle(wire_Recycle_Kernel, "/proc/self cannot be read");
 	}
 }
@@ -255,34 +261,34 @@ static bool restore_file(const struct owned *owned)
 {
 	struct flock none = {.l_type = F_UNLCK};
 
-	raw3(SYS_fcntl, owned->number, F_SETLK, &none);
-	raw2(SYS_flock, owned->number, LOCK_UN);
-	return raw3(SYS_fcntl, owned->number, F_SETFL, owned->flags) >= 0
-	       && raw3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
+	RAW3(SYS_fcntl, owned->number, F_SETLK, &none);
+	RAW2(SYS_flock, owned->number, LOCK_UN);
+	return RAW3(SYS_fcntl, owned->number, F_SETFL, owned->flags) >= 0
+	       && RAW3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
 }
 
 void reprise_kernel_restore(void)
 {
-	if (snapshot.dirty & DIRTY_ATTRIBUTES) {
-		reprise_recycle(wire_Recycle_Attributes, snapshot.culprit);
+	if (snapshot->dirty & DIRTY_ATTRIBUTES) {
+		reprise_recycle(wire_Recycle_Attributes, snapshot->culprit);
 	}
-	if ((snapshot.is_passed_by || (snapshot.dirty & DIRTY_PASSED_BY)) && !reprise_attributes_are_right()) {
+	if ((snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY)) && !reprise_attributes_are_right()) {
 		reprise_recycle(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
-	if (snapshot.dirty & DIRTY_POSIX_TIMERS) {
+	if (snapshot->dirty & DIRTY_POSIX_TIMERS) {
 		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
 	}
-	raw1(SYS_umask, snapshot.umask);
-	if (raw1(SYS_fchdir, snapshot.working_directory) < 0) {
+	RAW1(SYS_umask, snapshot->umask);
+	if (RAW1(SYS_fchdir, snapshot->working_directory) < 0) {
 		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
 	}
 	restore_timers();
-	if ((snapshot.dirty & DIRTY_SIGNALS) || has_pending_signals()) {
+	if ((snapshot->dirty & DIRTY_SIGNALS) || has_pending_signals()) {
 		restore_signals();
 	}
 	restore_descriptors();
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		struct owned *owned = &snapshot.owned[i];
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		struct owned *owned = &snapshot->owned[i];
 		if (owned->offset >= 0 && !restore_file(owned)) {
 			reprise_recycle(wire_Recycle_Descriptors, "a file of the snapshot is gone");
 		}

@@ -23,7 +23,13 @@
 #include <sys/mman.h>
 
 #include "../engine/patterns.h"
+#include "../log.h"
+#include "../options.h"
+#include "../raw.h"
+#include "../worker.h"
+#include "learn.h"
 #include "snapshot.h"
+#include "take.h"
 
 #define DUE 16
 #define LESSONS 8
@@ -61,14 +67,14 @@ void reprise_learn_prepare(void)
 
 	known = reprise_pattern_count();
 	if (shared != MAP_FAILED) {
-		snapshot.lessons = shared;
-		snapshot.lessons->due = DUE;
+		snapshot->lessons = shared;
+		snapshot->lessons->due = DUE;
 	}
 }
 
 bool reprise_lane_is_proved(bool went_well)
 {
-	struct lessons *lessons = snapshot.lessons;
+	struct lessons *lessons = snapshot->lessons;
 
 	if (lessons && went_well && !lessons->is_proved) {
 		lessons->is_proved = true;
@@ -109,7 +115,7 @@ static void note_pattern(const zend_string *text, void *context)
 /* At the end of a request, on PHP's stack. */
 void reprise_learn_note(void)
 {
-	struct lessons *lessons = snapshot.lessons;
+	struct lessons *lessons = snapshot->lessons;
 
 	if (!lessons) {
 		return;
@@ -118,7 +124,7 @@ void reprise_learn_note(void)
 	if (reprise_pattern_count() > known && lessons->given < LESSONS && !atomic_exchange(&lessons->busy, true)) {
 		reprise_each_pattern(known, note_pattern, lessons);
 		if (lessons->used > 0 && requests >= lessons->due && !lessons->wanted) {
-			lessons->wanted = snapshot.asks = true;
+			lessons->wanted = snapshot->asks = true;
 		}
 		lessons->busy = false;
 	}
@@ -128,13 +134,14 @@ void reprise_learn_note(void)
  * it can be. */
 bool reprise_learn_leaves(void)
 {
-	struct lessons *lessons = snapshot.lessons;
+	struct lessons *lessons = snapshot->lessons;
 
 	if (!lessons) {
 		return false;
 	}
-	return snapshot.asks
-	       || (lessons->given != snapshot.lesson && snapshot.late++ >= SPREAD * (reprise_worker.slot % REPRISE_LATE));
+	return snapshot->asks
+	       || (lessons->given != snapshot->lesson
+	           && snapshot->late++ >= SPREAD * (reprise_worker->slot % REPRISE_LATE));
 }
 
 static void say_nothing(int type, zend_string *file, const uint32_t line, zend_string *message)
@@ -148,7 +155,7 @@ static void say_nothing(int type, zend_string *file, const uint32_t line, zend_s
 /* In the template, on PHP's stack. */
 void reprise_learn_patterns(void)
 {
-	const struct lessons *lessons = snapshot.lessons;
+	const struct lessons *lessons = snapshot->lessons;
 	void (*error_cb)(int, zend_string *, const uint32_t, zend_string *) = zend_error_cb;
 	zval handler;
 
@@ -170,7 +177,7 @@ void reprise_learn_patterns(void)
 /* On the service stack of the template, before it forks. The lock is not waited for: somebody will ask again. */
 void reprise_learn(void)
 {
-	struct lessons *lessons = snapshot.lessons;
+	struct lessons *lessons = snapshot->lessons;
 	const char *why = NULL;
 
 	if (!lessons || !lessons->wanted) {
@@ -181,19 +188,19 @@ void reprise_learn(void)
 		return;
 	}
 	/* Signals stay blocked meanwhile: one that says that a clone has ended must not get lost. */
-	sigset_t mask = snapshot.php.uc_sigmask;
-	sigfillset(&snapshot.php.uc_sigmask);
-	snapshot.is_learning = true;
-	swapcontext(&snapshot.service, &snapshot.php);
-	snapshot.is_learning = false;
-	snapshot.php.uc_sigmask = mask;
+	sigset_t mask = snapshot->php.uc_sigmask;
+	sigfillset(&snapshot->php.uc_sigmask);
+	snapshot->is_learning = true;
+	swapcontext(&snapshot->service, &snapshot->php);
+	snapshot->is_learning = false;
+	snapshot->php.uc_sigmask = mask;
 	lessons->count = lessons->used = 0;
 	lessons->due = lessons->requests < UINT32_MAX / 4 ? lessons->requests * 4 : UINT32_MAX;
-	snapshot.lesson = ++lessons->given;
+	snapshot->lesson = ++lessons->given;
 	lessons->wanted = false;
 	lessons->busy = false;
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken again", why);
-		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
 	}
 }

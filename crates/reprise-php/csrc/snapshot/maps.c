@@ -11,6 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../raw.h"
+#include "clone.h"
+#include "maps.h"
+#include "rewind.h"
 #include "snapshot.h"
 
 struct reader {
@@ -41,7 +45,7 @@ static char *next_line(struct reader *reader)
 			reader->bytes[rest - 1] = '\n';
 			continue;
 		}
-		long got = raw3(SYS_read, reader->descriptor, reader->bytes + rest, sizeof reader->bytes - rest);
+		long got = RAW3(SYS_read, reader->descriptor, reader->bytes + rest, sizeof reader->bytes - rest);
 		if (got <= 0) {
 			return NULL;
 		}
@@ -130,20 +134,20 @@ long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *contex
 
 long reprise_each_mapping(const char *file, mapping_visitor visit, void *context)
 {
-	long descriptor = raw3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	long descriptor = RAW3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
 
 	if (descriptor < 0) {
 		return descriptor;
 	}
 	long error = reprise_each_mapping_of((int)descriptor, visit, context);
-	raw1(SYS_close, descriptor);
+	RAW1(SYS_close, descriptor);
 	return error;
 }
 
 bool reprise_is_own(uintptr_t start, uintptr_t end)
 {
-	for (size_t i = 0; i < sizeof snapshot.own / sizeof *snapshot.own; i++) {
-		if (start < snapshot.own[i].end && end > snapshot.own[i].start) {
+	for (size_t i = 0; i < OWN_RANGES; i++) {
+		if (start < snapshot->own[i].end && end > snapshot->own[i].start) {
 			return true;
 		}
 	}
@@ -153,17 +157,17 @@ bool reprise_is_own(uintptr_t start, uintptr_t end)
 /* The region that holds an address, or else the first one behind it, or NULL. */
 const struct region *reprise_region_of(uintptr_t address)
 {
-	size_t low = 0, high = snapshot.region_count;
+	size_t low = 0, high = snapshot->region_count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (snapshot.regions[middle].end <= address) {
+		if (snapshot->regions[middle].end <= address) {
 			low = middle + 1;
 		} else {
 			high = middle;
 		}
 	}
-	return low < snapshot.region_count ? &snapshot.regions[low] : NULL;
+	return low < snapshot->region_count ? &snapshot->regions[low] : NULL;
 }
 
 /* Where the comparison is. */
@@ -216,7 +220,7 @@ static void compare_piece(struct comparison *comparison, const struct mapping *s
 	} else if (saved->is_private && (now->protection & PROT_WRITE) && !(saved->protection & PROT_WRITE)) {
 		reprise_blame("memory that is not rewound has become writable", start);
 		comparison->result = 1;
-	} else if (saved->protection != now->protection && raw3(SYS_mprotect, start, end - start, saved->protection) < 0) {
+	} else if (saved->protection != now->protection && RAW3(SYS_mprotect, start, end - start, saved->protection) < 0) {
 		comparison->result = -EINVAL;
 	}
 }
@@ -238,8 +242,8 @@ static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t e
 /* Everything of the snapshot before `until` is compared; there is no mapping there now. */
 static void compare_gap(struct comparison *comparison, uintptr_t until)
 {
-	while (comparison->saved < snapshot.mapping_count && comparison->at < until) {
-		const struct mapping *saved = &snapshot.mappings[comparison->saved];
+	while (comparison->saved < snapshot->mapping_count && comparison->at < until) {
+		const struct mapping *saved = &snapshot->mappings[comparison->saved];
 		uintptr_t start = saved->start > comparison->at ? saved->start : comparison->at;
 		uintptr_t end = saved->end < until ? saved->end : until;
 		if (start < end) {
@@ -262,12 +266,12 @@ static bool compare(const struct mapping *now, const char *name, void *context)
 	}
 	compare_gap(comparison, now->start);
 	while (comparison->at < now->end) {
-		while (comparison->saved < snapshot.mapping_count
-		       && snapshot.mappings[comparison->saved].end <= comparison->at) {
+		while (comparison->saved < snapshot->mapping_count
+		       && snapshot->mappings[comparison->saved].end <= comparison->at) {
 			comparison->saved++;
 		}
 		const struct mapping *saved =
-		    comparison->saved < snapshot.mapping_count ? &snapshot.mappings[comparison->saved] : NULL;
+		    comparison->saved < snapshot->mapping_count ? &snapshot->mappings[comparison->saved] : NULL;
 		uintptr_t end = now->end;
 		if (!saved || saved->start >= now->end) {
 			note_new(comparison, comparison->at, end);
@@ -294,7 +298,7 @@ long reprise_restore_mappings(void)
 		}
 		for (size_t i = 0; i < comparison.new_count; i++) {
 			struct range *range = &comparison.new_ranges[i];
-			raw2(SYS_munmap, range->start, range->end - range->start);
+			RAW2(SYS_munmap, range->start, range->end - range->start);
 		}
 		if (comparison.result == -E2BIG) {
 			continue;

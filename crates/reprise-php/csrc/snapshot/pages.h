@@ -11,13 +11,11 @@
 #include "checks.h"
 #include "snapshot.h"
 
-#define IDENTITIES (sizeof snapshot.identity / sizeof *snapshot.identity)
-
 static inline const unsigned char *image_of(const struct region *region, uintptr_t page)
 {
 	CHECK(page >= region->start && page + PAGE <= region->end);
-	CHECK(region->image + (page - region->start) + PAGE <= snapshot.image_size);
-	return snapshot.image + region->image + (page - region->start);
+	CHECK(region->image + (page - region->start) + PAGE <= snapshot->image_size);
+	return snapshot->image + region->image + (page - region->start);
 }
 
 /* How often that page was found written. */
@@ -25,8 +23,8 @@ static inline uint8_t *hits_of(const struct region *region, uintptr_t page)
 {
 	size_t number = (region->image + (page - region->start)) / PAGE;
 
-	CHECK(page >= region->start && number < snapshot.image_size / PAGE);
-	return &snapshot.hits[number];
+	CHECK(page >= region->start && number < snapshot->image_size / PAGE);
+	return &snapshot->hits[number];
 }
 
 /* Vector loads and stores were tried: no quicker, since the second-level cache is what it waits for. */

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../options.h"
+#include "checks.h"
 #include "pages.h"
+#include "rewind.h"
 #include "snapshot.h"
 
 enum planted_fault reprise_planted_fault;
@@ -50,11 +53,11 @@ static bool differs(const unsigned char *left, const unsigned char *right)
 /* What a copy of one page too many would do: it writes to the region that follows at once. */
 static void copy_past_any_region(void)
 {
-	for (size_t i = 0; i + 1 < snapshot.region_count; i++) {
-		const struct region *region = &snapshot.regions[i];
+	for (size_t i = 0; i + 1 < snapshot->region_count; i++) {
+		const struct region *region = &snapshot->regions[i];
 		unsigned char *past = (unsigned char *)region->end;
 		const unsigned char *last = image_of(region, region->end - PAGE);
-		if (region->end == snapshot.regions[i + 1].start && differs(past, last)) {
+		if (region->end == snapshot->regions[i + 1].start && differs(past, last)) {
 			copy_page(past, last);
 			return;
 		}
@@ -63,13 +66,13 @@ static void copy_past_any_region(void)
 
 void reprise_plant_in_rewind(void)
 {
-	const struct region *last = &snapshot.regions[snapshot.region_count - 1];
+	const struct region *last = &snapshot->regions[snapshot->region_count - 1];
 
 	switch (reprise_planted_fault) {
 	case PLANTED_INDEX_PAST_HITS: ++*hits_of(last, last->end); break;
 	case PLANTED_COPY_PAST_REGION: reprise_copy_region(last, last->end, last->end + PAGE); break;
 	case PLANTED_STRAY_PAGE: copy_past_any_region(); break;
-	case PLANTED_STRAY_GUARD: copy_page(reprise_service_stack - PAGE, snapshot.image); break;
+	case PLANTED_STRAY_GUARD: copy_page(reprise_service_stack - PAGE, snapshot->image); break;
 	default: break;
 	}
 }

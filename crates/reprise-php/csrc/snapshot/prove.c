@@ -10,39 +10,43 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "../raw.h"
+#include "clone.h"
+#include "maps.h"
 #include "pages.h"
+#include "prove.h"
+#include "rewind.h"
 #include "snapshot.h"
+#include "wire.h"
 
 /* A thread that was joined may take a moment to be gone. */
 #define THREAD_PATIENCE 2000
 
-static size_t read_sizes(uint64_t sizes[3])
+static bool read_sizes(struct sizes *sizes)
 {
+	/* size, resident, shared, text, lib, data: resident and shared are not exact, and change by themselves. */
+	uint64_t unused, *const fields[] = {&sizes->mapped, &unused, &unused, &sizes->code, &unused, &sizes->data};
 	char text[128];
-	long size = raw4(SYS_pread64, snapshot.statm, text, sizeof text - 1, 0);
+	long size = RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
 	const char *at = text;
 
 	if (size <= 0) {
-		return 0;
+		return false;
 	}
 	text[size] = 0;
-	for (size_t field = 0; field < 6; field++) {
-		uint64_t number = raw_number(&at);
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		*fields[i] = raw_number(&at);
 		at++;
-		/* size, resident, shared, text, lib, data: resident and shared are not exact, and change by themselves. */
-		if (field == 0 || field == 3 || field == 5) {
-			sizes[field / 2] = number; /* 0, 1, 2 */
-		}
 	}
-	return (size_t)size;
+	return true;
 }
 
 static bool sizes_are_right(void)
 {
-	uint64_t sizes[3] = {0};
+	const struct sizes *then = &snapshot->sizes;
+	struct sizes now = {0};
 
-	return read_sizes(sizes) && sizes[0] == snapshot.sizes[0] && sizes[1] == snapshot.sizes[1]
-	       && sizes[2] == snapshot.sizes[2];
+	return read_sizes(&now) && now.mapped == then->mapped && now.code == then->code && now.data == then->data;
 }
 
 static bool has_one_thread(void)
@@ -51,10 +55,10 @@ static bool has_one_thread(void)
 
 	for (int i = 0; i < THREAD_PATIENCE; i++) {
 		/* A directory for itself, one for its parent, one per thread. */
-		if (raw2(SYS_fstat, snapshot.task_directory, &about) >= 0 && about.st_nlink == 3) {
+		if (RAW2(SYS_fstat, snapshot->task_directory, &about) >= 0 && about.st_nlink == 3) {
 			return true;
 		}
-		raw0(SYS_sched_yield);
+		RAW0(SYS_sched_yield);
 	}
 	return false;
 }
@@ -63,14 +67,14 @@ static bool has_no_child(void)
 {
 	long pid;
 
-	while ((pid = raw4(SYS_wait4, -1, NULL, WNOHANG | __WALL, NULL)) > 0) {
+	while ((pid = RAW4(SYS_wait4, -1, NULL, WNOHANG | __WALL, NULL)) > 0) {
 	}
 	return pid < 0;
 }
 
 void reprise_prove_start(void)
 {
-	if (!read_sizes(snapshot.sizes)) {
+	if (!read_sizes(&snapshot->sizes)) {
 		reprise_recycle(wire_Recycle_Kernel, "/proc/self/statm cannot be read");
 	}
 }
@@ -90,18 +94,18 @@ void reprise_prove_alone(void)
 void reprise_prove_mappings(void)
 {
 	if (!sizes_are_right()) {
-		snapshot.dirty |= DIRTY_MAPPINGS;
+		snapshot->dirty |= DIRTY_MAPPINGS;
 	}
-	if (snapshot.dirty & DIRTY_OPENED) {
-		reprise_recycle(wire_Recycle_Mappings, snapshot.culprit);
+	if (snapshot->dirty & DIRTY_OPENED) {
+		reprise_recycle(wire_Recycle_Mappings, snapshot->culprit);
 	}
-	if (snapshot.dirty & DIRTY_GUARDS) {
+	if (snapshot->dirty & DIRTY_GUARDS) {
 		reprise_remove_guards();
 	}
-	if (snapshot.dirty & DIRTY_MAPPINGS) {
+	if (snapshot->dirty & DIRTY_MAPPINGS) {
 		long result = reprise_restore_mappings();
 		if (result > 0) {
-			reprise_recycle(wire_Recycle_Mappings, snapshot.culprit);
+			reprise_recycle(wire_Recycle_Mappings, snapshot->culprit);
 		}
 		if (result < 0) {
 			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
@@ -110,7 +114,7 @@ void reprise_prove_mappings(void)
 			reprise_recycle(wire_Recycle_Size, "the process is not as large as it was");
 		}
 	}
-	if (!reprise_is_userfaultfd(snapshot.uffd)) {
+	if (!reprise_is_userfaultfd(snapshot->uffd)) {
 		reprise_recycle(wire_Recycle_Protection, "the userfaultfd was closed or replaced");
 	}
 }
@@ -118,7 +122,7 @@ void reprise_prove_mappings(void)
 static bool is_identity(uintptr_t address)
 {
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		if (address >= snapshot.identity[i].start && address < snapshot.identity[i].end) {
+		if (address >= snapshot->identity[i].start && address < snapshot->identity[i].end) {
 			return true;
 		}
 	}
@@ -165,7 +169,7 @@ struct mapping_audit {
 static bool audit_mapping(const struct mapping *now, const char *name, void *context)
 {
 	struct mapping_audit *audit = context;
-	const struct range *slab = &snapshot.own[3];
+	const struct range *slab = &snapshot->own[OWN_SLAB];
 
 	if ((name[0] == '[' && name[1] == 'v' && name[2] == 's') || (now->start >= slab->start && now->end <= slab->end)) {
 		return true;
@@ -173,11 +177,11 @@ static bool audit_mapping(const struct mapping *now, const char *name, void *con
 	/* Neighbours may have merged or split since; what counts is that each address is covered as it was. */
 	uintptr_t at = now->start;
 	while (at < now->end) {
-		while (audit->at < snapshot.mapping_count && snapshot.mappings[audit->at].end <= at) {
+		while (audit->at < snapshot->mapping_count && snapshot->mappings[audit->at].end <= at) {
 			audit->at++;
 		}
-		const struct mapping *saved = &snapshot.mappings[audit->at];
-		if (audit->at == snapshot.mapping_count || saved->start > at || saved->protection != now->protection
+		const struct mapping *saved = &snapshot->mappings[audit->at];
+		if (audit->at == snapshot->mapping_count || saved->start > at || saved->protection != now->protection
 		    || saved->inode != now->inode || saved->is_private != now->is_private) {
 			audit->differs = true;
 			return false;
@@ -195,8 +199,8 @@ void reprise_audit(bool was_fast)
 		reprise_recycle(wire_Recycle_Audit, was_fast ? "after a fast rewind, mappings differ from the snapshot"
 		                                             : "after a scanned rewind, mappings differ from the snapshot");
 	}
-	for (size_t i = 0; i < snapshot.region_count; i++) {
-		const struct region *region = &snapshot.regions[i];
+	for (size_t i = 0; i < snapshot->region_count; i++) {
+		const struct region *region = &snapshot->regions[i];
 		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
 			audit_page(region, page, was_fast);
 		}

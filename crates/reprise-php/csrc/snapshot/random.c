@@ -12,6 +12,11 @@
 #include <sys/random.h>
 
 #include "../engine/random_state.h"
+#include "../functions.h"
+#include "../log.h"
+#include "random.h"
+#include "random_libc.h"
+#include "random_libraries.h"
 #include "snapshot.h"
 
 /* As in OpenSSL's rand.h. */
@@ -135,7 +140,7 @@ void reprise_random_share(void)
 	reset_sqlite();
 	if (reprise_random_is_preloaded()) {
 		reprise_random_libc_is_passed_by();
-		snapshot.dirty |= DIRTY_PASSED_BY;
+		snapshot->dirty |= DIRTY_PASSED_BY;
 	}
 }
 

@@ -12,9 +12,11 @@
  * arc4random() and its kin are the kernel's here, also for libraries that were built for libbsd's, which has a state.
  */
 #define _GNU_SOURCE
-#include "dirty.h"
 
 #include <sys/random.h>
+
+#include "dirty.h"
+#include "random_libc.h"
 
 static bool random_is_seeded, rand48_is_seeded;
 static bool is_passed_by;

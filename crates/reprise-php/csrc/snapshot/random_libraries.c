@@ -1,5 +1,5 @@
 /*
- * Libraries that keep what they draw from where no function of theirs puts it back; docs/guides/snapshot.md has the
+ * Libraries that keep what they draw from where no function of theirs puts it back; docs/guides/snapshot->md has the
  * list of all. On PHP's stack.
  */
 #define _GNU_SOURCE
@@ -9,7 +9,8 @@
 #include <link.h>
 #include <string.h>
 
-#include "snapshot.h"
+#include "random.h"
+#include "random_libraries.h"
 
 static struct {
 	zend_ulong before;   /* its writable memory when the template began; 0: it was not loaded */

@@ -22,7 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../forker.h"
+#include "../options.h"
+#include "refuse.h"
 #include "snapshot.h"
+#include "template.h"
 
 /* Calls `each` with every descriptor below SERVICE_FD, and with those above that are not ours. */
 static void each_descriptor(void (*each)(int))
@@ -46,8 +50,8 @@ static void each_descriptor(void (*each)(int))
 
 static bool is_owned(int number)
 {
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
-		if (snapshot.owned[i].number == number) {
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		if (snapshot->owned[i].number == number) {
 			return true;
 		}
 	}
@@ -59,10 +63,10 @@ static void own(int number, int flags, int64_t offset)
 	struct stat about = {0};
 
 	(void)fstat(number, &about);
-	if (snapshot.owned_count == MAX_OWNED) {
+	if (snapshot->owned_count == MAX_OWNED) {
 		reprise_boot_failed("too many descriptors are open at the snapshot", "at most 256 may be");
 	}
-	snapshot.owned[snapshot.owned_count++] = (struct owned){
+	snapshot->owned[snapshot->owned_count++] = (struct owned){
 	    .number = number,
 	    .flags = flags,
 	    .offset = offset,
@@ -83,7 +87,7 @@ static void note(int number)
  */
 void reprise_note_descriptors(void)
 {
-	snapshot.owned_count = 0;
+	snapshot->owned_count = 0;
 	each_descriptor(note);
 }
 
@@ -202,14 +206,14 @@ static void disown_what_was_replaced(void)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < snapshot.owned_count; i++) {
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
 		struct stat about;
-		const struct owned *owned = &snapshot.owned[i];
+		const struct owned *owned = &snapshot->owned[i];
 		if (fstat(owned->number, &about) == 0 && about.st_dev == owned->device && about.st_ino == owned->inode) {
-			snapshot.owned[kept++] = *owned;
+			snapshot->owned[kept++] = *owned;
 		}
 	}
-	snapshot.owned_count = kept;
+	snapshot->owned_count = kept;
 }
 
 void reprise_refuse_what_cannot_be_rewound(void)

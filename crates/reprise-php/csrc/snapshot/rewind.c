@@ -18,9 +18,19 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "../options.h"
+#include "../raw.h"
+#include "../worker.h"
+#include "checks.h"
+#include "clone.h"
+#include "kernel.h"
+#include "maps.h"
 #include "pages.h"
+#include "prove.h"
+#include "rewind.h"
 #include "scan.h"
 #include "snapshot.h"
+#include "wire.h"
 
 #define PINNED 255
 #define HOT 254
@@ -38,8 +48,8 @@ struct faults reprise_faults(void)
 	struct rusage self = {0}, children = {0};
 
 	/* SELF has all threads, the ended ones too. */
-	raw2(SYS_getrusage, RUSAGE_SELF, &self);
-	raw2(SYS_getrusage, RUSAGE_CHILDREN, &children);
+	RAW2(SYS_getrusage, RUSAGE_SELF, &self);
+	RAW2(SYS_getrusage, RUSAGE_CHILDREN, &children);
 	return (struct faults){self.ru_minflt + self.ru_majflt, children.ru_minflt + children.ru_majflt};
 }
 
@@ -47,7 +57,7 @@ static bool write_protect(uintptr_t start, uintptr_t end, uint64_t mode)
 {
 	struct uffdio_writeprotect range = {.range = {start, end - start}, .mode = mode};
 
-	return raw3(SYS_ioctl, snapshot.uffd, UFFDIO_WRITEPROTECT, &range) >= 0;
+	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_WRITEPROTECT, &range) >= 0;
 }
 
 bool reprise_protect(uintptr_t start, uintptr_t end)
@@ -59,7 +69,7 @@ bool reprise_register(uintptr_t start, uintptr_t end)
 {
 	struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
 
-	return raw3(SYS_ioctl, snapshot.uffd, UFFDIO_REGISTER, &range) >= 0;
+	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_REGISTER, &range) >= 0;
 }
 
 /* A page with bytes that are the clone's own: they stay. */
@@ -70,7 +80,7 @@ static void copy_around_identity(unsigned char *page, const unsigned char *image
 	while (at < end) {
 		uintptr_t stop = end, next = end;
 		for (size_t i = 0; i < IDENTITIES; i++) {
-			const struct range *own = &snapshot.identity[i];
+			const struct range *own = &snapshot->identity[i];
 			if (own->end > at && own->start < stop) {
 				stop = own->start > at ? own->start : at;
 				next = own->end;
@@ -84,7 +94,7 @@ static void copy_around_identity(unsigned char *page, const unsigned char *image
 static bool has_identity(uintptr_t page)
 {
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		if (snapshot.identity[i].start < page + PAGE && snapshot.identity[i].end > page) {
+		if (snapshot->identity[i].start < page + PAGE && snapshot->identity[i].end > page) {
 			return true;
 		}
 	}
@@ -120,7 +130,8 @@ static size_t copy_hot_pages(void)
 
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		uintptr_t last = 0;
-		for (uintptr_t page = snapshot.identity[i].start & ~(PAGE - 1); page < snapshot.identity[i].end; page += PAGE) {
+		for (uintptr_t page = snapshot->identity[i].start & ~(PAGE - 1); page < snapshot->identity[i].end;
+		     page += PAGE) {
 			const struct region *region = reprise_region_of(page);
 			if (region && region->start <= page && page != last) {
 				copy_around_identity((unsigned char *)page, image_of(region, page));
@@ -130,10 +141,10 @@ static size_t copy_hot_pages(void)
 		}
 	}
 	size_t first = IS_PLANTED(PLANTED_INDEX_PAST_HOT) ? MAX_HOT : 0;
-	for (size_t i = first; i < first + snapshot.hot_count; i++) {
-		copy_page(snapshot.hot[i].page, snapshot.hot[i].image);
+	for (size_t i = first; i < first + snapshot->hot_count; i++) {
+		copy_page(snapshot->hot[i].page, snapshot->hot[i].image);
 	}
-	return pages + snapshot.hot_count;
+	return pages + snapshot->hot_count;
 }
 
 /* True if the page has become hot and is not to be protected again. */
@@ -142,11 +153,11 @@ static bool count_hit(uintptr_t page, const struct region *region)
 	uint8_t *hits = hits_of(region, page);
 
 	*hits = (uint8_t)(*hits + HIT > HOT_AT ? HOT_AT : *hits + HIT);
-	if (*hits < HOT_AT || snapshot.hot_count == MAX_HOT) {
+	if (*hits < HOT_AT || snapshot->hot_count == MAX_HOT) {
 		return false;
 	}
 	*hits = HOT;
-	snapshot.hot[snapshot.hot_count++] = (struct hot_page){(unsigned char *)page, image_of(region, page)};
+	snapshot->hot[snapshot->hot_count++] = (struct hot_page){(unsigned char *)page, image_of(region, page)};
 	return true;
 }
 
@@ -208,7 +219,7 @@ static size_t watch_again(uintptr_t start, uintptr_t end)
 	reprise_copy_region(region, start, end);
 	protect_or_recycle(start, end);
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		reprise_pin(snapshot.identity[i].start, snapshot.identity[i].end);
+		reprise_pin(snapshot->identity[i].start, snapshot->identity[i].end);
 	}
 	return (end - start) / PAGE;
 }
@@ -220,7 +231,7 @@ static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
 	size_t pages = 0;
 
 	while (from < end) {
-		long count = scan_written(snapshot.pagemap, &from, end, found, sizeof found / sizeof *found, strict);
+		long count = scan_written(snapshot->pagemap, &from, end, found, sizeof found / sizeof *found, strict);
 		if (count < 0) {
 			return watch_again(start, end);
 		}
@@ -241,8 +252,8 @@ static size_t scan_each(void)
 {
 	size_t pages = 0;
 
-	for (size_t i = 0; i < snapshot.region_count; i++) {
-		pages += scan_range(snapshot.regions[i].start, snapshot.regions[i].end, true);
+	for (size_t i = 0; i < snapshot->region_count; i++) {
+		pages += scan_range(snapshot->regions[i].start, snapshot->regions[i].end, true);
 	}
 	return pages;
 }
@@ -252,9 +263,9 @@ static size_t scan_large(void)
 {
 	size_t pages = 0;
 
-	for (size_t i = 0; i < snapshot.region_count; i++) {
-		if (is_large(&snapshot.regions[i])) {
-			pages += scan_range(snapshot.regions[i].start, snapshot.regions[i].end, true);
+	for (size_t i = 0; i < snapshot->region_count; i++) {
+		if (is_large(&snapshot->regions[i])) {
+			pages += scan_range(snapshot->regions[i].start, snapshot->regions[i].end, true);
 		}
 	}
 	return pages;
@@ -265,17 +276,17 @@ static size_t scan_small(void)
 {
 	size_t pages = 0;
 
-	for (size_t i = 0; i < snapshot.region_count;) {
+	for (size_t i = 0; i < snapshot->region_count;) {
 		size_t last = i;
-		if (is_large(&snapshot.regions[i])) {
+		if (is_large(&snapshot->regions[i])) {
 			i++;
 			continue;
 		}
-		while (last + 1 < snapshot.region_count && !is_large(&snapshot.regions[last + 1])
-		       && snapshot.regions[last + 1].start - snapshot.regions[last].end < SCAN_GAP) {
+		while (last + 1 < snapshot->region_count && !is_large(&snapshot->regions[last + 1])
+		       && snapshot->regions[last + 1].start - snapshot->regions[last].end < SCAN_GAP) {
 			last++;
 		}
-		pages += scan_range(snapshot.regions[i].start, snapshot.regions[last].end, false);
+		pages += scan_range(snapshot->regions[i].start, snapshot->regions[last].end, false);
 		i = last + 1;
 	}
 	return pages;
@@ -290,7 +301,7 @@ static size_t scan(uint64_t faults)
 {
 	size_t pages;
 
-	if (snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
+	if (snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
 		return scan_each();
 	}
 	pages = scan_large();
@@ -299,21 +310,21 @@ static size_t scan(uint64_t faults)
 
 static void age(void)
 {
-	size_t count = snapshot.image_size / PAGE;
+	size_t count = snapshot->image_size / PAGE;
 
-	if (snapshot.rewinds % RELEARN == 0) {
-		for (size_t i = 0; i < snapshot.hot_count; i++) {
-			uintptr_t page = (uintptr_t)snapshot.hot[i].page;
+	if (snapshot->rewinds % RELEARN == 0) {
+		for (size_t i = 0; i < snapshot->hot_count; i++) {
+			uintptr_t page = (uintptr_t)snapshot->hot[i].page;
 			protect_or_recycle(page, page + PAGE);
 		}
-		snapshot.hot_count = 0;
+		snapshot->hot_count = 0;
 		for (size_t i = 0; i < count; i++) {
-			snapshot.hits[i] = snapshot.hits[i] == PINNED ? PINNED : 0;
+			snapshot->hits[i] = snapshot->hits[i] == PINNED ? PINNED : 0;
 		}
-	} else if (snapshot.rewinds % AGING == 0) {
+	} else if (snapshot->rewinds % AGING == 0) {
 		for (size_t i = 0; i < count; i++) {
-			if (snapshot.hits[i] && snapshot.hits[i] < HOT) {
-				snapshot.hits[i] /= 2;
+			if (snapshot->hits[i] && snapshot->hits[i] < HOT) {
+				snapshot->hits[i] /= 2;
 			}
 		}
 	}
@@ -322,9 +333,9 @@ static void age(void)
 /* MADV_GUARD_REMOVE, of Linux 6.13: pages that are no guards stay as they are. */
 void reprise_remove_guards(void)
 {
-	for (size_t i = 0; i < snapshot.region_count; i++) {
-		const struct region *region = &snapshot.regions[i];
-		raw3(SYS_madvise, region->start, region->end - region->start, 103);
+	for (size_t i = 0; i < snapshot->region_count; i++) {
+		const struct region *region = &snapshot->regions[i];
+		RAW3(SYS_madvise, region->start, region->end - region->start, 103);
 	}
 }
 
@@ -332,29 +343,29 @@ void reprise_remove_guards(void)
  * lies behind it is zero. */
 static void restore_break(void)
 {
-	uintptr_t now = (uintptr_t)raw1(SYS_brk, 0);
+	uintptr_t now = (uintptr_t)RAW1(SYS_brk, 0);
 
-	if (now < snapshot.brk) {
-		snapshot.dirty |= DIRTY_MAPPINGS;
+	if (now < snapshot->brk) {
+		snapshot->dirty |= DIRTY_MAPPINGS;
 	}
-	if (now != snapshot.brk && (uintptr_t)raw1(SYS_brk, snapshot.brk) != snapshot.brk) {
+	if (now != snapshot->brk && (uintptr_t)RAW1(SYS_brk, snapshot->brk) != snapshot->brk) {
 		reprise_recycle(wire_Recycle_Mappings, "the break cannot be put back");
 	}
 }
 
 static void undo_new_mappings(void)
 {
-	for (size_t i = 0; i < snapshot.fresh_count; i++) {
-		raw2(SYS_munmap, snapshot.fresh[i].start, snapshot.fresh[i].end - snapshot.fresh[i].start);
+	for (size_t i = 0; i < snapshot->fresh_count; i++) {
+		RAW2(SYS_munmap, snapshot->fresh[i].start, snapshot->fresh[i].end - snapshot->fresh[i].start);
 	}
-	snapshot.fresh_count = 0;
+	snapshot->fresh_count = 0;
 }
 
 void reprise_rewind(void)
 {
 	size_t pages;
 
-	wire_show(&reprise_worker.wire, wire_Activity_Rewinding);
+	wire_show(&reprise_worker->wire, wire_Activity_Rewinding);
 	/* Children are reaped there: only then do the counters know of their faults. */
 	reprise_prove_alone();
 	restore_break();
@@ -362,23 +373,23 @@ void reprise_rewind(void)
 	reprise_prove_mappings();
 	struct faults now = reprise_faults();
 	if (IS_PLANTED(PLANTED_OVERFLOW)) {
-		snapshot.faults.self = LONG_MIN;
+		snapshot->faults.self = LONG_MIN;
 	}
-	bool is_fast = now.self == snapshot.faults.self && now.children == snapshot.faults.children
-	               && !(snapshot.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
+	bool is_fast = now.self == snapshot->faults.self && now.children == snapshot->faults.children
+	               && !(snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
 	pages = copy_hot_pages();
 	if (!is_fast) {
-		pages += scan((uint64_t)(now.self - snapshot.faults.self + now.children - snapshot.faults.children));
+		pages += scan((uint64_t)(now.self - snapshot->faults.self + now.children - snapshot->faults.children));
 	}
 	reprise_kernel_restore();
-	snapshot.rewinds++;
+	snapshot->rewinds++;
 	age();
 	reprise_plant_in_rewind();
-	if (reprise_audits) {
+	if (reprise_options.audits) {
 		reprise_audit(is_fast);
 	}
-	wire_rewound(&reprise_worker.wire, is_fast, pages);
-	snapshot.dirty = 0;
+	wire_rewound(&reprise_worker->wire, is_fast, pages);
+	snapshot->dirty = 0;
 	/* Last of all: what is written by anybody from here on counts against the next request. */
-	snapshot.faults = reprise_faults();
+	snapshot->faults = reprise_faults();
 }

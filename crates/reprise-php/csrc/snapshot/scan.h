@@ -6,6 +6,7 @@
 #define REPRISE_SCAN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -48,7 +49,7 @@ static inline long scan_written(int pagemap, uint64_t *from, uint64_t end, struc
 	    .category_mask = strict ? SCAN_WRITTEN : SCAN_WRITTEN | SCAN_WPALLOWED,
 	    .return_mask = SCAN_WRITTEN,
 	};
-	long count = raw3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
+	long count = RAW3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
 
 	*from = count < 0 ? end : arguments.walk_end;
 	return count;
@@ -66,7 +67,7 @@ static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struc
 	    .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
 	    .return_mask = SCAN_PRESENT,
 	};
-	long count = raw3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
+	long count = RAW3(SYS_ioctl, pagemap, SCAN_PAGES, &arguments);
 
 	*from = count < 0 ? end : arguments.walk_end;
 	return count;

@@ -21,7 +21,20 @@
 #include "../engine/frames.h"
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
+#include "../log.h"
+#include "../options.h"
+#include "../request.h"
+#include "../variables.h"
+#include "../worker.h"
+#include "compact.h"
+#include "held.h"
+#include "learn.h"
+#include "random.h"
+#include "refuse.h"
+#include "serve.h"
 #include "snapshot.h"
+#include "template.h"
+#include "wire.h"
 
 static struct {
 	char *output;
@@ -206,7 +219,7 @@ static void parse_request(void)
 
 static void serve(void)
 {
-	reprise_worker.stage = REPRISE_STARTING;
+	reprise_worker->stage = REPRISE_STARTING;
 	reprise_describe_request(reprise_head());
 	EG(exit_status) = 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
@@ -214,7 +227,7 @@ static void serve(void)
 	parse_request();
 	reprise_fill_superglobals(false);
 	reprise_random_renew();
-	if (reprise_worker.body_broken) {
+	if (reprise_worker->body_broken) {
 		zend_bailout();
 	}
 	reprise_script_begins();
@@ -231,15 +244,15 @@ ZEND_FUNCTION(reprise_snapshot)
 	Z_PARAM_OPTIONAL
 	Z_PARAM_BOOL(per_host)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_worker.is_template) {
-		if (reprise_worker.is_worker && snapshot.is_taken) {
+	if (!reprise_worker->is_template) {
+		if (reprise_worker->is_worker && snapshot->is_taken) {
 			php_error_docref(NULL, E_WARNING, "the snapshot was taken before: this call does nothing");
-		} else if (reprise_worker.is_worker && reprise_worker.answering) {
-			wire_note(&reprise_worker.wire, wire_NOTE_SNAPSHOT | (per_host ? wire_NOTE_HOST : 0));
+		} else if (reprise_worker->is_worker && reprise_worker->answering) {
+			wire_note(&reprise_worker->wire, wire_NOTE_SNAPSHOT | (per_host ? wire_NOTE_HOST : 0));
 		}
 		return;
 	}
-	if (getpid() != reprise_worker.pid) {
+	if (getpid() != reprise_worker->pid) {
 		/* A child that the boot has forked. */
 		return;
 	}
@@ -253,21 +266,21 @@ ZEND_FUNCTION(reprise_snapshot)
 	if (per_host && !reprise_options.hosts) {
 		reprise_boot_failed("it asks for a snapshot of each host", "name them: hosts = [\"www.example.org\"]");
 	}
-	snapshot.is_per_host = per_host;
+	snapshot->is_per_host = per_host;
 	if (!reprise_collect_cycles()) {
 		return; /* a destructor has thrown */
 	}
 	reprise_serve_prepare();
 	reprise_refuse_what_cannot_be_rewound();
-	getcontext(&snapshot.service);
-	snapshot.service.uc_stack.ss_sp = reprise_service_stack;
-	snapshot.service.uc_stack.ss_size = SERVICE_STACK;
-	snapshot.service.uc_link = NULL;
-	makecontext(&snapshot.service, reprise_template_loop, 0);
-	swapcontext(&snapshot.php, &snapshot.service);
-	while (snapshot.is_learning) {
+	getcontext(&snapshot->service);
+	snapshot->service.uc_stack.ss_sp = reprise_service_stack;
+	snapshot->service.uc_stack.ss_size = SERVICE_STACK;
+	snapshot->service.uc_link = NULL;
+	makecontext(&snapshot->service, reprise_template_loop, 0);
+	swapcontext(&snapshot->php, &snapshot->service);
+	while (snapshot->is_learning) {
 		reprise_learn_patterns();
-		swapcontext(&snapshot.php, &snapshot.service);
+		swapcontext(&snapshot->php, &snapshot->service);
 	}
 	/* In a clone, for a request. */
 	serve();

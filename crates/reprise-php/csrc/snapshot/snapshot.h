@@ -1,5 +1,5 @@
 /*
- * The snapshot: what the files of this directory share.
+ * The snapshot: the state that the files of this directory share; each has a header of its own.
  *
  * A template runs an entry script up to reprise_snapshot(), which leaves PHP's stack for the service stack (take.c).
  * From there on a template only forks (forker.c). Each clone waits for a request on its service stack, resumes PHP
@@ -20,6 +20,7 @@
  * end.c       php_request_shutdown without freeing what a rewind frees anyway
  * rewind.c    memory back to the image: hot pages, and what a scan finds
  * kernel.c    descriptors, directory, masks, timers, signals back
+ * pages.h     single pages: their image, copying them, counting how often they are written
  * prove.c     checks after each rewind; audit
  * checks.h    checks of a build for undefined behaviour; planted.c: faults that show that they work
  * dirty*.c    calls of PHP and its libraries that change what page faults do not show
@@ -37,9 +38,10 @@
 #include <sys/resource.h>
 #include <ucontext.h>
 
-#include "../forker.h"
 #include "../raw.h"
-#include "../reprise.h"
+#include "wire.h"
+
+struct lessons;
 
 #define PAGE 4096ul
 #define SERVICE_STACK (128 * 1024)
@@ -90,6 +92,23 @@ struct range {
 	uintptr_t start, end;
 };
 
+/* Memory of ours that is no part of the snapshot. */
+enum own_range {
+	OWN_SERVICE, /* the service stack, and this state */
+	OWN_HITS,
+	OWN_IMAGE,
+	OWN_SLAB,
+	OWN_RANGES
+};
+
+/* Bytes of the snapshot that each clone has for itself. */
+enum identity_range { IDENTITY_THREAD, IDENTITY_RSEQ, IDENTITIES };
+
+/* Of the process, in pages. */
+struct sizes {
+	uint64_t mapped, code, data;
+};
+
 /* A descriptor that was open at the snapshot. */
 struct owned {
 	int number;
@@ -120,8 +139,8 @@ struct snapshot_state {
 	struct mapping mappings[MAX_MAPPINGS];
 	struct region regions[MAX_REGIONS];
 	struct owned owned[MAX_OWNED];
-	struct range own[4]; /* memory of ours that is no part of the snapshot; the slab comes last */
-	struct range identity[2];
+	struct range own[OWN_RANGES];
+	struct range identity[IDENTITIES];
 	uintptr_t brk;
 	struct raw_sigaction actions[RAW_SIGNALS];
 	stack_t alternate_stack;
@@ -144,7 +163,7 @@ struct snapshot_state {
 	char culprit[128]; /* what cannot be put back, in words */
 	bool in_request;   /* PHP runs: dirty*.c take notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
-	uint64_t sizes[3]; /* pages mapped, of code, of data */
+	struct sizes sizes;
 	int owned_copies[MAX_OWNED];
 	int64_t descriptors;
 	struct faults faults;
@@ -158,124 +177,7 @@ struct snapshot_state {
 };
 
 /* Service memory: private to each process, and no part of the snapshot. */
-extern struct snapshot_state *reprise_snapshot_state;
-extern struct forker *reprise_forker;
+extern struct snapshot_state *snapshot;
 extern unsigned char *reprise_service_stack;
-#define snapshot (*reprise_snapshot_state)
-
-/* dirty*.c: do nothing; a linker takes files from a library only if somebody calls them. */
-void reprise_interpose_memory(void);
-void reprise_interpose_process(void);
-void reprise_interpose_files(void);
-void reprise_attributes_start(void); /* in a worker */
-bool reprise_attributes_are_right(void);
-bool reprise_may_set_flags(int number, long flags);
-/* The same of an ioctl. */
-bool reprise_may_control(int number, long request);
-int reprise_note_opened(int number, int flags);
-
-/* template.c */
-long reprise_template_fork(struct forker *forker, enum wire_Isolation isolation, int control, int head);
-void reprise_template_loop(void);
-_Noreturn void reprise_boot_failed(const char *why, const char *detail);
-/* The script ended before it was time; by itself, or by exit() or an error: then with PHP's last message. */
-_Noreturn void reprise_boot_ended(const char *how, bool ran_to_end);
-
-/* held.c */
-void reprise_settle_what_php_holds(void);
-
-/* refuse.c: descriptors and processes */
-void reprise_note_descriptors(void);
-void reprise_refuse_what_cannot_be_rewound(void);
-
-/* maps.c */
-typedef bool (*mapping_visitor)(const struct mapping *, const char *name, void *context);
-long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context);
-long reprise_each_mapping(const char *file, mapping_visitor visit, void *context);
-long reprise_restore_mappings(void); /* 0, a negative errno, or 1: cannot be made again */
-bool reprise_is_own(uintptr_t start, uintptr_t end);
-const struct region *reprise_region_of(uintptr_t address);
-
-/* take.c: on the service stack. Writes why to `why` if it fails. */
-bool reprise_take(const char **why);
-enum wire_Isolation reprise_choose_isolation(const char **why);
-void reprise_grow_stack(void);
-
-/* clone.c */
-long reprise_clone_fork(struct forker *forker, uint32_t slot);
-bool reprise_clone_try(void); /* in the template; false: no clone can start, and the log says why */
-int reprise_open_userfaultfd(void);
-bool reprise_is_userfaultfd(int descriptor);
-void reprise_blame(const char *what, uintptr_t address); /* fills culprit */
-_Noreturn void reprise_recycle(enum wire_Recycle why, const char *detail);
-
-/* limits.c */
-void reprise_limits_start(void); /* in a new worker */
-bool reprise_is_spent(void);     /* has it done or used what it may? */
-void reprise_end_if_spent(void); /* if that said so: gives its place to a fresh one */
-
-/* serve.c: on PHP's stack. */
-void reprise_serve_prepare(void);
-void reprise_boot_output(const char *bytes, size_t size);
-void reprise_note_additions(void);
-void reprise_fill_superglobals(bool all); /* all: whether or not the boot had them */
-
-/* random.c */
-void reprise_random_share(void);
-void reprise_random_part(void);
-void reprise_random_start(void);
-void reprise_random_prepare(void);
-void reprise_random_renew(void);
-
-bool reprise_random_is_preloaded(void);
-void *reprise_loaded_function(const char *library, const char *name);
-
-/* random_libraries.c */
-void reprise_random_libraries_start(void);
-void reprise_random_libraries_prepare(void);
-void reprise_random_libraries_renew(void);
-
-/* random_libc.c */
-void reprise_random_libc_seed(void);   /* at once, if nobody has since the last: */
-void reprise_random_libc_forget(void); /* the next draw seeds */
-void reprise_random_libc_renew(void);
-void reprise_random_libc_is_passed_by(void); /* it is drawn from without our seeing it */
-
-/* compact.c: on PHP's stack. */
-bool reprise_collect_cycles(void); /* false: an exception is pending */
-void reprise_compact(void);
-
-/* end.c: on PHP's stack. */
-void reprise_end(void);
-
-/* learn.c */
-void reprise_learn_prepare(void);
-void reprise_learn_note(void);
-bool reprise_learn_leaves(void);
-void reprise_learn_patterns(void);
-bool reprise_lane_is_proved(bool went_well); /* false: no request went well so far */
-void reprise_learn(void);
-
-/* rewind.c */
-struct faults reprise_faults(void);
-bool reprise_protect(uintptr_t start, uintptr_t end);
-bool reprise_register(uintptr_t start, uintptr_t end);
-void reprise_remove_guards(void);
-void reprise_pin(uintptr_t start, uintptr_t end); /* hot for ever */
-void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
-void reprise_rewind(void);
-
-/* kernel.c */
-void reprise_kernel_take(void);
-void reprise_block_signals(void);
-void reprise_kernel_start(void); /* in a clone */
-void reprise_kernel_restore(void);
-bool reprise_is_known_descriptor(int number);
-
-/* prove.c */
-void reprise_prove_start(void);
-void reprise_prove_alone(void);
-void reprise_prove_mappings(void);
-void reprise_audit(bool was_fast);
 
 #endif

@@ -23,8 +23,16 @@
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 
+#include "../forker.h"
+#include "../raw.h"
+#include "clone.h"
+#include "interpose.h"
+#include "kernel.h"
+#include "maps.h"
 #include "scan.h"
 #include "snapshot.h"
+#include "take.h"
+#include "wire.h"
 
 /* Deeper than most requests go: a stack that grows is a fault and a mapping to undo. */
 #define STACK_DEPTH (256 * 1024)
@@ -44,18 +52,18 @@ enum wire_Isolation reprise_choose_isolation(const char **why)
 	*why = "this is a build with AddressSanitizer, whose shadow memory cannot be rewound";
 	return wire_Isolation_Fork;
 #else
-	long scan = raw4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	long scan = RAW4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
 	int uffd = reprise_open_userfaultfd();
 	bool can_scan = scan >= 0 && scan_works((int)scan);
 
 	if (scan >= 0) {
-		raw1(SYS_close, scan);
+		RAW1(SYS_close, scan);
 	}
 	if (uffd >= 0) {
-		raw1(SYS_close, uffd);
+		RAW1(SYS_close, uffd);
 	}
 	int *tid = NULL;
-	if (raw2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) < 0 || !tid) {
+	if (RAW2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) < 0 || !tid) {
 		*why = "this kernel does not say where thread ids are (CONFIG_CHECKPOINT_RESTORE)";
 		return wire_Isolation_Fork;
 	}
@@ -89,11 +97,11 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 		listing->failed = "the process has too many mappings";
 		return false;
 	}
-	snapshot.mappings[listing->mappings++] = *mapping;
+	snapshot->mappings[listing->mappings++] = *mapping;
 	if (!is_writable || mapping->is_volatile || reprise_is_own(mapping->start, mapping->end)) {
 		return true;
 	}
-	snapshot.regions[listing->regions++] = (struct region){
+	snapshot->regions[listing->regions++] = (struct region){
 	    .start = mapping->start,
 	    .end = mapping->end,
 	    .image = listing->image,
@@ -107,12 +115,12 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 static const char *list_mappings(struct listing *listing)
 {
 	*listing = (struct listing){0};
-	if (raw3(SYS_lseek, snapshot.own_smaps, 0, SEEK_SET) < 0
-	    || reprise_each_mapping_of(snapshot.own_smaps, list_mapping, listing) < 0) {
+	if (RAW3(SYS_lseek, snapshot->own_smaps, 0, SEEK_SET) < 0
+	    || reprise_each_mapping_of(snapshot->own_smaps, list_mapping, listing) < 0) {
 		return "/proc/self/smaps cannot be read";
 	}
-	snapshot.mapping_count = listing->mappings;
-	snapshot.region_count = listing->regions;
+	snapshot->mapping_count = listing->mappings;
+	snapshot->region_count = listing->regions;
 	return listing->failed;
 }
 
@@ -121,7 +129,7 @@ static void *map_own(struct range *own, size_t size)
 {
 	char *base = raw_map(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 
-	if (raw_failed(base) || raw3(SYS_mprotect, base + PAGE, size, PROT_READ | PROT_WRITE) < 0) {
+	if (raw_failed(base) || RAW3(SYS_mprotect, base + PAGE, size, PROT_READ | PROT_WRITE) < 0) {
 		return NULL;
 	}
 	*own = (struct range){(uintptr_t)base, (uintptr_t)base + size + 2 * PAGE};
@@ -131,7 +139,7 @@ static void *map_own(struct range *own, size_t size)
 static bool write_all(int file, uintptr_t start, uintptr_t end, size_t at)
 {
 	while (start < end) {
-		long done = raw4(SYS_pwrite64, file, start, end - start, at);
+		long done = RAW4(SYS_pwrite64, file, start, end - start, at);
 		if (done <= 0) {
 			return false;
 		}
@@ -167,21 +175,21 @@ static bool write_region(int pagemap, int file, const struct region *region)
 static const char *make_image(void)
 {
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-	size_t size = snapshot.image_size;
-	int file = (int)raw2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	bool done = file >= 0 && raw2(SYS_ftruncate, file, size) >= 0;
+	size_t size = snapshot->image_size;
+	int file = (int)RAW2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	bool done = file >= 0 && RAW2(SYS_ftruncate, file, size) >= 0;
 
 	/* Mapped before it is filled: only so does the last listing show it. Its pages are the file's until they are
 	 * written to, and nobody can. */
 	if (done) {
-		void *image = raw_map((void *)snapshot.own[2].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
-		done = image == (void *)snapshot.own[2].start;
+		void *image = raw_map((void *)snapshot->own[OWN_IMAGE].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
+		done = image == (void *)snapshot->own[OWN_IMAGE].start;
 	}
-	for (size_t i = 0; done && i < snapshot.region_count; i++) {
-		done = write_region(snapshot.own_pagemap, file, &snapshot.regions[i]);
+	for (size_t i = 0; done && i < snapshot->region_count; i++) {
+		done = write_region(snapshot->own_pagemap, file, &snapshot->regions[i]);
 	}
-	done = done && raw3(SYS_fcntl, file, F_ADD_SEALS, seals) >= 0;
-	raw1(SYS_close, file);
+	done = done && RAW3(SYS_fcntl, file, F_ADD_SEALS, seals) >= 0;
+	RAW1(SYS_close, file);
 	return done ? NULL : "the image cannot be written; is memory or RLIMIT_FSIZE too small?";
 }
 
@@ -189,34 +197,34 @@ static void find_identity(void)
 {
 	int *tid = NULL;
 
-	if (raw2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) >= 0 && tid) {
-		snapshot.identity[0] = (struct range){(uintptr_t)tid, (uintptr_t)tid + sizeof *tid};
+	if (RAW2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) >= 0 && tid) {
+		snapshot->identity[IDENTITY_THREAD] = (struct range){(uintptr_t)tid, (uintptr_t)tid + sizeof *tid};
 	}
 	if (__rseq_size > 0) {
 		uintptr_t rseq = (uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset;
-		snapshot.identity[1] = (struct range){rseq, rseq + sizeof(struct rseq)};
+		snapshot->identity[IDENTITY_RSEQ] = (struct range){rseq, rseq + sizeof(struct rseq)};
 	}
 }
 
 /* What only a process that others may look into can open; later, when a snapshot is taken again, it is none. */
 static bool open_own_files(void)
 {
-	long smaps = raw3(SYS_openat, AT_FDCWD, "/proc/self/smaps", O_RDONLY | O_CLOEXEC);
-	long pagemap = raw3(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	long smaps = RAW3(SYS_openat, AT_FDCWD, "/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	long pagemap = RAW3(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (smaps < 0 || pagemap < 0) {
 		return false;
 	}
-	snapshot.own_smaps = reprise_lift((int)smaps);
-	snapshot.own_pagemap = reprise_lift((int)pagemap);
+	snapshot->own_smaps = reprise_lift((int)smaps);
+	snapshot->own_pagemap = reprise_lift((int)pagemap);
 	return true;
 }
 
 static void drop_image(void)
 {
-	for (size_t i = 1; i <= 2; i++) {
-		raw2(SYS_munmap, snapshot.own[i].start, snapshot.own[i].end - snapshot.own[i].start);
-		snapshot.own[i] = (struct range){0};
+	for (size_t i = OWN_HITS; i <= OWN_IMAGE; i++) {
+		RAW2(SYS_munmap, snapshot->own[i].start, snapshot->own[i].end - snapshot->own[i].start);
+		snapshot->own[i] = (struct range){0};
 	}
 }
 
@@ -227,14 +235,14 @@ bool reprise_take(const char **why)
 
 	find_identity();
 	reprise_attributes_start();
-	snapshot.is_passed_by = snapshot.is_passed_by || (snapshot.dirty & DIRTY_PASSED_BY);
-	if (snapshot.is_taken) {
-		snapshot.brk = (uintptr_t)raw1(SYS_brk, 0); /* signals are the forker's by now */
+	snapshot->is_passed_by = snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY);
+	if (snapshot->is_taken) {
+		snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0); /* signals are the forker's by now */
 	} else {
 		reprise_kernel_take();
 	}
-	if (snapshot.isolation == wire_Isolation_Rewind) {
-		if (snapshot.is_taken) {
+	if (snapshot->isolation == wire_Isolation_Rewind) {
+		if (snapshot->is_taken) {
 			drop_image();
 		} else if (!open_own_files()) {
 			*why = "/proc/self cannot be read";
@@ -244,23 +252,23 @@ bool reprise_take(const char **why)
 		if ((*why = list_mappings(&listing))) {
 			return false;
 		}
-		snapshot.image_size = listing.image;
-		snapshot.hits = map_own(&snapshot.own[1], (listing.image / PAGE + PAGE) & ~(PAGE - 1));
+		snapshot->image_size = listing.image;
+		snapshot->hits = map_own(&snapshot->own[OWN_HITS], (listing.image / PAGE + PAGE) & ~(PAGE - 1));
 		void *image = raw_map(NULL, listing.image, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-		if (!snapshot.hits || raw_failed(image)) {
+		if (!snapshot->hits || raw_failed(image)) {
 			*why = "there is no room for the image";
 			return false;
 		}
-		snapshot.image = image;
-		snapshot.own[2] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
+		snapshot->image = image;
+		snapshot->own[OWN_IMAGE] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
 		if ((*why = make_image()) || (*why = list_mappings(&listing))) {
 			return false;
 		}
-		if (listing.image != snapshot.image_size) {
+		if (listing.image != snapshot->image_size) {
 			*why = "memory changed while the snapshot was taken";
 			return false;
 		}
 	}
-	snapshot.is_taken = true;
+	snapshot->is_taken = true;
 	return true;
 }

@@ -19,10 +19,29 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "../bodies.h"
 #include "../engine/opcache_clock.h"
+#include "../forker.h"
+#include "../log.h"
+#include "../options.h"
+#include "../overtime.h"
+#include "../raw.h"
+#include "../request.h"
+#include "../variables.h"
+#include "../worker.h"
+#include "../worker_mode/worker_mode.h"
+#include "clone.h"
+#include "end.h"
+#include "kernel.h"
+#include "learn.h"
+#include "random.h"
+#include "refuse.h"
 #include "snapshot.h"
+#include "take.h"
+#include "template.h"
+#include "wire.h"
 
-struct snapshot_state *reprise_snapshot_state;
+struct snapshot_state *snapshot;
 
 static const struct forker_methods methods = {.fork_worker = reprise_clone_fork};
 
@@ -43,15 +62,15 @@ void reprise_template_loop(void)
 	reprise_block_signals();
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
-		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
 	}
 	if (!reprise_clone_try()) {
-		raw1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
 	}
 	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
-	raw2(SYS_prctl, PR_SET_DUMPABLE, 0);
-	ready.template_ready.isolation = snapshot.isolation;
-	ready.template_ready.is_for_one_host = snapshot.is_per_host;
+	RAW2(SYS_prctl, PR_SET_DUMPABLE, 0);
+	ready.template_ready.isolation = snapshot->isolation;
+	ready.template_ready.is_for_one_host = snapshot->is_per_host;
 	reprise_describe_bodies_of_boot(&ready.template_ready.bodies);
 	int code = REPRISE_EXIT_INTERNAL;
 	if (reprise_forker_start(forker) >= 0) {
@@ -59,7 +78,7 @@ void reprise_template_loop(void)
 		code = reprise_forker_run(forker);
 	}
 	for (;;) {
-		raw1(SYS_exit_group, code);
+		RAW1(SYS_exit_group, code);
 	}
 }
 
@@ -67,23 +86,23 @@ static void choose_isolation(enum wire_Isolation wanted)
 {
 	const char *why = NULL;
 
-	snapshot.isolation = wanted == wire_Isolation_Fork ? wire_Isolation_Fork : reprise_options.isolation;
-	if (snapshot.isolation == wire_Isolation_Fork) {
+	snapshot->isolation = wanted == wire_Isolation_Fork ? wire_Isolation_Fork : reprise_options.isolation;
+	if (snapshot->isolation == wire_Isolation_Fork) {
 		return;
 	}
 	enum wire_Isolation best = reprise_choose_isolation(&why);
-	if (best == wire_Isolation_Fork && snapshot.isolation == wire_Isolation_Rewind) {
+	if (best == wire_Isolation_Fork && snapshot->isolation == wire_Isolation_Rewind) {
 		reprise_boot_failed("isolation = \"rewind\" is not possible here", why);
 	}
 	if (best == wire_Isolation_Fork) {
 		reprise_log_line("notice", "isolation fork, a process per request: %s", why);
 	}
-	snapshot.isolation = best;
+	snapshot->isolation = best;
 }
 
 static void read_head(int file)
 {
-	ssize_t size = pread(file, reprise_worker.head, sizeof reprise_worker.head, 0);
+	ssize_t size = pread(file, reprise_worker->head, sizeof reprise_worker->head, 0);
 
 	if (size < (ssize_t)sizeof(struct wire_RequestHead)) {
 		reprise_log_line("error", "the head of the boot request cannot be read");
@@ -150,11 +169,11 @@ static _Noreturn void boot(void)
 		}
 	}
 	zend_end_try();
-	if (reprise_worker.is_template) {
+	if (reprise_worker->is_template) {
 		reprise_boot_ended("the script ended without calling reprise_snapshot()", ran_to_end);
 	}
-	reprise_worker.stage = REPRISE_ENDING;
-	if (!reprise_worker.is_worker) {
+	reprise_worker->stage = REPRISE_ENDING;
+	if (!reprise_worker->is_worker) {
 		/* A child that PHP code has forked. */
 		php_request_shutdown(NULL);
 		_exit(EG(exit_status));
@@ -162,7 +181,7 @@ static _Noreturn void boot(void)
 	reprise_end();
 	end_if_unfit();
 	/* Never comes back: the next request resumes in reprise_snapshot(). */
-	setcontext(&snapshot.service);
+	setcontext(&snapshot->service);
 	_exit(REPRISE_EXIT_UNHEALTHY);
 }
 
@@ -200,11 +219,11 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
 		_exit(REPRISE_EXIT_UNHEALTHY);
 	}
-	reprise_worker.pid = getpid();
+	reprise_worker->pid = getpid();
 	if (isolation == wire_Isolation_Loop) {
 		reprise_loop_run(forker);
 	}
-	reprise_worker.is_template = true;
+	reprise_worker->is_template = true;
 	reprise_overtime_watch();
 	reprise_note_descriptors();
 	choose_isolation(isolation);

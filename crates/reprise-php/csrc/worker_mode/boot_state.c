@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "../engine/session.h"
-#include "worker_mode.h"
+#include "../log.h"
+#include "boot_state.h"
 
 static struct {
 	HashTable ini;         /* persistent: name => value */

@@ -15,12 +15,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../cgi.h"
 #include "../engine/exits.h"
 #include "../engine/function_state.h"
 #include "../engine/handlers.h"
 #include "../engine/oom.h"
 #include "../engine/session.h"
-#include "worker_mode.h"
+#include "../engine/step.h"
+#include "../log.h"
+#include "../opcache.h"
+#include "../request.h"
+#include "../snapshot/serve.h"
+#include "../variables.h"
+#include "../worker.h"
+#include "boot_state.h"
+#include "cycle.h"
+#include "modules.h"
+#include "wire.h"
 
 /* What code written for that interface looks for. */
 static void name_interface(void)
@@ -103,7 +114,7 @@ void reprise_loop_begin_request(void)
 {
 	const struct wire_RequestHead *head = reprise_head();
 
-	reprise_worker.stage = REPRISE_STARTING;
+	reprise_worker->stage = REPRISE_STARTING;
 	reprise_exit_forget();
 	reprise_describe_request(head);
 	EG(exit_status) = 0;
@@ -184,7 +195,7 @@ void reprise_loop_settle_exception(void)
 /* As php_request_shutdown, as far as a request goes. */
 void reprise_loop_end_request(void)
 {
-	reprise_worker.stage = REPRISE_ENDING;
+	reprise_worker->stage = REPRISE_ENDING;
 	/* As after a script: shutdown functions do not see its directory. */
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /");
@@ -209,7 +220,7 @@ void reprise_loop_end_request(void)
 	reprise_loop_restore_environment();
 	SETTLED(reprise_handlers_restore());
 	SETTLED(reprise_functions_forget());
-	if (reprise_worker.is_worker && reprise_worker.answering) {
+	if (reprise_worker->is_worker && reprise_worker->answering) {
 		reprise_finish_answer();
 	}
 	if (is_damaged || CG(unclean_shutdown)) {
@@ -229,7 +240,7 @@ void reprise_loop_end_broken_request(void)
 	zend_unset_timeout();
 	reprise_loop_stop_modules();
 	STEP(php_output_deactivate());
-	if (reprise_worker.is_worker && reprise_worker.answering) {
+	if (reprise_worker->is_worker && reprise_worker->answering) {
 		reprise_finish_answer();
 	}
 }

@@ -6,7 +6,8 @@
 
 #include <strings.h>
 
-#include "worker_mode.h"
+#include "../engine/step.h"
+#include "modules.h"
 
 /*
  * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,

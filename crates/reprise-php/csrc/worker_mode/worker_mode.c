@@ -31,12 +31,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../bodies.h"
 #include "../engine/exits.h"
 #include "../engine/function_state.h"
 #include "../engine/handlers.h"
 #include "../engine/oom.h"
 #include "../engine/opcache_clock.h"
 #include "../engine/session.h"
+#include "../forker.h"
+#include "../limits.h"
+#include "../log.h"
+#include "../options.h"
+#include "../prototype.h"
+#include "../request.h"
+#include "../snapshot/clone.h"
+#include "../snapshot/interpose.h"
+#include "../snapshot/serve.h"
+#include "../snapshot/template.h"
+#include "../variables.h"
+#include "../worker.h"
+#include "boot_state.h"
+#include "cycle.h"
+#include "modules.h"
+#include "wire.h"
 #include "worker_mode.h"
 
 static struct {
@@ -134,8 +151,8 @@ static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cach
 		return;
 	}
 	loop.was_called = true;
-	if (reprise_worker.is_worker && reprise_worker.answering) {
-		wire_note(&reprise_worker.wire, wire_NOTE_LOOP);
+	if (reprise_worker->is_worker && reprise_worker->answering) {
+		wire_note(&reprise_worker->wire, wire_NOTE_LOOP);
 	}
 	call_handler(handler, cache);
 }
@@ -157,14 +174,14 @@ ZEND_FUNCTION(reprise_handle_request)
 	Z_PARAM_OPTIONAL
 	Z_PARAM_BOOL(survives_exit)
 	ZEND_PARSE_PARAMETERS_END();
-	if (reprise_worker.is_template) {
+	if (reprise_worker->is_template) {
 		reprise_boot_failed("it calls reprise_handle_request() before its snapshot", "it is one or the other");
 	}
 	if (!loop.is_on) {
 		handle_classic(&handler, &cache);
 		RETURN_FALSE;
 	}
-	if (getpid() != reprise_worker.pid) {
+	if (getpid() != reprise_worker->pid) {
 		/* A child that the script has forked: it has no requests. */
 		RETURN_FALSE;
 	}
@@ -194,10 +211,10 @@ ZEND_FUNCTION(reprise_handle_request)
 	loop.in_request = true;
 	reprise_loop_begin_request();
 	/* A body that broke off: the callable is not for it. */
-	if (!reprise_worker.body_broken) {
+	if (!reprise_worker->body_broken) {
 		call_handler(&handler, &cache);
 	}
-	if (getpid() != reprise_worker.pid) {
+	if (getpid() != reprise_worker->pid) {
 		/* A child that the request has forked ends as any process of PHP: with its shutdown functions and destructors.
 		 */
 		if (!EG(exception)) {
@@ -209,7 +226,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	reprise_loop_end_request();
 	loop.in_request = false;
 	/* The script's own code: the supervisor looks how long it takes to come back. */
-	wire_show(&reprise_worker.wire, wire_Activity_Booting);
+	wire_show(&reprise_worker->wire, wire_Activity_Booting);
 	if (reprise_exit_was_called() && !survives_exit) {
 		/* No `finally` has run: what the application keeps may be the request's still, and nobody else shall see it. */
 		loop.is_over = loop.has_exited = true;
@@ -249,13 +266,13 @@ static _Noreturn void leave_after_exit(void)
 {
 	uint64_t recycles[wire_RECYCLES] = {0};
 
-	wire_recycles(&reprise_worker.wire, &recycles);
+	wire_recycles(&reprise_worker->wire, &recycles);
 	if (recycles[wire_Recycle_Exit] == 0) {
 		reprise_recycle(wire_Recycle_Exit,
 		                "a request called exit(), and its script has ended with it; from here on this "
 		                "is only counted (docs/guides/worker.md: survives_exit)");
 	}
-	wire_recycled(&reprise_worker.wire, wire_Recycle_Exit);
+	wire_recycled(&reprise_worker->wire, wire_Recycle_Exit);
 	_exit(REPRISE_EXIT_RECYCLE);
 }
 
@@ -266,7 +283,7 @@ static _Noreturn void run_script(void)
 	volatile bool ran_to_end = false;
 
 	loop.is_on = true;
-	reprise_worker.pid = getpid();
+	reprise_worker->pid = getpid();
 	zend_first_try
 	{
 		reprise_describe_request(head);
@@ -277,8 +294,8 @@ static _Noreturn void run_script(void)
 		}
 	}
 	zend_end_try();
-	if (getpid() != reprise_worker.pid) {
-		reprise_worker.answering = false;
+	if (getpid() != reprise_worker->pid) {
+		reprise_worker->answering = false;
 		php_request_shutdown(NULL);
 		_exit(EG(exit_status));
 	}
@@ -287,7 +304,7 @@ static _Noreturn void run_script(void)
 	}
 	/* Not by exit(), which is as good an end as any, nor after it was told that there are no more. */
 	bool is_broken = !ran_to_end && !loop.is_over && EG(exit_status) == 255;
-	reprise_worker.stage = REPRISE_ENDING;
+	reprise_worker->stage = REPRISE_ENDING;
 	if (loop.in_request) {
 		/* Its own first: the script's end is no part of an answer. */
 		reprise_loop_end_broken_request();

@@ -1,0 +1,91 @@
+/*
+ * Classic mode: a worker claims a request, runs it as PHP-FPM would, claims the next. It ends when the lane drains or
+ * when the supervisor is gone and nothing is queued; its parent's death kills it (PR_SET_PDEATHSIG).
+ *
+ * A request is php_request_startup, the script, php_request_shutdown. No state of ours outlives it but the worker's
+ * counters. PHP's modules are never shut down here: they belong to the prototype.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+#include <php_main.h>
+#include <SAPI.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../cgi.h"
+#include "../limits.h"
+#include "../log.h"
+#include "../opcache.h"
+#include "../options.h"
+#include "../request.h"
+#include "../variables.h"
+#include "../worker.h"
+#include "../worker_mode/worker_mode.h"
+#include "classic.h"
+#include "wire.h"
+
+/* The front has seen the file; this user may see it otherwise. Answers as FPM does. */
+static bool script_is_readable(const char *script)
+{
+	if (access(script, R_OK) == 0) {
+		return true;
+	}
+	int error = errno;
+	SG(sapi_headers).http_response_code = error == EACCES ? 403 : 404;
+	PUTS(error == EACCES ? "Access denied.\n" : "File not found.\n");
+	reprise_log_line("error", "script %s cannot be read: %s", script, strerror(error));
+	return false;
+}
+
+static void run_request(void)
+{
+	if (!reprise_claim_request()) {
+		return;
+	}
+	const struct wire_RequestHead *head = reprise_head();
+	const char *script = reprise_head_text(head->script);
+
+	zend_first_try
+	{
+		reprise_describe_request(head);
+		reprise_loop_forget();
+		if (php_request_startup() == SUCCESS) {
+			if (!reprise_worker->body_broken && script_is_readable(script)) {
+				reprise_run_script(script);
+			}
+			reprise_opcache_look();
+		} else {
+			SG(sapi_headers).http_response_code = 500;
+		}
+	}
+	zend_end_try();
+	reprise_worker->stage = REPRISE_ENDING;
+	reprise_add_error_header();
+	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
+	php_request_shutdown(NULL);
+	if (reprise_worker->is_worker) {
+		if (reprise_worker->answering) {
+			reprise_finish_answer();
+		}
+	} else {
+		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */
+		_exit(EG(exit_status));
+	}
+}
+
+void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+{
+	reprise_worker_attach(slab, geometry, slot, eventfds);
+	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+		_exit(REPRISE_EXIT_UNHEALTHY);
+	}
+	reprise_limits_start();
+	while (!reprise_is_spent() && reprise_await_request()) {
+		run_request();
+	}
+	reprise_end_if_spent();
+	_exit(REPRISE_EXIT_DRAINED);
+}

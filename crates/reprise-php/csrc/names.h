@@ -1,0 +1,13 @@
+/* Settings that are configured and that PHP has not: names.c. */
+#ifndef REPRISE_NAMES_H
+#define REPRISE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+const char *reprise_nearest_setting(const char *name, size_t size); /* or NULL */
+bool reprise_has_setting(const char *name, size_t size);
+void reprise_print_unknown_settings(void);
+void reprise_report_unknown_settings(void);
+
+#endif

@@ -1,0 +1,59 @@
+/* What the supervisor said on the command line, and how a process of PHP ends. */
+#ifndef REPRISE_OPTIONS_H
+#define REPRISE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+/* Exit codes; the same as in docs/reference/exit-codes.md. */
+enum reprise_exit {
+	REPRISE_EXIT_DRAINED = 0,
+	REPRISE_EXIT_INTERNAL = 1,
+	REPRISE_EXIT_USAGE = 64,
+	REPRISE_EXIT_BOOT = 70,
+	/* A boot that ran to the end of its script: that asks for no lane. */
+	REPRISE_EXIT_NOT_ASKED = 71,
+	REPRISE_EXIT_PERMISSION = 77,
+	REPRISE_EXIT_RECYCLE = 88,
+	REPRISE_EXIT_UNHEALTHY = 89,
+	REPRISE_EXIT_DESCRIPTORS = 90,
+};
+
+struct reprise_options {
+	const char *name;          /* of the application */
+	const char *php_ini;       /* php.ini to read; NULL: libphp's own choice */
+	const char *scan_dir;      /* directories of further ini files */
+	char *ini;                 /* name="value" lines that win over files; malloc'd */
+	const char *warmup;        /* requests for a boot to run, a JSON list; NULL: none */
+	const char *hosts;         /* names that the application answers to, a JSON list; NULL: none */
+	const char **watch_except; /* directories whose files may change; absolute */
+	size_t watch_except_count;
+	const char **locked; /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
+	size_t locked_count;
+	int control;         /* socket to the supervisor */
+	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
+	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
+	uint32_t generation; /* the same, among those of its application, from 1 */
+	const char **set;    /* NAME=VALUE of settings that scripts may change */
+	size_t set_count;
+	uint64_t max_requests;   /* of a worker; 0: any number */
+	uint64_t max_age;        /* seconds of a worker; 0: any */
+	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
+	enum wire_Isolation isolation;
+	char oom_score[16]; /* of workers, for /proc/self/oom_score_adj */
+	bool audits;        /* compare all memory after each rewind */
+	bool watches;       /* ask for a new generation when a loaded file has changed */
+	bool measures;      /* tell the front what each request has used */
+};
+
+extern struct reprise_options reprise_options;
+
+/* Each is false if there is no memory, or with a message on standard error. */
+bool reprise_add_ini(const char *pair);
+bool reprise_append(const char ***list, size_t *count, const char *text);
+bool reprise_read_settings(int file);
+
+#endif

@@ -1,0 +1,10 @@
+/* PHP's heap before the snapshot, on PHP's stack: compact.c. */
+#ifndef REPRISE_COMPACT_H
+#define REPRISE_COMPACT_H
+
+#include <stdbool.h>
+
+bool reprise_collect_cycles(void); /* false: an exception is pending */
+void reprise_compact(void);
+
+#endif

@@ -1,0 +1,7 @@
+/* What PHP holds at the snapshot: held.c. */
+#ifndef REPRISE_HELD_H
+#define REPRISE_HELD_H
+
+void reprise_settle_what_php_holds(void);
+
+#endif

@@ -1,0 +1,18 @@
+/* Calls that come before libc's: dirty*.c. What dirty_attributes.c and dirty_files.c know of them. */
+#ifndef REPRISE_INTERPOSE_H
+#define REPRISE_INTERPOSE_H
+
+#include <stdbool.h>
+
+/* These do nothing: a linker takes files from a library only if somebody calls them. */
+void reprise_interpose_memory(void);
+void reprise_interpose_process(void);
+void reprise_interpose_files(void);
+void reprise_attributes_start(void); /* in a worker */
+bool reprise_attributes_are_right(void);
+bool reprise_may_set_flags(int number, long flags);
+/* The same of an ioctl. */
+bool reprise_may_control(int number, long request);
+int reprise_note_opened(int number, int flags);
+
+#endif

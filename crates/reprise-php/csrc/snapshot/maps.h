@@ -1,0 +1,18 @@
+/* Mappings of the process: maps.c. */
+#ifndef REPRISE_MAPS_H
+#define REPRISE_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mapping;
+struct region;
+
+typedef bool (*mapping_visitor)(const struct mapping *, const char *name, void *context);
+long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context);
+long reprise_each_mapping(const char *file, mapping_visitor visit, void *context);
+long reprise_restore_mappings(void); /* 0, a negative errno, or 1: cannot be made again */
+bool reprise_is_own(uintptr_t start, uintptr_t end);
+const struct region *reprise_region_of(uintptr_t address);
+
+#endif

@@ -1,0 +1,12 @@
+/* Checks after each rewind, on the service stack: prove.c. */
+#ifndef REPRISE_PROVE_H
+#define REPRISE_PROVE_H
+
+#include <stdbool.h>
+
+void reprise_prove_start(void);
+void reprise_prove_alone(void);
+void reprise_prove_mappings(void);
+void reprise_audit(bool was_fast);
+
+#endif

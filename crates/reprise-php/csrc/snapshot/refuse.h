@@ -1,0 +1,8 @@
+/* Descriptors and processes at the snapshot: refuse.c. */
+#ifndef REPRISE_REFUSE_H
+#define REPRISE_REFUSE_H
+
+void reprise_note_descriptors(void);
+void reprise_refuse_what_cannot_be_rewound(void);
+
+#endif

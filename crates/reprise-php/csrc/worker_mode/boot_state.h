@@ -1,0 +1,14 @@
+/* Settings and environment of the boot: boot_state.c. */
+#ifndef REPRISE_BOOT_STATE_H
+#define REPRISE_BOOT_STATE_H
+
+#include <stdbool.h>
+
+/* Noted once, when the loop begins; restored after each request. */
+void reprise_loop_note_ini(void);
+void reprise_loop_note_environment(void);
+void reprise_loop_restore_ini(void);
+bool reprise_loop_is_worn(void); /* something a request has changed does not come back */
+void reprise_loop_restore_environment(void);
+
+#endif
