@@ -32,6 +32,7 @@ fn main() {
         "engine/patterns",
         "engine/probes",
         "engine/session",
+        "engine/wrap",
         "worker_mode/worker_mode",
         "worker_mode/cycle",
         "worker_mode/modules",

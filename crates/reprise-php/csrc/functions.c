@@ -14,7 +14,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "functions.h"
 #include "log.h"
 #include "options.h"
 #include "request.h"
@@ -64,18 +63,6 @@ ZEND_FUNCTION(reprise_log)
 	}
 	reprise_log_line(levels[level], "%s%s%s", ZSTR_VAL(message), json.s ? " " : "", json.s ? ZSTR_VAL(json.s) : "");
 	smart_str_free(&json);
-}
-
-/* Puts a handler in front of a function of PHP's. `wrapped` gets the one before, or stays NULL if there is no such
- * function. */
-void reprise_wrap_function(const char *name, reprise_handler wrapper, reprise_handler *wrapped)
-{
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-
-	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-		*wrapped = function->internal_function.handler;
-		function->internal_function.handler = wrapper;
-	}
 }
 
 /* What the supervisor gave as a JSON list; without any, an empty one. */

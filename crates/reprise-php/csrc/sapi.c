@@ -23,11 +23,11 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "engine/wrap.h"
 #include "arginfo.h"
 #include "cgi.h"
 #include "engine/exits.h"
 #include "engine/probes.h"
-#include "functions.h"
 #include "log.h"
 #include "names.h"
 #include "opcache.h"
@@ -261,7 +261,7 @@ static int startup(sapi_module_struct *module)
 /* A restart of opcache would wipe the memory under templates, which hold its lock for ever: it would never come, and
  * until then nothing would be cached. What who calls this wants is code loaded anew: a new generation, whose opcache is
  * empty, takes the place of this one. */
-static reprise_handler opcache_reset;
+static zif_handler opcache_reset;
 
 static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 {

@@ -6,7 +6,7 @@
 #include <php.h>
 #include <zend_execute.h>
 
-#include "../functions.h"
+#include "wrap.h"
 #include "exits.h"
 
 static bool has_exited;
@@ -42,7 +42,7 @@ void reprise_exits_watch(void)
 }
 #else
 /* Since PHP 8.4 it is a function, of two names. */
-static reprise_handler exit_of_php, die_of_php;
+static zif_handler exit_of_php, die_of_php;
 
 static void noting_exit(INTERNAL_FUNCTION_PARAMETERS)
 {

@@ -2,9 +2,12 @@
 #ifndef REPRISE_OBJECTS_H
 #define REPRISE_OBJECTS_H
 
+#include <php.h>
+
 #include <stdbool.h>
 
 /* At the snapshot. */
+void reprise_each_object(void (*each)(const zend_object *object));
 void reprise_mark_destructed(void);
 void reprise_note_objects(void);
 

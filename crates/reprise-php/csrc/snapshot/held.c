@@ -10,21 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../engine/objects.h"
 #include "../engine/session.h"
 #include "held.h"
 #include "template.h"
 
-static void refuse_semaphores(void)
+static void refuse_semaphore(const zend_object *object)
 {
-	zend_objects_store *store = &EG(objects_store);
-
-	for (uint32_t i = 1; i < store->top; i++) {
-		zend_object *object = store->object_buckets[i];
-		if (IS_OBJ_VALID(object) && zend_string_equals_literal(object->ce->name, "SysvSemaphore")) {
-			reprise_boot_failed(
-			    "a System V semaphore is held at the snapshot",
-			    "call sem_get() behind reprise_snapshot(): the kernel counts users and locks by process");
-		}
+	if (zend_string_equals_literal(object->ce->name, "SysvSemaphore")) {
+		reprise_boot_failed("a System V semaphore is held at the snapshot",
+		                    "call sem_get() behind reprise_snapshot(): the kernel counts users and locks by process");
 	}
 }
 
@@ -52,6 +47,6 @@ static void refuse_user_streams(void)
 void reprise_settle_what_php_holds(void)
 {
 	reprise_session_forget();
-	refuse_semaphores();
+	reprise_each_object(refuse_semaphore);
 	refuse_user_streams();
 }

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "../engine/wrap.h"
+#include "../engine/objects.h"
 #include "../engine/random_state.h"
-#include "../functions.h"
 #include "../log.h"
 #include "random.h"
 #include "random_libc.h"
@@ -100,7 +101,7 @@ static void reset_sqlite(void)
 
 /* GMP has its generator behind functions only: whether it was used is seen by wrapping them. */
 static bool gmp_was_used;
-static reprise_handler gmp_bits, gmp_range, gmp_seed;
+static zif_handler gmp_bits, gmp_range, gmp_seed;
 
 static void wrapped_gmp_bits(INTERNAL_FUNCTION_PARAMETERS)
 {
@@ -170,25 +171,23 @@ void reprise_random_start(void)
 	reprise_wrap_function("gmp_random_seed", wrapped_gmp_seed, &gmp_seed);
 }
 
+static void warn_of_engine(const zend_object *object)
+{
+	const char *name = ZSTR_VAL(object->ce->name);
+
+	if (strncmp(name, "Random\\Engine\\", 14) == 0 && strcmp(name, "Random\\Engine\\Secure") != 0) {
+		reprise_log_line("warning",
+		                 "an object of %s is held at the snapshot: each request gets the same numbers from it", name);
+	}
+}
+
 /* At the snapshot. */
 void reprise_random_prepare(void)
 {
-	zend_objects_store *store = &EG(objects_store);
-
 	reset_sqlite();
 	reprise_random_libc_forget();
 	reprise_random_libraries_prepare();
-	for (uint32_t i = 1; i < store->top; i++) {
-		zend_object *object = store->object_buckets[i];
-		if (!IS_OBJ_VALID(object)) {
-			continue;
-		}
-		const char *name = ZSTR_VAL(object->ce->name);
-		if (strncmp(name, "Random\\Engine\\", 14) == 0 && strcmp(name, "Random\\Engine\\Secure") != 0) {
-			reprise_log_line(
-			    "warning", "an object of %s is held at the snapshot: each request gets the same numbers from it", name);
-		}
-	}
+	reprise_each_object(warn_of_engine);
 }
 
 /* For each request. */

@@ -1,0 +1,20 @@
+/*
+ * Handlers in front of PHP's own functions, before any code is compiled.
+ */
+#include <php.h>
+
+#include <string.h>
+
+#include "wrap.h"
+
+/* Puts a handler in front of a function of PHP's. `wrapped` gets the one before, or stays NULL if there is no such
+ * function. */
+void reprise_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		*wrapped = function->internal_function.handler;
+		function->internal_function.handler = wrapper;
+	}
+}

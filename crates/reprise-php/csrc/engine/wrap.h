@@ -1,0 +1,9 @@
+/* Handlers in front of PHP's own functions. */
+#ifndef REPRISE_WRAP_H
+#define REPRISE_WRAP_H
+
+#include <php.h>
+
+void reprise_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped);
+
+#endif
