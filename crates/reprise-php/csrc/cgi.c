@@ -30,7 +30,7 @@ void reprise_register_settings(int module_number)
 /* 255 is the exit status after a fatal error or an exception that nobody has caught. */
 void reprise_add_error_header(void)
 {
-	if (EG(exit_status) != 255 || SG(headers_sent) || !reprise_worker->answering) {
+	if (EG(exit_status) != 255 || SG(headers_sent) || !reprise_worker->responding) {
 		return;
 	}
 	char *line = zend_ini_string("fastcgi.error_header", strlen("fastcgi.error_header"), 0);

@@ -26,7 +26,7 @@
 ZEND_FUNCTION(reprise_finish_request)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!reprise_worker->answering) {
+	if (!reprise_worker->responding) {
 		RETURN_FALSE;
 	}
 	php_output_end_all();
@@ -90,7 +90,7 @@ ZEND_FUNCTION(reprise_info)
 	array_init(return_value);
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
 	const char *mode = snapshot->is_taken || reprise_worker->is_template ? "snapshot" : "classic";
-	add_assoc_string(return_value, "mode", (char *)(reprise_is_loop() ? "worker" : mode));
+	add_assoc_string(return_value, "mode", (char *)(reprise_is_worker_mode() ? "worker" : mode));
 	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot->isolation % 3]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	decode_list(&list, reprise_options.hosts);

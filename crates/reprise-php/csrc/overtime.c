@@ -37,7 +37,7 @@ static void interrupt(zend_execute_data *data)
 {
 	if (is_over) {
 		is_over = 0;
-		if (reprise_worker->answering) {
+		if (reprise_worker->responding) {
 			end_request();
 		}
 	}

@@ -67,7 +67,7 @@ void reprise_enter_directory(const char *script)
 void reprise_script_begins(void)
 {
 	reprise_worker->stage = REPRISE_RUNNING;
-	if (reprise_worker->answering) {
+	if (reprise_worker->responding) {
 		wire_show(&reprise_worker->wire, wire_Activity_Running);
 	}
 }
@@ -121,7 +121,7 @@ bool reprise_run_script(const char *script)
 	file.primary_script = 1;
 	reprise_script_begins();
 	running_script = &file;
-	if (reprise_worker->is_template || reprise_is_loop()) {
+	if (reprise_worker->is_template || reprise_is_worker_mode()) {
 		note_script(true);
 	}
 	bool ran_to_end = php_execute_script(&file);
@@ -150,27 +150,27 @@ int reprise_note_memory(void)
 	return SUCCESS;
 }
 
-void reprise_finish_answer(void)
+void reprise_finish_response(void)
 {
 	if (reprise_options.measures) {
 		size_t peak = reprise_worker->peak ? reprise_worker->peak : zend_memory_peak_usage(true);
 		wire_used(&reprise_worker->wire, (uint32_t)((processor_ns() - reprise_worker->processor_ns) / 1000),
 		          (uint32_t)(peak / 1024));
 	}
-	reprise_worker->answering = false;
+	reprise_worker->responding = false;
 	wire_finish(&reprise_worker->wire);
 }
 
 /* Completes the answer for the client; PHP may go on. False if that has been done. */
 bool reprise_request_finish(void)
 {
-	if (!reprise_worker->answering) {
+	if (!reprise_worker->responding) {
 		return false;
 	}
 	if (!SG(headers_sent)) {
 		sapi_send_headers();
 	}
-	reprise_finish_answer();
+	reprise_finish_response();
 	return true;
 }
 
@@ -189,7 +189,7 @@ bool reprise_claim_request(void)
 	if (!wire_enter(&reprise_worker->wire)) {
 		return false;
 	}
-	reprise_worker->answering = true;
+	reprise_worker->responding = true;
 	if (size < sizeof(struct wire_RequestHead)) {
 		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);
 		_exit(REPRISE_EXIT_UNHEALTHY);

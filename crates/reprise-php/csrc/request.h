@@ -7,7 +7,7 @@
 #include "wire.h"
 
 bool reprise_request_finish(void);
-void reprise_finish_answer(void); /* completes it as it is; the exchange is not ours any more */
+void reprise_finish_response(void); /* completes it as it is; the exchange is not ours any more */
 int reprise_note_memory(void);
 bool reprise_claim_request(void); /* on any stack: copies the head and enters; false if it is not ours any more */
 void reprise_describe_request(const struct wire_RequestHead *head);

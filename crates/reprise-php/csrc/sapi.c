@@ -1,6 +1,6 @@
 /*
  * The SAPI: what PHP calls to write, read and log. Every callback may run in a child that PHP code has forked; there
- * `answering` is false and output goes nowhere.
+ * `responding` is false and output goes nowhere.
  *
  * Output is published by wire when half the ring is full, by flush() and at the end. An abort (zend_bailout inside
  * php_handle_aborted_connection) is raised here, in C, after the wire call has returned.
@@ -57,7 +57,7 @@ static size_t ub_write(const char *bytes, size_t size)
 		reprise_boot_output(bytes, size);
 		return size;
 	}
-	if (!reprise_worker->answering) {
+	if (!reprise_worker->responding) {
 		return size;
 	}
 	if (wire_write(&reprise_worker->wire, (const uint8_t *)bytes, size) < 0) {
@@ -68,7 +68,7 @@ static size_t ub_write(const char *bytes, size_t size)
 
 static void flush(void *context)
 {
-	if (!reprise_worker->answering) {
+	if (!reprise_worker->responding) {
 		return;
 	}
 	if (!SG(headers_sent)) {
@@ -156,7 +156,7 @@ static int send_headers(sapi_headers_struct *headers)
 	const char *reason;
 	int code;
 
-	if (!reprise_worker->answering || reprise_worker->head_sent) {
+	if (!reprise_worker->responding || reprise_worker->head_sent) {
 		return SAPI_HEADER_SENT_SUCCESSFULLY;
 	}
 	struct wire_worker_state *wire = &reprise_worker->wire;
@@ -193,10 +193,10 @@ static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
 
-	if (reprise_worker->answering && reprise_worker->stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
-		reprise_finish_answer();
+	if (reprise_worker->responding && reprise_worker->stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
+		reprise_finish_response();
 	}
-	while (got < size && reprise_worker->answering && !reprise_worker->body_broken) {
+	while (got < size && reprise_worker->responding && !reprise_worker->body_broken) {
 		int64_t count = wire_read(&reprise_worker->wire, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
 			reprise_worker->body_broken = true;
@@ -233,7 +233,10 @@ static PHP_MINFO_FUNCTION(reprise)
 	php_info_print_table_start();
 	php_info_print_table_row(2, "Reprise", REPRISE_VERSION);
 	php_info_print_table_row(2, "Application", reprise_options.name);
-	php_info_print_table_row(2, "Mode", reprise_is_loop() ? "worker" : snapshot->is_taken ? "snapshot" : "classic");
+	php_info_print_table_row(2, "Mode",
+	                         reprise_is_worker_mode() ? "worker"
+	                         : snapshot->is_taken     ? "snapshot"
+	                                                  : "classic");
 	snprintf(pid, sizeof pid, "%d", (int)getpid());
 	php_info_print_table_row(2, "Worker", pid);
 	php_info_print_table_end();

@@ -104,7 +104,7 @@ int reprise_activate_settings(void)
 	bool has_user_files = PG(user_ini_filename) && *PG(user_ini_filename);
 	char path[MAXPATHLEN];
 
-	if (!slash || snapshot->is_taken || reprise_loop_has_begun()) {
+	if (!slash || snapshot->is_taken || reprise_worker_mode_has_begun()) {
 		return SUCCESS;
 	}
 	activate_host();

@@ -24,7 +24,7 @@ void reprise_in_forked_child(void)
 	reprise_worker->is_template = false;
 	snapshot->in_request = false;
 	reprise_worker->is_worker = false;
-	reprise_worker->answering = false;
+	reprise_worker->responding = false;
 }
 
 static bool supervisor_is_gone(void)

@@ -20,7 +20,7 @@ struct worker_state {
 	uint64_t requests;
 	bool is_worker;   /* false in the prototype, in templates and in children that PHP code forks */
 	bool is_template; /* a template that boots */
-	bool answering;   /* the exchange is ours: claimed, answer not completed */
+	bool responding;  /* the exchange is ours: claimed, response not completed */
 	bool head_sent;   /* the answer's head is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
 	enum reprise_stage stage;

@@ -51,7 +51,7 @@ static void run_request(void)
 	zend_first_try
 	{
 		reprise_describe_request(head);
-		reprise_loop_forget();
+		reprise_worker_mode_forget();
 		if (php_request_startup() == SUCCESS) {
 			if (!reprise_worker->body_broken && script_is_readable(script)) {
 				reprise_run_script(script);
@@ -67,8 +67,8 @@ static void run_request(void)
 	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker->is_worker) {
-		if (reprise_worker->answering) {
-			reprise_finish_answer();
+		if (reprise_worker->responding) {
+			reprise_finish_response();
 		}
 	} else {
 		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */

@@ -193,13 +193,13 @@ void reprise_functions_forget(void)
 		zend_llist_remove_tail(BG(user_tick_functions));
 	}
 	/* What that has freed may have thrown, and nothing is called until it is settled. */
-	reprise_loop_settle_exception();
+	reprise_worker_mode_settle_exception();
 	forget_rewriting(&BG(url_adapt_session_ex));
 	forget_rewriting(&BG(url_adapt_output_ex));
 	restore_default_context();
-	reprise_loop_settle_exception();
+	reprise_worker_mode_settle_exception();
 	restore_wrappers();
-	reprise_loop_settle_exception();
+	reprise_worker_mode_settle_exception();
 	php_clear_stat_cache(0, NULL, 0);
 	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
 	reprise_forget_pattern_error();

@@ -29,7 +29,7 @@ PUBLIC void *dlopen(const char *file, int flags)
 {
 	NEXT(dlopen)
 	bool is_applications =
-	    reprise_worker && (reprise_worker->is_worker || reprise_worker->is_template || reprise_is_loop());
+	    reprise_worker && (reprise_worker->is_worker || reprise_worker->is_template || reprise_is_worker_mode());
 	note(DIRTY_MAPPINGS);
 	if (is_applications && file && !(flags & RTLD_NOLOAD)) {
 		reprise_random_libc_is_passed_by();

@@ -54,8 +54,8 @@ void reprise_end(void)
 	if (!reprise_worker->is_worker) {
 		_exit(EG(exit_status));
 	}
-	if (reprise_worker->answering) {
-		reprise_finish_answer();
+	if (reprise_worker->responding) {
+		reprise_finish_response();
 	}
 	reprise_learn_note();
 }

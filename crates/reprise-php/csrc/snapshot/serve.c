@@ -247,7 +247,7 @@ ZEND_FUNCTION(reprise_snapshot)
 	if (!reprise_worker->is_template) {
 		if (reprise_worker->is_worker && snapshot->is_taken) {
 			php_error_docref(NULL, E_WARNING, "the snapshot was taken before: this call does nothing");
-		} else if (reprise_worker->is_worker && reprise_worker->answering) {
+		} else if (reprise_worker->is_worker && reprise_worker->responding) {
 			wire_note(&reprise_worker->wire, wire_NOTE_SNAPSHOT | (per_host ? wire_NOTE_HOST : 0));
 		}
 		return;

@@ -221,7 +221,7 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 	}
 	reprise_worker->pid = getpid();
 	if (isolation == wire_Isolation_Loop) {
-		reprise_loop_run(forker);
+		reprise_worker_mode_run(forker);
 	}
 	reprise_worker->is_template = true;
 	reprise_overtime_watch();

@@ -20,7 +20,7 @@ static struct {
 	HashTable environment; /* persistent: name => value */
 } kept;
 
-void reprise_loop_note_ini(void)
+void reprise_worker_mode_note_ini(void)
 {
 	zend_ini_entry *entry;
 
@@ -52,7 +52,7 @@ static bool is_as_before(const zend_ini_entry *entry, const zval *before)
 /* opcache can be turned off by a setting, and on again only where a request begins for it. */
 static bool is_worn;
 
-bool reprise_loop_is_worn(void)
+bool reprise_worker_mode_is_worn(void)
 {
 	return is_worn;
 }
@@ -87,7 +87,7 @@ static void restore_defaults(void)
 }
 
 /* Settings that a request has changed are again what they were when the loop began. */
-void reprise_loop_restore_ini(void)
+void reprise_worker_mode_restore_ini(void)
 {
 	zend_string *name;
 	zval *before;
@@ -109,7 +109,7 @@ void reprise_loop_restore_ini(void)
 	reprise_session_takes_handlers(false);
 }
 
-void reprise_loop_note_environment(void)
+void reprise_worker_mode_note_environment(void)
 {
 	zend_hash_init(&kept.environment, 8, NULL, ZVAL_PTR_DTOR, 1);
 	for (char **pair = environ; pair && *pair; pair++) {
@@ -123,7 +123,7 @@ void reprise_loop_note_environment(void)
 }
 
 /* putenv() of a request is undone. */
-void reprise_loop_restore_environment(void)
+void reprise_worker_mode_restore_environment(void)
 {
 	zend_string *name;
 	zval *value;

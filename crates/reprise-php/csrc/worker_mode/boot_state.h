@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 /* Noted once, when the loop begins; restored after each request. */
-void reprise_loop_note_ini(void);
-void reprise_loop_note_environment(void);
-void reprise_loop_restore_ini(void);
-bool reprise_loop_is_worn(void); /* something a request has changed does not come back */
-void reprise_loop_restore_environment(void);
+void reprise_worker_mode_note_ini(void);
+void reprise_worker_mode_note_environment(void);
+void reprise_worker_mode_restore_ini(void);
+bool reprise_worker_mode_is_worn(void); /* something a request has changed does not come back */
+void reprise_worker_mode_restore_environment(void);
 
 #endif

@@ -44,7 +44,7 @@ static void name_interface(void)
 	}
 }
 
-void reprise_loop_forget_input(void)
+void reprise_worker_mode_forget_input(void)
 {
 	static const char *const names[] = {"_GET",    "_POST", "_COOKIE",  "_FILES",
 	                                    "_SERVER", "_ENV",  "_REQUEST", "_SESSION"};
@@ -110,7 +110,7 @@ static void close_body(void)
 }
 
 /* As php_request_startup. */
-void reprise_loop_begin_request(void)
+void reprise_worker_mode_begin_request(void)
 {
 	const struct wire_RequestHead *head = reprise_head();
 
@@ -150,7 +150,7 @@ void reprise_loop_begin_request(void)
 		php_output_set_implicit_flush(1);
 	}
 	php_hash_environment();
-	reprise_loop_start_modules();
+	reprise_worker_mode_start_modules();
 	reprise_session_restore_handlers();
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler_of_script);
 	reprise_fill_superglobals(true);
@@ -165,7 +165,7 @@ void reprise_loop_begin_request(void)
 static bool is_damaged;
 
 /* What nobody has caught: exit() ends the request; an exception is PHP's to report, as at the end of a script. */
-void reprise_loop_settle_exception(void)
+void reprise_worker_mode_settle_exception(void)
 {
 	is_damaged = reprise_forget_exhausted_memory() || is_damaged;
 	if (!EG(exception)) {
@@ -190,10 +190,10 @@ void reprise_loop_settle_exception(void)
 /* Each may run code of the request, which may throw, exit or fail. Within a script that is not over, it would go on. */
 #define SETTLED(what)                                                                                                  \
 	STEP(what);                                                                                                        \
-	reprise_loop_settle_exception()
+	reprise_worker_mode_settle_exception()
 
 /* As php_request_shutdown, as far as a request goes. */
-void reprise_loop_end_request(void)
+void reprise_worker_mode_end_request(void)
 {
 	reprise_worker->stage = REPRISE_ENDING;
 	/* As after a script: shutdown functions do not see its directory. */
@@ -207,7 +207,7 @@ void reprise_loop_end_request(void)
 	SETTLED(empty_superglobals());
 	SETTLED(php_output_end_all());
 	zend_unset_timeout();
-	SETTLED(reprise_loop_stop_modules());
+	SETTLED(reprise_worker_mode_stop_modules());
 	SETTLED(php_output_deactivate());
 	/* Code between two requests may use buffers, which go nowhere. */
 	php_output_activate();
@@ -215,13 +215,13 @@ void reprise_loop_end_request(void)
 	SETTLED(sapi_deactivate());
 	/* Some of it is freed now, and would be again at the end of the script. */
 	memset(&SG(request_info), 0, sizeof SG(request_info));
-	SETTLED(reprise_loop_forget_input());
-	SETTLED(reprise_loop_restore_ini());
-	reprise_loop_restore_environment();
+	SETTLED(reprise_worker_mode_forget_input());
+	SETTLED(reprise_worker_mode_restore_ini());
+	reprise_worker_mode_restore_environment();
 	SETTLED(reprise_handlers_restore());
 	SETTLED(reprise_functions_forget());
-	if (reprise_worker->is_worker && reprise_worker->answering) {
-		reprise_finish_answer();
+	if (reprise_worker->is_worker && reprise_worker->responding) {
+		reprise_finish_response();
 	}
 	if (is_damaged || CG(unclean_shutdown)) {
 		zend_bailout();
@@ -229,7 +229,7 @@ void reprise_loop_end_request(void)
 }
 
 /* The same for a request whose code was cut off. What follows is the script's end, which nobody reads. */
-void reprise_loop_end_broken_request(void)
+void reprise_worker_mode_end_broken_request(void)
 {
 	/* PHP's report of exhausted memory may itself have ended at a client that had left: as in php_request_shutdown. */
 	reprise_forget_exhausted_memory();
@@ -238,9 +238,9 @@ void reprise_loop_end_broken_request(void)
 	php_free_shutdown_functions();
 	STEP(php_output_end_all());
 	zend_unset_timeout();
-	reprise_loop_stop_modules();
+	reprise_worker_mode_stop_modules();
 	STEP(php_output_deactivate());
-	if (reprise_worker->is_worker && reprise_worker->answering) {
-		reprise_finish_answer();
+	if (reprise_worker->is_worker && reprise_worker->responding) {
+		reprise_finish_response();
 	}
 }

@@ -2,10 +2,10 @@
 #ifndef REPRISE_CYCLE_H
 #define REPRISE_CYCLE_H
 
-void reprise_loop_begin_request(void);
-void reprise_loop_end_request(void);
-void reprise_loop_end_broken_request(void); /* after a fatal error; the script has ended */
-void reprise_loop_settle_exception(void);   /* of the callable */
-void reprise_loop_forget_input(void);
+void reprise_worker_mode_begin_request(void);
+void reprise_worker_mode_end_request(void);
+void reprise_worker_mode_end_broken_request(void); /* after a fatal error; the script has ended */
+void reprise_worker_mode_settle_exception(void);   /* of the callable */
+void reprise_worker_mode_forget_input(void);
 
 #endif

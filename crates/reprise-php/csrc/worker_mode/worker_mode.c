@@ -68,12 +68,12 @@ static struct {
 	HashTable *shutdown_functions; /* the script's own; they run when it ends */
 } loop;
 
-bool reprise_is_loop(void)
+bool reprise_is_worker_mode(void)
 {
 	return loop.is_on;
 }
 
-bool reprise_loop_has_begun(void)
+bool reprise_worker_mode_has_begun(void)
 {
 	return loop.has_begun;
 }
@@ -110,11 +110,11 @@ static void begin_loop(void)
 	php_output_discard_all();
 	php_output_deactivate();
 	reprise_session_note_handlers();
-	reprise_loop_stop_modules();
+	reprise_worker_mode_stop_modules();
 	reprise_note_additions();
 	reprise_close_script();
-	reprise_loop_note_ini();
-	reprise_loop_note_environment();
+	reprise_worker_mode_note_ini();
+	reprise_worker_mode_note_environment();
 	reprise_handlers_note();
 	reprise_functions_note();
 	loop.shutdown_functions = BG(user_shutdown_function_names);
@@ -123,7 +123,7 @@ static void begin_loop(void)
 	sapi_deactivate();
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	SG(post_read) = true;
-	reprise_loop_forget_input();
+	reprise_worker_mode_forget_input();
 	if (!loop.is_trial) {
 		reprise_attributes_start();
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
@@ -133,7 +133,7 @@ static void begin_loop(void)
 /* False: there will be none. */
 static bool claim_request(void)
 {
-	if (loop.is_trial || reprise_is_spent() || reprise_loop_is_worn()) {
+	if (loop.is_trial || reprise_is_spent() || reprise_worker_mode_is_worn()) {
 		return false;
 	}
 	while (reprise_await_request()) {
@@ -151,14 +151,14 @@ static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cach
 		return;
 	}
 	loop.was_called = true;
-	if (reprise_worker->is_worker && reprise_worker->answering) {
+	if (reprise_worker->is_worker && reprise_worker->responding) {
 		wire_note(&reprise_worker->wire, wire_NOTE_LOOP);
 	}
 	call_handler(handler, cache);
 }
 
 /* For each request of classic mode. */
-void reprise_loop_forget(void)
+void reprise_worker_mode_forget(void)
 {
 	loop.was_called = false;
 }
@@ -209,7 +209,7 @@ ZEND_FUNCTION(reprise_handle_request)
 		RETURN_FALSE;
 	}
 	loop.in_request = true;
-	reprise_loop_begin_request();
+	reprise_worker_mode_begin_request();
 	/* A body that broke off: the callable is not for it. */
 	if (!reprise_worker->body_broken) {
 		call_handler(&handler, &cache);
@@ -222,8 +222,8 @@ ZEND_FUNCTION(reprise_handle_request)
 		}
 		return;
 	}
-	reprise_loop_settle_exception();
-	reprise_loop_end_request();
+	reprise_worker_mode_settle_exception();
+	reprise_worker_mode_end_request();
 	loop.in_request = false;
 	/* The script's own code: the supervisor looks how long it takes to come back. */
 	wire_show(&reprise_worker->wire, wire_Activity_Booting);
@@ -295,7 +295,7 @@ static _Noreturn void run_script(void)
 	}
 	zend_end_try();
 	if (getpid() != reprise_worker->pid) {
-		reprise_worker->answering = false;
+		reprise_worker->responding = false;
 		php_request_shutdown(NULL);
 		_exit(EG(exit_status));
 	}
@@ -307,7 +307,7 @@ static _Noreturn void run_script(void)
 	reprise_worker->stage = REPRISE_ENDING;
 	if (loop.in_request) {
 		/* Its own first: the script's end is no part of an answer. */
-		reprise_loop_end_broken_request();
+		reprise_worker_mode_end_broken_request();
 	}
 	restore_shutdown_functions();
 	php_request_shutdown(NULL);
@@ -356,7 +356,7 @@ static int try_script(struct forker *forker)
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : REPRISE_EXIT_BOOT;
 }
 
-_Noreturn void reprise_loop_run(struct forker *forker)
+_Noreturn void reprise_worker_mode_run(struct forker *forker)
 {
 	struct wire_FromForker ready = {
 	    .tag = wire_FromForker_TemplateReady,

@@ -15,9 +15,9 @@
 
 struct forker;
 
-_Noreturn void reprise_loop_run(struct forker *forker); /* in a process forked for a worker script's lane */
-bool reprise_is_loop(void);
-bool reprise_loop_has_begun(void);
-void reprise_loop_forget(void);
+_Noreturn void reprise_worker_mode_run(struct forker *forker); /* in a process forked for a worker script's lane */
+bool reprise_is_worker_mode(void);
+bool reprise_worker_mode_has_begun(void);
+void reprise_worker_mode_forget(void);
 
 #endif
