@@ -14,7 +14,8 @@ from failure import Failure, pick
 from peers import Running, Site
 from scenarios import Boot
 
-BUILT = Path(__file__).resolve().parents[2] / "target" / "release" / "reprise"
+# As shipped; the self-tests run what the other tests run.
+BUILT = Path(os.environ.get("REPRISE_PROGRAMS") or Path(__file__).resolve().parents[2] / "target" / "release") / "reprise"
 # Of the CPU time of all workers; classic ones wake up once a second.
 SNAPSHOT_SHARE = 0.98
 STATUS = "/reprise-status"

@@ -180,7 +180,13 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &mut Report) -> Count
         Style => command::run(&mut Command::new("scripts/style")),
         Model => command::run(&mut Command::new("scripts/model")),
         ModelAlways => command::run(Command::new("scripts/model").arg("--always")),
-        Bench => command::run(Command::new("python3").args(["-m", "unittest", "discover", "-s", "bench/tests"])),
+        Bench => {
+            let programs = tests::server::program().with_file_name("");
+            let mut python = Command::new("python3");
+            command::run(
+                python.args(["-m", "unittest", "discover", "-s", "bench/tests"]).env("REPRISE_PROGRAMS", programs),
+            )
+        }
         Foreign => foreign(None),
         Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
