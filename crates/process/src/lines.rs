@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::log;
+use crate::log::{self, escape};
 
 /// Begins a message of reprise-php (ASCII's record separator). The same as in log.c.
 const MESSAGE: u8 = 0x1e;
@@ -139,28 +139,6 @@ impl Lines {
             .is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()));
         (is_time && is_pid && LEVELS.contains(&level)).then(|| (head.to_owned(), text))
     }
-}
-
-/// A text in one line: control characters, and bytes that are no UTF-8, as they are written in PHP's strings.
-pub fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for one in chunk.valid().chars() {
-            match one {
-                '\n' => text.push_str("\\n"),
-                '\t' => text.push_str("\\t"),
-                '\r' => text.push_str("\\r"),
-                one if one.is_ascii_control() => text.push_str(&format!("\\x{:02x}", one as u32)),
-                // Line ends of Unicode, and what turns the direction of writing, among others.
-                one if one.is_control() || matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                    text.push_str(&format!("\\u{{{:x}}}", one as u32));
-                }
-                one => text.push(one),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -53,13 +53,35 @@ fn output() -> MutexGuard<'static, Output> {
 /// nothing in it can be taken for a line of the log.
 pub fn line(level: &str, who: &str, text: Arguments<'_>) {
     let text = text.to_string();
-    let lines: Vec<String> = text.split('\n').map(|line| crate::lines::escape(line.as_bytes())).collect();
+    let lines: Vec<String> = text.split('\n').map(|line| escape(line.as_bytes())).collect();
     let mut all = format!("{} {level} {who}: {}\n", now(), lines[0]);
     for line in &lines[1..] {
         let indent = if line.starts_with("  ") { "" } else { "  " };
         all.push_str(&format!("{indent}{line}\n"));
     }
     write(&all);
+}
+
+/// A text in one line: control characters, and bytes that are no UTF-8, as they are written in PHP's strings.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for one in chunk.valid().chars() {
+            match one {
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                one if one.is_ascii_control() => text.push_str(&format!("\\x{:02x}", one as u32)),
+                // Line ends of Unicode, and what turns the direction of writing, among others.
+                one if one.is_control() || matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                    text.push_str(&format!("\\u{{{:x}}}", one as u32));
+                }
+                one => text.push(one),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
 }
 
 /// The time of a line.

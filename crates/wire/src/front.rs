@@ -215,15 +215,6 @@ pub fn wake_one(slab: &Slab) -> bool {
     true
 }
 
-/// Wakes every worker, asleep or not, and those blocked in an exchange: after a change of phase or a death.
-pub fn wake_all(slab: &Slab) {
-    fence(Ordering::SeqCst);
-    for slot in (0..slab.geometry().slots as usize).filter_map(|number| slab.slot(number)) {
-        slot.bell.fetch_add(1, Ordering::Release);
-        bell::Futex::wake(&Kernel, &slot.bell);
-    }
-}
-
 /// So many workers are to end, instead of `before`: whoever has no request next. Wakes as many of the `idle` slots. False if some
 /// have begun to end meanwhile: they are to be counted anew.
 pub fn dismiss(slab: &Slab, before: u32, surplus: u32, idle: impl Iterator<Item = usize>) -> bool {

@@ -6,11 +6,12 @@
 
 use core::ptr;
 
-use crate::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::bell::Futex;
 use crate::layout::*;
 use crate::queue::Queue;
 use crate::ring::Memory;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, Kernel};
 
 /// One mapped slab. Sharing it between threads is sound: all shared words are atomics, all bytes are copied.
 pub struct Slab {
@@ -101,7 +102,16 @@ impl Slab {
     /// Changes the phase and wakes every worker.
     pub fn set_phase(&self, phase: Phase) {
         self.header().phase.0.store(phase as u32, Ordering::SeqCst);
-        crate::front::wake_all(self);
+        self.wake_all();
+    }
+
+    /// Wakes every worker, asleep or not, and those blocked in an exchange: after a change of phase or a death.
+    pub fn wake_all(&self) {
+        fence(Ordering::SeqCst);
+        for slot in (0..self.geometry.slots as usize).filter_map(|number| self.slot(number)) {
+            slot.bell.fetch_add(1, Ordering::Release);
+            Kernel.wake(&slot.bell);
+        }
     }
 
     /// How many workers are to end.

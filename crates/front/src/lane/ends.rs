@@ -96,7 +96,7 @@ impl Lane {
         drop(desk);
         orphans.into_iter().for_each(|call| self.free(call));
         front::forget_slot(&self.slab, slot as usize);
-        front::wake_all(&self.slab);
+        self.slab.wake_all();
         self.link.send(&FromFront::SlotFree { lane: self.id, slot });
     }
 
