@@ -122,7 +122,7 @@ fn every_mistake_is_named_with_its_line() {
         (app("mode = \"classic\""), &["r.toml:3: 'mode' takes a table"]),
         (app("\nmode.\"index.php\" = \"warm\""), &["r.toml:4:", "'mode.index.php' takes \"auto\" or", "not \"warm\""]),
         (app("mode.\"none.php\" = \"snapshot\""), &["r.toml:3: script none.php is not a file in"]),
-        (app("mode.\"../r.toml\" = \"classic\""), &["r.toml:3:", "no path below the root"]),
+        (app("mode.\"../r.toml\" = \"classic\""), &["r.toml:3:", "not a path below the root"]),
         (app("mode.index.php = \"classic\""), &["r.toml:3: 'index' holds a table", "quote names with dots"]),
         (app("boot_timeout = \"0s\""), &["r.toml:3: 'boot_timeout' takes a time"]),
         (app("user = 33"), &["r.toml:3: 'user' takes a text"]),

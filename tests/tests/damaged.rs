@@ -49,7 +49,7 @@ fn a_lane_whose_workers_cannot_map_their_slab_is_replaced() {
             process::kill(pid, Signal::SIGKILL);
         }
         wait_until("a new generation serves", 60, || server.log().contains("reloaded: app generation 2"));
-        assert!(server.log().contains("its workers cannot take their place"), "{}: {}", mode.0, server.log());
+        assert!(server.log().contains("its workers cannot start"), "{}: {}", mode.0, server.log());
         for _ in 0..20 {
             assert_eq!(server.get("/").status, 200, "{}", mode.0);
         }

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
+use tests::bridged::{LARAVEL_LINE, RUNTIME};
 use tests::peer::Program;
 use tests::server::{Directory, free_port, program, project};
 use tests::{Client, Setup, wait_for, wait_until};
@@ -23,6 +24,30 @@ fn links_promises_and_the_reference_of_functions_are_true() {
     let output = Command::new(project().join("scripts/docs")).arg("--check").output().unwrap();
     let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{why}");
+}
+
+/// What README tells to do for WordPress, Symfony and Laravel is what the tests of the bridges do.
+#[test]
+fn the_quickstarts_of_the_readme_are_those_of_the_bridges_tests() {
+    let page = fs::read_to_string(project().join("README.md")).unwrap();
+    let command = |start: &str| page.lines().find(|line| line.starts_with(start)).expect(start).to_owned();
+    let run = |command: &str, place: &std::path::Path| {
+        let status = Command::new("bash").args(["-ec", command]).current_dir(place).status().unwrap();
+        assert!(status.success(), "{command}");
+    };
+    assert!(command("reprise serve . --env").contains(&format!("'APP_RUNTIME={}'", RUNTIME.replace(r"\\", r"\"))));
+
+    let directory = Directory::new();
+    let script = directory.0.join("public/index.php");
+    fs::create_dir(script.parent().unwrap()).unwrap();
+    fs::copy(project().join("tests/apps/laravel/public/index.php"), &script).unwrap();
+    run(command("sed -i").split(" && ").next().unwrap(), &directory.0);
+    assert!(fs::read_to_string(&script).unwrap().contains(LARAVEL_LINE[1]));
+
+    let place = directory.0.join("blog");
+    run(&command("install -Dm644").replace("/srv/blog", place.to_str().unwrap()), &project());
+    let installed = fs::read(place.join("wp-content/mu-plugins/reprise.php")).unwrap();
+    assert_eq!(installed, fs::read(project().join("composer/wordpress/reprise.php")).unwrap());
 }
 
 /// The pool file of the page is one for PHP-FPM, its translation one for Reprise.

@@ -36,7 +36,7 @@ fn stopped_forker(mode: &str, server: &Server, forker_of: fn(i32) -> Option<i32>
     assert!(took < seconds(16), "{mode}: {took:?}");
     wait_until("the forker is gone", 10, || !process::is_alive(forker));
     wait_until("another serves", 30, || server.get("/").status == 200);
-    assert!(server.log().contains("which forks its workers, is killed: it has not answered for 10s"), "{mode}");
+    assert!(server.log().contains("which forks its workers, is killed: it has not replied for 10s"), "{mode}");
     took
 }
 

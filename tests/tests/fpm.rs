@@ -284,7 +284,7 @@ fn a_renamed_log_is_opened_again() {
     fs::rename(&log, &old).unwrap();
     fs::create_dir(&log).unwrap();
     server.signal(Signal::SIGUSR1);
-    wait_until("it is said", 5, || server.log().contains("the old access log stays"));
+    wait_until("it is said", 5, || server.log().contains("the old file stays in use"));
     let mut client = server.client();
     client.get("/?kept");
     wait_until("the line is in the old file", 5, || fs::read_to_string(&old).unwrap().contains("/?kept"));

@@ -155,7 +155,7 @@ fn hosts_beyond_the_last_lane_run_in_classic_mode_and_a_reload_keeps_the_others(
     for host in &hosts[8..] {
         assert_eq!(mode(&server, "https", host), "classic");
     }
-    let said = "\"https://h8.test/index.php\" stays in classic mode: the application has as many lanes as it may";
+    let said = "\"https://h8.test/index.php\" stays in classic mode: the application has the most lanes it may have";
     wait_until("the log says why", 10, || server.log().contains(said));
     let before = keys(&server);
     assert_eq!(before.len(), 8);
@@ -190,7 +190,7 @@ fn a_host_that_nobody_visits_gives_its_place_to_another() {
     });
     let expected: Vec<String> = visited.iter().map(|host| format!("https://{host}/index.php")).collect();
     assert_eq!(keys(&server), expected);
-    let said = "https://h3.test/index.php was not asked for in 3s, and gives its place to https://h8.test/index.php";
+    let said = "https://h3.test/index.php had no request for 3s; its place goes to https://h8.test/index.php";
     assert!(server.log().contains(said), "{}", server.log());
     assert_eq!(server.log().matches("reloaded:").count(), 1, "{}", server.log());
     assert_eq!(mode(&server, "https", "h3.test"), "classic");
@@ -254,7 +254,7 @@ fn without_a_configured_host_there_is_none_to_boot() {
     let setup = Setup::empty().file("index.php", SCRIPT).application("mode.\"index.php\" = \"snapshot\"");
     let mut server = setup.application("hosts = [\"*.wild.test\"]").launch();
     assert_eq!(server.wait(20), 70, "{}", server.log());
-    let said = "/index.php cannot be booted: it asks for a snapshot of each host; name them: hosts =";
+    let said = "/index.php cannot be booted: the script asks for a snapshot per host, and no host is configured; name the hosts: hosts =";
     assert!(server.log().contains(said), "{}", server.log());
     let server = Setup::empty().file("index.php", SCRIPT).start();
     for _ in 0..5 {
@@ -300,7 +300,7 @@ fn a_lane_of_all_hosts_is_not_made_one_of_a_single_host() {
     std::fs::write(server.root.join("../narrow"), "").unwrap();
     process::kill(old, Signal::SIGKILL);
     wait_until("a reload", 30, || server.log().contains("reloaded: app generation 2"));
-    assert!(server.log().contains("asks for a snapshot of its host alone, as it did not before"), "{}", server.log());
+    assert!(server.log().contains("now asks for a snapshot per host"), "{}", server.log());
     assert_eq!(keys(&server), ["http://a.test/index.php"]);
     for (scheme, host) in ORIGINS {
         wait_until(&format!("{scheme}://{host} has a snapshot"), 30, || {

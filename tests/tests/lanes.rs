@@ -58,7 +58,7 @@ fn an_entry_that_is_found_gets_a_lane_while_classic_serves() {
         assert_eq!(mode(&server, path), "classic");
         wait_for_mode(&server, path, "snapshot");
     }
-    let said = server.log().matches("asks for a snapshot; it is booted beside classic mode").count();
+    let said = server.log().matches("asks for a snapshot; requests run in classic mode until it is booted").count();
     assert_eq!(said, 2, "{}", server.log());
 }
 
@@ -90,7 +90,7 @@ fn there_are_eight_lanes_and_classic_for_the_rest() {
     for number in 7..9 {
         assert_eq!(mode(&server, &format!("/{number}.php")), "classic");
     }
-    wait_until("the log says why", 10, || server.log().contains("as many lanes as it may"));
+    wait_until("the log says why", 10, || server.log().contains("the most lanes it may have"));
     assert_eq!((mode(&server, "/7.php"), mode(&server, "/6.php")), ("classic".into(), "snapshot".into()));
 }
 

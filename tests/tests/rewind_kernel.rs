@@ -160,7 +160,7 @@ fn threads_in_every_request_make_the_lane_fork() {
     });
     let log = server.log();
     let said =
-        log.lines().any(|line| line.contains(" requests left threads running; it is booted again with isolation fork"));
+        log.lines().any(|line| line.contains(" requests left threads running; it boots again with isolation fork"));
     assert!(said, "{log}");
     (0..20).for_each(|_| assert_eq!(server.get("/?do=fine").text(), "fine 1"));
 }

@@ -107,7 +107,7 @@ fn a_loop_in_a_prepended_file_is_refused() {
     let server = setup.ini("auto_prepend_file", prepend.to_str().unwrap()).start();
     wait_until("it is refused", 20, || {
         assert_eq!(server.get("/").text(), "prepended classic");
-        server.log().contains("reprise_handle_request() in auto_prepend_file")
+        server.log().contains("the file of auto_prepend_file calls reprise_handle_request()")
     });
     assert_eq!(server.get("/").text(), "prepended classic");
 }
@@ -140,7 +140,7 @@ fn a_snapshot_that_no_request_can_go_on_from_gives_way_to_classic_mode() {
             answer.status == 403
         });
         let log = server.log();
-        assert!(log.contains("a request cannot go on from the snapshot: "), "{log}");
+        assert!(log.contains("a request cannot continue from the snapshot: "), "{log}");
         assert!(log.contains("its requests run in classic mode"), "{log}");
     }
 }

@@ -45,10 +45,10 @@ fn directories_closed_to_the_front_are_named() {
     mode(&root.join(".git"), 0o700);
     assert_eq!(line(&check(&root, ""), "warning"), None);
     mode(&root.join("uploads"), 0o700);
-    let expected = "uploads is closed to user nobody, who sends files: these are answered 403";
+    let expected = "uploads is closed to user nobody, who sends files: requests for them get 403";
     assert_eq!(line(&check(&root, ""), "warning"), Some(expected));
     mode(&root.join("open/closed"), 0o750);
-    let expected = "open/closed, uploads are closed to user daemon, who sends files: these are answered 403";
+    let expected = "open/closed, uploads are closed to user daemon, who sends files: requests for them get 403";
     let text = {
         let directory = Directory::new();
         let config = directory.0.join("reprise.toml");
@@ -90,7 +90,7 @@ fn a_front_controller_among_many_scripts_is_told_of() {
     let text = check(&root, "");
     let hint = line(&text, "hint").expect("a hint");
     assert!(hint.starts_with("5 scripts beside index.php run by their own names"), "{hint}");
-    assert!(hint.contains("front_controller = \"\" answers 404"), "{hint}");
+    assert!(hint.contains("front_controller = \"\" gives"), "{hint}");
     // Who has said what he wants is told nothing.
     assert_eq!(line(&check(&root, "front_controller = \"\""), "hint"), None);
     assert_eq!(line(&check(&root, "front_controller = \"index.php\""), "hint"), None);

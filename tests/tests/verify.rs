@@ -156,7 +156,7 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     fs::write(server.directory().join("app/public/a.txt"), "static").unwrap();
     let output = Command::new(program()).args(["verify", &url("/a.txt")]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.contains("does not say in which modes"), "{text}");
+    assert!(output.status.code() == Some(1) && text.contains("does not say in which mode"), "{text}");
     // PHP and clients elsewhere have nothing of it.
     assert_eq!(server.get("/").header("reprise-mode"), None);
 }

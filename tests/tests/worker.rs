@@ -283,7 +283,7 @@ fn a_worker_script_is_found_when_it_runs() {
     wait_until("it has a lane", 10, || server.get("/api.php").text().starts_with("worker"));
     let n: u32 = server.get("/api.php").text().trim_start_matches("worker").parse().unwrap();
     assert_eq!(server.get("/api.php").text(), format!("worker{}", n + 1));
-    assert!(server.log().contains("api.php is a worker script; it is booted beside classic mode"));
+    assert!(server.log().contains("api.php is a worker script; requests run in classic mode until it is booted"));
 }
 
 #[test]

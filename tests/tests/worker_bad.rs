@@ -46,8 +46,8 @@ fn a_bad_request_costs_itself_and_is_told() {
         ("memory", 500, false, ["Allowed memory size of 8388608 bytes exhausted", bailout]),
         ("recursion", 500, false, ["Allowed memory size of 33554432 bytes exhausted", bailout]),
         ("native", 502, false, ["app was killed by SIGSEGV", ""]),
-        ("header", 500, true, ["Response headers too large: more than 262144 bytes; answered 500", ""]),
-        ("headers", 500, true, ["Response headers too large: more than 262144 bytes; answered 500", ""]),
+        ("header", 500, true, ["Response headers too large: more than 262144 bytes; the response is 500", ""]),
+        ("headers", 500, true, ["Response headers too large: more than 262144 bytes; the response is 500", ""]),
         ("close", 200, false, ["exited with code 90 (a request closed the worker's own descriptors)", ""]),
     ] {
         let server = looped(boot, cases);
@@ -83,7 +83,7 @@ fn what_a_request_forks_is_no_worker() {
 fn what_stands_before_the_loop_is_in_no_answer() {
     let server = looped("echo str_repeat('written before ', 2000); header('X-Boot: 1'); http_response_code(404);", "");
     serves(&server, "output before the loop");
-    says(&server, "/index.php: what it writes before its loop goes nowhere");
+    says(&server, "/index.php: output before the request loop is discarded");
 }
 
 /// A handler that is none any more, in the middle of the loop: the script ends, as any does for that, and the next begins.
@@ -115,5 +115,5 @@ fn a_script_that_does_not_come_back_to_its_loop_is_ended() {
     std::fs::remove_file(&flag).expect("no flag");
     let answer = server.get("/");
     assert!(answer.status == 200 && answer.text() != first, "{}", answer.text());
-    assert!(server.log().contains("has not come to its loop for 1s and is killed"), "{}", server.log());
+    assert!(server.log().contains("did not reach its loop within 1s and is killed"), "{}", server.log());
 }

@@ -55,11 +55,11 @@ impl Errand {
             Ok(Received::Message(FromErrand::Found, attached)) => attached.into_iter(),
             Ok(Received::Nothing) if self.since.elapsed() < PATIENCE => return None,
             Ok(Received::Nothing) => return Some(Err(format!("it took longer than {PATIENCE:?}"))),
-            Ok(Received::Closed) => return Some(Err("the process that was to do it ended".to_owned())),
+            Ok(Received::Closed) => return Some(Err("the process that does it has ended".to_owned())),
             Err(error) => return Some(Err(error.to_string())),
         };
         let Some(file) = attached.next() else { return Some(Err("an answer without a file".to_owned())) };
-        let read = |error: io::Error| format!("its answer cannot be read: {error}");
+        let read = |error: io::Error| format!("its result cannot be read: {error}");
         let text = size(&file).and_then(|size| boot::read(&file, size)).map_err(read);
         let answer = text
             .and_then(|text| serde_json::from_slice::<Result<T, String>>(&text).map_err(|error| read(error.into())));

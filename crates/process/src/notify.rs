@@ -133,7 +133,7 @@ fn address(socket: &OsStr) -> std::io::Result<SocketAddr> {
     match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         [b'/', ..] => SocketAddr::from_pathname(socket),
-        _ => Err(std::io::Error::other("neither a path nor an abstract name; the service manager is told nothing")),
+        _ => Err(std::io::Error::other("neither a path nor an abstract name; the service manager gets no messages")),
     }
 }
 

@@ -161,7 +161,7 @@ pub fn script_name(bytes: &[u8]) -> Result<&str, &'static str> {
     if name.len() > MAX_NAME {
         Err("its name is too long")
     } else if !name.starts_with('/') || name.contains("..") || name.contains(['\0', '\n']) {
-        Err("its name is no path below the root")
+        Err("its name is not a path below the root")
     } else if !name.ends_with(".php") {
         Err("its name does not end in .php")
     } else {

@@ -50,7 +50,7 @@ impl StateDirectory {
                 return Ok(state);
             }
         }
-        Err(format!("state directory {}: other servers remove it again and again", path.display()))
+        Err(format!("state directory {}: other servers keep removing it", path.display()))
     }
 
     /// `None`: a server that ends, or one that clears what others left, has removed it in between.
@@ -80,7 +80,7 @@ impl StateDirectory {
         match foreign_file(path) {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(fail(error)),
-            Ok(Some(name)) => return Err(wrong(&format!("holds {name}, which no server has put there"))),
+            Ok(Some(name)) => return Err(wrong(&format!("contains {name}, which is not a file of a server"))),
             Ok(None) => {}
         }
         match fs::set_permissions(path, fs::Permissions::from_mode(0o700)) {

@@ -350,7 +350,7 @@ fn send<Out: Message, In: Message>(channel: &Channel<Out, In>, message: &Out, at
     if let Err(error) = channel.send(message, attached) {
         // Its death will be reaped and handled; a message to the dead is no loss.
         if error.raw_os_error() != Some(nix::libc::EPIPE) && error.raw_os_error() != Some(nix::libc::ECONNRESET) {
-            log("error", format_args!("a message cannot be sent: {error}"));
+            log("error", format_args!("a control message cannot be sent: {error}"));
         }
     }
 }

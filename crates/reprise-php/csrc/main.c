@@ -171,7 +171,7 @@ static bool choose_isolation(const char *word)
 			return true;
 		}
 	}
-	fprintf(stderr, "reprise-php: --isolation wants auto, rewind or fork: %s\n", word);
+	fprintf(stderr, "reprise-php: --isolation must be auto, rewind or fork: %s\n", word);
 	return false;
 }
 
@@ -237,11 +237,12 @@ int reprise_php_main(int argc, char **argv)
 	}
 	bool is_started = reprise_options.control >= 0 && reprise_options.lifeline >= 0;
 	if (optind != argc || (!is_started && !asks_settings)) {
-		fputs("reprise-php: is started by reprise, not by hand\nhint: reprise serve DIR\n", stderr);
+		fputs("reprise-php: reprise starts this program; it is not for the command line\nhint: reprise serve DIR\n",
+		      stderr);
 		return REPRISE_EXIT_USAGE;
 	}
 	if (getuid() == 0 || geteuid() == 0 || getgid() == 0) {
-		fputs("reprise-php: refuses to run PHP as root\n", stderr);
+		fputs("reprise-php: PHP does not run as root\n", stderr);
 		return REPRISE_EXIT_PERMISSION;
 	}
 	if (!make_service_memory()) {

@@ -162,7 +162,8 @@ static int send_headers(sapi_headers_struct *headers)
 	struct wire_worker_state *wire = &reprise_worker->wire;
 	reprise_worker->head_sent = true;
 	if (head_size(headers) > wire_MAX_SIZE) {
-		reprise_log_line("error", "%s: more than %d bytes; answered 500 without them", too_large, (int)wire_MAX_SIZE);
+		reprise_log_line("error", "%s: more than %d bytes; the response is 500 without them", too_large,
+		                 (int)wire_MAX_SIZE);
 		wire_reply_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
 		return wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 	}

@@ -68,14 +68,14 @@ fn ask(which: &Which, command: &str) -> Result<Value, Failure> {
     let failed = |error: std::io::Error| {
         let what = format!("server of {}", directory.display());
         let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
-        Failure::new(code, what, error).hint("is it running, and yours?")
+        Failure::new(code, what, error).hint("is the server running, and does it run as your user?")
     };
     let mut stream = UnixStream::connect(state::socket(&directory)).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(failed)?;
     serde_json::from_str(&answer).map_err(|_| {
-        Failure::new(Code::Internal, format!("server of {}", directory.display()), "ended before it answered")
+        Failure::new(Code::Internal, format!("server of {}", directory.display()), "ended before it replied")
     })
 }
 

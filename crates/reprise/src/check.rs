@@ -47,7 +47,7 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
         line("application", format!("{} ({hosts})", application.name));
         line("root", application.root.display().to_string());
         let controller = application.front_controller.as_deref();
-        line("other paths", controller.map_or("404".to_owned(), |script| format!("answered by {script}")));
+        line("other paths", controller.map_or("404".to_owned(), |script| format!("go to {script}")));
         let found = survey::look(&application.root, people.front.as_ref(), patience);
         let of_scripts = controller.filter(|_| application.is_controller_found);
         if let Some(hint) = of_scripts.and_then(|script| found.hint_of_scripts(script)) {

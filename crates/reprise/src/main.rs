@@ -61,10 +61,10 @@ enum Verb {
         #[arg(long)]
         audit: bool,
     },
-    /// Load code and configuration anew, without losing a request; the same as SIGHUP, but says how it went
+    /// Load new code and configuration without losing a request, as SIGHUP does; prints the result
     #[command(
-        after_help = "New processes boot beside the old ones, with a fresh opcache. When they serve, new requests go to \
-        them; the old ones finish what they have and end. If anything fails, the old ones go on.\n\nWhat takes a restart: \
+        after_help = "New processes boot beside the old ones, with an empty opcache. When they are ready, new requests go to \
+        them; the old ones finish their requests and end. If anything fails, the old ones go on.\n\nWhat takes a restart: \
         listen, admin_listen, name, state_dir, socket_*, access_log, access_log_format, front_user, front_threads, \
         max_connections."
     )]
@@ -76,19 +76,19 @@ enum Verb {
     Status {
         #[command(flatten)]
         which: admin::Which,
-        /// All workers, idle ones too
+        /// Show all workers, idle ones too
         #[arg(long)]
         all: bool,
-        /// Again each second, until interrupted
+        /// Refresh each second until interrupted
         #[arg(long)]
         watch: bool,
-        /// As JSON, with all there is
+        /// Print everything as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show where a worker is in its PHP code, while it runs
+    /// Show the PHP stack of a worker while it runs
     Trace {
-        /// The worker's process, as `reprise status` shows it
+        /// The process id of the worker, as `reprise status` shows it
         #[arg(value_name = "PID")]
         pid: i32,
         #[command(flatten)]
@@ -108,26 +108,26 @@ enum Verb {
         #[arg(long, conflicts_with_all = ["directory", "config", "options", "exit_codes"])]
         log_fields: bool,
     },
-    /// Compare pages of a running server with what they are in classic mode, for two visitors
+    /// Compare pages of a running server with the same pages in classic mode, as two visitors
     #[command(after_help = verify::HELP)]
     Verify {
         /// Pages, such as http://127.0.0.1:8080/cart, or files that list them
         #[arg(required = true, value_name = "URL|FILE")]
         pages: Vec<String>,
-        /// Times each visitor asks for each page
+        /// How many times each visitor requests each page
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
         rounds: u32,
-        /// Host header, where the URL has an address
+        /// The Host header, if the URL has an address instead of a name
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Compare servers: throughput, latency at fixed rates, processor time and memory, by turns and with intervals
+    /// Compare servers in turns: throughput, latency at fixed rates, processor time and memory, with confidence intervals
     #[command(disable_help_flag = true)]
     Bench(measuring::Arguments),
-    /// Say which group of processes spends how much processor time on a request
+    /// Measure how much processor time each group of processes spends on a request
     #[command(disable_help_flag = true)]
     Psd(measuring::Arguments),
     /// Print the versions of Reprise and of its PHP
@@ -151,7 +151,7 @@ struct What {
     /// PHP workers of each lane
     #[arg(long, value_name = "N")]
     workers: Option<u64>,
-    /// How the front controller is run, as the option `mode` says it of a script
+    /// How the front controller runs; the option `mode` sets this for other scripts
     #[arg(long, value_name = "MODE")]
     mode: Option<config::Mode>,
     /// A php.ini setting; may be repeated

@@ -145,8 +145,8 @@ pub fn reference() -> String {
         }
     }
     text.push_str(
-        "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head as PHP gets it | 32 KiB | 431 |\n\
-         | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| answer's head | 256 KiB | 500 |\n\
+        "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head, as PHP gets it | 32 KiB | 431 |\n\
+         | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | 256 KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
          | requests in flight per lane | 4096 | 503 |\n| workers per lane | 1024 | |\n\

@@ -80,8 +80,10 @@ pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
         ("max_connections", now.max_connections != next.max_connections),
     ];
     match differences.iter().find(|(_, differs)| *differs) {
-        Some((name, _)) => Err(Failure::new(Code::Configuration, *name, "has changed, and that takes a restart")
-            .hint("restart the server, or set it back")),
+        Some((name, _)) => {
+            Err(Failure::new(Code::Configuration, *name, "has changed, and this option takes a restart")
+                .hint("restart the server, or restore the old value"))
+        }
         None => Ok(()),
     }
 }

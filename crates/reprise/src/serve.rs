@@ -155,9 +155,9 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
         }
         Outcome::Cold(name, request) => {
-            let why = format!("its warm-up request {request} failed; its answer is above");
+            let why = format!("its warm-up request {request} failed; the response is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why)
-                .hint("warmup_failure = \"log\" starts all the same"))
+                .hint("warmup_failure = \"log\" starts the server anyway"))
         }
         Outcome::NoFront => Err(Failure::new(Code::Internal, "front", "did not start; its message is above")),
     }
@@ -204,7 +204,8 @@ fn is_file(target: &str) -> bool {
 
 fn open_access_log(target: &str) -> Result<Option<File>, Failure> {
     let failed = |error: std::io::Error| {
-        Failure::new(Code::Permission, format!("access log {target}"), error).hint("access_log = \"off\" does without")
+        Failure::new(Code::Permission, format!("access log {target}"), error)
+            .hint("access_log = \"off\" turns the log off")
     };
     match target {
         "off" => Ok(None),

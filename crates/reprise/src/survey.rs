@@ -110,7 +110,7 @@ impl Survey {
             _ => String::new(),
         };
         let verb = if self.closed.len() == 1 { "is" } else { "are" };
-        Some(format!("{named}{rest} {verb} closed to {user}, who sends files: these are answered 403"))
+        Some(format!("{named}{rest} {verb} closed to {user}, who sends files: requests for them get 403"))
     }
 
     /// Whether a front controller that nobody has asked for may be in the way.
@@ -119,9 +119,9 @@ impl Survey {
         let more = if self.is_cut { "more than " } else { "" };
         (others >= MANY).then(|| {
             format!(
-                "{more}{others} scripts beside {controller} run by their own names; what is missing is answered by {controller}, \
-                 as a rule with 200. If the application has no other addresses than its scripts': front_controller = \"\" \
-                 answers 404. front_controller = \"{controller}\" keeps it and ends this hint"
+                "{more}{others} scripts beside {controller} run by their own names; {controller} gets all paths without a \
+                 file, and usually responds with 200. If every page is a script of its own, front_controller = \"\" gives \
+                 404 for them. front_controller = \"{controller}\" keeps the default and ends this hint"
             )
         })
     }

@@ -37,13 +37,13 @@ pub const HELP: &str = "Examples:
   reprise verify http://127.0.0.1:8080/ http://127.0.0.1:8080/cart
   reprise verify --host shop.example --rounds 20 pages.txt
 
-A file has a page a line: a URL, or a method, a URL and perhaps a form, in which {visitor} is anna or otto:
+A file has one page per line: a URL, or a method, a URL and a form, in which {visitor} becomes anna or otto:
 POST http://127.0.0.1:8080/login name={visitor}&password=secret
 
 Each visitor has two sessions in each mode. Parts that vary in classic mode (tokens of sessions, nonces, times, counters,
-figures of memory) are masked, and each is printed: with what was looked for there instead, or as unsure, where a leak could hide.
-What it cannot see: what pages do not show; pages that are not listed; what depends on the order of other visitors'
-requests beyond two. Side effects happen: each page is asked for several times, in both modes.
+figures of memory) are masked. verify prints each with the check that it made instead, or as unsure if a leak could hide there.
+verify cannot see what pages do not show, pages that are not listed, and what depends on the order of requests of more
+than two visitors. Side effects happen: each page is requested several times, in both modes.
 
 Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
 
@@ -97,8 +97,8 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
     }
     let of_php: Vec<&Findings> = all.iter().map(|(_, findings)| findings).filter(|one| one.is_php).collect();
     if bad == 0 && of_php.is_empty() {
-        return Err(Failure::new(Code::Internal, "verify", "the server does not say in which modes the pages ran")
-            .hint("they are no pages of PHP, or verify is not on the server's machine, or a proxy is between them"));
+        return Err(Failure::new(Code::Internal, "verify", "the server does not say in which mode the pages ran")
+            .hint("the pages are not PHP's, or verify runs on another machine than the server, or a proxy is between them"));
     }
     if bad == 0 && of_php.iter().all(|one| one.is_classic) {
         return Err(Failure::new(

@@ -19,18 +19,18 @@ pub const HELP: &str = "Examples:
   reprise psd http://127.0.0.1:8081/ --group nginx=comm:nginx --group php=user:www-data --group db=comm:mariadbd
   reprise psd http://127.0.0.1:8080/ --auto --until-exit includes.php
 
-Phases with load alternate with phases of the same length without, in balanced order. What else runs on the machine runs
-in both, and falls out of the difference. Counters have nanoseconds (CPU clocks of processes; cgroup v1 and v2); work that follows the
-answers within the guard time is in them. What no group accounts for is the machine's busy time less all groups and this
-program, and has the kernel's own work in it; it is counted in ticks of 10 ms and is rough.
+Phases with load alternate with phases of the same length without load, in balanced order. Other programs run in both
+phases, so the difference does not contain them. Times come from CPU clocks of processes and from cgroups, in nanoseconds.
+They contain the server's work in the guard time after its responses. The time of no group is the machine's busy time without all groups and
+this program. It contains the kernel's own work, is counted in ticks of 10 ms, and is not exact.
 
 --auto finds PHP, database and cache by the names of their processes, and the web server by the port. A process that is in
 several groups counts for the first.
 
---until-exit names a page of the same server that includes the application's libraries and exits: what a request costs
-before the application does anything. It is measured by turns with the page itself.
+--until-exit names a page of the same server that includes the application's libraries and exits: it costs what a request
+costs before the application does anything. It is measured in turns with the page itself.
 
-For Reprise the wall-clock time of its workers by state comes with it (run this as the server's user or root).
+For Reprise the report has the wall-clock time of the workers by state too (run psd as the server's user or root).
 
 Exit status: 0 measured, 3 the target failed or cannot be measured, 64 usage.";
 

@@ -21,11 +21,11 @@ pub const HELP: &str = "Examples:
       --group fpm/nginx=comm:nginx --group fpm/php=comm:php-fpm8.2
   reprise bench http://127.0.0.1:8080/ --rounds 0 --rate 500 --rate 1000 --open-seconds 30
 
-First each target is asked three times: all answers have to be alike, and alike on all targets. Then come a search for
-the knee (closed loops with 1 to 256 connections), rounds of closed loops at the knee, the targets by turns, and open loops
+First each target gets three requests: all responses must be alike, on all targets. Then bench searches the knee (closed
+loops with 1 to 256 connections), runs rounds of closed loops at the knee, with the targets in turns, and runs open loops
 at 50, 80 and 95 % of the lowest knee. An open loop sends at the times of a fixed rate, and latency counts from those times.
-Ratios are of the first target to each other one, formed within each round; the interval is a bootstrap over rounds. Where
-it holds 1, the two are not distinguishable. Any error or wrong body ends the run without a result.
+A ratio compares the first target with another one, within each round; its interval is a bootstrap over rounds. If the
+interval contains 1, the two are not distinguishable. Any error or wrong body ends the run without a result.
 
 Processor time and memory are those of the processes that listen on the target's port, with their descendants, or of the
 groups that are named: LABEL/NAME=pid:N, user:U, comm:C, port:N or cgroup:PATH.

@@ -1,4 +1,4 @@
-//! Failures and the exit codes they become: those of docs/exit-codes.md that measuring has.
+//! Failures and the exit codes they become: those of docs/reference/exit-codes.md that measuring has.
 
 use std::fmt::Display;
 use std::process::ExitCode;

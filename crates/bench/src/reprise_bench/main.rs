@@ -36,10 +36,10 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Compare servers: throughput, latency at fixed rates, processor time and memory, by turns and with intervals
+    /// Compare servers in turns: throughput, latency at fixed rates, processor time and memory, with confidence intervals
     #[command(after_help = comparing::HELP)]
     Bench(Box<comparing::Options>),
-    /// Say which group of processes spends how much processor time on a request
+    /// Measure how much processor time each group of processes spends on a request
     #[command(after_help = attributing::HELP)]
     Psd(Box<attributing::Options>),
     #[command(hide = true)]

@@ -17,7 +17,7 @@ use crate::plan::Stopping;
 
 /// Why such a generation is replaced.
 pub(super) const DAMAGED: &str =
-    "its workers cannot take their place; perhaps one has damaged the memory that they share with the front";
+    "its workers cannot start; perhaps one of them has damaged the memory that they share with the front";
 /// Looks, a second apart, that find a slab in disorder before something is done about it.
 const LOOKS: u32 = 3;
 /// And until something is done again.
@@ -38,7 +38,7 @@ impl Supervisor {
             let what = self.describe(number, lane);
             log(
                 "error",
-                format_args!("{what}: a worker has written over the memory that its lane shares with the front"),
+                format_args!("{what}: a worker has overwritten the memory that its lane shares with the front"),
             );
             self.wish_for(number, DAMAGED);
         }
@@ -57,7 +57,12 @@ impl Supervisor {
         }
         mailbox.slab.set_phase(Phase::Open);
         let what = self.describe(number, lane);
-        log("error", format_args!("{what}: a worker has told all workers of its lane to end; that is taken back"));
+        log(
+            "error",
+            format_args!(
+                "{what}: a worker has told all workers of its lane to end; the supervisor withdraws that order"
+            ),
+        );
         let now = self.began.elapsed();
         if self.generations[number].suspicion.unhealthy(now) {
             self.wish_for(number, DAMAGED);

@@ -63,7 +63,7 @@ impl Supervisor {
         // Also a front that drains has to learn whose requests are lost.
         self.adopt_templates(number);
         if self.stopping == Stopping::No && !generation_is_ending {
-            log("error", format_args!("PHP of {name} (process {}) {ending}", child.pid));
+            log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
             if !child.ready && !self.generations[number].lanes[CLASSIC].served && !self.announced {
                 self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;

@@ -106,10 +106,13 @@ impl Supervisor {
                 self.stays_classic(number, &key, why);
             }
             Purpose::Roots => {
-                log("warning", format_args!("where the roots of applications lead cannot be seen: {why}"))
+                log("warning", format_args!("the document roots of applications cannot be checked: {why}"))
             }
             Purpose::AccessLog => {
-                log("error", format_args!("SIGUSR1: the old access log stays: {why}"));
+                log(
+                    "error",
+                    format_args!("SIGUSR1: the access log cannot be opened again, the old file stays in use: {why}"),
+                );
             }
         }
     }
@@ -186,7 +189,7 @@ impl Supervisor {
     /// After the file was renamed: what is logged from now on goes to a new one, in this front and in later ones.
     pub(super) fn reopen_access_log(&mut self) {
         let Some(path) = self.service.access_log.clone() else {
-            return log("notice", format_args!("SIGUSR1: the access log is no file"));
+            return log("notice", format_args!("SIGUSR1: the access log is not a file, nothing to open again"));
         };
         let errand = Errand::send(|| {
             let file = open_access_log(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -203,14 +206,14 @@ impl Supervisor {
             self.tell_front(&ToFront::AccessLog, &[place.as_fd()]);
         }
         let path = self.service.access_log.as_deref().unwrap_or(std::path::Path::new("")).display();
-        log("notice", format_args!("SIGUSR1: the access log {path} is open again"));
+        log("notice", format_args!("SIGUSR1: the access log {path} was opened again"));
     }
 
     /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
     pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_loop: bool) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
-            Err(error) => return log("error", format_args!("the key of an entry cannot be read: {error}")),
+            Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
         };
         let shown = String::from_utf8_lossy(&bytes).into_owned();
         let (Some(generation), Some(key)) = (self.generations.get(number), Key::parse(&shown)) else { return };
@@ -221,7 +224,7 @@ impl Supervisor {
         let refused = match script_name(key.script.as_bytes()) {
             Err(why) => Some(why),
             Ok(_) if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
-                Some("hosts does not name its host")
+                Some("the option hosts does not name its host")
             }
             Ok(_) => None,
         };
@@ -234,7 +237,7 @@ impl Supervisor {
         if generation.lanes.len() + sought >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a place for it.
             self.generations[number].has_no_place_for(&shown, is_loop);
-            return self.stays_classic(number, &shown, "the application has as many lanes as it may");
+            return self.stays_classic(number, &shown, "the application has the most lanes it may have");
         }
         let errand = Errand::send(|| {
             let look = || files::is_script(&application.root, key.script);
@@ -274,8 +277,11 @@ impl Supervisor {
         };
         let (name, places) = (generation.application.name.clone(), generation.lanes.len());
         if !is_there || places >= MAX_LANES {
-            let why =
-                if is_there { "the application has as many lanes as it may" } else { "it is no file in the root" };
+            let why = if is_there {
+                "the application has the most lanes it may have"
+            } else {
+                "it is not a file below the root"
+            };
             return self.stays_classic(number, &key, why);
         }
         if self.has_or_seeks(number, &key) {
@@ -292,7 +298,10 @@ impl Supervisor {
             Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
         };
         let what = if is_loop { "is a worker script" } else { "asks for a snapshot" };
-        log("notice", format_args!("application '{name}': {key} {what}; it is booted beside classic mode"));
+        log(
+            "notice",
+            format_args!("application '{name}': {key} {what}; requests run in classic mode until it is booted"),
+        );
         self.generations[number].lanes.push(lane);
     }
 }

@@ -89,7 +89,7 @@ impl Supervisor {
             };
             let why = match () {
                 () if child.channel.is_overrun() => "it reads no messages".to_owned(),
-                () if child.hearing.is_deaf() => format!("it has not answered for {:?}", TURN * PATIENCE),
+                () if child.hearing.is_deaf() => format!("it has not replied for {:?}", TURN * PATIENCE),
                 () if lane == CLASSIC && !child.ready && child.since.elapsed() > patience => {
                     format!("PHP's modules have not started after {patience:?}")
                 }

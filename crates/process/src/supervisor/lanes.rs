@@ -145,7 +145,7 @@ impl Supervisor {
         if is_narrower && of_lane.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_told) {
             // Code has changed under it, and requests of any host may wait in its queue.
             self.kill_template(number, lane);
-            return self.wish_for(number, "a script asks for a snapshot of its host alone, as it did not before");
+            return self.wish_for(number, "a script now asks for a snapshot per host");
         }
         if is_narrower {
             let origin = Some(application.first_origin());
@@ -205,13 +205,15 @@ impl Supervisor {
                 false => self.boot_failed(number, lane, how, template.is_unasked),
             }
         } else if !is_expected && template.is_unfit {
-            self.boot_failed(number, lane, &"a request could not go on from its snapshot", false);
+            self.boot_failed(number, lane, &"a request could not continue from its snapshot", false);
         } else if !is_expected {
             let what = self.describe(number, lane);
             let pid = template.child.pid;
             log(
                 "error",
-                format_args!("{what}: its template (process {pid}) {how}; its requests run in classic mode meanwhile"),
+                format_args!(
+                    "{what}: its template (process {pid}) {how}; its requests run in classic mode until another is booted"
+                ),
             );
             if !has_served {
                 self.needs_no_waiting(number, lane);
@@ -340,7 +342,7 @@ impl Supervisor {
         }
         for pid in hung {
             let what = self.describe(number, lane);
-            log("warning", format_args!("{what}: worker {pid} has not come to its loop for {limit:?} and is killed"));
+            log("warning", format_args!("{what}: worker {pid} did not reach its loop within {limit:?} and is killed"));
             self.kill_worker(number, lane, pid);
             self.needs_no_waiting(number, lane);
         }
@@ -378,10 +380,7 @@ impl Supervisor {
                 send(&front.channel, &down, &[]);
             }
             let why = format_args!("{threads} of {requests} requests left threads running");
-            log(
-                "warning",
-                format_args!("{}: {why}; it is booted again with isolation fork", self.describe(number, lane)),
-            );
+            log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(number, lane)));
         }
     }
 }

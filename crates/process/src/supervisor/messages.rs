@@ -48,7 +48,9 @@ impl Supervisor {
             let (message, attached) = match front.channel.receive() {
                 Ok(Received::Message(message, attached)) => (message, attached),
                 Ok(Received::Nothing | Received::Closed) => return,
-                Err(error) => return log("error", format_args!("a message of the front cannot be read: {error}")),
+                Err(error) => {
+                    return log("error", format_args!("a control message of the front cannot be read: {error}"));
+                }
             };
             self.front_says(message, attached);
         }
@@ -217,7 +219,7 @@ impl Supervisor {
                 Err(error) => {
                     self.kill_template(number, lane);
                     let name = &self.generations[number].application.name;
-                    return log("error", format_args!("a message of PHP ({name}) cannot be read: {error}"));
+                    return log("error", format_args!("a control message of PHP ({name}) cannot be read: {error}"));
                 }
             };
             let is_prototype = lane == CLASSIC;

@@ -107,7 +107,7 @@ impl Supervisor {
                 continue;
             };
             let why = format!(
-                "{key} was not asked for in {patience:?}, and gives its place to {}",
+                "{key} had no request for {patience:?}; its place goes to {}",
                 generation.places.homeless[0].script
             );
             generation.places.ceding = Some((key, begun));

@@ -126,9 +126,11 @@ impl Supervisor {
             return;
         }
         match why {
-            RENEW_RESTART => self.wish_for(number, "opcache is to restart, and caches nothing until all let go of it"),
+            RENEW_RESTART => {
+                self.wish_for(number, "opcache has to restart, and caches nothing while workers hold its lock")
+            }
             RENEW_FULL => self.wish_for(number, "opcache is full"),
-            other => log("error", format_args!("a worker asks for a new generation for no known reason ({other})")),
+            other => log("error", format_args!("a worker asked for a new generation with an unknown reason ({other})")),
         }
     }
 
@@ -326,7 +328,7 @@ impl Supervisor {
     }
 
     pub(super) fn refused(&mut self, waiting: Vec<Client>, why: &str) {
-        log("error", format_args!("reload refused, everything stays as it is: {why}"));
+        log("error", format_args!("reload refused, the server goes on as before: {why}"));
         self.tell(waiting, Err(why));
         self.tell_ready(Some(why));
     }
@@ -372,7 +374,7 @@ impl Supervisor {
             let (name, ordinal) = (&generation.application.name, generation.ordinal);
             log(
                 "warning",
-                format_args!("{name}, generation {ordinal}: not drained after {patience:?}; what runs is killed"),
+                format_args!("{name}, generation {ordinal}: not drained after {patience:?}; its processes are killed"),
             );
             self.kill_generation(number);
         }

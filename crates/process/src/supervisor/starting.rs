@@ -47,12 +47,12 @@ impl Supervisor {
             if generation.prototype.is_none() && is_due && generation.has_no_orphans() {
                 if let Err(error) = self.start_prototype(number) {
                     let name = self.generations[number].application.name.clone();
-                    log("error", format_args!("PHP of {name} cannot be started: {error}"));
+                    log("error", format_args!("the prototype of {name} cannot be started: {error}"));
                     if !self.announced {
                         self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
                         return;
                     }
-                    self.refuse_generation(number, &format_args!("PHP of {name} cannot be started: {error}"));
+                    self.refuse_generation(number, &format_args!("the prototype of {name} cannot be started: {error}"));
                     self.delay(number, CLASSIC, Duration::ZERO, false);
                     continue;
                 }

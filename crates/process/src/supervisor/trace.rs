@@ -149,8 +149,8 @@ impl Supervisor {
 
     fn not_traced(&mut self, why: Why) {
         match why {
-            Why::Slow(what) => log("warning", format_args!("{what}; where it is could not be read")),
-            Why::Asked(client) => self.tell(vec![client], Err("where it is could not be read")),
+            Why::Slow(what) => log("warning", format_args!("{what}; its PHP stack could not be read")),
+            Why::Asked(client) => self.tell(vec![client], Err("its PHP stack could not be read")),
         }
     }
 }

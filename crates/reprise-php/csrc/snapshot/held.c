@@ -36,7 +36,7 @@ static void refuse_user_streams(void)
 		const php_stream *stream = resource->ptr;
 		if (strcmp(stream->ops->label, "user-space") == 0 && strpbrk(stream->mode, "waxc+")) {
 			char text[512];
-			snprintf(text, sizeof text, "a stream of the application's own is open for writing (%s)",
+			snprintf(text, sizeof text, "a stream wrapper of the application is open for writing (%s)",
 			         stream->orig_path ? stream->orig_path : "without a name");
 			reprise_boot_failed(text, "close it before reprise_snapshot()");
 		}

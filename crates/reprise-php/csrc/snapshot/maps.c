@@ -187,7 +187,7 @@ static void make_again(struct comparison *comparison, const struct mapping *save
 	bool is_lost = !(region && region->start <= start) && saved->protection != PROT_NONE;
 
 	if (saved->inode != 0 || !saved->is_private || saved->is_volatile || is_lost) {
-		reprise_blame("a mapping of the snapshot is gone and cannot be made again", start);
+		reprise_blame("a mapping of the snapshot is gone and cannot be restored", start);
 		comparison->result = 1;
 		return;
 	}

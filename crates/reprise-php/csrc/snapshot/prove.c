@@ -111,7 +111,7 @@ void reprise_prove_mappings(void)
 			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
 		}
 		if (!sizes_are_right()) {
-			reprise_recycle(wire_Recycle_Size, "the process is not as large as it was");
+			reprise_recycle(wire_Recycle_Size, "the process has another size than before the request");
 		}
 	}
 	if (!reprise_is_userfaultfd(snapshot->uffd)) {

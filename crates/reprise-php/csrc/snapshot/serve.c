@@ -92,8 +92,8 @@ static void find_additions(const char *name, zval *additions, zval *now, const z
 			continue;
 		}
 		if (before && key) {
-			reprise_log_line("notice", "the boot has changed %s['%s']: what a request brings goes before it", name,
-			                 ZSTR_VAL(key));
+			reprise_log_line("notice", "the boot has changed %s['%s']: the value of each request replaces the change",
+			                 name, ZSTR_VAL(key));
 		}
 		Z_TRY_ADDREF_P(value);
 		if (key) {
@@ -260,11 +260,11 @@ ZEND_FUNCTION(reprise_snapshot)
 		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script's own course");
 	}
 	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {
-		reprise_boot_failed("reprise_snapshot() was called in a shutdown function",
-		                    "call it from the script's own course");
+		reprise_boot_failed("reprise_snapshot() was called in a shutdown function", "call it from the script itself");
 	}
 	if (per_host && !reprise_options.hosts) {
-		reprise_boot_failed("it asks for a snapshot of each host", "name them: hosts = [\"www.example.org\"]");
+		reprise_boot_failed("the script asks for a snapshot per host, and no host is configured",
+		                    "name the hosts: hosts = [\"www.example.org\"]");
 	}
 	snapshot->is_per_host = per_host;
 	if (!reprise_collect_cycles()) {

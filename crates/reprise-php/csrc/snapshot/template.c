@@ -116,7 +116,7 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 	char detail[1024] = "";
 
 	if (ran_to_end) {
-		reprise_log_line("error", "%s cannot be booted: %s; mode = \"classic\" for it says that it need not",
+		reprise_log_line("error", "%s cannot be booted: %s; mode = \"classic\" for this script ends the attempts",
 		                 reprise_head_text(reprise_head()->script), how);
 		_exit(REPRISE_EXIT_NOT_ASKED);
 	}
@@ -145,7 +145,7 @@ static bool ended_outside_of_code(void)
 static void end_if_unfit(void)
 {
 	if (!reprise_lane_is_proved(!ended_outside_of_code())) {
-		reprise_log_line("error", "a request cannot go on from the snapshot: %s", ZSTR_VAL(PG(last_error_message)));
+		reprise_log_line("error", "a request cannot continue from the snapshot: %s", ZSTR_VAL(PG(last_error_message)));
 		_exit(REPRISE_EXIT_BOOT);
 	}
 }

@@ -103,7 +103,7 @@ static void begin_loop(void)
 
 	ZVAL_UNDEF(&written);
 	if (SG(headers_sent) || (php_output_get_length(&written) == SUCCESS && Z_LVAL(written) > 0)) {
-		reprise_log_line("notice", "%s: what it writes before its loop goes nowhere",
+		reprise_log_line("notice", "%s: output before the request loop is discarded",
 		                 reprise_head_text(reprise_head()->script));
 	}
 	zend_unset_timeout();
@@ -199,8 +199,8 @@ ZEND_FUNCTION(reprise_handle_request)
 	}
 	if (!loop.has_begun) {
 		if (!reprise_script_has_begun()) {
-			reprise_boot_failed("it calls reprise_handle_request() in auto_prepend_file",
-			                    "call it in the script: that would run when there are no more requests");
+			reprise_boot_failed("the file of auto_prepend_file calls reprise_handle_request()",
+			                    "call it in the script: the script would run only after the last request");
 		}
 		begin_loop();
 	}
