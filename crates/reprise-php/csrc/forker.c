@@ -288,7 +288,7 @@ static bool listen_to_supervisor(struct forker *forker)
 		return false;
 	}
 	if (!wire_read_message(bytes, (size_t)size, &what)) {
-		reprise_service_log("error", "the supervisor sent a message that makes no sense", NULL);
+		reprise_service_log("error", "the supervisor sent an invalid control message", NULL);
 		close_all(descriptors, count);
 		return true;
 	}
@@ -308,7 +308,7 @@ static void listen_to_watcher(struct forker *forker)
 	} else if (size == 0) {
 		RAW1(SYS_close, forker->watcher);
 		forker->watcher = -1;
-		reprise_service_log("error", "files are not watched any more: the process that did has ended", NULL);
+		reprise_service_log("error", "changed files are not noticed any more: the watcher process has ended", NULL);
 	}
 }
 
