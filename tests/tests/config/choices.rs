@@ -16,7 +16,7 @@ fn a_directory_is_enough() {
         fs::write(directory.0.join(place).join(index), "").unwrap();
         let (code, stdout, stderr) = check();
         assert!(code == 0 && stdout.contains(&root(place)), "{place}: {stdout}{stderr}");
-        let others = if index == "index.php" { "answered by index.php" } else { "404" };
+        let others = if index == "index.php" { "go to index.php" } else { "404" };
         assert!(stdout.contains(others), "{place}: {stdout}");
         let name = directory.0.file_name().unwrap().to_str().unwrap();
         assert!(stdout.contains(&format!("{name} (any host)")), "{place}: {stdout}");
@@ -39,7 +39,7 @@ fn check_prints_what_serve_would_choose() {
     let log = format!("access log    {}", directory.0.join("logs/a.log").display());
     for words in [
         "blog (a.example, *.b.example)",
-        "answered by other.php",
+        "go to other.php",
         "7 workers",
         "memory_limit = 99M",
         "opcache.enable = 0",
