@@ -50,7 +50,7 @@ bool reprise_add_ini(const char *pair)
 	}
 	reprise_options.ini = text;
 	if (!equals || equals == pair || strchr(pair, '\n')) {
-		fprintf(stderr, "reprise-php: an ini setting wants NAME=VALUE on one line: %s\n", pair);
+		fprintf(stderr, "reprise-php: an ini setting must be NAME=VALUE on one line: %s\n", pair);
 		return false;
 	}
 	char *at = text + old;
@@ -104,7 +104,7 @@ static bool take_setting(const char *setting)
 		reprise_options.warmup = setting + sizeof warmup - 1;
 		return true;
 	}
-	fputs("reprise-php: the supervisor sent a setting that makes no sense\n", stderr);
+	fputs("reprise-php: the supervisor sent an invalid setting\n", stderr);
 	return false;
 }
 
@@ -115,7 +115,7 @@ bool reprise_read_settings(int file)
 	struct stat status;
 
 	if (fstat(file, &status) != 0 || status.st_size < 0) {
-		fprintf(stderr, "reprise-php: there are no settings: %s\n", strerror(errno));
+		fprintf(stderr, "reprise-php: the settings cannot be opened: %s\n", strerror(errno));
 		return false;
 	}
 	size_t size = (size_t)status.st_size, used = 0;

@@ -43,13 +43,13 @@ void reprise_opcache_clock_find(void)
 		time_t *word = (time_t *)((char *)entry->mh_arg2 + at);
 		if (*word == (time_t)STRANGE_TIME) {
 			if (found) {
-				reprise_boot_failed("opcache's clock cannot be told from another of its words", NULL);
+				reprise_boot_failed("opcache's clock was not found: another value of opcache looks like it", NULL);
 			}
 			found = word;
 		}
 	}
 	if (!found) {
-		reprise_boot_failed("opcache's clock is not where it was expected", "opcache.enable = 0 does without");
+		reprise_boot_failed("opcache's clock was not found", "opcache.enable = 0 avoids this");
 	}
 	*found = (time_t)sapi_get_request_time();
 	opcache_clock = found;

@@ -19,7 +19,7 @@ static void refuse_semaphore(const zend_object *object)
 {
 	if (zend_string_equals_literal(object->ce->name, "SysvSemaphore")) {
 		reprise_boot_failed("a System V semaphore is held at the snapshot",
-		                    "call sem_get() behind reprise_snapshot(): the kernel counts users and locks by process");
+		                    "call sem_get() after reprise_snapshot(): the kernel counts users and locks by process");
 	}
 }
 

@@ -64,7 +64,7 @@ static void own(int number, int flags, int64_t offset)
 
 	(void)fstat(number, &about);
 	if (snapshot->owned_count == MAX_OWNED) {
-		reprise_boot_failed("too many descriptors are open at the snapshot", "at most 256 may be");
+		reprise_boot_failed("too many descriptors are open at the snapshot", "close some: the limit is 256");
 	}
 	snapshot->owned[snapshot->owned_count++] = (struct owned){
 	    .number = number,

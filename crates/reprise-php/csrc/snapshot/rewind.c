@@ -349,7 +349,7 @@ static void restore_break(void)
 		snapshot->dirty |= DIRTY_MAPPINGS;
 	}
 	if (now != snapshot->brk && (uintptr_t)RAW1(SYS_brk, snapshot->brk) != snapshot->brk) {
-		reprise_recycle(wire_Recycle_Mappings, "the break cannot be put back");
+		reprise_recycle(wire_Recycle_Mappings, "the program break cannot be restored");
 	}
 }
 

@@ -257,7 +257,7 @@ ZEND_FUNCTION(reprise_snapshot)
 		return;
 	}
 	if (reprise_is_in_destructor()) {
-		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script's own course");
+		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script itself");
 	}
 	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {
 		reprise_boot_failed("reprise_snapshot() was called in a shutdown function", "call it from the script itself");

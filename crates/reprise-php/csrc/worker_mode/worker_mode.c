@@ -175,7 +175,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	Z_PARAM_BOOL(survives_exit)
 	ZEND_PARSE_PARAMETERS_END();
 	if (reprise_worker->is_template) {
-		reprise_boot_failed("it calls reprise_handle_request() before its snapshot", "it is one or the other");
+		reprise_boot_failed("the script calls reprise_handle_request() before its snapshot", "use one of the two");
 	}
 	if (!loop.is_on) {
 		handle_classic(&handler, &cache);
