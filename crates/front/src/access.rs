@@ -1,4 +1,4 @@
-//! The access log: a line for each request, when its answer is over.
+//! The access log: a line for each request, when its response is over.
 //!
 //! Each thread collects lines and writes them when it has 16 KiB, four times a second, and at its end.
 
@@ -28,7 +28,7 @@ const MAX_WAITING: usize = 1024 * 1024;
 /// What a pipe that is ready takes without blocking (POSIX's PIPE_BUF, on Linux).
 const PIPE_BUF: usize = 4096;
 
-/// One request, until its answer is over.
+/// One request, until its response is over.
 pub struct Entry {
     head: Head,
     connection: Arc<Connection>,
@@ -40,7 +40,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Remembers what the line needs of a request and the head of its answer.
+    /// Remembers what the line needs of a request and the head of its response.
     pub fn new<B>(request: Request, response: &http::Response<B>, began: Instant) -> Box<Entry> {
         let Request { head, connection, behind, .. } = request;
         let refused = response.headers().get(crate::refusal::HEADER);

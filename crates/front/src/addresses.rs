@@ -19,7 +19,7 @@ pub fn refused() -> u64 {
 pub struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// A connection that is counted for as long as this lives; `None`: its address has no limit.
-pub struct Place(Option<(Addresses, IpAddr)>);
+pub struct ConnectionPermit(Option<(Addresses, IpAddr)>);
 
 /// What counts as one client: of IPv6 a /64, all of which a client usually has.
 fn network(address: IpAddr) -> IpAddr {
@@ -31,9 +31,9 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Addresses {
     /// Counts a connection of this address; 0: any number. `None`: it is one too many.
-    pub fn enter(&self, address: IpAddr, limit: usize) -> Option<Place> {
+    pub fn enter(&self, address: IpAddr, limit: usize) -> Option<ConnectionPermit> {
         if limit == 0 {
-            return Some(Place::unlimited());
+            return Some(ConnectionPermit::unlimited());
         }
         let address = network(address);
         let mut counts = self.lock();
@@ -44,7 +44,7 @@ impl Addresses {
         }
         *count += 1;
         drop(counts);
-        Some(Place(Some((self.clone(), address))))
+        Some(ConnectionPermit(Some((self.clone(), address))))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -52,14 +52,14 @@ impl Addresses {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Of a connection that is not counted: through a unix socket, of a declared proxy, or for the administrator.
-    pub fn unlimited() -> Place {
-        Place(None)
+    pub fn unlimited() -> ConnectionPermit {
+        ConnectionPermit(None)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let Some((addresses, address)) = self.0.take() else { return };
         if let Entry::Occupied(mut count) = addresses.lock().entry(address) {

@@ -13,8 +13,8 @@ type Counts = HashMap<Account, usize>;
 #[derive(Default)]
 pub struct Clients(Arc<Mutex<Counts>>);
 
-/// One of them, until it is dropped.
-pub struct Place {
+/// A permit for one request, until it is dropped.
+pub struct ClientPermit {
     counts: Arc<Mutex<Counts>>,
     account: Account,
 }
@@ -24,9 +24,9 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 impl Clients {
-    /// Takes a place. `limit` 0: any number, and none is counted. Who comes through a unix socket without saying for whom
+    /// Takes a permit. `limit` 0: any number, and none is counted. Who comes through a unix socket without saying for whom
     /// is nobody in particular.
-    pub fn enter(&self, account: [&str; 3], limit: usize) -> Result<Option<Place>, Refusal> {
+    pub fn enter(&self, account: [&str; 3], limit: usize) -> Result<Option<ClientPermit>, Refusal> {
         if limit == 0 || account[2] == "unix:" {
             return Ok(None);
         }
@@ -37,11 +37,11 @@ impl Clients {
             Some(count) => *count += 1,
             None => drop(counts.insert(account.clone(), 1)),
         }
-        Ok(Some(Place { counts: self.0.clone(), account }))
+        Ok(Some(ClientPermit { counts: self.0.clone(), account }))
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         if let Some(count) = counts.get_mut(&self.account) {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_counted_and_given_back() {
+    fn permits_are_counted_and_given_back() {
         let clients = Clients::default();
         let enter = |address, limit| clients.enter(["shop", "/cart", address], limit);
         let first = enter("192.0.2.1", 2).unwrap();

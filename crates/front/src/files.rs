@@ -132,7 +132,7 @@ enum Range {
     Beyond,
 }
 
-/// The one range asked for. Several ranges, other units and nonsense are answered with the whole file, as allowed.
+/// The one range asked for. Several ranges, other units and nonsense get the whole file, as allowed.
 fn range(headers: &HeaderMap, size: u64) -> Option<Range> {
     let text = headers.get(header::RANGE)?.to_str().ok()?;
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;

@@ -2,7 +2,7 @@
 //!
 //! A request that is posted is a [`Call`], kept here in private memory under the number of its exchange, until exactly
 //! one of these happened to its exchange: done and read, withdrawn, or its worker reaped. Only then is the exchange
-//! zeroed and free. Whoever waits for the answer holds a [`Ticket`] (see [`ticket`]); one dropped early leaves an
+//! zeroed and free. Whoever waits for the response holds a [`Ticket`] (see [`ticket`]); one dropped early leaves an
 //! abandoned call.
 //!
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
@@ -34,7 +34,7 @@ use crate::durations::Durations;
 use count::Most;
 pub use count::{Count, Running, Worker};
 use report::Reports;
-pub use ticket::{BodySlip, Received, Ticket};
+pub use ticket::{Received, RequestBodySender, Ticket};
 
 /// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
 const BATCH: usize = 8;
@@ -70,7 +70,7 @@ pub struct Lane {
     /// How long those that PHP takes may be.
     pub bodies: Bodies,
     in_flight: AtomicUsize,
-    /// Of requests, from their head to the end of their answer.
+    /// Of requests, from their head to the end of their response.
     pub durations: Durations,
     reports: Reports,
     desk: Mutex<Desk>,
@@ -104,12 +104,12 @@ struct Call {
     is_slow: bool,
     /// The worker last seen with it; for a call whose owner word has become nonsense.
     slot: Option<u16>,
-    answer_waker: Option<Waker>,
+    response_waker: Option<Waker>,
     body_waker: Option<Waker>,
-    /// What to answer instead of PHP.
-    fate: Option<Refusal>,
+    /// What becomes of it instead of a response of PHP.
+    verdict: Option<Refusal>,
     /// No worker has it or will have it.
-    unheld: bool,
+    detached: bool,
     /// Its worker was reaped, and may have written more than it published.
     bereft: bool,
     abandoned: bool,
@@ -123,7 +123,7 @@ pub struct Order<'a> {
     pub since: Instant,
     /// What has come of the body, no more than fits into its ring.
     pub prefix: &'a [u8],
-    /// Whether more of it will be sent through a [`BodySlip`].
+    /// Whether more of it will be sent through a [`RequestBodySender`].
     pub has_more: bool,
     /// What it may have.
     pub limits: RequestLimits,
@@ -138,13 +138,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Call {
     fn wake(&mut self) {
-        for waker in [self.answer_waker.take(), self.body_waker.take()].into_iter().flatten() {
+        for waker in [self.response_waker.take(), self.body_waker.take()].into_iter().flatten() {
             waker.wake();
         }
     }
 
     fn fail(&mut self, why: Refusal) {
-        self.fate.get_or_insert(why);
+        self.verdict.get_or_insert(why);
         self.wake();
     }
 }
@@ -264,10 +264,10 @@ impl Lane {
             is_told: false,
             is_slow: false,
             slot: None,
-            answer_waker: None,
+            response_waker: None,
             body_waker: None,
-            fate: None,
-            unheld: false,
+            verdict: None,
+            detached: false,
             bereft: false,
             abandoned: false,
             retried: false,
@@ -327,7 +327,7 @@ impl Lane {
                 continue;
             }
             if let Some(call) = lock(place).as_mut() {
-                if call.posting.progress(&self.slab) == Ok(Progress::Queued) && !call.unheld {
+                if call.posting.progress(&self.slab) == Ok(Progress::Queued) && !call.detached {
                     // Cannot be full: there are more cells than exchanges.
                     let _ = call.posting.enqueue(&self.slab, &mut desk.tail);
                 }

@@ -2,7 +2,7 @@
 //!
 //! Lanes come and are replaced by the supervisor's word, and so do whole generations of an application: the settings name
 //! the one that takes new requests. A request holds the [`View`] it began with, and with it the generation it was routed
-//! in, until it has its answer: none is routed by one and run by another. A generation that no settings name is gone when
+//! in, until it has its response: none is routed by one and run by another. A generation that no settings name is gone when
 //! nobody holds it and its lanes are empty; then the supervisor is told.
 //!
 //! Each thread has the view of its own, renewed when the version has changed, so that a request takes no lock to find its

@@ -24,7 +24,7 @@
 //! | [`lanes`] | which lane runs a script |
 //! | [`bodies`] | how long bodies of requests may be |
 //! | [`request_body`] | bodies of requests, on their way to PHP |
-//! | [`answer`] | PHP's response read back |
+//! | [`response`] | PHP's response read back |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`wrapped`] | what goes with a body until it is over: permit, duration, log line |
 //! | [`reason`] | the words of a status |
@@ -44,7 +44,6 @@
 
 pub mod access;
 mod addresses;
-mod answer;
 mod bodies;
 mod clients;
 pub mod connection;
@@ -65,6 +64,7 @@ mod reason;
 mod refusal;
 pub mod request;
 mod request_body;
+mod response;
 mod response_body;
 mod route;
 mod server;

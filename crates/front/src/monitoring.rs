@@ -24,7 +24,7 @@ pub fn ping(lanes: &[Arc<Lane>], request: &Request) -> Result<Response<ResponseB
     let is_alive = lanes.iter().any(|lane| !lane.count().workers.is_empty());
     let (status, text) =
         if is_alive { (StatusCode::OK, "pong") } else { (StatusCode::SERVICE_UNAVAILABLE, "no workers") };
-    Ok(reply(status, PLAIN, text.to_owned()))
+    Ok(uncached(status, PLAIN, text.to_owned()))
 }
 
 /// The response of an application's `status_path`.
@@ -47,7 +47,7 @@ pub fn status(
     } else {
         (PLAIN, status.text())
     };
-    Ok(reply(StatusCode::OK, kind, text))
+    Ok(uncached(StatusCode::OK, kind, text))
 }
 
 fn check_method(request: &Request) -> Result<(), Refusal> {
@@ -56,7 +56,7 @@ fn check_method(request: &Request) -> Result<(), Refusal> {
 }
 
 /// As PHP-FPM: nobody shall keep them.
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<ResponseBody> {
+fn uncached(status: StatusCode, kind: &'static str, text: String) -> Response<ResponseBody> {
     let mut response = page::text(status, kind, "no-cache, no-store, must-revalidate, max-age=0", text);
     response.headers_mut().insert(header::EXPIRES, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"));
     response

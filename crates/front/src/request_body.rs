@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::lane::BodySlip;
+use crate::lane::RequestBodySender;
 use crate::refusal::Refusal;
 use crate::request::{BodyStream, RequestBody};
 
@@ -64,30 +64,30 @@ pub struct Remainder {
 /// Bytes a second that a body must bring on average once it holds a worker, beside the time between two of its parts.
 const MIN_RATE: u64 = 500;
 
-/// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the answer.
-pub async fn pump(remainder: Remainder, slip: BodySlip, patience: Duration) {
+/// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the response.
+pub async fn pump(remainder: Remainder, sender: RequestBodySender, patience: Duration) {
     let Remainder { surplus, mut rest, mut read, limit } = remainder;
     let mut bytes = Bytes::from(surplus);
     let (began, had) = (Instant::now(), read);
     loop {
         while !bytes.is_empty() {
-            match poll_fn(|context| slip.poll_send(context, &bytes)).await {
+            match poll_fn(|context| sender.poll_send(context, &bytes)).await {
                 Ok(count) => drop(bytes.split_to(count)),
                 Err(_) => return,
             }
         }
-        let Some(body) = &mut rest else { return slip.end() };
+        let Some(body) = &mut rest else { return sender.end() };
         bytes = match next_part(&mut **body, patience).await {
             Ok(Some(part)) => part,
-            Ok(None) => return slip.end(),
-            Err(why) => return slip.fail(why),
+            Ok(None) => return sender.end(),
+            Err(why) => return sender.fail(why),
         };
         read += bytes.len() as u64;
         if limit > 0 && read > limit {
-            return slip.fail(Refusal::BodyTooLarge);
+            return sender.fail(Refusal::BodyTooLarge);
         }
         if began.elapsed() > patience + Duration::from_secs((read - had) / MIN_RATE) {
-            return slip.fail(Refusal::BodyTimeout);
+            return sender.fail(Refusal::BodyTimeout);
         }
     }
 }

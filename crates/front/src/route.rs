@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use crate::settings::Application;
 use crate::target::{is_hidden, is_overlong, is_source, split_script};
 
-/// What answers a request.
+/// What responds to a request.
 #[derive(Debug)]
 pub enum Route {
     /// A file, checked and opened.

@@ -18,7 +18,7 @@ use wire::control::{FromFront, ToFront};
 use wire::layout::Phase;
 
 use crate::access;
-use crate::addresses::Place;
+use crate::addresses::ConnectionPermit;
 use crate::connection::Peer;
 use crate::control::Link;
 use crate::doors;
@@ -44,7 +44,7 @@ pub struct Inherited {
     pub access_log: Option<OwnedFd>,
 }
 
-/// Serves until the supervisor says to stop or is gone, and everything is answered.
+/// Serves until the supervisor says to stop or is gone, and every request has its response.
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let shared = Arc::new(Shared::new(settings, inherited.link.clone()));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -312,16 +312,16 @@ where
                     Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
                 };
                 let limit = view.settings.limits.client_connections;
-                let place = match ends {
+                let permit = match ends {
                     Some((client, _)) if !peer.is_proxy && !is_admin => shared.addresses.enter(client.ip(), limit),
-                    _ => Some(Place::unlimited()),
+                    _ => Some(ConnectionPermit::unlimited()),
                 };
-                // One too many is closed here: an answer would cost as much as a request.
-                let Some(place) = place else { continue };
+                // One too many is closed here: a response would cost as much as a request.
+                let Some(permit) = permit else { continue };
                 shared.connections.fetch_add(1, Ordering::AcqRel);
                 let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
                 tokio::spawn(async move {
-                    let _place = place;
+                    let _permit = permit;
                     conversation.await;
                 });
             }

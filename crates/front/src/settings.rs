@@ -65,7 +65,7 @@ pub struct Limits {
     pub header_timeout_ms: u64,
     /// Time between two parts of a request body.
     pub body_timeout_ms: u64,
-    /// Time in which a client must take some of its answer.
+    /// Time in which a client must take some of its response.
     pub send_timeout_ms: u64,
     /// Connections at once.
     pub max_connections: usize,
@@ -99,15 +99,15 @@ pub struct Application {
     pub classic_paths: Vec<String>,
     /// Requests made of a generation before it takes visitors'.
     pub warmup: Vec<Warmup>,
-    /// Path that answers while there are workers.
+    /// Path that responds while there are workers.
     pub ping_path: Option<String>,
-    /// Path that answers with their state.
+    /// Path that responds with their state.
     pub status_path: Option<String>,
     /// What a request may have.
     pub limits: RequestLimits,
     /// The same for paths and all below them; the longest that fits counts.
     pub paths: Vec<(String, RequestLimits)>,
-    /// Whether answers say how long they took.
+    /// Whether responses say how long they took.
     pub server_timing: bool,
     /// After how long the supervisor is told that a request is slow, in milliseconds; 0: never.
     pub slow_ms: u64,

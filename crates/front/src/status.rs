@@ -1,8 +1,8 @@
 //! What an application's workers do, as monitoring of PHP-FPM expects it. Names and order of the values are PHP-FPM's; lanes of
 //! snapshots are added up with classic.
 
+mod fpm_status;
 mod process;
-mod report;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,8 +16,8 @@ use wire::layout::Activity;
 use crate::lane::{Count, Lane, Running};
 use crate::settings::Application;
 
+pub use fpm_status::report;
 use process::Process;
-pub use report::report;
 
 /// A value: PHP-FPM's name for it, the metric's, and whether that only grows.
 struct Row {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Longest request target; a longer one is answered 414.
+/// Longest request target; a longer one gets 414.
 pub const MAX_TARGET: usize = 8 * 1024;
 /// Longest file name; the file system takes no longer one either.
 const MAX_NAME: usize = 255;

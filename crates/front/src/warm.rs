@@ -45,7 +45,7 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
                 took_us: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
             };
             // Without a descriptor to spare its words are lost, not the result.
-            let file = rustix::fs::memfd_create("reprise-answer", rustix::fs::MemfdFlags::CLOEXEC);
+            let file = rustix::fs::memfd_create("reprise-response", rustix::fs::MemfdFlags::CLOEXEC);
             match file.and_then(|file| rustix::io::pwrite(&file, &beginning, 0).map(|_| file)) {
                 Ok(file) => link.send_with(&message, &[file.as_fd()]),
                 Err(_) => link.send(&message),

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use wire::layout::Usage;
 
 use crate::access::{self, Entry};
-use crate::clients::Place;
+use crate::clients::ClientPermit;
 use crate::lane::Lane;
 use crate::response_body::{ResponseBody, Used};
 
@@ -24,7 +24,7 @@ pub type Delivered = Logged<Made>;
 /// A body whose client holds a permit until it is over.
 pub struct Permitted<B> {
     body: B,
-    _permit: Option<Place>,
+    _permit: Option<ClientPermit>,
 }
 
 /// A body whose duration counts for a lane when it is over.
@@ -42,7 +42,7 @@ pub struct Logged<B: Used> {
 
 impl<B> Permitted<B> {
     /// With the permit, if one is held.
-    pub const fn new(body: B, permit: Option<Place>) -> Permitted<B> {
+    pub const fn new(body: B, permit: Option<ClientPermit>) -> Permitted<B> {
         Permitted { body, _permit: permit }
     }
 }

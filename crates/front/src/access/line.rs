@@ -84,7 +84,7 @@ impl Clock {
 pub struct Facts<'a> {
     /// Address.
     pub client: &'a str,
-    /// Of the answer.
+    /// Of the response.
     pub status: u16,
     /// Bytes of its body.
     pub sent: u64,
@@ -92,7 +92,7 @@ pub struct Facts<'a> {
     pub took: Duration,
     /// What PHP used.
     pub usage: Usage,
-    /// Why the front answered.
+    /// Why the front responded itself.
     pub refused: Option<&'a str>,
     /// PHP's own words for the status.
     pub reason: Option<&'a str>,

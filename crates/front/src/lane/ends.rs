@@ -22,10 +22,10 @@ impl Lane {
             let mut place = lock(place);
             let Some(call) = place.as_mut() else { continue };
             if call.posting.progress(&self.slab) == Ok(Progress::Queued)
-                && !call.unheld
+                && !call.detached
                 && call.posting.withdraw(&self.slab)
             {
-                call.unheld = true;
+                call.detached = true;
                 call.fail(Refusal::QueueTimeout);
                 if call.abandoned {
                     orphans.extend(place.take());
@@ -44,7 +44,7 @@ impl Lane {
         for place in &self.calls {
             let mut place = lock(place);
             let Some(call) = place.as_mut() else { continue };
-            if call.unheld {
+            if call.detached {
                 continue;
             }
             let progress = call.posting.progress(&self.slab);
@@ -56,7 +56,7 @@ impl Lane {
                         && !self.enqueue(&mut desk, &mut call.posting)
                         && call.posting.withdraw(&self.slab)
                     {
-                        call.unheld = true;
+                        call.detached = true;
                         call.fail(Refusal::QueueFull);
                     }
                     false
@@ -76,7 +76,7 @@ impl Lane {
             }
             let Some(call) = place.as_mut() else { continue };
             let may_wait = !call.retried && !self.is_given_up.load(Ordering::Relaxed);
-            if matches!(progress, Ok(Progress::Claimed(_))) && may_wait && call.fate.is_none() {
+            if matches!(progress, Ok(Progress::Claimed(_))) && may_wait && call.verdict.is_none() {
                 call.retried = true;
                 let exchange = call.posting.exchange as usize;
                 let sequence = desk.sequences[exchange].wrapping_add(1);
@@ -86,7 +86,7 @@ impl Lane {
                     continue;
                 }
             }
-            call.unheld = true;
+            call.detached = true;
             call.bereft = true;
             call.fail(Refusal::WorkerDied);
             if call.abandoned {
@@ -106,11 +106,11 @@ impl Lane {
         self.link.send(&FromFront::Weigh { running, limit_kib });
     }
 
-    /// The worker of a request is being killed, since it held too much memory. The answer goes out when it is reaped.
+    /// The worker of a request is being killed, since it held too much memory. The response goes out when it is reaped.
     pub fn was_too_heavy(&self, RequestId { exchange, sequence }: RequestId) {
         let Some(place) = self.calls.get(exchange as usize) else { return };
-        if let Some(call) = lock(place).as_mut().filter(|call| call.posting.sequence == sequence && !call.unheld) {
-            call.fate.get_or_insert(Refusal::RequestMemory);
+        if let Some(call) = lock(place).as_mut().filter(|call| call.posting.sequence == sequence && !call.detached) {
+            call.verdict.get_or_insert(Refusal::RequestMemory);
         }
     }
 
@@ -134,10 +134,10 @@ impl Lane {
             match call.posting.progress(&self.slab) {
                 Ok(Progress::Queued)
                     if now - call.since > Duration::from_millis(call.limits.queue_ms)
-                        && !call.unheld
+                        && !call.detached
                         && call.posting.withdraw(&self.slab) =>
                 {
-                    call.unheld = true;
+                    call.detached = true;
                     call.fail(Refusal::QueueTimeout);
                     if call.abandoned {
                         let call = place.take();
@@ -158,14 +158,14 @@ impl Lane {
                         call.is_told = true;
                         self.link.send(&FromFront::Overtime { running: self.running_request(slot, &call.posting) });
                     }
-                    if over(call.limits.hard_ms) && !call.fate.is_some_and(Refusal::is_of_limit) {
-                        // The answer goes out when the worker is reaped: until then it may still write.
-                        call.fate = Some(Refusal::RequestTimeout);
+                    if over(call.limits.hard_ms) && !call.verdict.is_some_and(Refusal::is_of_limit) {
+                        // The response goes out when the worker is reaped: until then it may still write.
+                        call.verdict = Some(Refusal::RequestTimeout);
                         self.kill(slot, &call.posting);
                     }
                     if call.limits.memory_kib > 0
                         && taken >= WEIGHED_AFTER_MS
-                        && !call.fate.is_some_and(Refusal::is_of_limit)
+                        && !call.verdict.is_some_and(Refusal::is_of_limit)
                     {
                         self.have_weighed(slot, call);
                     }

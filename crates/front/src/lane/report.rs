@@ -17,7 +17,7 @@ const PAUSE: u64 = 100;
 pub(super) struct Reports {
     application: Arc<Application>,
     reporter: Mutex<Reporter>,
-    /// The last wish that has an answer.
+    /// The last wish that has a response.
     answered: AtomicU32,
     /// Made since the last sweep.
     made: AtomicU32,

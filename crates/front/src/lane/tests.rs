@@ -72,14 +72,14 @@ fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result
     ticket.poll_receive(&mut Context::from_waker(&waker), bytes).map_ok(|received| received.done)
 }
 
-/// The last instruction of an answer is the ring of a bell; a worker may be killed before it.
+/// The last instruction of a response is the ring of a bell; a worker may be killed before it.
 #[test]
-fn an_answer_whose_worker_died_before_it_could_say_so_is_found() {
+fn a_response_whose_worker_died_before_it_could_say_so_is_found() {
     let (lane, mut worker, told) = lane();
     let ticket = post(&lane).unwrap();
     assert_eq!(worker.claim_next(), Next::Request);
     assert!(worker.enter());
-    worker.write(b"answer").unwrap();
+    worker.write(b"response").unwrap();
     worker.flush();
     let (woken, mut bytes) = (Arc::new(Woken::default()), Vec::new());
     assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Ok(false)));
@@ -89,7 +89,7 @@ fn an_answer_whose_worker_died_before_it_could_say_so_is_found() {
     lane.worker_died(1);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
     assert_eq!(poll(&ticket, &woken, &mut bytes), Poll::Ready(Ok(true)));
-    assert_eq!(bytes, b"answer");
+    assert_eq!(bytes, b"response");
     drop(ticket);
     assert_eq!(lane.in_flight(), 0);
     assert_eq!(*lock(&told.0), [FromFront::SlotFree { lane: lane.id(), slot: 1 }]);

@@ -1,4 +1,4 @@
-//! The two ends of a posted request: a [`Ticket`] for its answer, a [`BodySlip`] for its body.
+//! The two ends of a posted request: a [`Ticket`] for its response, a [`RequestBodySender`] for its body.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 /// Bytes taken from the ring at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A claim on the answer of a posted request.
+/// A claim on the response of a posted request.
 pub struct Ticket {
     pub(super) lane: Arc<Lane>,
     pub(super) exchange: u32,
@@ -22,7 +22,7 @@ pub struct Ticket {
 }
 
 /// The sending side of the same request's body. It may outlive the ticket, and then sends nothing.
-pub struct BodySlip(Ticketless);
+pub struct RequestBodySender(Ticketless);
 
 struct Ticketless {
     lane: Arc<Lane>,
@@ -42,23 +42,23 @@ pub struct Received {
 }
 
 impl Ticket {
-    /// Appends what has come of the answer to `target`. Ready if that is something, or if nothing more will come.
+    /// Appends what has come of the response to `target`. Ready if that is something, or if nothing more will come.
     pub fn poll_receive(&self, context: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<Result<Received, Refusal>> {
         let lane = &*self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else {
             return Poll::Ready(Err(Refusal::BadAnswer));
         };
-        if let Some(fate) = call.fate {
-            if !fate.is_of_limit() || call.unheld {
-                return Poll::Ready(Err(fate));
+        if let Some(verdict) = call.verdict {
+            if !verdict.is_of_limit() || call.detached {
+                return Poll::Ready(Err(verdict));
             }
         }
         // The state first: once it is Done, no byte follows those counted after it.
         let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
         let Ok((progress, available)) = seen else {
             // Some worker has written nonsense. Whoever was last seen with the request goes.
-            call.fate = Some(Refusal::BadAnswer);
+            call.verdict = Some(Refusal::BadAnswer);
             if let Some(slot) = call.slot {
                 lane.kill(slot, &call.posting);
             }
@@ -80,8 +80,8 @@ impl Ticket {
             return Poll::Ready(Ok(Received { done, notes, usage }));
         }
         let waker = context.waker();
-        if !call.answer_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            call.answer_waker = Some(waker.clone());
+        if !call.response_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            call.response_waker = Some(waker.clone());
         }
         Poll::Pending
     }
@@ -103,11 +103,11 @@ impl Ticket {
     pub fn withdraw(&self) -> bool {
         let mut place = lock(&self.lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return true };
-        call.unheld = call.unheld || call.posting.withdraw(&self.lane.slab);
-        call.unheld
+        call.detached = call.detached || call.posting.withdraw(&self.lane.slab);
+        call.detached
     }
 
-    /// Tells PHP that nobody reads its answer.
+    /// Tells PHP that nobody reads its response.
     pub fn abort(&self) {
         let mut place = lock(&self.lane.calls[self.exchange as usize]);
         if let Some(call) = place.as_mut().filter(|call| call.id == self.id) {
@@ -116,8 +116,8 @@ impl Ticket {
     }
 
     /// The sending side of the body.
-    pub fn body_slip(&self) -> BodySlip {
-        BodySlip(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
+    pub fn body_sender(&self) -> RequestBodySender {
+        RequestBodySender(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Ticket {
         let lane = &self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return };
-        let over = call.unheld
+        let over = call.detached
             || call.posting.progress(&lane.slab) == Ok(Progress::Done)
             || (call.withdrawable && call.posting.withdraw(&lane.slab));
         if over {
@@ -141,10 +141,10 @@ impl Drop for Ticket {
     }
 }
 
-/// The body is wanted no more: answered, dead, or abandoned.
+/// The body is wanted no more: the request is answered, dead, or abandoned.
 pub struct Unwanted;
 
-impl BodySlip {
+impl RequestBodySender {
     fn with<R>(&self, f: impl FnOnce(&Lane, &mut Call) -> R) -> Option<R> {
         let mut place = lock(&self.0.lane.calls[self.0.exchange as usize]);
         let call = place.as_mut().filter(|call| call.id == self.0.id)?;
@@ -154,7 +154,7 @@ impl BodySlip {
     /// Sends some of `bytes`. Ready with how many as soon as there is room.
     pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
         let sent = self.with(|lane, call| {
-            if call.fate.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
+            if call.verdict.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
                 return Poll::Ready(Err(Unwanted));
             }
             let send = |call: &mut Call| call.posting.send_body(&lane.slab, bytes).map_err(|_| Unwanted);
@@ -177,7 +177,7 @@ impl BodySlip {
         self.with(|lane, call| call.posting.end_body(&lane.slab));
     }
 
-    /// The body cannot be completed; the request is answered so, unless its answer has begun.
+    /// The body cannot be completed; the request is refused so, unless its response has begun.
     pub fn fail(&self, why: Refusal) {
         self.with(|lane, call| {
             let begun = call.posting.received() > 0

@@ -10,7 +10,6 @@ use wire::key::{Key, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
 
 use super::admit::Admitted;
-use crate::answer;
 use crate::doors;
 use crate::files;
 use crate::head::{self, Facts, MODE};
@@ -19,6 +18,7 @@ use crate::monitoring;
 use crate::refusal::Refusal;
 use crate::request::{Head, RequestBody};
 use crate::request_body::{self, Prefix, Remainder};
+use crate::response;
 use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
 use crate::settings::{Application, RequestLimits};
@@ -111,7 +111,7 @@ async fn run_script(
     let lane = if has_body { job.lane()? } else { lane };
     let ticket = job.post(lane, prefix, Expected { has_body, length, limit, patience })?;
     let (mut response, notes) =
-        answer::receive(ticket, &request.head, application.server_timing, &request.connection).await?;
+        response::receive(ticket, &request.head, application.server_timing, &request.connection).await?;
     if mode.is_some() {
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
         response.headers_mut().insert(MODE, mode);
@@ -171,7 +171,7 @@ impl<'a> Job<'a> {
         })?;
         if has_more {
             let remainder = Remainder { surplus, rest, read, limit: body.limit };
-            tokio::spawn(request_body::pump(remainder, ticket.body_slip(), body.patience));
+            tokio::spawn(request_body::pump(remainder, ticket.body_sender(), body.patience));
         }
         Ok(ticket)
     }

@@ -202,7 +202,7 @@ where
                 let _ = conversation.await;
             }
         }
-        // What had come before the client left runs, though an earlier answer could not be sent.
+        // What had come before the client left runs, though an earlier response could not be sent.
         // The kernel tells of a failed write at once; nobody waits for long.
         let more = tokio::time::timeout(FIRST_REQUEST, poll_fn(|context| stream.poll_more(context)));
         if !more.await.unwrap_or(false) {

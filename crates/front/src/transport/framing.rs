@@ -1,6 +1,6 @@
 //! A complete request head: checked before hyper sees it.
 //!
-//! hyper answers what it cannot parse by itself, without a page, a line in the access log or a count, and it refuses targets
+//! hyper rejects what it cannot parse by itself, without a page, a line in the access log or a count, and it refuses targets
 //! that nginx accepts. So each head is parsed here first, by the parser that hyper uses: what hyper would refuse gets a
 //! [`Framed::refusal`], and hyper is given a request that stands in for it; bytes of a target that hyper does not take are
 //! percent-encoded for it, and PHP gets the target as it came.
@@ -71,7 +71,7 @@ pub struct Head {
     pub size: usize,
     /// What hyper gets instead of it; if there is nothing, it gets the head itself, which begins at the first byte.
     pub instead: Option<Vec<u8>>,
-    /// For the one who answers.
+    /// For whoever serves it.
     pub framed: Framed,
     /// What follows it.
     pub body: Body,

@@ -1,6 +1,6 @@
 //! The socket as hyper sees it: one message at a time, and no end before its time.
 //!
-//! hyper is never given bytes of a request before the one at hand is answered, and never part of a head. So nothing that a
+//! hyper is never given bytes of a request before the one at hand has its response, and never part of a head. So nothing that a
 //! client pipelines is in hyper's memory when a connection ends, and an unfinished head costs no more than its own size
 //! ([`Inner::held`]), which is given back when the head is complete.
 //!
@@ -119,7 +119,7 @@ impl<S> Stream<S> {
         self.lock().at = At::Over;
     }
 
-    /// The request at hand, or its answer, has said that it is the last: what is behind it does not run (RFC 9112 §9.6).
+    /// The request at hand, or its response, has said that it is the last: what is behind it does not run (RFC 9112 §9.6).
     pub fn set_last(&self) {
         self.lock().is_last = true;
     }
@@ -341,7 +341,7 @@ impl<S: AsyncRead + Unpin> Stream<S> {
     }
 
     /// Whether there is a complete request of a client that has left, to which hyper has not come: it has ended the conversation for
-    /// a reason of its own, and none of its answers said that it was the last.
+    /// a reason of its own, and none of its responses said that it was the last.
     pub fn poll_more(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
         (inner.framed, inner.given, inner.given_to) = (None, Vec::new(), 0);
@@ -424,7 +424,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 }
 
-/// Ends a connection. If there is more than was answered it reads for a while what the client still sends: closed with unread input,
+/// Ends a connection. If there is more than had a response it reads for a while what the client still sends: closed with unread input,
 /// the connection would be reset, and a refusal lost before the client has read it.
 pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
     let is_read = |inner: &Inner<S>| inner.has_ended || matches!(inner.at, At::Head) && inner.held.bytes().is_empty();

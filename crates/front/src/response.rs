@@ -1,4 +1,4 @@
-//! PHP's answer: its head read and checked, its body passed on.
+//! PHP's response: its head read and checked, its body passed on.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 use crate::request::Head;
 use crate::response_body::ResponseBody;
 
-/// Headers that are the connection's, not the answer's.
+/// Headers that are the connection's, not the response's.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -31,7 +31,7 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 ];
 
 /// How long a request may wait for a worker though its client sends no more, if it need not run: a client that only ends its
-/// input gets its answer from a server that has a worker free.
+/// input gets its response from a server that has a worker free.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Watches the client of a request that PHP has or is going to have.
@@ -45,7 +45,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Ready if nobody is going to have the answer.
+    /// Ready if nobody is going to have the response.
     fn poll_gone(&mut self, context: &mut Context<'_>, ticket: &Ticket) -> Poll<()> {
         match ready!(self.client.poll_left(context)) {
             Left::Gone => Poll::Ready(()),
@@ -70,8 +70,8 @@ async fn run_to_end(ticket: &Ticket) {
     }
 }
 
-/// Waits for the head of the answer and whatever of the body comes with it. Gives also what the worker has noted by then.
-/// `is_timed`: the answer says how long it took. If the client leaves first, the ticket is given up: a request that need not run
+/// Waits for the head of the response and whatever of the body comes with it. Gives also what the worker has noted by then.
+/// `is_timed`: the response says how long it took. If the client leaves first, the ticket is given up: a request that need not run
 /// is withdrawn if it still waits, and PHP is told if it runs.
 pub async fn receive(
     ticket: Ticket,
@@ -162,7 +162,7 @@ fn with_body(
         || response.status() == StatusCode::NOT_MODIFIED;
     let body = match (bodiless, done) {
         (true, true) => ResponseBody::none().after(last.usage),
-        // PHP goes on and its output is thrown away, as for any answer without a body.
+        // PHP goes on and its output is thrown away, as for any response without a body.
         (true, false) => ResponseBody::discard(ticket),
         (false, true) => ResponseBody::full(rest).after(last.usage),
         (false, false) => ResponseBody::stream(ticket, rest, connection.clone()),
@@ -172,7 +172,7 @@ fn with_body(
         head.headers.remove(header::CONTENT_LENGTH);
     }
     if head.status == StatusCode::NOT_MODIFIED {
-        // PHP adds one to every answer; this one has nothing to describe (RFC 9110 §15.4.5).
+        // PHP adds one to every response; this one has nothing to describe (RFC 9110 §15.4.5).
         head.headers.remove(header::CONTENT_TYPE);
     }
     if !done || !bodiless {
