@@ -81,7 +81,7 @@ async fn run_script(
     script: &Arc<Script>,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
-    let &Admitted { request, application, view, .. } = admitted;
+    let &Admitted { request, application, .. } = admitted;
     let (limited, limits) = request_limits(application, admitted.path);
     let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
     // Whoever else is at that address, a warm-up is no client.
@@ -92,24 +92,11 @@ async fn run_script(
     let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
-    let length = match &body {
-        RequestBody::Stream(body) => body.length(),
-        RequestBody::None => request.head.headers.contains_key(header::CONTENT_LENGTH).then_some(0),
-    };
-    let has_body = matches!(body, RequestBody::Stream(_));
-    let limit = match application.max_body {
-        Some(limit) => limit,
-        None if has_body => lane.bodies.limit(&application.root, &script.name, length),
-        None => 0,
-    };
-    if limit > 0 && length.is_some_and(|length| length > limit) {
-        return Err(Refusal::BodyTooLarge);
-    }
-    let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
-    let prefix = request_body::read_prefix(body, limit, patience).await?;
+    let expected = job.expect(lane, &body)?;
+    let prefix = request_body::read_prefix(body, expected.limit, expected.patience).await?;
     // While a body came another lane may have come, or this one may be down.
-    let lane = if has_body { job.lane()? } else { lane };
-    let ticket = job.post(lane, prefix, Expected { has_body, length, limit, patience })?;
+    let lane = if expected.has_body { job.lane()? } else { lane };
+    let ticket = job.post(lane, prefix, &expected)?;
     let (mut response, notes) =
         response::receive(ticket, &request.head, application.server_timing, &request.connection).await?;
     if mode.is_some() {
@@ -144,8 +131,27 @@ impl<'a> Job<'a> {
         lane.ok_or(Refusal::QueueFull)
     }
 
+    /// What is known of the body before it is read. Refuses one that says that it is too long.
+    fn expect(&self, lane: &Lane, body: &RequestBody) -> Result<Expected, Refusal> {
+        let &Admitted { request, application, view, .. } = self.admitted;
+        let (has_body, length) = match body {
+            RequestBody::Stream(body) => (true, body.length()),
+            RequestBody::None => (false, request.head.headers.contains_key(header::CONTENT_LENGTH).then_some(0)),
+        };
+        let limit = match application.max_body {
+            Some(limit) => limit,
+            None if has_body => lane.bodies.limit(&application.root, &self.script.name, length),
+            None => 0,
+        };
+        if limit > 0 && length.is_some_and(|length| length > limit) {
+            return Err(Refusal::BodyTooLarge);
+        }
+        let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
+        Ok(Expected { has_body, length, limit, patience })
+    }
+
     /// Posts the request with what has come of its body; the rest follows as it comes.
-    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: Expected) -> Result<Ticket, Refusal> {
+    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: &Expected) -> Result<Ticket, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let Prefix { mut bytes, rest } = prefix;
         let read = bytes.len() as u64;
