@@ -10,6 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
+use wire::exit::Exit;
+use wire::layout::{Activity, Recycle};
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
@@ -192,10 +195,12 @@ fn wire_header(wire: &Path, target: &Path) {
     config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
     config.export.include = ["RequestHead", "Variable", "Activity", "Recycle", "Isolation"].map(str::to_owned).to_vec();
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
-    config.after_includes = Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))".to_owned());
+    let aligned = "\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n";
+    config.after_includes = Some(aligned.to_owned() + &tables());
     config.enumeration.prefix_with_name = true;
     cbindgen::Builder::new()
         .with_config(config)
+        .with_src(wire.join("src/shared.rs"))
         .with_src(wire.join("src/ffi.rs"))
         .with_src(wire.join("src/head.rs"))
         .with_src(wire.join("src/control/codec.rs"))
@@ -206,6 +211,19 @@ fn wire_header(wire: &Path, target: &Path) {
         .generate()
         .expect("the C header of wire can be generated")
         .write_to_file(target);
+}
+
+/// The enums of `wire::table!`, which cbindgen does not see.
+fn tables() -> String {
+    fn table(name: &str, rows: impl Iterator<Item = (&'static str, u32)>) -> String {
+        let rows: String = rows.map(|(row, number)| format!("  wire_{name}_{row} = {number},\n")).collect();
+        format!("\nenum wire_{name} {{\n{rows}}};\n")
+    }
+    let (recycles, activities) = (Recycle::ALL, Activity::ALL);
+    table("Recycle", recycles.iter().map(|row| (row.name(), *row as u32)))
+        + &table("Activity", activities.iter().map(|row| (row.name(), *row as u32)))
+        + &table("Exit", Exit::ALL.iter().map(|row| (row.name(), *row as u32)))
+        + &format!("\n#define wire_RECYCLES {}\n#define wire_ACTIVITIES {}\n", recycles.len(), activities.len())
 }
 
 /// `function name(type $name = default): type {}` lines become arginfo and the function table.

@@ -62,6 +62,7 @@ mod page;
 mod phases;
 mod reason;
 mod refusal;
+pub use refusal::reference as refusals;
 pub mod request;
 mod request_body;
 mod response;

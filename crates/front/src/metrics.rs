@@ -10,24 +10,11 @@ use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 
-/// States of workers, as their slots say.
-const STATES: [Activity; 7] = [
-    Activity::Booting,
-    Activity::Idle,
-    Activity::Starting,
-    Activity::Running,
-    Activity::Finishing,
-    Activity::Reading,
-    Activity::Rewinding,
-];
-
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
 /// Counts a refusal.
 pub fn refused(refusal: Refusal) {
-    if let Some(number) = Refusal::ALL.iter().position(|one| *one == refusal) {
-        REFUSALS[number].fetch_add(1, Ordering::Relaxed);
-    }
+    REFUSALS[refusal as usize].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Applications whose requests nobody takes.
@@ -79,7 +66,7 @@ pub fn metrics(view: &View, connections: usize) -> String {
     );
     closed.add("_total", &[], crate::addresses::refused());
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
-        refusals.add("_total", &[("reason", refusal.describe().1)], count.load(Ordering::Relaxed));
+        refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));
     }
     for (number, application) in view.settings.applications.iter().enumerate() {
         let mut durations = ([0; BOUNDS_MS.len() + 1], 0.0);
@@ -90,9 +77,9 @@ pub fn metrics(view: &View, connections: usize) -> String {
             requests.add("_total", &labels, count.accepted);
             waiting.add("", &labels, count.waiting);
             let with = |name, value| [labels[0], labels[1], (name, value)];
-            for state in STATES {
+            for state in Activity::ALL.into_iter().skip(Activity::Booting as usize) {
                 let of_state = count.workers.iter().filter(|worker| worker.activity == state as u32).count();
-                workers.add("", &with("state", Activity::word(state as u32)), of_state);
+                workers.add("", &with("state", state.word()), of_state);
             }
             for (why, count) in Recycle::ALL.iter().zip(count.recycles) {
                 recycles.add("_total", &with("reason", why.word()), count);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::refusal::{HEADER, Refusal};
+use crate::refusal::{Connection, HEADER, Refusal};
 use crate::response_body::ResponseBody;
 
 /// The response that tells a client why.
@@ -21,20 +21,11 @@ pub fn refusal(why: Refusal) -> Response<ResponseBody> {
     let headers: &mut HeaderMap = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(HEADER, HeaderValue::from_static(word));
-    match why {
-        Refusal::QueueFull | Refusal::QueueTimeout | Refusal::ClientBusy => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        Refusal::FileMethod => {
-            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        }
-        Refusal::BadMethod => {
-            let allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
-        }
-        _ => {}
+    let row = why.row();
+    if let Some((name, value)) = row.header {
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    if why.closes() {
+    if row.connection == Connection::Close {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response

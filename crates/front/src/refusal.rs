@@ -2,166 +2,81 @@
 //! log, the header `Reprise-Refused` and the documentation.
 
 use http::StatusCode;
+use http::header::{self, HeaderName};
 
-/// The header that says so.
-pub const HEADER: &str = "reprise-refused";
+pub use wire::shared::REFUSED_HEADER as HEADER;
 
-/// Why the front answered by itself.
+use Connection::{Close, Keep};
+
+/// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// A request line or a header is malformed.
-    BadRequest,
-    /// No Host header, two of them, or one that is no host.
-    BadHost,
-    /// Two lines of a header that has one value.
-    RepeatedHeader,
-    /// Malformed target, or `..` above the root.
-    BadTarget,
-    /// A target that begins neither with `/` nor with `http://` or `https://`.
-    BadScheme,
-    /// Both Content-Length and Transfer-Encoding, or a body that breaks its framing.
-    BadFraming,
-    /// A method the front does not pass on (CONNECT, TRACE).
-    BadMethod,
-    /// The first head of a connection did not come in time.
-    HeadTimeout,
-    /// The body did not come in time.
-    BodyTimeout,
-    /// The body is longer than allowed.
-    BodyTooLarge,
-    /// The target is longer than allowed.
-    TargetTooLong,
-    /// The head is larger than allowed.
-    HeadTooLarge,
-    /// No application has this host.
-    UnknownHost,
-    /// There is nothing of that name.
-    NotFound,
-    /// The front's user may not read the file.
-    Forbidden,
-    /// A file answers only GET and HEAD.
-    FileMethod,
-    /// If-Match or If-Unmodified-Since did not hold.
-    Precondition,
-    /// The range is not in the file.
-    Range,
-    /// All places for waiting requests are taken.
-    QueueFull,
-    /// Its client has as many requests as it may have at once.
-    ClientBusy,
-    /// It waited too long for a worker.
-    QueueTimeout,
-    /// Its worker died.
-    WorkerDied,
-    /// It ran longer than allowed, and its worker was killed.
-    RequestTimeout,
-    /// Its worker held more memory than allowed, and was killed.
-    RequestMemory,
-    /// PHP's answer made no sense.
-    BadAnswer,
-    /// Its client left before it was answered.
-    ClientGone,
+pub enum Connection {
+    /// Another request may follow. Behind one whose client has only ended its input more may wait.
+    Keep,
+    /// It cannot be used for another request.
+    Close,
+}
+
+/// The other columns of a refusal.
+pub struct Row {
+    /// Of the response.
+    pub status: u16,
+    /// Behind the response.
+    pub connection: Connection,
+    /// A header that the response has beside the usual ones.
+    pub header: Option<(HeaderName, &'static str)>,
+}
+
+const RETRY: Option<(HeaderName, &str)> = Some((header::RETRY_AFTER, "1"));
+const READ_ONLY: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD"));
+const ANY_METHOD: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+
+wire::table! {
+    /// Why the front answered by itself. 499 is nginx's status for a client that left, which only the log shows.
+    pub enum Refusal: u8 as Row {
+        BadRequest, "bad-request": "a malformed request line or header", { status: 400, connection: Close, header: None };
+        BadHost, "bad-host": "no Host header, two, or one that is no host, such as `a..b`", { status: 400, connection: Close, header: None };
+        RepeatedHeader, "repeated-header": "two lines of Authorization, If-Modified-Since, If-Unmodified-Since or If-Range", { status: 400, connection: Close, header: None };
+        BadTarget, "bad-target": "a malformed escape, a control byte, or `..` above the root", { status: 400, connection: Keep, header: None };
+        BadScheme, "bad-scheme": "the target begins neither with / nor with http:// or https://", { status: 400, connection: Close, header: None };
+        BadFraming, "bad-framing": "Content-Length together with Transfer-Encoding, or a body that breaks its chunks", { status: 400, connection: Close, header: None };
+        Forbidden, "forbidden": "the front's user may not read the file; `status_path` asked for from another machine", { status: 403, connection: Keep, header: None };
+        NotFound, "not-found": "there is no such file and no front controller", { status: 404, connection: Keep, header: None };
+        BadMethod, "bad-method": "CONNECT or TRACE", { status: 405, connection: Keep, header: ANY_METHOD };
+        FileMethod, "file-method": "a file answers only GET and HEAD, and so do `ping_path`, `status_path` and `admin_listen`", { status: 405, connection: Keep, header: READ_ONLY };
+        HeadTimeout, "head-timeout": "the first head of a connection did not come in `header_timeout`; a later one, or none at all, is closed without an answer", { status: 408, connection: Close, header: None };
+        BodyTimeout, "body-timeout": "the body did not come in time", { status: 408, connection: Close, header: None };
+        Precondition, "precondition": "If-Match or If-Unmodified-Since did not hold", { status: 412, connection: Keep, header: None };
+        BodyTooLarge, "body-too-large": "the body is longer than `max_body`, or php.ini's post_max_size where no `.user.ini` may raise it", { status: 413, connection: Close, header: None };
+        TargetTooLong, "target-too-long": "the target is longer than 8 KiB", { status: 414, connection: Close, header: None };
+        Range, "range": "the range is not in the file", { status: 416, connection: Keep, header: None };
+        UnknownHost, "unknown-host": "no application has this host", { status: 421, connection: Keep, header: None };
+        HeadTooLarge, "head-too-large": "the head is larger than 32 KiB, or its host than 255 bytes", { status: 431, connection: Close, header: None };
+        WorkerDied, "worker-died": "the worker died while it ran this request", { status: 502, connection: Keep, header: None };
+        BadAnswer, "bad-answer": "PHP's answer made no sense", { status: 502, connection: Keep, header: None };
+        QueueFull, "queue-full": "all places for waiting requests are taken; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        ClientBusy, "client-busy": "the client's address has as many PHP requests at once as `client_requests` says; Retry-After: 1", { status: 429, connection: Keep, header: RETRY };
+        QueueTimeout, "queue-timeout": "no worker was free in time; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        RequestMemory, "request-memory": "its worker held more memory than `request_memory`, and was killed", { status: 502, connection: Keep, header: None };
+        ClientGone, "client-gone": "the client left before the answer: this line is for the log, nobody reads the answer", { status: 499, connection: Keep, header: None };
+        RequestTimeout, "request-timeout": "it ran longer than `request_timeout`; its worker was killed", { status: 504, connection: Keep, header: None };
+    }
 }
 
 impl Refusal {
-    /// All of them.
-    pub const ALL: [Refusal; 26] = [
-        Refusal::BadRequest,
-        Refusal::BadHost,
-        Refusal::RepeatedHeader,
-        Refusal::BadTarget,
-        Refusal::BadScheme,
-        Refusal::BadFraming,
-        Refusal::BadMethod,
-        Refusal::HeadTimeout,
-        Refusal::BodyTimeout,
-        Refusal::BodyTooLarge,
-        Refusal::TargetTooLong,
-        Refusal::HeadTooLarge,
-        Refusal::UnknownHost,
-        Refusal::NotFound,
-        Refusal::Forbidden,
-        Refusal::FileMethod,
-        Refusal::Precondition,
-        Refusal::Range,
-        Refusal::QueueFull,
-        Refusal::ClientBusy,
-        Refusal::QueueTimeout,
-        Refusal::WorkerDied,
-        Refusal::RequestTimeout,
-        Refusal::RequestMemory,
-        Refusal::BadAnswer,
-        Refusal::ClientGone,
-    ];
-
-    /// Status and words.
+    /// Status and word.
     pub fn describe(self) -> (StatusCode, &'static str) {
-        match self {
-            Refusal::BadRequest => (StatusCode::BAD_REQUEST, "bad-request"),
-            Refusal::BadHost => (StatusCode::BAD_REQUEST, "bad-host"),
-            Refusal::RepeatedHeader => (StatusCode::BAD_REQUEST, "repeated-header"),
-            Refusal::BadTarget => (StatusCode::BAD_REQUEST, "bad-target"),
-            Refusal::BadScheme => (StatusCode::BAD_REQUEST, "bad-scheme"),
-            Refusal::BadFraming => (StatusCode::BAD_REQUEST, "bad-framing"),
-            Refusal::BadMethod => (StatusCode::METHOD_NOT_ALLOWED, "bad-method"),
-            Refusal::HeadTimeout => (StatusCode::REQUEST_TIMEOUT, "head-timeout"),
-            Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout"),
-            Refusal::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large"),
-            Refusal::TargetTooLong => (StatusCode::URI_TOO_LONG, "target-too-long"),
-            Refusal::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
-            Refusal::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host"),
-            Refusal::NotFound => (StatusCode::NOT_FOUND, "not-found"),
-            Refusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
-            Refusal::FileMethod => (StatusCode::METHOD_NOT_ALLOWED, "file-method"),
-            Refusal::Precondition => (StatusCode::PRECONDITION_FAILED, "precondition"),
-            Refusal::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range"),
-            Refusal::QueueFull => (StatusCode::SERVICE_UNAVAILABLE, "queue-full"),
-            Refusal::ClientBusy => (StatusCode::TOO_MANY_REQUESTS, "client-busy"),
-            Refusal::QueueTimeout => (StatusCode::SERVICE_UNAVAILABLE, "queue-timeout"),
-            Refusal::WorkerDied => (StatusCode::BAD_GATEWAY, "worker-died"),
-            Refusal::RequestTimeout => (StatusCode::GATEWAY_TIMEOUT, "request-timeout"),
-            Refusal::RequestMemory => (StatusCode::BAD_GATEWAY, "request-memory"),
-            Refusal::BadAnswer => (StatusCode::BAD_GATEWAY, "bad-answer"),
-            // nginx's status for it, which only the log shows.
-            Refusal::ClientGone => (StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST), "client-gone"),
-        }
+        (StatusCode::from_u16(self.row().status).unwrap_or(StatusCode::BAD_REQUEST), self.word())
     }
 
     /// Whether its worker is being killed for it: until that is reaped, it may still answer.
     pub const fn is_of_limit(self) -> bool {
         matches!(self, Refusal::RequestTimeout | Refusal::RequestMemory)
     }
-
-    /// Whether the connection cannot be used for another request. Behind one whose client has only ended its input more may wait.
-    pub const fn closes(self) -> bool {
-        matches!(
-            self,
-            Refusal::BadRequest
-                | Refusal::BadHost
-                | Refusal::RepeatedHeader
-                | Refusal::TargetTooLong
-                | Refusal::BadScheme
-                | Refusal::BadFraming
-                | Refusal::HeadTimeout
-                | Refusal::BodyTimeout
-                | Refusal::BodyTooLarge
-                | Refusal::HeadTooLarge
-        )
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_has_a_row_in_the_documentation() {
-        let rows = include_str!("../../../docs/reference/responses.md");
-        for (status, word) in Refusal::ALL.map(Refusal::describe) {
-            assert!(
-                rows.contains(&format!("\n| {} | `{word}` |", status.as_u16())),
-                "docs/reference/responses.md has no {word}"
-            );
-        }
-    }
+/// The table in docs/reference/responses.md.
+pub fn reference() -> String {
+    let row = |one: Refusal| format!("| {} | `{}` | {} |\n", one.row().status, one.word(), one.text());
+    "| status | word | when |\n|---|---|---|\n".to_owned() + &Refusal::ALL.map(row).concat()
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Everything.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Descriptors of the listeners and what they are.
     pub listeners: Vec<Listener>,
@@ -30,18 +30,20 @@ pub struct Settings {
 }
 
 /// Format of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFormat {
     /// The combined format, then the duration.
+    #[default]
     Combined,
     /// An object a line.
     Json,
 }
 
 /// The headers by which proxies say whom they speak for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProxyHeaders {
     /// X-Forwarded-For, -Proto, -Port.
+    #[default]
     XForwarded,
     /// Forwarded.
     Forwarded,
@@ -59,7 +61,7 @@ pub struct Listener {
 }
 
 /// Limits and time-outs; times in milliseconds. docs/reference/configuration.md has the defaults.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Time for a request head, and idle time of a kept connection.
     pub header_timeout_ms: u64,
@@ -74,8 +76,7 @@ pub struct Limits {
 }
 
 /// One application.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Application {
     /// For messages and logs.
     pub name: String,

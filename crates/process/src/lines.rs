@@ -13,12 +13,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use wire::shared::{MESSAGE_MARK as MESSAGE, MORE_MARK as MORE};
+
 use crate::log::{self, escape};
 
-/// Begins a message of reprise-php (ASCII's record separator). The same as in log.c.
-const MESSAGE: u8 = 0x1e;
-/// Says that the rest of a message follows in another (unit separator). The same as in log.c.
-const MORE: u8 = 0x1f;
 /// Bytes of a line; what is longer is cut.
 const MAX_LINE: usize = 8 * 1024;
 /// Bytes of a message in several parts: each byte may have been escaped.

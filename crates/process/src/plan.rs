@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use wire::exit::Exit;
+
 /// First delay after a failed start.
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay between starts.
@@ -53,9 +55,14 @@ impl Ending {
         }
     }
 
+    /// Whether it ended by itself with this code.
+    pub fn is(self, code: Exit) -> bool {
+        self == Ending::Exited(code as i32)
+    }
+
     /// Whether a worker that ends so has done what it should: drained, or left its place to a fresh clone, having said why.
     pub fn is_regular(self) -> bool {
-        matches!(self, Ending::Exited(0 | 88))
+        self.is(Exit::Success) || self.is(Exit::Recycle)
     }
 }
 
@@ -71,17 +78,9 @@ impl std::fmt::Display for Ending {
     }
 }
 
-fn meaning(code: i32) -> &'static str {
-    match code {
-        0 => " (drained)",
-        70 => " (did not boot)",
-        71 => " (asked for no lane)",
-        77 => " (permission)",
-        88 => " (recycle)",
-        89 => " (unhealthy)",
-        90 => " (a request closed the worker's own descriptors)",
-        _ => "",
-    }
+fn meaning(code: i32) -> String {
+    let word = Exit::of_code(code).map_or("", Exit::word);
+    if word.is_empty() { String::new() } else { format!(" ({word})") }
 }
 
 /// What is in a slot of a lane.

@@ -13,6 +13,7 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::{ForkResult, Pid};
+use wire::exit::Exit;
 
 use crate::capabilities;
 use crate::user::Identity;
@@ -120,11 +121,11 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
         ForkResult::Child => {
             let failed = become_program(&nothing, &passed, messages.as_ref(), program)
                 .and_then(|()| nix::unistd::fexecve(&executable, &arguments, &environment).map(|_| ()));
-            let code = if failed == Err(nix::errno::Errno::EACCES) { 77 } else { 1 };
+            let code = if failed == Err(nix::errno::Errno::EACCES) { Exit::Permission } else { Exit::Internal };
             let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
             let _ = nix::unistd::write(io::stderr(), text.as_bytes());
             // SAFETY: ends the child without running the parent's destructors.
-            unsafe { libc::_exit(code) }
+            unsafe { libc::_exit(code as i32) }
         }
     }
 }
@@ -369,15 +370,11 @@ pub fn kill(pid: i32, signal: Signal) {
     }
 }
 
-/// The signal by which a worker learns that its request ran over its soft limit: one that PHP does not use. The same as
-/// in reprise.h.
-const OVERTIME: i32 = 62;
-
 /// Tells a worker that its request ran over its soft limit.
 pub fn tell_overtime(pid: i32) {
     if pid > 1 {
         // SAFETY: kill takes no pointers. There is no name for signals of this range in the libraries.
-        unsafe { nix::libc::kill(pid, OVERTIME) };
+        unsafe { nix::libc::kill(pid, wire::shared::OVERTIME_SIGNAL) };
     }
 }
 

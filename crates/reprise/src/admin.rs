@@ -10,9 +10,9 @@ use std::time::Duration;
 use process::state;
 use serde_json::Value;
 
-use crate::What;
 use crate::config;
 use crate::exit::{Code, Failure};
+use crate::flags::What;
 
 /// Which server.
 #[derive(clap::Args)]

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::What;
-use crate::config::{self, Config};
+use crate::config;
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::flags::What;
+use crate::options::{self, Config};
+use crate::people::{self, People};
 use crate::php_ini;
 use crate::plan;
-use crate::serve;
 use crate::survey;
 
 /// How long the trees of all applications may be looked at, together.
@@ -24,7 +25,7 @@ pub fn print(reference: &str) -> Result<Code, Failure> {
 pub fn run(what: &What) -> Result<Code, Failure> {
     let config = config::load(what)?;
     let php = crate::version::find_php()?;
-    let people = serve::choose_users(&config)?;
+    let people = people::choose_users(&config)?;
     print!("{}", describe(&config, &people, &php));
     for (application, user) in config.applications.iter().zip(&people.applications) {
         for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), &php)? {
@@ -35,7 +36,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
 }
 
 /// What was chosen and why, for people.
-pub fn describe(config: &Config, people: &serve::People, php: &crate::version::Php) -> String {
+pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> String {
     let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
     let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);
     let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
@@ -92,7 +93,7 @@ pub fn describe(config: &Config, people: &serve::People, php: &crate::version::P
     }
     let front = people.front.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
     let threads = if config.front_threads == 1 { "thread" } else { "threads" };
-    line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, config::cpus()));
+    line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, options::cpus()));
     line("access log", config.access_log.clone());
     text
 }

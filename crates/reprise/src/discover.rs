@@ -7,8 +7,8 @@ use process::files;
 use process::user::Identity;
 use wire::control::MAX_LANES;
 
-use crate::config::{Application, Mode};
 use crate::exit::{Code, Failure};
+use crate::options::{Application, Mode};
 
 /// Directories tried below DIR, then DIR itself.
 const CANDIDATES: [&str; 4] = ["public", "web", "htdocs", ""];
@@ -106,7 +106,7 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
         return Err(Failure::new(Code::Configuration, format!("application '{}'", application.name), why)
             .hint("put a script there, or front_controller = \"\" if the application has none"));
     }
-    let wanted = application.modes.iter().filter_map(|(script, mode)| {
+    let wanted = application.mode.iter().filter_map(|(script, mode)| {
         let is_loop = match mode {
             Mode::Snapshot => false,
             Mode::Worker => true,
@@ -115,7 +115,7 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
         Some(Entry { script: script.clone(), is_required: true, is_loop })
     });
     let controller = application.front_controller.as_ref().map(|script| format!("/{script}"));
-    let controller = controller.filter(|script| matches!(application.modes.get(script), None | Some(Mode::Auto)));
+    let controller = controller.filter(|script| matches!(application.mode.get(script), None | Some(Mode::Auto)));
     let mut found = None;
     if let Some(script) = controller {
         let path = application.root.join(&script[1..]);

@@ -10,7 +10,8 @@
 //! | [`plan`] | the configuration as supervisor and front want it |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
-//! | [`config`] | flags and file made into one configuration |
+//! | [`flags`], [`config`] | flags, and flags and file made into one configuration |
+//! | [`people`] | who runs what |
 //! | [`survey`] | what is in an application's tree, for hints |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
 //! | [`exit`] | failures and exit codes |
@@ -22,21 +23,25 @@ mod check;
 mod config;
 mod discover;
 mod exit;
+mod flags;
 mod front_process;
 mod listen;
 mod measuring;
 mod options;
+mod people;
 mod php_ini;
 mod plan;
+#[cfg(test)]
+mod references;
 mod serve;
 mod survey;
 mod verify;
 mod version;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use flags::What;
 
 /// A PHP application server: the isolation of PHP-FPM at the speed of a long-running worker.
 #[derive(Parser)]
@@ -62,12 +67,7 @@ enum Verb {
         audit: bool,
     },
     /// Load new code and configuration without losing a request, as SIGHUP does; prints the result
-    #[command(
-        after_help = "New processes boot beside the old ones, with an empty opcache. When they are ready, new requests go to \
-        them; the old ones finish their requests and end. If anything fails, the old ones go on.\n\nWhat takes a restart: \
-        listen, admin_listen, name, state_dir, socket_*, access_log, access_log_format, front_user, front_threads, \
-        max_connections."
-    )]
+    #[command(after_help = reload_help())]
     Reload {
         #[command(flatten)]
         which: admin::Which,
@@ -136,43 +136,12 @@ enum Verb {
     Front,
 }
 
-/// What to serve. Flags win over the file, the file over defaults.
-#[derive(Args, Default)]
-struct What {
-    /// The application's directory
-    #[arg(value_name = "DIR", conflicts_with = "config")]
-    directory: Option<PathBuf>,
-    /// A configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Address to listen on: HOST:PORT or unix:/PATH; may be repeated
-    #[arg(long, value_name = "ADDR")]
-    listen: Vec<String>,
-    /// PHP workers of each lane
-    #[arg(long, value_name = "N")]
-    workers: Option<u64>,
-    /// How the front controller runs; the option `mode` sets this for other scripts
-    #[arg(long, value_name = "MODE")]
-    mode: Option<config::Mode>,
-    /// A php.ini setting; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    ini: Vec<String>,
-    /// An environment variable for PHP; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    env: Vec<String>,
-    /// Run PHP as this user (needs root)
-    #[arg(long, value_name = "USER")]
-    user: Option<String>,
-    /// Access log: stdout, off or a file
-    #[arg(long, value_name = "TARGET")]
-    access_log: Option<String>,
-}
-
-impl What {
-    /// What a configuration file says, without flags.
-    fn of_file(file: &Path) -> What {
-        What { config: Some(file.to_owned()), ..What::default() }
-    }
+fn reload_help() -> String {
+    format!(
+        "New processes boot beside the old ones, with an empty opcache. When they are ready, new requests go to them; the old \
+         ones finish their requests and end. If anything fails, the old ones go on.\n\nWhat takes a restart: {}.",
+        options::restart_help()
+    )
 }
 
 fn main() -> ExitCode {
@@ -182,7 +151,7 @@ fn main() -> ExitCode {
             // Help is an answer, on stdout; the rest is a mistake.
             let code = if error.use_stderr() { exit::Code::Usage } else { exit::Code::Success };
             let _ = error.print();
-            return code.into();
+            return exit::status(code);
         }
     };
     let result = match command.verb {
@@ -201,7 +170,7 @@ fn main() -> ExitCode {
         Verb::Front => front_process::run(),
     };
     let code = match result {
-        Ok(code) => code.into(),
+        Ok(code) => exit::status(code),
         Err(failure) => failure.report(),
     };
     process::log::finish();

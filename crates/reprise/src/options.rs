@@ -1,13 +1,29 @@
-//! Every option of the configuration file, one row each. The reference, `reprise check` and the error messages come from
-//! these rows.
+//! Options of the configuration file, one row each ([`rows`]). The structs, their defaults, what reads them, the reference and the list
+//! of what takes a restart come from the rows.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`rows`] | the rows; below it what reads options that are more than a value |
+//! | [`option_table`] | what makes structs of them |
+//! | [`value`] | how a value of each type is written |
+//! | [`reader`] | the file while it is read, and its mistakes |
 
+mod option_table;
+mod reader;
 mod rows;
+mod value;
 
 use std::time::Duration;
 
+use wire::control::MAX_LANES;
+use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
+
 use Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Time};
-use Scope::{Application, Server};
-use rows::ROWS;
+use Scope::{Application as OfApplication, Server};
+
+pub use option_table::Options;
+pub use reader::File;
+pub use rows::{Application, Config, RequestLimits, resolve};
 
 /// Where an option may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +32,15 @@ pub enum Scope {
     Server,
     /// Below `[[application]]`.
     Application,
+}
+
+/// What a change of an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `reprise reload`.
+    Reload,
+    /// A restart: a reload that finds it changed is refused.
+    Restart,
 }
 
 /// What an option takes.
@@ -41,51 +66,91 @@ pub enum Kind {
     Requests,
 }
 
+impl Kind {
+    /// The least and the greatest number, of seconds where it is a time.
+    pub const fn bounds(self) -> (i128, i128) {
+        match self {
+            Number(low, high) | Time(low, high) => (low as i128, high as i128),
+            Signed(low, high) => (low as i128, high as i128),
+            Text | Texts | Switch | Size | Table | Requests => (0, u64::MAX as i128),
+        }
+    }
+}
+
 /// One option.
 #[derive(Debug)]
 pub struct Row {
     /// As written in the file.
     pub name: &'static str,
-    /// Where it stands.
-    pub scope: Scope,
     /// What it takes.
     pub kind: Kind,
     /// Default, in words.
     pub default: &'static str,
+    /// What a change takes.
+    pub change: Change,
     /// What it does, and why no default could serve everybody.
     pub text: &'static str,
 }
 
+/// How a script is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// As it asks for.
+    Auto,
+    /// Never from a snapshot.
+    Classic,
+    /// From a snapshot, or the server does not start.
+    Snapshot,
+    /// In a loop of its own, or the server does not start.
+    Worker,
+}
+
+/// What follows when a warm-up request is answered 5xx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmupFailure {
+    /// The server does not start, or a reload is refused.
+    Refuse,
+    /// A line in the log.
+    Log,
+}
+
+/// Capabilities of programs that PHP starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capabilities {
+    /// As without Reprise.
+    Keep,
+    /// The bounding set is empty.
+    None,
+}
+
+/// CPUs this process may use; some defaults follow from them.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// All rows that may stand there. Options that paths may have too are an application's, before its `limits`.
+fn rows(scope: Scope) -> impl Iterator<Item = &'static Row> {
+    let (own, of_requests) = match scope {
+        Server => (Config::ROWS, &[][..]),
+        OfApplication => (Application::ROWS, RequestLimits::ROWS),
+    };
+    let limits = own.iter().position(|row| row.name == "limits").unwrap_or(own.len());
+    own[..limits].iter().chain(of_requests).chain(&own[limits..])
+}
+
 /// The row of a name.
 pub fn find(scope: Scope, name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.scope == scope && row.name == name)
+    rows(scope).find(|row| row.name == name)
 }
 
 /// The name nearest to a wrong one, if any is near.
 pub fn nearest(scope: Scope, wrong: &str) -> Option<&'static str> {
-    let names = ROWS.iter().filter(|row| row.scope == scope).map(|row| row.name);
-    let names = names.chain((scope == Server).then_some("application"));
+    let names = rows(scope).map(|row| row.name).chain((scope == Server).then_some("application"));
     names
-        .map(|name| (distance(name, wrong), name))
+        .map(|name| (strsim::levenshtein(name, wrong), name))
         .filter(|(distance, name)| *distance <= 3.max(name.len() / 3))
         .min()
         .map(|(_, name)| name)
-}
-
-/// Edits between two words (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut line: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = line[0];
-        line[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = line[j + 1];
-            line[j + 1] = changed.min(line[j] + 1).min(diagonal + 1);
-        }
-    }
-    line[b.len()]
 }
 
 /// "500ms", "30s", "5m", "1h".
@@ -136,23 +201,47 @@ pub fn reference() -> String {
     let mut text = String::from(
         "# Configuration\n\nGenerated by `reprise check --options`. The file is TOML; options of the server stand at its \
          top, each application\nbegins with `[[application]]`. Flags win over the file, the file over defaults. A change \
-         takes `reprise reload`, of some options a restart (docs/operations/reload.md).\n",
+         takes `reprise reload`, or a restart where the table says so (docs/operations/reload.md).\n",
     );
-    for (scope, title) in [(Server, "Server"), (Application, "Application")] {
-        text.push_str(&format!("\n## {title}\n\n| option | takes | default | |\n|---|---|---|---|\n"));
-        for row in ROWS.iter().filter(|row| row.scope == scope) {
-            text.push_str(&format!("| `{}` | {} | {} | {} |\n", row.name, describe(row.kind), row.default, row.text));
+    for (scope, title) in [(Server, "Server"), (OfApplication, "Application")] {
+        text.push_str(&format!(
+            "\n## {title}\n\n| option | takes | default | a change takes | |\n|---|---|---|---|---|\n"
+        ));
+        for Row { name, kind, default, change, text: what } in rows(scope) {
+            let change = match change {
+                Change::Reload => "reload",
+                Change::Restart => "restart",
+            };
+            text.push_str(&format!("| `{name}` | {} | {default} | {change} | {what} |\n", describe(*kind)));
         }
     }
-    text.push_str(
-        "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head, as PHP gets it | 32 KiB | 431 |\n\
-         | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | 256 KiB | 500 |\n\
+    let (head, whole_response) = (HEAD_SIZE / 1024, wire::reply::MAX_SIZE / 1024);
+    text.push_str(&format!(
+        "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head, as PHP gets it | {head} KiB | 431 |\n\
+         | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | {whole_response} KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
-         | requests in flight per lane | 4096 | 503 |\n| workers per lane | 1024 | |\n\
-         | lanes per application | classic and 8 with a snapshot | the others run in classic mode |\n",
-    );
+         | requests in flight per lane | {MAX_EXCHANGES} | 503 |\n| workers per lane | {MAX_SLOTS} | |\n\
+         | lanes per application | classic and {} with a snapshot | the others run in classic mode |\n",
+        MAX_LANES - 1
+    ));
     text
+}
+
+/// The options whose change takes a restart.
+fn restarting() -> impl Iterator<Item = &'static str> {
+    rows(Server).chain(rows(OfApplication)).filter(|row| row.change == Change::Restart).map(|row| row.name)
+}
+
+/// The same in docs/operations/reload.md.
+#[cfg(test)]
+pub fn restart_reference() -> String {
+    restarting().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") + "\n"
+}
+
+/// The same in the help.
+pub fn restart_help() -> String {
+    restarting().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -162,8 +251,8 @@ mod tests {
     #[test]
     fn the_nearest_name_is_found() {
         assert_eq!(nearest(Server, "lisen"), Some("listen"));
-        assert_eq!(nearest(Application, "worker"), Some("workers"));
-        assert_eq!(nearest(Application, "front_controler"), Some("front_controller"));
+        assert_eq!(nearest(OfApplication, "worker"), Some("workers"));
+        assert_eq!(nearest(OfApplication, "front_controler"), Some("front_controller"));
         assert_eq!(nearest(Server, "applications"), Some("application"));
         assert_eq!(nearest(Server, "zzzzzzzzz"), None);
     }
@@ -180,12 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_in_docs_is_this_one() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            written == reference(),
-            "run: target/release/reprise check --options > docs/reference/configuration.md"
-        );
+    fn names_are_unique_where_they_may_stand() {
+        for scope in [Server, OfApplication] {
+            let mut names: Vec<&str> = rows(scope).map(|row| row.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        }
     }
 }

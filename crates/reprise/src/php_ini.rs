@@ -6,9 +6,8 @@ use std::process::Command;
 
 use process::user::{self, Identity};
 
-use crate::config::Application;
 use crate::exit::{Code, Failure};
-use crate::plan;
+use crate::options::Application;
 use crate::version::Php;
 
 /// The file that the configuration names, else what PHPRC names, and which of the two. As with PHP-FPM PHPRC may also name
@@ -50,12 +49,19 @@ pub fn arguments(application: &Application) -> Vec<String> {
     file.into_iter().flat_map(|path| ["--php-ini".to_owned(), path]).collect()
 }
 
+/// The configured settings as reprise-php reads them from a file in memory: arguments are for every user of the machine to see.
+pub fn settings(application: &Application) -> Vec<(String, String)> {
+    let pair =
+        |option: &'static str| move |(name, value): (&String, &String)| (option.to_owned(), format!("{name}={value}"));
+    application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
+}
+
 /// A line for each setting that the configuration names and PHP does not have. PHP is asked as the application's user, since
 /// it loads its extensions for an answer.
 pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
-    let settings = process::supervisor::settings_file(&plan::settings(application)).map_err(failed)?;
+    let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
     let mut command = Command::new(&php.path);
     command.arg("--settings").args(arguments(application)).args(["--settings-file", "0"]).stdin(settings);
     command.env_clear().current_dir(Path::new("/"));

@@ -12,11 +12,11 @@ use process::supervisor;
 use process::user::{self, Identity};
 use wire::control::Isolation;
 
-use crate::config::{self, Config, Mode};
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
+use crate::people::People;
 use crate::php_ini;
-use crate::serve::People;
 
 /// What was opened once and stays.
 #[derive(Clone)]
@@ -33,13 +33,10 @@ pub struct Opened {
 
 /// Makes the draft of a plan of a configuration.
 pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervisor::Draft, Failure> {
-    let settings = Settings {
+    let mut settings = Settings {
         listeners: opened.listeners.clone(),
-        access_log_format: config.access_log_format,
         access_log: opened.access_log,
         threads: config.front_threads,
-        proxies: config.proxies.clone(),
-        proxy_headers: config.proxy_headers,
         limits: Limits {
             header_timeout_ms: milliseconds(config.header_timeout),
             body_timeout_ms: milliseconds(config.body_timeout),
@@ -48,7 +45,9 @@ pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervi
             client_connections: config.client_connections as usize,
         },
         applications: config.applications.iter().map(front_application).collect(),
+        ..Settings::default()
     };
+    config.give_to_front(&mut settings);
     let all = config.applications.iter().zip(&people.applications).zip(&people.entries);
     let applications = all.map(|((application, user), entries)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
@@ -67,23 +66,16 @@ pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervi
 
 /// Why a server that runs by one configuration cannot go over to another, if it cannot.
 pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
-    let differences = [
-        ("listen", now.listen != next.listen),
-        ("admin_listen", now.admin_listen != next.admin_listen),
-        ("name", now.name != next.name),
-        ("state_dir", now.state_dir != next.state_dir),
-        ("socket_mode, socket_owner or socket_group", now.sockets != next.sockets),
-        ("access_log", now.access_log != next.access_log),
-        ("access_log_format", now.access_log_format != next.access_log_format),
-        ("front_user", now.front_user != next.front_user),
-        ("front_threads", now.front_threads != next.front_threads),
-        ("max_connections", now.max_connections != next.max_connections),
-    ];
-    match differences.iter().find(|(_, differs)| *differs) {
-        Some((name, _)) => {
-            Err(Failure::new(Code::Configuration, *name, "has changed, and this option takes a restart")
-                .hint("restart the server, or restore the old value"))
-        }
+    let pairs = now.applications.iter().filter_map(|old| {
+        let new = next.applications.iter().find(|new| new.name == old.name)?;
+        Some((old, new))
+    });
+    let of_application = |(old, new): (&Application, &Application)| {
+        old.needs_restart(new).or_else(|| old.request.needs_restart(&new.request))
+    };
+    match now.needs_restart(next).or_else(|| pairs.into_iter().find_map(of_application)) {
+        Some(name) => Err(Failure::new(Code::Configuration, name, "has changed, and this option takes a restart")
+            .hint("restart the server, or restore the old value")),
         None => Ok(()),
     }
 }
@@ -101,7 +93,7 @@ fn milliseconds(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-fn request_limits(limits: &config::RequestLimits, workers: usize) -> RequestLimits {
+fn request_limits(limits: &options::RequestLimits, workers: usize) -> RequestLimits {
     RequestLimits {
         places: workers + limits.queue,
         queue_ms: milliseconds(limits.queue_timeout),
@@ -112,44 +104,32 @@ fn request_limits(limits: &config::RequestLimits, workers: usize) -> RequestLimi
     }
 }
 
-fn front_application(application: &config::Application) -> front::settings::Application {
-    front::settings::Application {
-        name: application.name.clone(),
+fn front_application(application: &Application) -> front::settings::Application {
+    let limits = |limits| request_limits(limits, application.workers());
+    let mut made = front::settings::Application {
         // Told by the supervisor.
         generation: 0,
-        root: application.root.clone(),
-        follow: application.follow.clone(),
-        front_controller: application.front_controller.clone(),
-        hosts: application.hosts.clone(),
         workers: application.workers(),
         min_workers: application.least_workers(),
-        max_workers: application.max_workers,
-        classic_paths: application.classic_paths.clone(),
-        warmup: application.warmup.clone(),
-        ping_path: application.ping_path.clone(),
-        status_path: application.status_path.clone(),
-        limits: request_limits(&application.request, application.workers()),
-        paths: application
-            .path_limits
-            .iter()
-            .map(|(path, limits)| (path.clone(), request_limits(limits, application.workers())))
-            .collect(),
+        limits: limits(&application.request),
+        paths: application.limits.iter().map(|(path, of_path)| (path.clone(), limits(of_path))).collect(),
         slow_ms: milliseconds(application.slow_timeout),
-        server_timing: application.server_timing,
-        max_body: application.max_body,
-    }
+        ..front::settings::Application::default()
+    };
+    application.give_to_front(&mut made);
+    made
 }
 
 fn php_application(
     config: &Config,
-    application: &config::Application,
+    application: &Application,
     user: Option<&Identity>,
     entries: &[discover::Entry],
 ) -> supervisor::Application {
     let mut arguments =
         ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
     arguments.extend(php_ini::arguments(application));
-    let mut hidden = settings(application);
+    let mut hidden = php_ini::settings(application);
     if !application.warmup.is_empty() {
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
         hidden.push(("warmup".to_owned(), requests));
@@ -186,14 +166,14 @@ fn php_application(
     }
     variables.extend(application.env.clone());
     let environment = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let is_classic = application.modes.iter().filter(|(_, mode)| **mode == Mode::Classic);
+    let is_classic = application.mode.iter().filter(|(_, mode)| **mode == Mode::Classic);
     supervisor::Application {
         name: application.name.clone(),
         arguments,
         settings: hidden,
         environment,
         user: user.cloned(),
-        limits: application.limits,
+        limits: application.process_limits(),
         workers: application.workers(),
         min_workers: application.least_workers(),
         max_workers: application.max_workers,
@@ -213,19 +193,12 @@ fn php_application(
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
-        is_warmup_optional: application.is_warmup_optional,
+        is_warmup_optional: application.warmup_failure == WarmupFailure::Log,
         boot_timeout: application.boot_timeout,
         lane_timeout: application.lane_timeout,
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
     }
-}
-
-/// The configured settings as reprise-php reads them from a file in memory: arguments are for every user of the machine to see.
-pub fn settings(application: &config::Application) -> Vec<(String, String)> {
-    let pair =
-        |option: &'static str| move |(name, value): (&String, &String)| (option.to_owned(), format!("{name}={value}"));
-    application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
 }
 
 /// An isolation's word in configuration, arguments and messages.

@@ -13,11 +13,12 @@ use process::supervisor::{Draft, Outcome, Plan, Service, Supervisor, open_access
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
 
-use crate::What;
-use crate::config::{self, Config};
-use crate::discover::{self, Entry};
+use crate::config;
 use crate::exit::{Code, Failure};
+use crate::flags::What;
 use crate::listen::{self, Bound};
+use crate::options::{self, Config};
+use crate::people::choose_users;
 use crate::plan::{self, Opened};
 use crate::version;
 
@@ -46,50 +47,6 @@ fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
     Ok(config.max_connections.unwrap_or(65536).min(files - own))
 }
 
-/// Who runs what; `None` everywhere without root.
-pub struct People {
-    /// The front's user.
-    pub front: Option<Identity>,
-    /// Each application's user and why.
-    pub applications: Vec<Option<(Identity, &'static str)>>,
-    /// The scripts of each application that are booted, found with the rights of its user.
-    pub entries: Vec<Vec<Entry>>,
-}
-
-/// Chooses users and checks that they reach what they need.
-pub fn choose_users(config: &Config) -> Result<People, Failure> {
-    let permission = |why: String| Failure::new(Code::Permission, "users", why);
-    let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
-    let (mut applications, mut entries) = (Vec::new(), Vec::new());
-    for application in &config.applications {
-        let chosen = user::for_application(application.user.as_deref(), &application.root)
-            .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
-        let entry = match &application.front_controller {
-            Some(script) => application.root.join(script),
-            None => application.root.clone(),
-        };
-        // A link's own directory, and the one it leads to.
-        let places = std::iter::once(entry.clone()).chain(entry.canonicalize());
-        let obstacle = |(user, _): &(Identity, _)| places.clone().find_map(|place| user::obstacle(user, &place));
-        if let Some(obstacle) = chosen.as_ref().and_then(obstacle) {
-            let hint =
-                "PHP never runs as root: move the application, open its directories, or name a user that may read it";
-            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
-        }
-        if let Some(obstacle) = front.as_ref().and_then(|user| user::obstacle(user, &application.root)) {
-            let hint = "the front serves static files: open the directories to it, or name another front_user";
-            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
-        }
-        crate::php_ini::check(application, chosen.as_ref().map(|(user, _)| user))?;
-        if let Some(why) = application.limits.forbidden() {
-            return Err(permission(format!("application '{}': {why}", application.name)));
-        }
-        entries.push(discover::entries(application, chosen.as_ref().map(|(user, _)| user))?);
-        applications.push(chosen);
-    }
-    Ok(People { front, applications, entries })
-}
-
 /// Serves until told to stop.
 pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
@@ -101,9 +58,9 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let connections = connections(&config, files)?;
     let php = version::find_php()?;
     let people = choose_users(&config)?;
-    let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.sockets)? } else { handed };
+    let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.permissions())? } else { handed };
     let for_visitors = opened.len();
-    opened.extend(listen::bind(&config.admin_listen, &config.sockets)?);
+    opened.extend(listen::bind(&config.admin_listen, &config.permissions())?);
     let (mut sockets, listeners): (Vec<OwnedFd>, Vec<Bound>) = opened.into_iter().unzip();
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
     let state = StateDirectory::open(&path).map_err(|why| {
@@ -181,7 +138,7 @@ fn service(
         front_threads: config.front_threads,
         // Where it is not there or not for us, PHP does what it can without.
         userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
-        cpus: config::cpus(),
+        cpus: options::cpus(),
         admin: None,
         signals,
         notify: Notify::from_environment(),

@@ -17,6 +17,7 @@
 //! | [`report`] | what was found, for people and as JSON |
 
 mod compare;
+mod found;
 mod parts;
 mod places;
 mod report;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
-use compare::{Found, Visit};
+use found::{Found, Visit};
 use visitor::{How, NAMES, Page, Visitor};
 
 /// What `--help` says at its end.

@@ -192,14 +192,14 @@ pub unsafe extern "C" fn wire_aborted(w: *mut WireWorker) -> bool {
     unsafe { worker(w) }.is_aborted()
 }
 
-/// Shows an activity on the scoreboard.
+/// Shows a `wire_Activity` on the scoreboard.
 ///
 /// # Safety
-/// `w` is attached; `activity` is a value of the enum.
+/// `w` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_show(w: *mut WireWorker, activity: Activity) {
+pub unsafe extern "C" fn wire_show(w: *mut WireWorker, activity: u32) {
     // SAFETY: by contract.
-    unsafe { worker(w) }.show(activity);
+    Activity::of(activity).into_iter().for_each(|activity| unsafe { worker(w) }.show(activity));
 }
 
 /// Reads a packet of the supervisor. False: it is none that a forker takes, and `message` is left as it was.
@@ -280,14 +280,14 @@ pub unsafe extern "C" fn wire_rewound(w: *mut WireWorker, is_fast: bool, pages: 
     unsafe { worker(w) }.rewound(is_fast, pages);
 }
 
-/// Counts a worker's end.
+/// Counts a worker's end, by a `wire_Recycle`.
 ///
 /// # Safety
-/// `w` is attached; `why` is a value of the enum.
+/// `w` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_recycled(w: *mut WireWorker, why: Recycle) {
+pub unsafe extern "C" fn wire_recycled(w: *mut WireWorker, why: u32) {
     // SAFETY: by contract.
-    unsafe { worker(w) }.recycled(why);
+    Recycle::of(why).into_iter().for_each(|why| unsafe { worker(w) }.recycled(why));
 }
 
 /// Ends of the lane's workers so far, by reason.
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn wire_recycles(w: *mut WireWorker, counts: *mut [u64; RE
 /// `target` has 16 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wire_recycle_word(why: u32, target: *mut [u8; 16]) {
-    let word = Recycle::ALL.get(why as usize).map_or("unknown", |why| why.word());
+    let word = Recycle::of(why).map_or("unknown", Recycle::word);
     let mut text = [0; 16];
     for (to, from) in text.iter_mut().zip(word.bytes().take(15)) {
         *to = from;
@@ -323,6 +323,16 @@ pub unsafe extern "C" fn wire_recycle_word(why: u32, target: *mut [u8; 16]) {
 pub unsafe extern "C" fn wire_rewinds(w: *mut WireWorker, counts: *mut [u64; 3]) {
     // SAFETY: by contract.
     unsafe { *counts = worker(w).rewinds() }
+}
+
+/// `2026-01-31T23:59:59Z` of seconds since 1970, without a zero at its end.
+///
+/// # Safety
+/// `target` has 20 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_timestamp(seconds: u64, target: *mut [u8; 20]) {
+    // SAFETY: by contract.
+    unsafe { *target = crate::date::timestamp(seconds) }
 }
 
 /// Where the slab is mapped: first byte, number of bytes.

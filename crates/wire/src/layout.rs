@@ -7,8 +7,9 @@
 
 use crate::atomics::{AtomicU32, AtomicU64};
 
-/// First word of a slab; changes with its layout.
-pub const MAGIC: u64 = 0x5245_5052_4953_4508;
+/// First word of a slab. It differs if the sizes do; where only a meaning changes, the last byte is to change.
+pub const MAGIC: u64 =
+    0x5245_5052_4953_4509 ^ ((size_of::<Header>() as u64) << 32) ^ ((size_of::<Slot>() as u64) << 16);
 /// Bytes of a request head; a longer one is answered 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -142,124 +143,64 @@ pub struct Slot {
     pub last_peak_kib: AtomicU32,
 }
 
-/// Why a worker of a snapshot's or worker script's lane ended though it might have served on. The words are those of log, `reprise_info()`
-/// and documentation ([`Recycle::word`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Recycle {
-    /// A request left a thread running.
-    Threads = 0,
-    /// A request left a child process running.
-    Children = 1,
-    /// A descriptor of the snapshot, or one of the worker's own, is gone.
-    Descriptors = 2,
-    /// A mapping of the snapshot is gone or changed and cannot be made again.
-    Mappings = 3,
-    /// After the rewind the process has not the size it had.
-    Size = 4,
-    /// A request changed users, limits, priorities, or what else of a process cannot be put back.
-    Attributes = 5,
-    /// A request left a timer of its own.
-    Timers = 6,
-    /// A request left an io_uring, which writes past all protection.
-    IoUring = 7,
-    /// The protection of pages is gone: its descriptor was closed or replaced.
-    Protection = 8,
-    /// Audit found a difference.
-    Audit = 9,
-    /// The kernel refused a step of the rewind.
-    Kernel = 10,
-    /// Worker mode: a request ended by a fatal error.
-    Bailout = 11,
-    /// Worker mode: it has served as many requests as `max_requests` says.
-    Requests = 12,
-    /// It had nothing to do for a while, and memory of its own that a fresh clone does not have.
-    Idle = 13,
-    /// It is as old as `max_age` says.
-    Age = 14,
-    /// It held more memory than `max_memory` after a request.
-    Memory = 15,
-    /// There is a newer snapshot, which has learned something, or shall be one.
-    Learned = 16,
-    /// Worker mode: a request called `exit`, and the script does not say that it survives that.
-    Exit = 17,
-}
-
-/// Number of reasons.
-pub const RECYCLES: usize = 18;
-
-impl Recycle {
-    /// All of them, in order.
-    pub const ALL: [Recycle; RECYCLES] = [
-        Recycle::Threads,
-        Recycle::Children,
-        Recycle::Descriptors,
-        Recycle::Mappings,
-        Recycle::Size,
-        Recycle::Attributes,
-        Recycle::Timers,
-        Recycle::IoUring,
-        Recycle::Protection,
-        Recycle::Audit,
-        Recycle::Kernel,
-        Recycle::Bailout,
-        Recycle::Requests,
-        Recycle::Idle,
-        Recycle::Age,
-        Recycle::Memory,
-        Recycle::Learned,
-        Recycle::Exit,
-    ];
-
-    /// Its word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Recycle::Threads => "threads",
-            Recycle::Children => "children",
-            Recycle::Descriptors => "descriptors",
-            Recycle::Mappings => "mappings",
-            Recycle::Size => "size",
-            Recycle::Attributes => "attributes",
-            Recycle::Timers => "timers",
-            Recycle::IoUring => "io_uring",
-            Recycle::Protection => "protection",
-            Recycle::Audit => "audit",
-            Recycle::Kernel => "kernel",
-            Recycle::Bailout => "bailout",
-            Recycle::Requests => "requests",
-            Recycle::Idle => "idle",
-            Recycle::Age => "age",
-            Recycle::Memory => "memory",
-            Recycle::Learned => "learned",
-            Recycle::Exit => "exit",
-        }
+crate::table! {
+    /// Why a worker of a snapshot's or worker script's lane ended though it might have served on, and a worker of classic mode by what it
+    /// is configured to hold.
+    pub enum Recycle: u32 {
+        Threads = 0, "threads": "a request left a thread running";
+        Children = 1, "children": "a request left a child process running; the child lives on, as it would under PHP-FPM";
+        Descriptors = 2, "descriptors": "a descriptor of the snapshot or of the worker is gone and cannot be made again";
+        Mappings = 3, "mappings": "a mapping of the snapshot is gone and cannot be made again, or was made writable";
+        Size = 4, "size": "after the rewind the process has not the size it had";
+        Attributes = 5, "attributes": "a request changed users, limits, priorities, namespaces, the name of the process, its personality, locked memory, or opened a file of `/proc` for writing (`oom_score_adj`, `comm` …); in classic mode and worker scripts too";
+        Timers = 6, "timers": "a request made a POSIX timer";
+        IoUring = 7, "io_uring": "a request made an io_uring";
+        Protection = 8, "protection": "pages cannot be protected any more, or the userfaultfd is gone";
+        Audit = 9, "audit": "with `--audit`: a byte or a mapping differs";
+        Kernel = 10, "kernel": "a system call failed that must not";
+        Bailout = 11, "bailout": "worker script: a request ended by a fatal error";
+        Requests = 12, "requests": "it has served `max_requests`";
+        Idle = 13, "idle": "twenty to thirty seconds without a request, and 512 KiB or more that it has for itself: pages that requests write stay its own after a rewind, a fresh clone shares them with the template. Not in the log";
+        Age = 14, "age": "it is as old as `max_age` says";
+        Memory = 15, "memory": "it held more than `max_memory` after a request";
+        Learned = 16, "learned": "there is a newer snapshot, with patterns that requests had to compile, or it makes room so that there can be. Not in the log";
+        Exit = 17, "exit": "worker script: a request called `exit()`, and the script does not say that it survives that. In the log once";
     }
 }
 
-/// What a worker is doing, for the scoreboard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Activity {
-    /// No worker.
-    Empty = 0,
-    /// Forked, not waiting yet.
-    Booting = 1,
-    /// Waiting for a request.
-    Idle = 2,
-    /// It has a request, for which PHP gets ready: its environment, cookies, form. From here on there is a request.
-    Starting = 3,
-    /// The script runs.
-    Running = 4,
-    /// The answer is out, PHP has not ended the request.
-    Finishing = 5,
-    /// PHP waits for the client's body.
-    Reading = 6,
-    /// Memory is being put back.
-    Rewinding = 7,
+/// Number of reasons.
+pub const RECYCLES: usize = Recycle::ALL.len();
+
+crate::table! {
+    /// What a worker is doing, for the scoreboard.
+    pub enum Activity: u32 {
+        Empty = 0, "empty": "there is no worker";
+        Booting = 1, "booting": "it has been forked and does not wait for a request yet";
+        Idle = 2, "idle": "it waits for a request";
+        Starting = 3, "starting": "PHP gets ready for a request: its environment, cookies, form";
+        Running = 4, "running": "the script runs";
+        Finishing = 5, "finishing": "the answer is out, PHP has not ended the request";
+        Reading = 6, "reading": "PHP waits for the client's body";
+        Rewinding = 7, "rewinding": "its memory is put back";
+    }
 }
 
 /// How many there are of [`Activity`].
-pub const ACTIVITIES: usize = 8;
+pub const ACTIVITIES: usize = Activity::ALL.len();
+
+// Slots and headers count by number.
+const _: () = {
+    let mut number = 0;
+    while number < RECYCLES {
+        assert!(Recycle::ALL[number] as usize == number);
+        number += 1;
+    }
+    number = 0;
+    while number < ACTIVITIES {
+        assert!(Activity::ALL[number] as usize == number);
+        number += 1;
+    }
+};
 
 impl Activity {
     /// Whether who does what a slot says has a request.
@@ -267,19 +208,9 @@ impl Activity {
         activity >= Activity::Starting as u32
     }
 
-    /// Its word, from what a slot says.
-    pub const fn word(activity: u32) -> &'static str {
-        match activity {
-            0 => "empty",
-            1 => "booting",
-            2 => "idle",
-            3 => "starting",
-            4 => "running",
-            5 => "finishing",
-            6 => "reading",
-            7 => "rewinding",
-            _ => "unknown",
-        }
+    /// The word of what a slot says.
+    pub fn word_of(activity: u32) -> &'static str {
+        Activity::of(activity).map_or("unknown", Activity::word)
     }
 }
 

@@ -14,6 +14,8 @@
 //! | [`head`], [`reply`] | the head of a request and of an answer |
 //! | [`front`], [`worker`] | what each side does with an exchange |
 //! | [`control`] | messages between supervisor, front and prototypes |
+//! | [`exit`], [`date`], [`shared`] | exit codes, dates, and what else programs have to agree on |
+//! | [`table!`] | an enum with its words and texts, as one table |
 //! | [`key`] | which requests a lane takes |
 //! | [`sys`] | the system calls of all that, without libc |
 //!
@@ -22,10 +24,17 @@
 
 #![no_std]
 
+#[cfg(test)]
+extern crate std;
+
+mod table;
+
 pub mod atomics;
 pub mod bell;
 #[cfg(not(loom))]
 pub mod control;
+pub mod date;
+pub mod exit;
 #[cfg(not(loom))]
 pub mod ffi;
 #[cfg(not(loom))]
@@ -42,6 +51,7 @@ pub mod reply;
 #[cfg(not(loom))]
 pub mod report;
 pub mod ring;
+pub mod shared;
 #[cfg(not(loom))]
 pub mod slab;
 #[cfg(not(loom))]

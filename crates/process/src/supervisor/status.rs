@@ -131,7 +131,7 @@ impl Supervisor {
     /// Seconds in each state so far, of all workers that have had the slot.
     fn spent(&self, line: &Line) -> Map<String, Value> {
         let seconds = |(state, count): (usize, &wire::atomics::AtomicU64)| {
-            (Activity::word(state as u32).to_owned(), self.rate.seconds(count.load(Ordering::Relaxed)).into())
+            (Activity::word_of(state as u32).to_owned(), self.rate.seconds(count.load(Ordering::Relaxed)).into())
         };
         line.spent.iter().enumerate().skip(Activity::Starting as usize).map(seconds).collect()
     }
@@ -144,7 +144,7 @@ impl Supervisor {
         json!({
             "slot": number,
             "pid": pid,
-            "state": Activity::word(activity),
+            "state": Activity::word_of(activity),
             "state_seconds": self.rate.since(line.since.load(Ordering::Relaxed)).map(|time| time.as_secs_f64()),
             "request": request.map(|shown| shown.request),
             "requests": plausible(&line.requests),

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::compare::{Found, Mask, Text, difference};
+use super::found::{Found, Mask, Text, difference};
 use super::parts::{are_of_many, is_of_clock, is_token, looks_like_memory, number, unix_time};
 use super::visitor::{NAMES, PADDING};
 

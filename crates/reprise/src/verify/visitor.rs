@@ -9,9 +9,8 @@ use hyper::body::Bytes;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use wire::shared::MODE_HEADER as MODE;
 
-/// In a request which mode it wants, in its answer which it had. Clients on the server's machine have that.
-const MODE: &str = "reprise-mode";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most.

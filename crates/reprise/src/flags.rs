@@ -1,0 +1,46 @@
+//! Flags of the subcommands that read a configuration.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::options::Mode;
+
+/// What to serve. Flags win over the file, the file over defaults.
+#[derive(Args, Default)]
+pub struct What {
+    /// The application's directory
+    #[arg(value_name = "DIR", conflicts_with = "config")]
+    pub directory: Option<PathBuf>,
+    /// A configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address to listen on: HOST:PORT or unix:/PATH; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// PHP workers of each lane
+    #[arg(long, value_name = "N")]
+    pub workers: Option<u64>,
+    /// How the front controller runs; the option `mode` sets this for other scripts
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+    /// A php.ini setting; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub ini: Vec<String>,
+    /// An environment variable for PHP; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Run PHP as this user (needs root)
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// Access log: stdout, off or a file
+    #[arg(long, value_name = "TARGET")]
+    pub access_log: Option<String>,
+}
+
+impl What {
+    /// What a configuration file says, without flags.
+    pub fn of_file(file: &Path) -> What {
+        What { config: Some(file.to_owned()), ..What::default() }
+    }
+}

@@ -1,0 +1,94 @@
+//! The configuration file while it is read: what is written for an option, and mistakes with their line.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Kind, Scope, describe, find, nearest};
+use crate::exit::{Code, Failure};
+
+/// A file while it is read.
+pub struct File<'a> {
+    /// For messages.
+    pub path: &'a Path,
+    /// What relative paths count from.
+    pub base: &'a Path,
+    /// All of it.
+    pub text: &'a str,
+}
+
+/// A value with its place.
+pub type Item<'a> = Spanned<DeValue<'a>>;
+
+impl File<'_> {
+    /// A failure at a byte of the file.
+    pub fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
+        let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
+        Failure::new(Code::Configuration, format!("{}:{line}", self.path.display()), why)
+    }
+
+    /// Checks that every name in a table is an option.
+    pub fn check_names(&self, scope: Scope, table: &DeTable<'_>) -> Result<(), Failure> {
+        for name in table.keys() {
+            let text = name.get_ref().as_ref();
+            let is_list = text == "application" && scope == Scope::Server;
+            if !is_list && find(scope, text).is_none() {
+                return Err(self.no_such(scope, name.span().start, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn no_such(&self, scope: Scope, at: usize, text: &str) -> Failure {
+        let failure = self.fail(at, format!("there is no option '{text}' here"));
+        match (scope, nearest(scope, text)) {
+            (Scope::Server, _) if find(Scope::Application, text).is_some() => {
+                failure.hint(format!("'{text}' belongs below [[application]]"))
+            }
+            (Scope::Application, _) if find(Scope::Server, text).is_some() => {
+                failure.hint(format!("'{text}' belongs to the top of the file, above [[application]]"))
+            }
+            (_, Some(near)) => failure.hint(format!("did you mean '{near}'?")),
+            (_, None) => failure.hint("reprise check --options lists them all"),
+        }
+    }
+}
+
+/// What is written for an option.
+pub(super) struct Given<'g, 'i> {
+    pub file: &'g File<'g>,
+    pub item: &'g Item<'i>,
+    pub name: &'g str,
+    pub kind: Kind,
+}
+
+impl<'g, 'i> Given<'g, 'i> {
+    /// A part of it, under its own name.
+    pub fn part(&self, name: &'g str, item: &'g Item<'i>) -> Given<'g, 'i> {
+        Given { file: self.file, item, name, kind: self.kind }
+    }
+
+    /// A failure at its place.
+    pub fn fail(&self, why: impl std::fmt::Display) -> Failure {
+        self.file.fail(self.item.span().start, why)
+    }
+
+    /// It is not of the row's kind.
+    pub fn wrong(&self) -> Failure {
+        self.wrong_for(self.kind)
+    }
+
+    /// It is not of this kind.
+    pub fn wrong_for(&self, kind: Kind) -> Failure {
+        self.fail(format!("'{}' takes a {}", self.name, describe(kind)))
+    }
+
+    /// The entries of a table.
+    pub fn table(&self) -> Result<&'g DeTable<'i>, Failure> {
+        match self.item.get_ref() {
+            DeValue::Table(table) => Ok(table),
+            _ => Err(self.wrong_for(Kind::Table)),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Options that are written as a text, a list or a table, and are more than that. Each function is named in a row.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use front::settings::Network;
+use front::target::is_clean;
+use toml::de::DeValue;
+
+use super::super::option_table::Options;
+use super::super::reader::Given;
+use super::super::value::Value;
+use super::{Application, Config, RequestLimits};
+use crate::exit::Failure;
+
+/// The real path, without symbolic links.
+pub fn resolve(path: &Path) -> Result<PathBuf, String> {
+    path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// As far as it is there, without symbolic links; the rest as it is written.
+fn resolve_in_part(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = absolute.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, resolved)) = found else { return absolute };
+    let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
+    // Without a slash at its end.
+    resolved.join(rest).components().collect()
+}
+
+/// A path that counts from the file's directory.
+pub(super) fn path(given: &Given<'_, '_>, _: &Config) -> Result<Option<PathBuf>, Failure> {
+    Ok(Some(given.file.base.join(String::read(given)?)))
+}
+
+/// A path, or one of two words.
+pub(super) fn log_target(given: &Given<'_, '_>, _: &Config) -> Result<String, Failure> {
+    let target = String::read(given)?;
+    let is_word = ["stdout", "off"].contains(&target.as_str());
+    Ok(if is_word { target } else { given.file.base.join(target).to_string_lossy().into_owned() })
+}
+
+/// Permissions in octal.
+pub(super) fn permissions(given: &Given<'_, '_>, _: &Config) -> Result<u32, Failure> {
+    let text = String::read(given)?;
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        given.fail(format!("'{}' takes permissions in octal such as \"0660\", not \"{text}\"", given.name))
+    })
+}
+
+/// Addresses and networks.
+pub(super) fn networks(given: &Given<'_, '_>, _: &Config) -> Result<Vec<Network>, Failure> {
+    let parse = |text: &String| {
+        text.parse().map_err(|()| {
+            let failure = given.fail(format!("'{text}' is no address or network"));
+            failure.hint("127.0.0.1, 10.0.0.0/8, fd00::/8 or unix:")
+        })
+    };
+    Vec::<String>::read(given)?.iter().map(parse).collect()
+}
+
+/// A directory that is there.
+pub(super) fn root(given: &Given<'_, '_>, _: &Application) -> Result<PathBuf, Failure> {
+    let named = String::read(given)?;
+    if named.is_empty() {
+        return Err(given.fail("root is empty"));
+    }
+    let path = resolve(&given.file.base.join(named)).map_err(|why| given.fail(why))?;
+    if !path.is_dir() {
+        return Err(given.fail(format!("root {} is not a directory", path.display())));
+    }
+    Ok(path)
+}
+
+/// Paths that need not be there.
+pub(super) fn paths_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Vec<PathBuf>, Failure> {
+    let paths = Vec::<String>::read(given)?;
+    Ok(paths.iter().map(|path| resolve_in_part(&given.file.base.join(path))).collect())
+}
+
+/// One such path.
+pub(super) fn path_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Option<PathBuf>, Failure> {
+    Ok(Some(resolve_in_part(&given.file.base.join(String::read(given)?))))
+}
+
+/// Paths that are there.
+pub(super) fn real_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<PathBuf>, Failure> {
+    let paths = Vec::<String>::read(given)?;
+    let resolved: Result<_, _> = paths.iter().map(|path| resolve(&given.file.base.join(path))).collect();
+    resolved.map_err(|why| given.fail(why))
+}
+
+/// A name, an address, or `*.` and a name.
+fn is_host_pattern(host: &str) -> bool {
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    let is_v6 = name.starts_with('[') && name.ends_with(']');
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte) || (is_v6 && b"[]:".contains(&byte));
+    name.split('.').all(|label| !label.is_empty()) && name.bytes().all(fine)
+}
+
+/// Host names, in lower case and without the dot that ends them: so the front looks for them.
+pub(super) fn hosts(given: &Given<'_, '_>, _: &Application) -> Result<Vec<String>, Failure> {
+    let plain = |host: &String| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let hosts: Vec<String> = Vec::<String>::read(given)?.iter().map(plain).collect();
+    match hosts.iter().find(|host| !is_host_pattern(host)) {
+        Some(host) => {
+            let failure = given.fail(format!("'{host}' is no host name"));
+            Err(failure.hint("a name without scheme, port or path; \"*.example.org\" for all below"))
+        }
+        None => Ok(hosts),
+    }
+}
+
+/// A path of a URL, or `None` if it is empty.
+pub(super) fn url_path(given: &Given<'_, '_>, _: &Application) -> Result<Option<String>, Failure> {
+    let (text, name) = (String::read(given)?, given.name);
+    let is_plain = text.starts_with('/') && !text.contains(['?', '#', '%']) && is_clean(&text);
+    if !text.is_empty() && !is_plain {
+        let failure = given.fail(format!("'{name}' takes a path such as \"/{name}\", not \"{text}\""));
+        return Err(failure.hint("it begins with / and has no ?, #, % or .. in it"));
+    }
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// Paths of URLs.
+pub(super) fn url_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<String>, Failure> {
+    let paths = Vec::<String>::read(given)?;
+    match paths.iter().find(|path| !is_clean(path)) {
+        Some(path) => {
+            let why = format!("'{path}' is no path as it stands after the host: \"/cart\", without query or %");
+            Err(given.fail(why))
+        }
+        None => Ok(paths),
+    }
+}
+
+/// The environment; `$NAME` stands for a variable of the server's own.
+pub(super) fn environment(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, String>, Failure> {
+    let mut pairs = BTreeMap::<String, String>::read(given)?;
+    for (key, value) in &mut pairs {
+        let Some(source) = value.strip_prefix('$') else { continue };
+        *value = std::env::var(source).map_err(|_| {
+            given.fail(format!("env.{key} is to be {value}, which the server's environment does not have"))
+        })?;
+    }
+    Ok(pairs)
+}
+
+/// Limits by path; what they leave out is as the application has it.
+pub(super) fn path_limits(
+    given: &Given<'_, '_>,
+    application: &Application,
+) -> Result<BTreeMap<String, RequestLimits>, Failure> {
+    let mut all = BTreeMap::new();
+    for (path, value) in given.table()?.iter() {
+        let (at, path) = (path.span().start, path.get_ref().to_string());
+        if !is_clean(&path) {
+            return Err(given.file.fail(at, format!("'{path}' is no path: \"/export\", without query or %")));
+        }
+        let DeValue::Table(table) = value.get_ref() else {
+            let failure = given.file.fail(value.span().start, format!("'{}' takes a table for each path", given.name));
+            return Err(failure.hint("limits.\"/export\" = { request_timeout = \"10m\" }"));
+        };
+        let known = |name: &str| RequestLimits::ROWS.iter().any(|row| row.name == name);
+        if let Some(key) = table.keys().find(|key| !known(key.get_ref())) {
+            let why = format!("the limits of a path have no '{}'", key.get_ref());
+            let names: Vec<&str> = RequestLimits::ROWS.iter().map(|row| row.name).collect();
+            return Err(given.file.fail(key.span().start, why).hint(names.join(", ")));
+        }
+        let mut limits = application.request.clone();
+        limits.read(given.file, table)?;
+        all.insert(path, limits);
+    }
+    Ok(all)
+}

@@ -1,0 +1,52 @@
+//! Who runs the front and each application, and whether they reach what they need.
+
+use process::user::{self, Identity};
+
+use crate::discover::{self, Entry};
+use crate::exit::{Code, Failure};
+use crate::options::Config;
+use crate::php_ini;
+
+/// Who runs what; `None` everywhere without root.
+pub struct People {
+    /// The front's user.
+    pub front: Option<Identity>,
+    /// Each application's user and why.
+    pub applications: Vec<Option<(Identity, &'static str)>>,
+    /// The scripts of each application that are booted, found with the rights of its user.
+    pub entries: Vec<Vec<Entry>>,
+}
+
+/// Chooses users and checks that they reach what they need.
+pub fn choose_users(config: &Config) -> Result<People, Failure> {
+    let permission = |why: String| Failure::new(Code::Permission, "users", why);
+    let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
+    let (mut applications, mut entries) = (Vec::new(), Vec::new());
+    for application in &config.applications {
+        let chosen = user::for_application(application.user.as_deref(), &application.root)
+            .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
+        let entry = match &application.front_controller {
+            Some(script) => application.root.join(script),
+            None => application.root.clone(),
+        };
+        // A link's own directory, and the one it leads to.
+        let places = std::iter::once(entry.clone()).chain(entry.canonicalize());
+        let obstacle = |(user, _): &(Identity, _)| places.clone().find_map(|place| user::obstacle(user, &place));
+        if let Some(obstacle) = chosen.as_ref().and_then(obstacle) {
+            let hint =
+                "PHP never runs as root: move the application, open its directories, or name a user that may read it";
+            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
+        }
+        if let Some(obstacle) = front.as_ref().and_then(|user| user::obstacle(user, &application.root)) {
+            let hint = "the front serves static files: open the directories to it, or name another front_user";
+            return Err(permission(format!("application '{}': {obstacle}", application.name)).hint(hint));
+        }
+        php_ini::check(application, chosen.as_ref().map(|(user, _)| user))?;
+        if let Some(why) = application.process_limits().forbidden() {
+            return Err(permission(format!("application '{}': {why}", application.name)));
+        }
+        entries.push(discover::entries(application, chosen.as_ref().map(|(user, _)| user))?);
+        applications.push(chosen);
+    }
+    Ok(People { front, applications, entries })
+}
