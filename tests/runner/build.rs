@@ -19,6 +19,13 @@ pub struct TestProgram {
     pub name: String,
 }
 
+impl TestProgram {
+    /// Whether it starts the real programs.
+    pub fn is_black_box(&self) -> bool {
+        self.name == "tests/black_box"
+    }
+}
+
 /// What is built beside the programs.
 pub enum Wanted {
     /// The unit tests and the black box.

@@ -8,8 +8,8 @@ use std::process::Command;
 use tests::server::project;
 
 use crate::build::TestProgram;
-use crate::report::{Counts, Report};
-use crate::stages;
+use crate::harness::{self, Plan};
+use crate::report::{Counts, Ran, Report};
 
 /// The document.
 const DOCUMENT: &str = "docs/measurements/soak.md";
@@ -111,7 +111,7 @@ pub fn run(programs: &[TestProgram], report: &mut Report) -> Counts {
         let mut variables = vec![(*variable, number.clone())];
         variables.extend(environment.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let selects = |name: &str| tests.iter().any(|word| name.contains(word));
-        let (of_run, ran) = stages::without_limit(programs, variables, &selects);
+        let (of_run, ran) = without_limit(programs, variables, &selects);
         // Nothing found is a run under a name that no test has any more.
         let failed = of_run.failed + usize::from(ran.is_empty());
         let took = ran.iter().map(|test| test.took).sum::<std::time::Duration>().as_secs();
@@ -131,6 +131,17 @@ pub fn run(programs: &[TestProgram], report: &mut Report) -> Counts {
         counts.failed += 1;
     }
     counts
+}
+
+/// One after the other, and no limit but a day.
+fn without_limit(
+    programs: &[TestProgram],
+    environment: Vec<(&'static str, String)>,
+    selects: &(dyn Fn(&str) -> bool + Sync),
+) -> (Counts, Vec<Ran>) {
+    const DAY_S: u64 = 24 * 3600;
+    let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
+    harness::run(&programs, &Plan { threads: 1, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S })
 }
 
 fn document(lines: &[String]) -> String {

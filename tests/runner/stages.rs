@@ -16,6 +16,8 @@ use crate::{command, long};
 pub enum Stage {
     /// What can be checked without running anything.
     Style,
+    /// Licences and sources of the libraries.
+    Libraries,
     /// Tests beside the code, and what fuzzing has found before.
     Unit,
     /// The model checker, if what it checks has changed.
@@ -43,20 +45,21 @@ pub enum Stage {
 }
 
 use Stage::{
-    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Long, Model, ModelAlways, Release, Sanitizers, SanitizersFull, Style,
-    Unit,
+    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, Model, ModelAlways, Release, Sanitizers,
+    SanitizersFull, Style, Unit,
 };
 
 /// Without an argument.
 pub const DEFAULT: [Stage; 6] = [Style, Unit, Model, Bench, BlackBox, Sanitizers];
 
 /// With --full.
-pub const FULL: [Stage; 10] =
-    [Style, Unit, ModelAlways, Bench, BlackBoxFull, Foreign, SanitizersFull, Release, Fuzz, Long];
+pub const FULL: [Stage; 11] =
+    [Libraries, Style, Unit, ModelAlways, Bench, BlackBoxFull, Foreign, SanitizersFull, Release, Fuzz, Long];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 13] = [
+const NAMES: [(&str, Stage); 14] = [
     ("style", Style),
+    ("libraries", Libraries),
     ("unit tests", Unit),
     ("model checker", Model),
     ("model checker, always", ModelAlways),
@@ -178,6 +181,7 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &mut Report) -> Count
     let begins = |words: &[&str], name: &str| words.iter().any(|word| name.starts_with(word));
     match stage {
         Style => command::run(&mut Command::new("scripts/style")),
+        Libraries => command::run(Command::new("scripts/deny").arg("--install")),
         Model => command::run(&mut Command::new("scripts/model")),
         ModelAlways => command::run(Command::new("scripts/model").arg("--always")),
         Bench => {
@@ -204,10 +208,6 @@ fn full() -> Vec<(&'static str, String)> {
     vec![("REPRISE_FULL", "1".to_owned())]
 }
 
-fn is_black_box(program: &&TestProgram) -> bool {
-    program.name == "tests/black_box"
-}
-
 /// How many tests run at once: some of them wait most of the time. `REPRISE_TEST_THREADS` says another number.
 fn threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
@@ -215,7 +215,7 @@ fn threads() -> usize {
 }
 
 fn unit(programs: &[TestProgram], report: &mut Report) -> Counts {
-    let units: Vec<&TestProgram> = programs.iter().filter(|program| !is_black_box(program)).collect();
+    let units: Vec<&TestProgram> = programs.iter().filter(|program| !program.is_black_box()).collect();
     let threads = threads();
     let plan = Plan { threads, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
     let (counts, ran) = harness::run(&units, &plan);
@@ -234,7 +234,7 @@ fn black_box(
         let longer = LONGER_S.iter().find(|(word, _)| name.starts_with(word));
         longer.map_or(LIMIT_S, |(_, seconds)| *seconds)
     };
-    let programs: Vec<&TestProgram> = programs.iter().filter(is_black_box).collect();
+    let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));
@@ -284,14 +284,3 @@ fn release(programs: &[TestProgram], report: &mut Report) -> Counts {
 
 /// Tests of what is shipped.
 const SMOKE: [&str; 4] = ["guestbook::", "reload::", "sapi::", "rewind::"];
-
-/// As [`black_box`], for the long runs: no limit but a day.
-pub fn without_limit(
-    programs: &[TestProgram],
-    environment: Vec<(&'static str, String)>,
-    selects: &(dyn Fn(&str) -> bool + Sync),
-) -> (Counts, Vec<crate::report::Ran>) {
-    const DAY_S: u64 = 24 * 3600;
-    let programs: Vec<&TestProgram> = programs.iter().filter(is_black_box).collect();
-    harness::run(&programs, &Plan { threads: 1, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S })
-}

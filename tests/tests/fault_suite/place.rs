@@ -17,6 +17,18 @@ use super::table::FAULTS;
 /// Workers of each lane: one for each client of the load, one for the fault.
 pub const WORKERS: usize = 4;
 
+/// States that a request brings about, by what it does.
+pub const SCRIPTS: [(&str, &str); 4] = [
+    ("running", "usleep(1500000); echo getmypid();"),
+    ("reading", "echo strlen(file_get_contents('php://input'));"),
+    ("finishing", "echo getmypid(); fastcgi_finish_request(); usleep(1500000);"),
+    ("rewinding", "echo getmypid(); for ($i = 0; $i < strlen($big); $i += 4096) $big[$i] = 'y';"),
+];
+
+/// A directory whose `.user.ini` has PHP open a session before the script runs, and the session that another holds.
+pub const STARTING: (&str, &str) = ("starting", "session.auto_start=1\nsession.use_cookies=1\nsession.save_path=");
+pub const HELD_SESSION: &str = "held";
+
 /// A mode, as a column of the page.
 pub struct Column {
     /// Its heading.
@@ -84,15 +96,15 @@ impl Place {
                 fs::write(place.join(format!("faults/{step}{number}.php")), format!("<?php {code}\n")).unwrap();
             }
         }
-        for (state, code) in super::states::SCRIPTS {
+        for (state, code) in SCRIPTS {
             fs::write(place.join(format!("faults/{state}.php")), format!("<?php {code}\n")).unwrap();
         }
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let (starting, ini) = super::states::STARTING;
+        let (starting, ini) = STARTING;
         let setup = setup
             .file(&format!("{starting}/index.php"), "<?php echo 'started';")
             .file(&format!("{starting}/.user.ini"), format!("{ini}{}\n", text(&place)));
-        let locks = ["locked".to_owned(), format!("sess_{}", super::states::HELD_SESSION)].map(|name| {
+        let locks = ["locked".to_owned(), format!("sess_{}", HELD_SESSION)].map(|name| {
             let file = place.join(name);
             fs::write(&file, "").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();

@@ -7,22 +7,10 @@ use serde_json::Value;
 use tests::{Client, process, wait_for};
 
 use super::load::{Load, PATIENCE};
-use super::place::Place;
-
-/// States that a request brings about, by what it does.
-pub const SCRIPTS: [(&str, &str); 4] = [
-    ("running", "usleep(1500000); echo getmypid();"),
-    ("reading", "echo strlen(file_get_contents('php://input'));"),
-    ("finishing", "echo getmypid(); fastcgi_finish_request(); usleep(1500000);"),
-    ("rewinding", "echo getmypid(); for ($i = 0; $i < strlen($big); $i += 4096) $big[$i] = 'y';"),
-];
+use super::place::{HELD_SESSION, Place, STARTING};
 
 /// States as the scoreboard has them.
 pub const STATES: [&str; 7] = ["booting", "idle", "starting", "reading", "running", "finishing", "rewinding"];
-
-/// A directory whose `.user.ini` has PHP open a session before the script runs, and the session that another holds.
-pub const STARTING: (&str, &str) = ("starting", "session.auto_start=1\nsession.use_cookies=1\nsession.save_path=");
-pub const HELD_SESSION: &str = "held";
 
 /// Kills a worker of this state, and says what the client of its request gets; `None` if there is no such state.
 pub fn kill_in(place: &Place, load: &Load, state: &str) -> Option<String> {
