@@ -1,3 +1,5 @@
+//! Every message is read as it was written, and what no one writes is refused.
+
 use super::*;
 
 /// Sizes of a packet of zeros that decode as that message.
