@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_right() {
-        let text = |seconds| core::str::from_utf8(&timestamp(seconds)).map(str::to_owned);
+        let text = |seconds| core::str::from_utf8(&timestamp(seconds)).map(std::string::String::from);
         assert_eq!(text(0).as_deref(), Ok("1970-01-01T00:00:00Z"));
         assert_eq!(text(951_782_399).as_deref(), Ok("2000-02-28T23:59:59Z"));
         assert_eq!(text(951_782_400).as_deref(), Ok("2000-02-29T00:00:00Z"));
