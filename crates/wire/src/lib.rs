@@ -24,9 +24,6 @@
 
 #![no_std]
 
-#[cfg(test)]
-extern crate std;
-
 mod table;
 
 pub mod atomics;
