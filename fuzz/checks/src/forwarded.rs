@@ -26,7 +26,8 @@ pub fn check(bytes: &[u8]) {
     }
     let address: IpAddr = found.address.parse().expect("an address");
     // Nobody that a trusted hop has not named: with an untrusted last hop, that one is the client.
-    let last = headers.get_all("x-forwarded-for").iter().next_back().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let last =
+        headers.get_all("x-forwarded-for").iter().next_back().map(|value| String::from_utf8_lossy(value.as_bytes()));
     if let (ProxyHeaders::XForwarded, Some(last)) = (written, last) {
         let last = last.rsplit(',').map(str::trim).find(|part| !part.is_empty()).unwrap_or("");
         if let Ok(last) = last.parse::<IpAddr>() {
