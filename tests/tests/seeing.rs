@@ -86,7 +86,7 @@ fn a_server_without_workers_is_not_ready() {
         .server(&format!("admin_listen = [\"127.0.0.1:{port}\"]"));
     let preload = setup.document_root().join("preload.php");
     let server = setup.ini("opcache.preload", preload.to_str().expect("a plain path")).start();
-    assert_eq!(Client::new(port).get("/readyz").status, 200);
+    wait_until("it is ready", 60, || Client::new(port).get("/readyz").status == 200);
     std::fs::write(&preload, "<?php syntax error").expect("a file");
     tests::process::kill(server.prototype().expect("a prototype"), nix::sys::signal::Signal::SIGKILL);
     let readiness = || {
