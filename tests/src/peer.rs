@@ -248,6 +248,8 @@ impl Fpm {
         let text = pool.iter().fold(text, |text, (name, value)| text + &format!("php_admin_value[{name}] = {value}\n"));
         fs::write(&fpm_conf, text).expect("a configuration");
         let mut command = Command::new("php-fpm8.2");
+        // Where this project lies its user may not be able to go.
+        command.current_dir("/");
         command.arg("--nodaemonize").arg("--fpm-config").arg(&fpm_conf);
         for (name, value) in php_ini {
             command.arg("-d").arg(format!("{name}={value}"));

@@ -1,5 +1,7 @@
 //! The php.ini that PHP reads in place of its profile's, and settings of the configuration that PHP does not have.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,8 +64,15 @@ pub fn unknown_settings(application: &Application, user: Option<&Identity>, php:
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
     let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
-    let mut command = Command::new(&php.path);
-    command.arg("--settings").args(arguments(application)).args(["--settings-file", "0"]).stdin(settings);
+    // The user may not be able to reach the program by its path, as in root's home; prototypes are started by descriptor too.
+    let program = File::open(&php.path).map_err(failed)?;
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    command
+        .arg0(&php.path)
+        .arg("--settings")
+        .args(arguments(application))
+        .args(["--settings-file", "0"])
+        .stdin(settings);
     command.env_clear().current_dir(Path::new("/"));
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);
