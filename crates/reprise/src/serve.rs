@@ -50,9 +50,10 @@ fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
 /// Serves until told to stop.
 pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
+    // Before anything is opened: a number that was handed over closed must not be taken for a descriptor of our own.
+    let handed = listen::handed_over()?;
     // From the first moment: as process 1 of a container this one would not hear of them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
-    let handed = listen::handed_over()?;
     let config = config::load(&what)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let connections = connections(&config, files)?;
