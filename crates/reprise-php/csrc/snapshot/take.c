@@ -172,9 +172,22 @@ static bool write_region(int pagemap, int file, const struct region *region)
 	return true;
 }
 
-static const char *make_image(void)
+/* EBUSY: the kernel itself holds one of the pages (reclaim, compaction), and has waited for that already. */
+#define SEAL_ATTEMPTS 10
+
+static bool seal(int file)
 {
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	long result = -EBUSY;
+
+	for (int attempt = 0; attempt < SEAL_ATTEMPTS && result == -EBUSY; attempt++) {
+		result = RAW3(SYS_fcntl, file, F_ADD_SEALS, seals);
+	}
+	return result >= 0;
+}
+
+static const char *make_image(void)
+{
 	size_t size = snapshot->image_size;
 	int file = (int)RAW2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	bool done = file >= 0 && RAW2(SYS_ftruncate, file, size) >= 0;
@@ -188,7 +201,7 @@ static const char *make_image(void)
 	for (size_t i = 0; done && i < snapshot->region_count; i++) {
 		done = write_region(snapshot->own_pagemap, file, &snapshot->regions[i]);
 	}
-	done = done && RAW3(SYS_fcntl, file, F_ADD_SEALS, seals) >= 0;
+	done = done && seal(file);
 	RAW1(SYS_close, file);
 	return done ? NULL : "the image cannot be written; is memory or RLIMIT_FSIZE too small?";
 }
