@@ -127,6 +127,19 @@ pub fn looks_like_memory(parts: &[&str], at: usize) -> bool {
     after || before || is_unit(&parts[at][digits.len()..])
 }
 
+/// Words that follow a duration.
+const TIME_UNITS: [&str; 12] =
+    ["s", "ms", "us", "µs", "ns", "sec", "secs", "second", "seconds", "milliseconds", "microseconds", "nanoseconds"];
+
+/// Whether the part behind a number, or the letters at its end, say that it is a duration.
+pub fn looks_like_duration(parts: &[&str], at: usize) -> bool {
+    let is_unit = |part: &str| TIME_UNITS.contains(&part.trim().to_lowercase().as_str());
+    let digits = parts[at].trim_end_matches(char::is_alphabetic);
+    let after = parts.get(at + 1).is_some_and(|gap| gap.trim().is_empty())
+        && parts.get(at + 2).is_some_and(|part| is_unit(part));
+    number(digits).is_some() && (after || is_unit(&parts[at][digits.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +174,14 @@ mod tests {
         assert!(!are_of_many(&["0.0012340", "0.0092371", "0.0045612", "0.0034093"]));
         assert!(!are_of_many(&["strawberry", "blackberry", "cloudberry"]));
         assert_eq!(tokens("you <b>are</b> ab+12cd34/x utf-8 strawberry").collect::<Vec<_>>(), ["ab+12cd34"]);
+    }
+
+    #[test]
+    fn durations_are_known_by_their_unit() {
+        for (text, at) in [("took 0.0012 s", 2), ("17ms", 0), ("14 us", 0), ("3 seconds", 0), ("5 µs", 0)] {
+            assert!(looks_like_duration(&parts(text), at), "{text}");
+        }
+        assert!(!looks_like_duration(&parts("17 posts"), 0) && !looks_like_duration(&parts("a s"), 0));
     }
 
     #[test]

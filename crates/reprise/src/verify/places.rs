@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::found::{Found, Mask, Text, difference};
-use super::parts::{are_of_many, is_of_clock, is_token, looks_like_memory, number, unix_time};
+use super::parts::{are_of_many, is_of_clock, is_token, looks_like_duration, looks_like_memory, number, unix_time};
 use super::visitor::{NAMES, PADDING};
 
 /// Of a session: mode, visitor, number.
@@ -43,7 +43,7 @@ pub fn judge(what: &str, rows: &[&Text<'_>], found: &mut Found) {
         if place.is_steady() {
             compared += 1;
             place.compare(&mut differing, found);
-        } else if place.belongs_to_sessions() {
+        } else if place.belongs_to_sessions() && !place.is_duration() {
             place.compare_sessions(found);
         } else {
             place.compare_requests(found);
@@ -86,6 +86,11 @@ impl<'a> Place<'a> {
         self.of(true)
             .filter(is_later)
             .all(|row| *known.entry(session(row)).or_insert(self.value(row)) == self.value(row))
+    }
+
+    /// A duration: on a quiet machine it may be the same again and again, of a session as well.
+    fn is_duration(&self) -> bool {
+        self.rows.iter().all(|row| looks_like_duration(&row.parts, self.number))
     }
 
     fn mask(&self, kind: &'static str, checked: &'static str, is_sure: bool, found: &mut Found) {
@@ -135,6 +140,9 @@ impl<'a> Place<'a> {
                 false,
                 found,
             );
+        }
+        if self.is_duration() {
+            return self.mask("duration", "nothing: a duration, which classic mode does not vary", false, found);
         }
         for (own, beside) in wrong {
             if differing.insert((session(own), own.visit.round)) {
