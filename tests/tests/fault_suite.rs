@@ -49,7 +49,7 @@ fn run(column: &'static Column, number: usize) -> Found {
     let place = Place::start(column, number);
     let mut found = Found::new();
     // A process for each request is dear.
-    let pause = Duration::from_millis(if place.forks() { 20 } else { 4 });
+    let pause = Duration::from_millis(if place.forks() { 20 } else { 16 });
     Load::run(place.server.port, column.mode, pause, |load| {
         load.assert_goes_on("before any fault");
         for (number, fault) in FAULTS.iter().enumerate() {

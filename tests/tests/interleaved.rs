@@ -330,7 +330,7 @@ fn wordpress_s_visitors_are_kept_apart() {
     let root = application.join("htdocs");
     add_mark_page(&root);
     let server = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"").start();
-    report("wordpress", &server, &WORDPRESS, "snapshot", requests(100_000) / 10);
+    report("wordpress", &server, &WORDPRESS, "snapshot", requests(tests::amount(40_000, 100_000)) / 10);
 }
 
 fn add_mark_page(root: &Path) {
