@@ -1,5 +1,5 @@
-//! What goes with the body of a response until it is over, each a wrapper of any body: the permit of its client
-//! ([`Permitted`]), its duration ([`Timed`]), its line of the access log ([`Logged`]).
+//! What goes with the body of a response until it is over, each a wrapper of any body: what is released then, such as the
+//! permit of its client and the measurement of its duration ([`Holding`]), and its line of the access log ([`Logged`]).
 
 use std::io;
 use std::pin::Pin;
@@ -16,21 +16,27 @@ use crate::clients::ClientPermit;
 use crate::lane::Lane;
 use crate::response_body::{ResponseBody, Used};
 
-/// What the phases make: a body, its duration and its client's permit.
-pub type Made = Timed<Permitted<ResponseBody>>;
+/// What the phases make: a body with what is released when it is over, unless PHP has no part in it.
+pub type Made = Holding<ResponseBody, Option<Released>>;
 /// What a transport sends: the same, with its line of the access log.
 pub type Delivered = Logged<Made>;
 
-/// A body whose client holds a permit until it is over.
-pub struct Permitted<B> {
+/// A body that holds something until it is over.
+pub struct Holding<B, G> {
     body: B,
+    _held: G,
+}
+
+/// What PHP's response holds until its body is over, released in this order.
+pub struct Released {
+    _measurement: Measurement,
     _permit: Option<ClientPermit>,
 }
 
-/// A body whose duration counts for a lane when it is over.
-pub struct Timed<B> {
-    body: B,
-    lane: Option<(Instant, Arc<Lane>)>,
+/// Counts for a lane how long a request took, when it is dropped.
+struct Measurement {
+    began: Instant,
+    lane: Arc<Lane>,
 }
 
 /// A body that has a line in the access log when it is over.
@@ -40,24 +46,15 @@ pub struct Logged<B: Used> {
     entry: Option<Box<Entry>>,
 }
 
-impl<B> Permitted<B> {
-    /// With the permit, if one is held.
-    pub const fn new(body: B, permit: Option<ClientPermit>) -> Permitted<B> {
-        Permitted { body, _permit: permit }
-    }
-}
-
-impl<B> Timed<B> {
-    /// Counted by that lane, since that moment.
-    pub const fn new(body: B, began: Instant, lane: Arc<Lane>) -> Timed<B> {
-        Timed { body, lane: Some((began, lane)) }
-    }
-}
-
 impl Made {
     /// Of a response that PHP has no part in.
     pub const fn plain(body: ResponseBody) -> Made {
-        Timed { body: Permitted::new(body, None), lane: None }
+        Holding { body, _held: None }
+    }
+
+    /// Of a response of PHP's: the permit is given back, and the time since that moment counts for the lane.
+    pub const fn of_php(body: ResponseBody, permit: Option<ClientPermit>, began: Instant, lane: Arc<Lane>) -> Made {
+        Holding { body, _held: Some(Released { _measurement: Measurement { began, lane }, _permit: permit }) }
     }
 }
 
@@ -68,11 +65,9 @@ impl<B: Used> Logged<B> {
     }
 }
 
-impl<B> Drop for Timed<B> {
+impl Drop for Measurement {
     fn drop(&mut self) {
-        if let Some((began, lane)) = self.lane.take() {
-            lane.durations.note(began.elapsed());
-        }
+        self.lane.durations.note(self.began.elapsed());
     }
 }
 
@@ -84,13 +79,7 @@ impl<B: Used> Drop for Logged<B> {
     }
 }
 
-impl<B: Used> Used for Permitted<B> {
-    fn usage(&self) -> Usage {
-        self.body.usage()
-    }
-}
-
-impl<B: Used> Used for Timed<B> {
+impl<B: Used, G> Used for Holding<B, G> {
     fn usage(&self) -> Usage {
         self.body.usage()
     }
@@ -99,24 +88,7 @@ impl<B: Used> Used for Timed<B> {
 /// The next bytes of a body, as they come.
 type Next = Poll<Option<io::Result<Frame<Bytes>>>>;
 
-impl<B: Body<Data = Bytes, Error = io::Error> + Unpin> Body for Permitted<B> {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Next {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl<B: Body<Data = Bytes, Error = io::Error> + Unpin> Body for Timed<B> {
+impl<B: Body<Data = Bytes, Error = io::Error> + Unpin, G: Unpin> Body for Holding<B, G> {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -22,7 +22,7 @@ use crate::response;
 use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
 use crate::settings::{Application, RequestLimits};
-use crate::wrapped::{Made, Permitted, Timed};
+use crate::wrapped::Made;
 
 thread_local! {
     /// Where heads are put together before they are copied to the slab.
@@ -92,7 +92,7 @@ async fn run_script(
     let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
-    let expected = job.expect(lane, &body)?;
+    let expected = job.expected_body(lane, &body)?;
     let prefix = request_body::read_prefix(body, expected.limit, expected.patience).await?;
     // While a body came another lane may have come, or this one may be down.
     let lane = if expected.has_body { job.lane()? } else { lane };
@@ -106,11 +106,11 @@ async fn run_script(
     if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
         job.report_entry(notes);
     }
-    Ok(response.map(|body| Timed::new(Permitted::new(body, permit), admitted.began, lane.clone())))
+    Ok(response.map(|body| Made::of_php(body, permit, admitted.began, lane.clone())))
 }
 
 /// What is known of a request's body before all of it has come.
-struct Expected {
+struct ExpectedBody {
     has_body: bool,
     /// Bytes, if the client said.
     length: Option<u64>,
@@ -132,7 +132,7 @@ impl<'a> Job<'a> {
     }
 
     /// What is known of the body before it is read. Refuses one that says that it is too long.
-    fn expect(&self, lane: &Lane, body: &RequestBody) -> Result<Expected, Refusal> {
+    fn expected_body(&self, lane: &Lane, body: &RequestBody) -> Result<ExpectedBody, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let (has_body, length) = match body {
             RequestBody::Stream(body) => (true, body.length()),
@@ -147,11 +147,11 @@ impl<'a> Job<'a> {
             return Err(Refusal::BodyTooLarge);
         }
         let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
-        Ok(Expected { has_body, length, limit, patience })
+        Ok(ExpectedBody { has_body, length, limit, patience })
     }
 
     /// Posts the request with what has come of its body; the rest follows as it comes.
-    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: &Expected) -> Result<Ticket, Refusal> {
+    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: &ExpectedBody) -> Result<Ticket, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let Prefix { mut bytes, rest } = prefix;
         let read = bytes.len() as u64;
