@@ -1,6 +1,5 @@
 //! The php.ini that PHP reads in place of its profile's, and settings of the configuration that PHP does not have.
 
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -65,7 +64,7 @@ pub fn unknown_settings(application: &Application, user: Option<&Identity>, php:
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
     let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
     // The user may not be able to reach the program by its path, as in root's home; prototypes are started by descriptor too.
-    let program = File::open(&php.path).map_err(failed)?;
+    let program = php.open()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command
         .arg0(&php.path)
