@@ -64,6 +64,12 @@ pub fn run(programs: &[&TestProgram], plan: &Plan) -> (Counts, Vec<Ran>) {
     (Counts { passed: ran.len() - failed, failed }, ran)
 }
 
+/// Beginnings of names that no test of these programs has: what was to be chosen by them would be left out in silence.
+pub fn unknown<'a>(words: impl Iterator<Item = &'a str>, programs: &[&TestProgram]) -> Result<Vec<&'a str>, String> {
+    let known: Vec<Vec<String>> = programs.iter().map(|program| names(program)).collect::<Result<_, _>>()?;
+    Ok(words.filter(|word| !known.iter().flatten().any(|name| name.starts_with(word))).collect())
+}
+
 /// All names that a program knows.
 fn names(program: &TestProgram) -> Result<Vec<String>, String> {
     let output = Command::new(&program.path)

@@ -149,6 +149,9 @@ pub fn by_name<'a>(names: &[&'a str]) -> Result<Vec<Stage>, &'a str> {
 /// Runs stages one after the other. Without the programs none is begun.
 pub fn run(stages: &[Stage], report: &mut Report) {
     let Some(programs) = build(&Wanted::AllTests, report) else { return };
+    if !report.stage("names", |_| check_names(&programs)) {
+        return;
+    }
     for &stage in stages {
         let name = NAMES.iter().find(|(_, known)| *known == stage).map_or("", |(name, _)| *name);
         report.stage(name, |report| run_one(stage, &programs, report));
@@ -160,6 +163,20 @@ pub fn run_named(names: &[&str], report: &mut Report) {
     let Some(programs) = build(&Wanted::BlackBox, report) else { return };
     let selects = |name: &str| names.iter().any(|wanted| name.contains(wanted));
     report.stage("black box", |report| black_box(&programs, vec![], &selects, report));
+}
+
+/// Each beginning of a name that is listed above is that of a test.
+fn check_names(programs: &[TestProgram]) -> Counts {
+    let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
+    let longer = LONGER_S.iter().map(|(word, _)| word);
+    let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer).chain(&SANITIZED).chain(&NOT_SANITIZED);
+    let why = match harness::unknown(words.copied(), &black_box) {
+        Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, failed: 0 },
+        Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
+        Err(why) => why,
+    };
+    println!("{why}");
+    Counts { passed: 0, failed: 1 }
 }
 
 fn build(wanted: &Wanted, report: &mut Report) -> Option<Vec<TestProgram>> {
