@@ -51,9 +51,10 @@ def _style() -> str:
     light = "".join(f" .f{i} {{ fill: {one} }} .s{i} {{ stroke: {one} }}" for i, (one, _) in enumerate(COLOURS))
     dark = "".join(f" .f{i} {{ fill: {two} }} .s{i} {{ stroke: {two} }}" for i, (_, two) in enumerate(COLOURS))
     return ("<style>text { font: 13px system-ui, sans-serif; fill: #52514e } .title { font-size: 16px; fill: #0b0b0b }"
-            " .back { fill: #fcfcfb } .grid { stroke: #e4e3df } .line { fill: none; stroke-width: 2; stroke-linejoin: round }"
+            " .back { fill: #fcfcfb } .name { fill: #0b0b0b } .note { font-size: 11px } .grid { stroke: #e4e3df }"
+            " .one { stroke: #8a8984; stroke-width: 2 } .line { fill: none; stroke-width: 2; stroke-linejoin: round }"
             f"{light} @media (prefers-color-scheme: dark) {{ text {{ fill: #c3c2b7 }} .title {{ fill: #ffffff }}"
-            f" .back {{ fill: #1a1a19 }} .grid {{ stroke: #383835 }}{dark} }}</style>")
+            f" .back {{ fill: #1a1a19 }} .name {{ fill: #ffffff }} .grid {{ stroke: #383835 }}{dark} }}</style>")
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
@@ -116,30 +117,36 @@ def bars(title: str, parts: Sequence[str], rows: Sequence[Bar]) -> str:
     return _page(title, y + 8, body)
 
 
-def ratios(title: str, notes: Sequence[str], names: Sequence[str], groups: Sequence[tuple[str, Mapping[str, Span]]]) -> str:
-    """A dot and its interval for each name in each group; the thick line is at 1, where nothing differs."""
+def ratios(title: str, one: str, notes: Sequence[str], names: Sequence[str], groups: Sequence[tuple[str, str, Mapping[str, Span]]]) -> str:
+    """A dot, its interval and its value for each name in each group, which has a title and a line about it; the thick line is at 1, which `one` explains."""
     if not groups or len(names) > len(COLOURS):
         raise ValueError("one to four names, with groups")
-    columns = steps(max(span.high for _, spans in groups for span in spans.values()))
-    row, left = 16, LEFT + 40
-    bottom = TOP + sum(row * len(names) + 12 for _ in groups)
+    columns = steps(max(span.high for _, _, spans in groups for span in spans.values()))
+    row, left, top = 16, LEFT + 114, TOP + 20
+    bottom = top + sum(row * len(names) + 12 for _ in groups)
 
     def place(value: float) -> float:
-        return left + (WIDTH - left - RIGHT) * value / columns[-1]
+        return left + (WIDTH - left - RIGHT - 30) * value / columns[-1]  # 30: a value behind an interval that ends there
 
     body = _legend(names, 52)
     for value in columns:
-        body += [f'<line class="grid" x1="{place(value):.1f}" x2="{place(value):.1f}" y1="{TOP}" y2="{bottom}"/>',
+        body += [f'<line class="grid" x1="{place(value):.1f}" x2="{place(value):.1f}" y1="{top}" y2="{bottom}"/>',
                  _text(place(value), bottom + 18, f"{value:g}", "middle")]
-    body.append(f'<line class="grid" stroke-width="3" x1="{place(1):.1f}" x2="{place(1):.1f}" y1="{TOP}" y2="{bottom}"/>')
-    y = float(TOP)
-    for group, spans in groups:
-        body.append(_text(left - 12, y + row * len(names) / 2 + 4, group, "end"))
+    body += [f'<line class="one" x1="{place(1):.1f}" x2="{place(1):.1f}" y1="{top}" y2="{bottom}"/>',
+             _text(place(1), top - 8, one, "middle"),
+             _text(place(columns[-1]), top - 8, "faster →", "end")]
+    y = float(top)
+    for group, about, spans in groups:
+        middle = y + row * len(names) / 2
+        body += [_text(left - 12, middle - 3, group, "end", "name"), _text(left - 12, middle + 13, about, "end", "note")]
         for number, name in enumerate(names):
+            at = y + row * (number + 0.5)
             if span := spans.get(name):
-                at = y + row * (number + 0.5)
                 body += [f'<line class="s{number}" stroke-width="2" x1="{place(span.low):.1f}" x2="{place(span.high):.1f}" y1="{at:.1f}" y2="{at:.1f}"/>',
-                         f'<circle class="f{number}" cx="{place(span.middle):.1f}" cy="{at:.1f}" r="4.5"><title>{escape(name)}: {span.middle:g}</title></circle>']
+                         f'<circle class="f{number}" cx="{place(span.middle):.1f}" cy="{at:.1f}" r="4.5"><title>{escape(name)}: {span.middle:g}</title></circle>',
+                         _text(place(span.high) + 6, at + 4, f"{span.middle:.2f}", kind="note")]
+            else:
+                body.append(_text(place(1) + 8, at + 4, f"no {name}", kind="note"))
         y += row * len(names) + 12
     body += [_text(LEFT, bottom + 42 + 18 * number, note) for number, note in enumerate(notes)]
     return _page(title, bottom + 38 + 18 * len(notes), body)

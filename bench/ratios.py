@@ -8,9 +8,13 @@ import plot
 from failure import Failure
 
 HEADING = "## Ratios of requests per second to nginx with PHP-FPM"
-TITLE = "Requests per second, as a multiple of nginx with PHP-FPM"
+TITLE = "Requests per second of Reprise, divided by those of nginx with PHP-FPM"
+ONE = "1 = nginx with PHP-FPM"
 # The report's names, and those of the chart.
 SHOWN = {"reprise-classic": "classic mode", "reprise-snapshot": "snapshot", "reprise-worker": "worker script"}
+# What a page is, for those who have not read the report.
+ABOUT = {"hello": "one line of text", "json": "40 records, 7 KB", "blog": "108 KB of random text", "eav": "report from MariaDB",
+         "symfony": "front page, SQLite", "laravel": "front page, SQLite", "wordpress": "front page, MariaDB"}
 CELL = re.compile(r"([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
 
@@ -38,7 +42,7 @@ def chart(report: str) -> str:
         cells = dict(zip(head, row))
         found = {name: CELL.fullmatch(cells.get(label, "")) for label, name in SHOWN.items()}
         spans = {name: plot.Span(*map(float, cell.groups())) for name, cell in found.items() if cell}
-        groups.append((row[0], spans))
-    notes = [f"Median of {_fact(report, 'rounds')} rounds with its 95 % interval; commit {_fact(report, 'commit')[:7]}.",
-             f"{_fact(report, 'cpus')} CPUs ({_fact(report, 'cpu')}), which the client of the test shares."]
-    return plot.ratios(TITLE, notes, list(SHOWN.values()), groups)
+        groups.append((row[0], ABOUT.get(row[0], ""), spans))
+    notes = [f"Dot and number: median of {_fact(report, 'rounds')} rounds. Bar: its 95 % confidence interval. Commit {_fact(report, 'commit')[:7]}.",
+             f"Servers and load generator shared {_fact(report, 'cpus')} CPUs ({_fact(report, 'cpu')})."]
+    return plot.ratios(TITLE, ONE, notes, list(SHOWN.values()), groups)

@@ -59,7 +59,7 @@ class Chart(unittest.TestCase):
                   "- commit: 0123456789\n- cpu: A & B\n- cpus: 2\n- rounds: 6\n")
         found = ratios.chart(report)
         self.assertEqual(found.count("<circle"), 1)
-        for text in ("classic mode: 2<", "hello", "commit 0123456.", "A &amp; B"):
+        for text in ("classic mode: 2<", ">2.00<", "no worker script", "hello", "one line of text", "Commit 0123456.", "A &amp; B"):
             self.assertIn(text, found)
 
     def test_what_is_missing_is_told(self) -> None:
