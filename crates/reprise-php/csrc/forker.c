@@ -23,7 +23,7 @@
 
 int reprise_lift(int descriptor)
 {
-	long lifted = RAW3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, SERVICE_FD);
+	long lifted = RAW3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
 
 	if (lifted < 0) {
 		RAW3(SYS_fcntl, descriptor, F_SETFD, FD_CLOEXEC);
@@ -141,7 +141,7 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 	struct forker_child *entry = find_child(forker, 0);
 	long pid;
 
-	if (forker->slab < 0 || epoch != forker->epoch || slot >= MAX_WORKERS || forker->draining) {
+	if (forker->slab < 0 || epoch != forker->epoch || slot >= wire_MAX_SLOTS || forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
 		pid = -EAGAIN;
@@ -336,7 +336,7 @@ int reprise_forker_run(struct forker *forker)
 		struct timespec second = {.tv_sec = 1};
 		long ready = raw6(SYS_ppoll, (long)watched, 4, (long)(orphaned_at ? &second : NULL), 0, RAW_SIGSET_SIZE, 0);
 		if (ready < 0 && ready != -EINTR) {
-			return REPRISE_EXIT_INTERNAL;
+			return wire_Exit_Internal;
 		}
 		if (orphaned_at && raw_seconds() + 1 - orphaned_at > ORPHAN_SECONDS) {
 			kill_children(forker);
@@ -352,5 +352,5 @@ int reprise_forker_run(struct forker *forker)
 			listen_to_watcher(forker);
 		}
 	}
-	return REPRISE_EXIT_DRAINED;
+	return wire_Exit_Success;
 }

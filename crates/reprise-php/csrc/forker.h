@@ -14,9 +14,6 @@
 
 #include "wire.h"
 
-/* Descriptors of ours live above this, out of the way of what PHP code opens. */
-#define SERVICE_FD 1000
-#define MAX_WORKERS 1024
 /* Templates a prototype may have: those of its lanes, and some on their way out. */
 #define MAX_TEMPLATES 32
 
@@ -51,12 +48,13 @@ struct forker {
 	bool draining;
 	uint32_t alive;
 	/* In no order: workers of an earlier epoch end while their slots are filled anew. */
-	struct forker_child children[2 * MAX_WORKERS + MAX_TEMPLATES];
+	struct forker_child children[2 * wire_MAX_SLOTS + MAX_TEMPLATES];
 };
 
 extern struct forker *reprise_forker; /* this process' own */
 
-/* Moves a descriptor above SERVICE_FD, close-on-exec. Keeps it where it is if the limit does not allow that. */
+/* Moves a descriptor above wire_SERVICE_DESCRIPTOR, close-on-exec. Keeps it where it is if the limit does not allow
+ * that. */
 int reprise_lift(int descriptor);
 
 /* Blocks SIGCHLD and watches it. 0 or a negative errno. */

@@ -16,45 +16,24 @@
 #include "log.h"
 #include "options.h"
 #include "raw.h"
+#include "wire.h"
 
-/* The same as in lines.rs. */
-#define MESSAGE "\x1e"
-#define MORE '\x1f'
+static const char message_mark[] = {wire_MESSAGE_MARK, 0};
 
-static void add_padded(struct raw_text *text, unsigned number)
-{
-	if (number < 10) {
-		raw_add(text, "0");
-	}
-	raw_add_number(text, number);
-}
-
-/* 2026-01-31T12:00:00Z, without libc's time zones. Days to a date as in Howard Hinnant's civil_from_days. */
+/* 2026-01-31T12:00:00Z, without libc's time zones. */
 static void add_time(struct raw_text *text)
 {
 	struct timespec now = {0};
+	uint8_t digits[20];
+	char time[sizeof digits + 2] = "";
 
 	RAW2(SYS_clock_gettime, CLOCK_REALTIME, &now);
-	uint64_t days = (uint64_t)now.tv_sec / 86400, seconds = (uint64_t)now.tv_sec % 86400;
-	uint64_t shifted = days + 719468;
-	uint64_t era = shifted / 146097, day_of_era = shifted % 146097;
-	uint64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-	uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-	uint64_t shifted_month = (5 * day_of_year + 2) / 153;
-	uint64_t month = shifted_month < 10 ? shifted_month + 3 : shifted_month - 9;
-
-	raw_add_number(text, year_of_era + era * 400 + (month <= 2 ? 1 : 0));
-	raw_add(text, "-");
-	add_padded(text, (unsigned)month);
-	raw_add(text, "-");
-	add_padded(text, (unsigned)(day_of_year - (153 * shifted_month + 2) / 5 + 1));
-	raw_add(text, "T");
-	add_padded(text, (unsigned)(seconds / 3600));
-	raw_add(text, ":");
-	add_padded(text, (unsigned)(seconds / 60 % 60));
-	raw_add(text, ":");
-	add_padded(text, (unsigned)(seconds % 60));
-	raw_add(text, "Z ");
+	wire_timestamp((uint64_t)now.tv_sec, &digits);
+	for (size_t i = 0; i < sizeof digits; i++) {
+		time[i] = (char)digits[i];
+	}
+	time[sizeof digits] = ' ';
+	raw_add(text, time);
 }
 
 static void begin(struct raw_text *text, const char *level)
@@ -72,7 +51,7 @@ void reprise_service_log(const char *level, const char *what, const char *detail
 {
 	struct raw_text text = {0};
 
-	raw_add(&text, MESSAGE);
+	raw_add(&text, message_mark);
 	begin(&text, level);
 	raw_add(&text, what);
 	if (detail) {
@@ -94,7 +73,7 @@ struct part {
 static void send_part(struct part *part, bool is_last)
 {
 	if (!is_last) {
-		part->bytes[part->size++] = MORE;
+		part->bytes[part->size++] = wire_MORE_MARK;
 	}
 	part->bytes[part->size++] = '\n';
 	(void)!write(STDERR_FILENO, part->bytes, part->size);
@@ -135,7 +114,7 @@ void reprise_log_line(const char *level, const char *format, ...)
 	char text[8192], mark[64];
 	va_list arguments;
 
-	raw_add(&start, MESSAGE);
+	raw_add(&start, message_mark);
 	begin(&start, level);
 	memcpy(part.bytes, start.bytes, start.size);
 	part.start = part.size = start.size;

@@ -196,17 +196,17 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
 		case OPT_INI: /* bench/rewind, whose arguments are no secret */
 			if (!reprise_add_ini(optarg)) {
-				return REPRISE_EXIT_USAGE;
+				return wire_Exit_Usage;
 			}
 			break;
 		case OPT_SETTINGS_FILE:
 			if (!reprise_read_settings(number(optarg))) {
-				return REPRISE_EXIT_USAGE;
+				return wire_Exit_Usage;
 			}
 			break;
 		case OPT_ISOLATION:
 			if (!choose_isolation(optarg)) {
-				return REPRISE_EXIT_USAGE;
+				return wire_Exit_Usage;
 			}
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
@@ -218,7 +218,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_WATCH: reprise_options.watches = true; break;
 		case OPT_WATCH_EXCEPT:
 			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {
-				return REPRISE_EXIT_INTERNAL;
+				return wire_Exit_Internal;
 			}
 			break;
 		case OPT_PHP_INI: reprise_options.php_ini = optarg; break;
@@ -232,32 +232,32 @@ int reprise_php_main(int argc, char **argv)
 			puts("sanitizers " REPRISE_SANITIZERS);
 #endif
 			return 0;
-		default: return REPRISE_EXIT_USAGE;
+		default: return wire_Exit_Usage;
 		}
 	}
 	bool is_started = reprise_options.control >= 0 && reprise_options.lifeline >= 0;
 	if (optind != argc || (!is_started && !asks_settings)) {
 		fputs("reprise-php: reprise starts this program; it is not for the command line\nhint: reprise serve DIR\n",
 		      stderr);
-		return REPRISE_EXIT_USAGE;
+		return wire_Exit_Usage;
 	}
 	if (getuid() == 0 || geteuid() == 0 || getgid() == 0) {
 		fputs("reprise-php: PHP does not run as root\n", stderr);
-		return REPRISE_EXIT_PERMISSION;
+		return wire_Exit_Permission;
 	}
 	if (!make_service_memory()) {
 		fputs("reprise-php: there is no memory\n", stderr);
-		return REPRISE_EXIT_INTERNAL;
+		return wire_Exit_Internal;
 	}
 	if (reprise_options.php_ini && access(reprise_options.php_ini, R_OK) != 0) {
 		fprintf(stderr, "reprise-php: php.ini %s cannot be read: %s\n", reprise_options.php_ini, strerror(errno));
-		return REPRISE_EXIT_BOOT;
+		return wire_Exit_NotBooted;
 	}
 	choose_profile();
 	if (asks_settings) {
 		/* No code of the application runs for a question. */
 		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
-			return REPRISE_EXIT_BOOT;
+			return wire_Exit_NotBooted;
 		}
 		reprise_print_unknown_settings();
 		_exit(0);

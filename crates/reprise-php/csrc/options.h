@@ -8,20 +8,6 @@
 
 #include "wire.h"
 
-/* Exit codes; the same as in docs/reference/exit-codes.md. */
-enum reprise_exit {
-	REPRISE_EXIT_DRAINED = 0,
-	REPRISE_EXIT_INTERNAL = 1,
-	REPRISE_EXIT_USAGE = 64,
-	REPRISE_EXIT_BOOT = 70,
-	/* A boot that ran to the end of its script: that asks for no lane. */
-	REPRISE_EXIT_NOT_ASKED = 71,
-	REPRISE_EXIT_PERMISSION = 77,
-	REPRISE_EXIT_RECYCLE = 88,
-	REPRISE_EXIT_UNHEALTHY = 89,
-	REPRISE_EXIT_DESCRIPTORS = 90,
-};
-
 struct reprise_options {
 	const char *name;          /* of the application */
 	const char *php_ini;       /* php.ini to read; NULL: libphp's own choice */

@@ -56,7 +56,7 @@ void reprise_overtime_watch(void)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 
-	sigaction(REPRISE_OVERTIME_SIGNAL, &action, NULL);
+	sigaction(wire_OVERTIME_SIGNAL, &action, NULL);
 }
 
 void reprise_overtime_forget(void)

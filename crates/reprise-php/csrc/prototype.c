@@ -42,7 +42,7 @@ static void become_worker(struct forker *forker, pid_t parent)
 	reprise_forker_leave(forker);
 	/* Dies with its parent; if that is dead already, at once. Its own memory is open to itself again. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || getppid() != parent) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	/* Being woken, it does not push the front from its CPU in the middle of a batch. Programs it starts are normal. */
 	struct sched_param none_needed = {0};
@@ -107,7 +107,7 @@ int reprise_prototype_run(void)
 	struct forker *forker = reprise_forker;
 
 	if (chdir("/") != 0) {
-		return REPRISE_EXIT_INTERNAL;
+		return wire_Exit_Internal;
 	}
 	*forker = (struct forker){
 	    .methods = &methods,
@@ -127,13 +127,13 @@ int reprise_prototype_run(void)
 	int error = reprise_forker_start(forker);
 	if (templates_exist == MAP_FAILED || error < 0) {
 		fprintf(stderr, "reprise-php: cannot watch for signals: %s\n", strerror(-error));
-		return REPRISE_EXIT_INTERNAL;
+		return wire_Exit_Internal;
 	}
 	/* Workers have the same user: they shall not reach into the process that speaks to the supervisor. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (!reprise_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
-		return REPRISE_EXIT_BOOT;
+		return wire_Exit_NotBooted;
 	}
 	reprise_random_share();
 	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {

@@ -192,7 +192,7 @@ bool reprise_claim_request(void)
 	reprise_worker->responding = true;
 	if (size < sizeof(struct wire_RequestHead)) {
 		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	return true;
 }

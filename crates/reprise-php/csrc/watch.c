@@ -165,13 +165,13 @@ static _Noreturn void watch_files(int lifeline, int pipe)
 	for (;;) {
 		struct pollfd watched = {.fd = lifeline, .events = 0};
 		if (poll(&watched, 1, LOOK_MS) > 0) {
-			_exit(REPRISE_EXIT_DRAINED);
+			_exit(wire_Exit_Success);
 		}
 		watch.is_new = false;
 		compare_files();
 		add_files();
 		if (is_to_be_told() && write(pipe, "c", 1) < 0 && errno != EAGAIN) {
-			_exit(REPRISE_EXIT_DRAINED);
+			_exit(wire_Exit_Success);
 		}
 	}
 }
@@ -195,7 +195,7 @@ int reprise_watch_start(struct forker *forker)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
-			_exit(REPRISE_EXIT_UNHEALTHY);
+			_exit(wire_Exit_Unhealthy);
 		}
 		watch_files(forker->lifeline, ends[1]);
 	}

@@ -37,7 +37,7 @@ static bool supervisor_is_gone(void)
 	if (lifeline.revents & POLLNVAL) {
 		/* The application has closed what is not its own, standard error maybe too: the supervisor says why. */
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Descriptors);
-		_exit(REPRISE_EXIT_DESCRIPTORS);
+		_exit(wire_Exit_Descriptors);
 	}
 	return true;
 }
@@ -79,7 +79,7 @@ void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint3
 
 	if (error) {
 		reprise_log_line("error", "a worker cannot map the slab: %s", strerror(error));
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	close(slab);
 	reprise_overtime_watch();

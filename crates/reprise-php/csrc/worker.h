@@ -27,7 +27,7 @@ struct worker_state {
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
 	size_t peak;           /* memory PHP had, once it is about to forget that; else 0 */
 	/* The request head, copied: it must outlive fastcgi_finish_request(). */
-	_Alignas(16) unsigned char head[32 * 1024];
+	_Alignas(16) unsigned char head[wire_HEAD_SIZE];
 };
 
 extern struct worker_state *reprise_worker;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
 use wire::control::{Bodies, Isolation, ToForker, ToFront};
+use wire::exit::Exit;
 use wire::key::Key;
 use wire::layout::{Activity, Phase, Recycle};
 
@@ -364,7 +365,7 @@ impl Supervisor {
         let requests_of = |slot| mailbox.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
         template.requests = template.requests.saturating_add(requests_of(slot as usize));
         let may_change = is_ours && of_lane.isolation == Isolation::Auto && template.leaving.is_none();
-        if !may_change || !template.child.ready || ending != Ending::Exited(88) {
+        if !may_change || !template.child.ready || !ending.is(Exit::Recycle) {
             return;
         }
         let ended = mailbox.slab.recycles()[Recycle::Threads as usize].load(Ordering::Relaxed);

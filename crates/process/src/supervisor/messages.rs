@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use wire::atomics::Ordering;
 use wire::control::{Bodies, FromForker, FromFront, Isolation, LaneId, RunningRequest, ToFront};
+use wire::exit::Exit;
 use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
@@ -18,12 +19,6 @@ use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
 
-/// Exit code of a worker whose script did not get to its loop; the same as in docs/reference/exit-codes.md.
-const NOT_BOOTED: i32 = 70;
-/// Exit code of a template or worker whose script has run to its end without asking for a lane.
-const NOT_ASKED: i32 = 71;
-/// Exit code of a worker that could not take its place.
-const UNHEALTHY: i32 = 89;
 /// Messages taken from one process before others have their turn; more than its socket holds.
 const TURN: usize = 1024;
 
@@ -277,7 +272,7 @@ impl Supervisor {
         if pid > 0 && template == Some(pid) {
             let ending = Ending::from_status(status);
             let template = self.generations[number].lanes[lane].template.as_mut();
-            template.into_iter().for_each(|template| template.is_unasked = ending == Ending::Exited(NOT_ASKED));
+            template.into_iter().for_each(|template| template.is_unasked = ending.is(Exit::NotAsked));
             self.template_died(number, lane, &ending);
         }
     }
@@ -336,7 +331,7 @@ impl Supervisor {
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[death.slot as usize].elapsed());
         self.judge_isolation(number, lane, death.slot, ending);
         self.judge_phase(number, lane);
-        if matches!(ending, Ending::Exited(NOT_BOOTED | NOT_ASKED)) && lane != CLASSIC {
+        if (ending.is(Exit::NotBooted) || ending.is(Exit::NotAsked)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again. And a snapshot that requests cannot go on from.
             let of_lane = &mut self.generations[number].lanes[lane];
@@ -358,7 +353,7 @@ impl Supervisor {
                 .then_some("two workers ran over their time; perhaps a lock is never released"),
             // A lock that it held shows itself by others that are stuck.
             (Some(Limit::Memory), _) => None,
-            (None, Ending::Exited(UNHEALTHY)) => generation.suspicion.unhealthy(now).then_some(DAMAGED),
+            (None, ending) if ending.is(Exit::Unhealthy) => generation.suspicion.unhealthy(now).then_some(DAMAGED),
             (None, Ending::Killed(..)) => {
                 generation.suspicion.crashed(now).then_some("its workers crash again and again")
             }

@@ -80,12 +80,12 @@ void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_
 {
 	reprise_worker_attach(slab, geometry, slot, eventfds);
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_limits_start();
 	while (!reprise_is_spent() && reprise_await_request()) {
 		run_request();
 	}
 	reprise_end_if_spent();
-	_exit(REPRISE_EXIT_DRAINED);
+	_exit(wire_Exit_Success);
 }

@@ -54,7 +54,7 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	if (snapshot->is_trial) {
 		reprise_service_log("error", "the script cannot be booted: no worker can start from its snapshot", detail);
 		for (;;) {
-			RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
+			RAW1(SYS_exit_group, wire_Exit_NotBooted);
 		}
 	}
 	wire_recycle_word(why, &word);
@@ -64,7 +64,7 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	wire_recycled(&reprise_worker->wire, why);
 	reprise_service_log(why == wire_Recycle_Audit ? "error" : "notice", text.bytes, detail);
 	for (;;) {
-		RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+		RAW1(SYS_exit_group, wire_Exit_Recycle);
 	}
 }
 
@@ -72,7 +72,7 @@ static void unhealthy(const char *what)
 {
 	reprise_service_log("error", "a clone cannot start", what);
 	for (;;) {
-		RAW1(SYS_exit_group, REPRISE_EXIT_UNHEALTHY);
+		RAW1(SYS_exit_group, wire_Exit_Unhealthy);
 	}
 }
 
@@ -149,7 +149,7 @@ static void leave_if_idle(uint64_t seconds)
 	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot_count >= IDLE_PAGES) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
 		for (;;) {
-			RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+			RAW1(SYS_exit_group, wire_Exit_Recycle);
 		}
 	}
 }
@@ -165,13 +165,13 @@ static void serve_one(void)
 	snapshot->in_request = false;
 	if (snapshot->isolation == wire_Isolation_Fork) {
 		for (;;) {
-			RAW1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+			RAW1(SYS_exit_group, wire_Exit_Success);
 		}
 	}
 	if (reprise_learn_leaves()) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Learned);
 		for (;;) {
-			RAW1(SYS_exit_group, REPRISE_EXIT_RECYCLE);
+			RAW1(SYS_exit_group, wire_Exit_Recycle);
 		}
 	}
 	reprise_rewind();
@@ -218,7 +218,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	for (uint64_t idle_since = 0;;) {
 		int next = wire_next(&reprise_worker->wire);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {
-			RAW1(SYS_exit_group, REPRISE_EXIT_DRAINED);
+			RAW1(SYS_exit_group, wire_Exit_Success);
 		}
 		if (next > 0) {
 			serve_one();

@@ -30,7 +30,7 @@ static bool is_out_of_reach(int number)
 			return false;
 		}
 	}
-	return number >= SERVICE_FD && reprise_is_known_descriptor(number);
+	return number >= wire_SERVICE_DESCRIPTOR && reprise_is_known_descriptor(number);
 }
 
 PUBLIC int close(int number)
@@ -65,8 +65,8 @@ PUBLIC int close_range(unsigned first, unsigned last, int flags)
 		return (int)result(RAW3(SYS_close_range, first, last, flags));
 	}
 	snapshot->dirty |= DIRTY_OWNED;
-	if (last >= SERVICE_FD) {
-		last = SERVICE_FD - 1;
+	if (last >= wire_SERVICE_DESCRIPTOR) {
+		last = wire_SERVICE_DESCRIPTOR - 1;
 	}
 	return first > last ? 0 : (int)result(RAW3(SYS_close_range, first, last, flags));
 }

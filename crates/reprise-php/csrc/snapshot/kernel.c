@@ -3,7 +3,7 @@
  *
  * Cheap things always (directory, mask of new files, offsets of files that the boot had opened, the number of
  * descriptors), the rest when dirty*.c saw a call that changes it. Descriptors of the snapshot have copies above
- * SERVICE_FD, from which they are made again; all others are closed.
+ * wire_SERVICE_DESCRIPTOR, from which they are made again; all others are closed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -242,7 +242,8 @@ void reprise_kernel_start(void)
 		return;
 	}
 	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		snapshot->owned_copies[i] = (int)RAW3(SYS_fcntl, snapshot->owned[i].number, F_DUPFD_CLOEXEC, SERVICE_FD);
+		snapshot->owned_copies[i] =
+		    (int)RAW3(SYS_fcntl, snapshot->owned[i].number, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
 	}
 	snapshot->pagemap = open_service("/proc/self/pagemap", O_RDONLY);
 	snapshot->statm = open_service("/proc/self/statm", O_RDONLY);

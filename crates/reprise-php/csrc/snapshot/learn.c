@@ -201,6 +201,6 @@ void reprise_learn(void)
 	lessons->busy = false;
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken again", why);
-		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, wire_Exit_NotBooted);
 	}
 }

@@ -37,7 +37,7 @@ void reprise_plant_fault(void)
 		}
 	}
 	fprintf(stderr, "reprise-php: REPRISE_PLANT names no fault: %s\n", wanted);
-	exit(REPRISE_EXIT_USAGE);
+	exit(wire_Exit_Usage);
 }
 
 static bool differs(const unsigned char *left, const unsigned char *right)

@@ -28,7 +28,7 @@
 #include "snapshot.h"
 #include "template.h"
 
-/* Calls `each` with every descriptor below SERVICE_FD, and with those above that are not ours. */
+/* Calls `each` with every descriptor below wire_SERVICE_DESCRIPTOR, and with those above that are not ours. */
 static void each_descriptor(void (*each)(int))
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -78,7 +78,7 @@ static void own(int number, int flags, int64_t offset)
 
 static void note(int number)
 {
-	if (number < SERVICE_FD || number == reprise_options.userfaultfd) {
+	if (number < wire_SERVICE_DESCRIPTOR || number == reprise_options.userfaultfd) {
 		own(number, 0, -1);
 	}
 }
@@ -164,8 +164,8 @@ static void judge(int number)
 		reprise_boot_failed(text,
 		                    "close it before reprise_snapshot() and open it after: its other end cannot be rewound");
 	}
-	if (number >= SERVICE_FD) {
-		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, SERVICE_FD);
+	if (number >= wire_SERVICE_DESCRIPTOR) {
+		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, wire_SERVICE_DESCRIPTOR);
 		reprise_boot_failed(text, "close it before reprise_snapshot()");
 	}
 	if (S_ISREG(about.st_mode) && writes) {

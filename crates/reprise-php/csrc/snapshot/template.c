@@ -3,7 +3,7 @@
  * from then on only forks clones. It never serves a request, and stays alive because it holds opcache's usage lock: no
  * restart of opcache can wipe the shared memory under its clones, or under the classic workers beside.
  *
- * A boot that fails ends the process with REPRISE_EXIT_BOOT, its message in the log.
+ * A boot that fails ends the process with wire_Exit_NotBooted, its message in the log.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -49,7 +49,7 @@ void reprise_boot_failed(const char *why, const char *detail)
 {
 	reprise_log_line("error", "%s cannot be booted: %s%s%s", reprise_head_text(reprise_head()->script), why,
 	                 detail ? "; " : "", detail ? detail : "");
-	_exit(REPRISE_EXIT_BOOT);
+	_exit(wire_Exit_NotBooted);
 }
 
 /* On the service stack, when the script has called reprise_snapshot(): takes it, then forks until told to end. */
@@ -62,17 +62,17 @@ void reprise_template_loop(void)
 	reprise_block_signals();
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
-		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, wire_Exit_NotBooted);
 	}
 	if (!reprise_clone_try()) {
-		RAW1(SYS_exit_group, REPRISE_EXIT_BOOT);
+		RAW1(SYS_exit_group, wire_Exit_NotBooted);
 	}
 	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
 	RAW2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.template_ready.isolation = snapshot->isolation;
 	ready.template_ready.is_for_one_host = snapshot->is_per_host;
 	reprise_describe_bodies_of_boot(&ready.template_ready.bodies);
-	int code = REPRISE_EXIT_INTERNAL;
+	int code = wire_Exit_Internal;
 	if (reprise_forker_start(forker) >= 0) {
 		reprise_forker_tell(forker, &ready);
 		code = reprise_forker_run(forker);
@@ -106,7 +106,7 @@ static void read_head(int file)
 
 	if (size < (ssize_t)sizeof(struct wire_RequestHead)) {
 		reprise_log_line("error", "the head of the boot request cannot be read");
-		_exit(REPRISE_EXIT_INTERNAL);
+		_exit(wire_Exit_Internal);
 	}
 }
 
@@ -118,7 +118,7 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 	if (ran_to_end) {
 		reprise_log_line("error", "%s cannot be booted: %s; mode = \"classic\" for this script ends the attempts",
 		                 reprise_head_text(reprise_head()->script), how);
-		_exit(REPRISE_EXIT_NOT_ASKED);
+		_exit(wire_Exit_NotAsked);
 	}
 	if (PG(last_error_message)) {
 		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", ZSTR_VAL(PG(last_error_message)),
@@ -146,7 +146,7 @@ static void end_if_unfit(void)
 {
 	if (!reprise_lane_is_proved(!ended_outside_of_code())) {
 		reprise_log_line("error", "a request cannot continue from the snapshot: %s", ZSTR_VAL(PG(last_error_message)));
-		_exit(REPRISE_EXIT_BOOT);
+		_exit(wire_Exit_NotBooted);
 	}
 }
 
@@ -182,7 +182,7 @@ static _Noreturn void boot(void)
 	end_if_unfit();
 	/* Never comes back: the next request resumes in reprise_snapshot(). */
 	setcontext(&snapshot->service);
-	_exit(REPRISE_EXIT_UNHEALTHY);
+	_exit(wire_Exit_Unhealthy);
 }
 
 static _Noreturn void become_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
@@ -191,7 +191,7 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 
 	reprise_forker_leave(forker);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -217,7 +217,7 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 	read_head(head);
 	close(head);
 	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
-		_exit(REPRISE_EXIT_UNHEALTHY);
+		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_worker->pid = getpid();
 	if (isolation == wire_Isolation_Loop) {
@@ -239,7 +239,7 @@ long reprise_template_fork(struct forker *forker, enum wire_Isolation isolation,
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (getppid() != parent) {
-			_exit(REPRISE_EXIT_UNHEALTHY);
+			_exit(wire_Exit_Unhealthy);
 		}
 		become_template(forker, isolation, control, head);
 	}

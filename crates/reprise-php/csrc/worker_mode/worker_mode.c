@@ -273,7 +273,7 @@ static _Noreturn void leave_after_exit(void)
 		                "is only counted (docs/guides/worker.md: survives_exit)");
 	}
 	wire_recycled(&reprise_worker->wire, wire_Recycle_Exit);
-	_exit(REPRISE_EXIT_RECYCLE);
+	_exit(wire_Exit_Recycle);
 }
 
 static _Noreturn void run_script(void)
@@ -321,7 +321,7 @@ static _Noreturn void run_script(void)
 		leave_after_exit();
 	}
 	reprise_end_if_spent();
-	_exit(REPRISE_EXIT_DRAINED);
+	_exit(wire_Exit_Success);
 }
 
 static long fork_worker(struct forker *forker, uint32_t slot)
@@ -350,10 +350,10 @@ static int try_script(struct forker *forker)
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR) {
-			return REPRISE_EXIT_BOOT;
+			return wire_Exit_NotBooted;
 		}
 	}
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : REPRISE_EXIT_BOOT;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : wire_Exit_NotBooted;
 }
 
 _Noreturn void reprise_worker_mode_run(struct forker *forker)
@@ -368,7 +368,7 @@ _Noreturn void reprise_worker_mode_run(struct forker *forker)
 	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
 		reprise_describe_bodies(&ready.template_ready.bodies);
-		code = REPRISE_EXIT_INTERNAL;
+		code = wire_Exit_Internal;
 		if (reprise_forker_start(forker) >= 0) {
 			reprise_forker_tell(forker, &ready);
 			code = reprise_forker_run(forker);
