@@ -1,28 +1,75 @@
-//! A libphp that is not what `reprise-php` was compiled for is refused, in words.
+//! A libphp that is not what `reprise-php` was compiled for is refused, in words: each probe fails when what it looks at
+//! is wrong.
 
 use std::process::Command;
 
 use tests::{Setup, wait_until};
 
-/// The name of the instruction of `exit()` differs: the probe of it fails.
-const OTHER_NAMES: &str = "const char *zend_get_opcode_name(unsigned char opcode) { return \"ZEND_OTHER\"; }\n";
+/// PHP's constant PHP_VERSION is another version's.
+const OTHER_VERSION: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+struct { unsigned references, kind; unsigned long hash, length; char text[8]; } text = {1, 0x40, 0, 5, "8.9.1"};
+struct { void *text; unsigned type, more; } value = {&text, 6, 0};
+void *zend_get_constant_str(const char *name, size_t length)
+{
+	void *(*next)(const char *, size_t) = (void *(*)(const char *, size_t))dlsym(RTLD_NEXT, "zend_get_constant_str");
+	return strcmp(name, "PHP_VERSION") == 0 ? &value : next(name, length);
+}
+"#;
+
+/// PHP's core module was compiled for another API.
+const OTHER_API: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+struct value { void *pointer; unsigned type, more; };
+static _Alignas(16) unsigned char core[168];
+static struct value value = {core, 13, 0};
+void *zend_hash_str_find(const void *table, const char *name, size_t length)
+{
+	typedef struct value *find(const void *, const char *, size_t);
+	struct value *found = ((find *)dlsym(RTLD_NEXT, "zend_hash_str_find"))(table, name, length);
+	if (!found || length != 4 || memcmp(name, "core", 4) != 0) {
+		return found;
+	}
+	memcpy(core, found->pointer, sizeof core);
+	memcpy(core + 4, &(unsigned){20990101}, 4);
+	return &value;
+}
+"#;
+
 /// A smaller structure under the name of PHP's: what another version's library would have.
 const OTHER_SIZE: &str = "char ps_globals[64];\n";
 
+/// The name of the instruction of `exit()` differs.
+const OTHER_NAMES: &str = "const char *zend_get_opcode_name(unsigned char opcode) { return \"ZEND_OTHER\"; }\n";
+
+/// The heap has its free lists elsewhere.
+const OTHER_HEAP: &str = "static void *heap[512]; void *zend_mm_get_heap(void) { return heap; }\n";
+
 /// The start fails, and the log says what differs and what to do.
-fn is_refused(source: &str, words: &[&str]) {
+fn is_refused(source: &str, words: &str) {
     let setup = Setup::empty().file("index.php", "<?php echo 'never';").file("other.c", source);
     let library = setup.directory().join("other.so");
     let source = setup.document_root().join("other.c");
     tests::peer::run_to_end(Command::new("gcc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source));
     let mut server = setup.env("LD_PRELOAD", library.to_str().expect("a plain path")).launch();
+    let words = [words, "hint: install the libphp of PHP"];
     wait_until(&format!("the log says {words:?}"), 20, || words.iter().all(|word| server.log().contains(word)));
     assert_eq!(server.wait(20), 70, "{}", server.log());
 }
 
 #[test]
-fn another_php_is_refused() {
-    let hint = "hint: install the libphp of PHP";
-    is_refused(OTHER_NAMES, &["the instruction of exit() is ZEND_OTHER, expected ZEND_EXIT", hint]);
-    is_refused(OTHER_SIZE, &["the size of ps_globals is 64, expected", hint]);
+fn another_version_is_refused() {
+    is_refused(OTHER_VERSION, "PHP's version is 8.9.1, expected 8.");
+    is_refused(OTHER_API, "PHP's API number is 20990101, expected 20");
+}
+
+#[test]
+fn another_engine_is_refused() {
+    is_refused(OTHER_SIZE, "the size of ps_globals is 64, expected");
+    is_refused(OTHER_NAMES, "the instruction of exit() is ZEND_OTHER, expected ZEND_EXIT");
+    is_refused(OTHER_HEAP, "the heap's list of free slots is not found, expected at its beginning");
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bodies.h"
+#include "engine/ini.h"
 #include "wire.h"
 
 static uint64_t as_limit(zend_long bytes)
@@ -51,11 +52,10 @@ static uint64_t largest_of_sections(uint64_t limit)
 
 void reprise_describe_bodies(struct wire_Bodies *bodies)
 {
-	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("post_max_size"));
-	const char *file = PG(user_ini_filename);
+	const char *file = reprise_user_ini_filename();
 
 	bodies->limit = largest_of_sections(as_limit(SG(post_max_size)));
-	if (!file || !*file || !entry || !(entry->modifiable & ZEND_INI_PERDIR)) {
+	if (!file || !reprise_ini_is_per_directory(ZEND_STRL("post_max_size"))) {
 		return;
 	}
 	if (strlen(file) < sizeof bodies->settings_file) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cgi.h"
+#include "engine/request_state.h"
 #include "engine/step.h"
 #include "worker.h"
 
@@ -27,10 +28,9 @@ void reprise_register_settings(int module_number)
 	zend_register_ini_entries(ini_entries, module_number);
 }
 
-/* 255 is the exit status after a fatal error or an exception that nobody has caught. */
 void reprise_add_error_header(void)
 {
-	if (EG(exit_status) != 255 || SG(headers_sent) || !reprise_worker->responding) {
+	if (reprise_exit_status() != REPRISE_STATUS_FAILED || SG(headers_sent) || !reprise_worker->responding) {
 		return;
 	}
 	char *line = zend_ini_string("fastcgi.error_header", strlen("fastcgi.error_header"), 0);

@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "engine/request_state.h"
 #include "log.h"
 #include "options.h"
 #include "request.h"
@@ -55,7 +56,7 @@ ZEND_FUNCTION(reprise_log)
 	}
 	if (context && zend_hash_num_elements(Z_ARRVAL_P(context)) > 0) {
 		if (php_json_encode(&json, context, PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_UNESCAPED_SLASHES) != SUCCESS
-		    || EG(exception)) {
+		    || reprise_has_exception()) {
 			smart_str_free(&json);
 			return;
 		}

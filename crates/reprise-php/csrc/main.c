@@ -20,7 +20,7 @@
  * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
  * classic/     classic mode
- * engine/      what is private in PHP: engine/probes.c says how another version is noticed
+ * engine/      what is private in PHP: engine/engine.h has a list
  * worker_mode/ worker scripts
  * snapshot/    templates and their clones: snapshot/snapshot.h has a list
  *

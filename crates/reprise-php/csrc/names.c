@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/ini.h"
 #include "log.h"
 #include "names.h"
 #include "options.h"
@@ -36,28 +37,35 @@ static size_t distance(const char *a, size_t a_size, const char *b, size_t b_siz
 	return line[b_size];
 }
 
+struct search {
+	const char *name;
+	size_t size;
+	const char *nearest;
+	size_t edits; /* fewer are nearer */
+};
+
+static void compare_setting(const zend_string *known, void *context)
+{
+	struct search *search = context;
+
+	if (ZSTR_LEN(known) > LONGEST) {
+		return;
+	}
+	size_t edits = distance(search->name, search->size, ZSTR_VAL(known), ZSTR_LEN(known));
+	if (edits < search->edits) {
+		search->edits = edits;
+		search->nearest = ZSTR_VAL(known);
+	}
+}
+
 const char *reprise_nearest_setting(const char *name, size_t size)
 {
-	const char *nearest = NULL;
-	size_t least = size / 3 > 3 ? size / 3 + 1 : 4;
-	zend_string *known;
+	struct search search = {.name = name, .size = size, .edits = size / 3 > 3 ? size / 3 + 1 : 4};
 
-	if (size > LONGEST) {
-		return NULL;
+	if (size <= LONGEST) {
+		reprise_each_ini(compare_setting, &search);
 	}
-	ZEND_HASH_FOREACH_STR_KEY(EG(ini_directives), known)
-	{
-		if (!known || ZSTR_LEN(known) > LONGEST) {
-			continue;
-		}
-		size_t edits = distance(name, size, ZSTR_VAL(known), ZSTR_LEN(known));
-		if (edits < least) {
-			least = edits;
-			nearest = ZSTR_VAL(known);
-		}
-	}
-	ZEND_HASH_FOREACH_END();
-	return nearest;
+	return search.nearest;
 }
 
 bool reprise_has_setting(const char *name, size_t size)
@@ -66,7 +74,7 @@ bool reprise_has_setting(const char *name, size_t size)
 	bool loads =
 	    (size == 9 && memcmp(name, "extension", 9) == 0) || (size == 14 && memcmp(name, "zend_extension", 14) == 0);
 
-	return loads || zend_hash_str_exists(EG(ini_directives), name, size);
+	return loads || reprise_ini_exists(name, size);
 }
 
 typedef void reporter(const char *name, int size, const char *nearest);

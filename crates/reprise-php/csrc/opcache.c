@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "engine/opcache_status.h"
+#include "engine/request_state.h"
 #include "log.h"
 #include "opcache.h"
 #include "raw.h"
@@ -23,7 +24,8 @@
  * the next one too. */
 #define FULL_AFTER 3600
 
-/* Memory that a look may take of what a script may have. */
+/* Memory that a look takes, of what the script may have. A request that has less left is not looked at: it would run
+ * out of memory here. */
 #define LOOK_BYTES (1 << 20)
 
 /* Shared by the processes of a generation; each word is one store, and a look too many does no harm. */
@@ -75,18 +77,12 @@ static void judge(const zval *status)
 	}
 }
 
-/* A request that is about to run out of memory shall not do so here. */
-static bool has_memory(void)
-{
-	return PG(memory_limit) < 0 || zend_memory_usage(true) + LOOK_BYTES < (size_t)PG(memory_limit);
-}
-
 void reprise_opcache_look(void)
 {
 	zval status;
 
 	if (!reprise_opcache_is_there() || !reprise_worker->is_worker || reprise_worker->requests % LOOK_REQUESTS != 1
-	    || raw_seconds() < shared->next_look || CG(unclean_shutdown) || !has_memory()) {
+	    || raw_seconds() < shared->next_look || reprise_is_unclean() || !reprise_has_memory(LOOK_BYTES)) {
 		return;
 	}
 	shared->next_look = raw_seconds() + LOOK;

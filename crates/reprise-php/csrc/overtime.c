@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "engine/interrupt.h"
 #include "overtime.h"
 #include "worker.h"
 
@@ -21,7 +22,7 @@ static void on_signal(int signal)
 {
 	(void)signal;
 	is_over = 1;
-	zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+	reprise_interrupt();
 }
 
 static _Noreturn void end_request(void)

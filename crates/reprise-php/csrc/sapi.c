@@ -23,11 +23,13 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "engine/wrap.h"
 #include "arginfo.h"
 #include "cgi.h"
 #include "engine/exits.h"
+#include "engine/output.h"
 #include "engine/probes.h"
+#include "engine/request_state.h"
+#include "engine/wrap.h"
 #include "log.h"
 #include "names.h"
 #include "opcache.h"
@@ -194,14 +196,14 @@ static size_t read_post(char *buffer, size_t size)
 {
 	size_t got = 0;
 
-	if (reprise_worker->responding && reprise_worker->stage == REPRISE_ENDING && !(OG(flags) & PHP_OUTPUT_ACTIVATED)) {
+	if (reprise_worker->responding && reprise_worker->stage == REPRISE_ENDING && !reprise_output_is_active()) {
 		reprise_finish_response();
 	}
 	while (got < size && reprise_worker->responding && !reprise_worker->body_broken) {
 		int64_t count = wire_read(&reprise_worker->wire, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
 			reprise_worker->body_broken = true;
-			PG(connection_status) = PHP_CONNECTION_ABORTED;
+			reprise_connection_is_aborted();
 			php_output_set_status(PHP_OUTPUT_DISABLED);
 			if (reprise_worker->stage == REPRISE_RUNNING) {
 				zend_bailout();

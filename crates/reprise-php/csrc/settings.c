@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/ini.h"
 #include "log.h"
 #include "names.h"
 #include "options.h"
@@ -67,7 +68,7 @@ static void read_user_files(HashTable *settings, char *path, size_t size, const 
 	bool is_below = size > root_size && strncmp(path, root, root_size) == 0 && path[root_size] == '/';
 	for (char *slash = path + (is_below ? root_size : size - 1); slash; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
-		php_parse_user_ini_file(path, PG(user_ini_filename), settings);
+		php_parse_user_ini_file(path, reprise_user_ini_filename(), settings);
 		*slash = '/';
 	}
 }
@@ -81,7 +82,7 @@ static void activate_user_files(char *path, size_t size)
 	if (now >= directory->expires) {
 		zend_hash_clean(&directory->settings);
 		read_user_files(&directory->settings, path, size, root ? root : "");
-		directory->expires = now + PG(user_ini_cache_ttl);
+		directory->expires = now + reprise_user_ini_cache_ttl();
 	}
 	php_ini_activate_config(&directory->settings, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
 }
@@ -101,7 +102,7 @@ int reprise_activate_settings(void)
 {
 	const char *script = SG(request_info).path_translated;
 	const char *slash = script ? strrchr(script, '/') : NULL;
-	bool has_user_files = PG(user_ini_filename) && *PG(user_ini_filename);
+	bool has_user_files = reprise_user_ini_filename() != NULL;
 	char path[MAXPATHLEN];
 
 	if (!slash || snapshot->is_taken || reprise_worker_mode_has_begun()) {
@@ -127,10 +128,7 @@ bool reprise_lock_settings(void)
 	for (size_t i = 0; i < reprise_options.locked_count; i++) {
 		const char *name = reprise_options.locked[i];
 		size_t size = strcspn(name, "=");
-		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, size);
-		if (entry) {
-			entry->modifiable = ZEND_INI_SYSTEM;
-		} else if (!reprise_has_setting(name, size)) {
+		if (!reprise_ini_lock(name, size) && !reprise_has_setting(name, size)) {
 			const char *nearest = reprise_nearest_setting(name, size);
 			reprise_log_line("error", "admin_ini: PHP has no setting '%.*s'%s%s%s; is its extension loaded?", (int)size,
 			                 name, nearest ? ", the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");

@@ -114,23 +114,17 @@ static void add_files_of(zval *status)
 	}
 }
 
-/* opcache believes that there is a request, as it has to; with its end it lets go of the lock that keeps it from
- * restarting. No other module needs to know. */
+/* opcache answers only within a request. No other module has to see one. */
 static void add_files(void)
 {
-	zend_module_entry *opcache = reprise_opcache_module();
 	zval status;
 
-	if (opcache->request_startup_func) {
-		opcache->request_startup_func(opcache->type, opcache->module_number);
-	}
+	reprise_opcache_begin_request();
 	if (reprise_opcache_status(true, &status)) {
 		add_files_of(&status);
 		zval_ptr_dtor(&status);
 	}
-	if (opcache->post_deactivate_func) {
-		opcache->post_deactivate_func();
-	}
+	reprise_opcache_end_request();
 }
 
 static void compare_files(void)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../cgi.h"
+#include "../engine/request_state.h"
 #include "../limits.h"
 #include "../log.h"
 #include "../opcache.h"
@@ -72,7 +73,7 @@ static void run_request(void)
 		}
 	} else {
 		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */
-		_exit(EG(exit_status));
+		_exit(reprise_exit_status());
 	}
 }
 

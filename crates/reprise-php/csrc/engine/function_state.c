@@ -15,8 +15,9 @@
 #include <sys/stat.h>
 
 #include "../request.h"
-#include "../worker_mode/cycle.h"
+#include "exceptions.h"
 #include "function_state.h"
+#include "last_error.h"
 #include "patterns.h"
 #include "random_state.h"
 
@@ -164,18 +165,6 @@ static void forget_rewriting(url_adapt_state_ex_t *state)
 	smart_str_free(&state->url_app);
 }
 
-static void forget_last_error(void)
-{
-	if (PG(last_error_message)) {
-		zend_string_release(PG(last_error_message));
-		PG(last_error_message) = NULL;
-	}
-	if (PG(last_error_file)) {
-		zend_string_release(PG(last_error_file));
-		PG(last_error_file) = NULL;
-	}
-}
-
 void reprise_functions_forget(void)
 {
 	zval result;
@@ -193,13 +182,13 @@ void reprise_functions_forget(void)
 		zend_llist_remove_tail(BG(user_tick_functions));
 	}
 	/* What that has freed may have thrown, and nothing is called until it is settled. */
-	reprise_worker_mode_settle_exception();
+	reprise_settle_exception();
 	forget_rewriting(&BG(url_adapt_session_ex));
 	forget_rewriting(&BG(url_adapt_output_ex));
 	restore_default_context();
-	reprise_worker_mode_settle_exception();
+	reprise_settle_exception();
 	restore_wrappers();
-	reprise_worker_mode_settle_exception();
+	reprise_settle_exception();
 	php_clear_stat_cache(0, NULL, 0);
 	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
 	reprise_forget_pattern_error();
@@ -208,5 +197,5 @@ void reprise_functions_forget(void)
 	}
 	call("libxml_clear_errors", &result, 0, NULL);
 	call("http_clear_last_response_headers", &result, 0, NULL);
-	forget_last_error();
+	reprise_forget_last_error();
 }

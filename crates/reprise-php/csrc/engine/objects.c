@@ -172,13 +172,13 @@ void reprise_mark_destructed(void)
 	}
 }
 
-void reprise_each_object(void (*each)(const zend_object *object))
+void reprise_each_class_of_objects(void (*each)(const char *name))
 {
 	const zend_objects_store *store = &EG(objects_store);
 
 	for (uint32_t i = 1; i < store->top; i++) {
 		if (IS_OBJ_VALID(store->object_buckets[i])) {
-			each(store->object_buckets[i]);
+			each(ZSTR_VAL(store->object_buckets[i]->ce->name));
 		}
 	}
 }

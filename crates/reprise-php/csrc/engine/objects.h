@@ -2,12 +2,10 @@
 #ifndef REPRISE_OBJECTS_H
 #define REPRISE_OBJECTS_H
 
-#include <php.h>
-
 #include <stdbool.h>
 
 /* At the snapshot. */
-void reprise_each_object(void (*each)(const zend_object *object));
+void reprise_each_class_of_objects(void (*each)(const char *name)); /* once for each object */
 void reprise_mark_destructed(void);
 void reprise_note_objects(void);
 

@@ -14,14 +14,14 @@
 
 static zend_internal_function status_function = {.type = ZEND_INTERNAL_FUNCTION};
 
-zend_module_entry *reprise_opcache_module(void)
+static zend_module_entry *opcache_module(void)
 {
 	return zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
 }
 
 void reprise_opcache_find_status(void)
 {
-	zend_module_entry *module = reprise_opcache_module();
+	zend_module_entry *module = opcache_module();
 
 	for (const zend_function_entry *entry = module ? module->functions : NULL; entry && entry->fname; entry++) {
 		if (strcmp(entry->fname, "opcache_get_status") == 0) {
@@ -69,4 +69,22 @@ bool reprise_opcache_status(bool scripts, zval *status)
 		return false;
 	}
 	return true;
+}
+
+void reprise_opcache_begin_request(void)
+{
+	zend_module_entry *opcache = opcache_module();
+
+	if (opcache && opcache->request_startup_func) {
+		opcache->request_startup_func(opcache->type, opcache->module_number);
+	}
+}
+
+void reprise_opcache_end_request(void)
+{
+	zend_module_entry *opcache = opcache_module();
+
+	if (opcache && opcache->post_deactivate_func) {
+		opcache->post_deactivate_func();
+	}
 }

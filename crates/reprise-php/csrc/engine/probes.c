@@ -1,8 +1,8 @@
 /*
- * Probes of PHP at the start: what Reprise was compiled for is compared with what runs. Every libphp has the same
- * SONAME, so the loader takes any version. The files of this directory use structures that PHP changes between
- * versions; with another layout they would read and write other words than they mean. So a probe that fails refuses to
- * start.
+ * Probes of PHP at the start. They compare the PHP that Reprise was compiled for with the PHP that runs. Every libphp
+ * has the same SONAME, so the loader takes any version. The files of this directory use structures that PHP changes
+ * between versions. With another layout they would read and write the wrong words. So reprise-php does not start when a
+ * probe fails.
  *
  * - PHP's version, API number, debug mode and thread safety, as its core module says them.
  * - The size of each structure that is used, as the dynamic symbol table of the library that has it says it.
@@ -28,16 +28,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine.h"
 #include "free_lists.h"
 #include "probes.h"
-
-#ifdef ZTS
-#error "reprise-php is for a libphp without thread safety (php-config --configure-options: --enable-zts)"
-#endif
-
-_Static_assert(PHP_VERSION_ID >= 80200, "engine/ knows PHP from 8.2 on");
-_Static_assert(sizeof(zval) == 16, "a zval is two words");
-_Static_assert(offsetof(zend_execute_data, opline) == 0, "a frame begins with its opline");
 
 static bool refuse(const char *what, const char *expected, const char *found)
 {

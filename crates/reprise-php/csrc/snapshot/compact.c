@@ -20,6 +20,7 @@
 
 #include "../engine/free_lists.h"
 #include "../engine/objects.h"
+#include "../engine/request_state.h"
 #include "compact.h"
 #include "snapshot.h"
 
@@ -82,7 +83,7 @@ bool reprise_collect_cycles(void)
 	if (gc_enabled()) {
 		gc_collect_cycles();
 	}
-	return !EG(exception);
+	return !reprise_has_exception();
 }
 
 void reprise_compact(void)

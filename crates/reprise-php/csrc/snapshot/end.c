@@ -15,6 +15,7 @@
 #include "../cgi.h"
 #include "../engine/objects.h"
 #include "../engine/oom.h"
+#include "../engine/request_state.h"
 #include "../engine/step.h"
 #include "../opcache.h"
 #include "../request.h"
@@ -24,15 +25,11 @@
 
 void reprise_end(void)
 {
-	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
-	EG(current_execute_data) = NULL;
+	reprise_begin_shutdown();
 	reprise_forget_exhausted_memory();
 	reprise_opcache_look();
 	reprise_add_error_header();
-	/* php_deactivate_ticks, which libphp keeps for itself. */
-	if (PG(tick_functions).head) {
-		zend_llist_clean(&PG(tick_functions));
-	}
+	reprise_forget_ticks();
 	if (ZEND_OBSERVER_ENABLED) {
 		zend_observer_fcall_end_all();
 	}
@@ -52,7 +49,7 @@ void reprise_end(void)
 	}
 	/* A child that a shutdown function has forked ends here; the answer is its parent's. */
 	if (!reprise_worker->is_worker) {
-		_exit(EG(exit_status));
+		_exit(reprise_exit_status());
 	}
 	if (reprise_worker->responding) {
 		reprise_finish_response();

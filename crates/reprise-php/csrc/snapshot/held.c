@@ -4,49 +4,35 @@
  * in the template.
  */
 #define _GNU_SOURCE
-#include <php.h>
-#include <ext/standard/file.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "../engine/objects.h"
 #include "../engine/session.h"
+#include "../engine/streams.h"
 #include "held.h"
 #include "template.h"
 
-static void refuse_semaphore(const zend_object *object)
+static void refuse_semaphore(const char *class_name)
 {
-	if (zend_string_equals_literal(object->ce->name, "SysvSemaphore")) {
+	if (strcmp(class_name, "SysvSemaphore") == 0) {
 		reprise_boot_failed("a System V semaphore is held at the snapshot",
 		                    "call sem_get() after reprise_snapshot(): the kernel counts users and locks by process");
 	}
 }
 
-/* What is written to them is kept by the application until they are closed, and then by somebody outside. */
-static void refuse_user_streams(void)
+/* The application keeps what is written to such a stream until it closes the stream, and then passes it on. */
+static void refuse_user_stream(const char *path)
 {
-	zend_resource *resource;
+	char text[512];
 
-	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource)
-	{
-		if (!resource || resource->type != php_file_le_stream()) {
-			continue;
-		}
-		const php_stream *stream = resource->ptr;
-		if (strcmp(stream->ops->label, "user-space") == 0 && strpbrk(stream->mode, "waxc+")) {
-			char text[512];
-			snprintf(text, sizeof text, "a stream wrapper of the application is open for writing (%s)",
-			         stream->orig_path ? stream->orig_path : "without a name");
-			reprise_boot_failed(text, "close it before reprise_snapshot()");
-		}
-	}
-	ZEND_HASH_FOREACH_END();
+	snprintf(text, sizeof text, "a stream wrapper of the application is open for writing (%s)", path);
+	reprise_boot_failed(text, "close it before reprise_snapshot()");
 }
 
 void reprise_settle_what_php_holds(void)
 {
 	reprise_session_forget();
-	reprise_each_object(refuse_semaphore);
-	refuse_user_streams();
+	reprise_each_class_of_objects(refuse_semaphore);
+	reprise_each_written_user_stream(refuse_user_stream);
 }

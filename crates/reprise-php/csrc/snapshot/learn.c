@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../engine/handlers.h"
 #include "../engine/patterns.h"
 #include "../log.h"
 #include "../options.h"
@@ -159,8 +160,7 @@ void reprise_learn_patterns(void)
 	void (*error_cb)(int, zend_string *, const uint32_t, zend_string *) = zend_error_cb;
 	zval handler;
 
-	ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
-	ZVAL_UNDEF(&EG(user_error_handler));
+	reprise_error_handler_hide(&handler);
 	zend_error_cb = say_nothing;
 	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
 		struct pattern pattern = lessons->patterns[i];
@@ -171,7 +171,7 @@ void reprise_learn_patterns(void)
 	known = reprise_pattern_count();
 	reprise_forget_pattern_error();
 	zend_error_cb = error_cb;
-	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+	reprise_error_handler_show(&handler);
 }
 
 /* On the service stack of the template, before it forks. The lock is not waited for: somebody will ask again. */

@@ -11,6 +11,5 @@ void reprise_random_prepare(void);
 void reprise_random_renew(void);
 
 bool reprise_random_is_preloaded(void);
-void *reprise_loaded_function(const char *library, const char *name);
 
 #endif

@@ -1,16 +1,108 @@
 /*
- * Libraries that keep what they draw from where no function of theirs puts it back; docs/guides/snapshot->md has the
- * list of all. On PHP's stack.
+ * Generators of libraries that PHP's extensions use. docs/guides/snapshot.md lists all generators. All of this runs on
+ * PHP's stack.
  */
 #define _GNU_SOURCE
 #include <php.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "random.h"
 #include "random_libraries.h"
+
+/* OpenSSL takes a generator of the application. Ours has no state: all bytes are the kernel's. The structure is as in
+ * OpenSSL's rand.h. */
+struct rand_meth_st {
+	int (*seed)(const void *, int);
+	int (*bytes)(unsigned char *, int);
+	void (*cleanup)(void);
+	int (*add)(const void *, int, double);
+	int (*pseudorand)(unsigned char *, int);
+	int (*status)(void);
+};
+
+static int take_bytes(unsigned char *bytes, int size)
+{
+	int have = 0;
+
+	while (have < size) {
+		ssize_t got = getrandom(bytes + have, (size_t)(size - have), 0);
+		if (got < 0 && errno != EINTR) {
+			return 0;
+		}
+		have += got > 0 ? (int)got : 0;
+	}
+	return 1;
+}
+
+static int ignore_seed(const void *bytes, int size)
+{
+	return 1;
+}
+
+static int ignore_entropy(const void *bytes, int size, double entropy)
+{
+	return 1;
+}
+
+static void no_cleanup(void)
+{
+}
+
+static int is_ready(void)
+{
+	return 1;
+}
+
+static const struct rand_meth_st kernel_method = {
+    .seed = ignore_seed,
+    .bytes = take_bytes,
+    .cleanup = no_cleanup,
+    .add = ignore_entropy,
+    .pseudorand = take_bytes,
+    .status = is_ready,
+};
+
+static void replace_openssl(void)
+{
+	int (*set_method)(const struct rand_meth_st *);
+
+	*(void **)&set_method = dlsym(RTLD_DEFAULT, "RAND_set_rand_method");
+	if (set_method) {
+		set_method(&kernel_method);
+	}
+}
+
+/* A function of a library, if any library or extension has loaded it; otherwise NULL. */
+static void *loaded_function(const char *library, const char *name)
+{
+	void *function = dlsym(RTLD_DEFAULT, name);
+
+	if (!function) {
+		void *loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+		if (loaded) {
+			function = dlsym(loaded, name);
+			dlclose(loaded);
+		}
+	}
+	return function;
+}
+
+/* SQLite has one generator for the process, and seeds it from the kernel when it is first drawn from. Without a seed at
+ * the snapshot, each request draws one. Without a seed when workers are forked, each worker draws one. */
+static void reset_sqlite(void)
+{
+	void (*randomness)(int, void *);
+
+	*(void **)&randomness = loaded_function("libsqlite3.so.0", "sqlite3_randomness");
+	if (randomness) {
+		randomness(0, NULL);
+	}
+}
 
 static struct {
 	zend_ulong before;   /* its writable memory when the template began; 0: it was not loaded */
@@ -67,23 +159,27 @@ static int reset_uuid(struct dl_phdr_info *info, size_t size, void *unused)
 	return 1;
 }
 
-/* In a new template. */
+void reprise_random_libraries_forget(void)
+{
+	reset_sqlite();
+}
+
 void reprise_random_libraries_start(void)
 {
 	dl_iterate_phdr(look_at_gnutls, &gnutls.before);
+	replace_openssl();
 }
 
-/* At the snapshot. */
 void reprise_random_libraries_prepare(void)
 {
+	reset_sqlite();
 	dl_iterate_phdr(reset_uuid, NULL);
 	dl_iterate_phdr(look_at_gnutls, &gnutls.after);
 	if (gnutls.after != gnutls.before || reprise_random_is_preloaded()) {
-		*(void **)&gnutls.renew = reprise_loaded_function("libgnutls.so.30", "gnutls_rnd_refresh");
+		*(void **)&gnutls.renew = loaded_function("libgnutls.so.30", "gnutls_rnd_refresh");
 	}
 }
 
-/* For each request. */
 void reprise_random_libraries_renew(void)
 {
 	if (gnutls.renew) {

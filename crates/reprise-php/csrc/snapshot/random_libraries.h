@@ -2,8 +2,9 @@
 #ifndef REPRISE_RANDOM_LIBRARIES_H
 #define REPRISE_RANDOM_LIBRARIES_H
 
-void reprise_random_libraries_start(void);
-void reprise_random_libraries_prepare(void);
-void reprise_random_libraries_renew(void);
+void reprise_random_libraries_forget(void);  /* in the prototype */
+void reprise_random_libraries_start(void);   /* in a new template, before any code of the application */
+void reprise_random_libraries_prepare(void); /* at the snapshot */
+void reprise_random_libraries_renew(void);   /* for each request */
 
 #endif

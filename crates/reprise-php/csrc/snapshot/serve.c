@@ -12,15 +12,18 @@
 #include <php_variables.h>
 #include <SAPI.h>
 #include <ext/date/php_date.h>
-#include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../engine/frames.h"
+#include "../engine/handlers.h"
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
+#include "../engine/output.h"
+#include "../engine/request_state.h"
+#include "../engine/superglobals.h"
 #include "../log.h"
 #include "../options.h"
 #include "../request.h"
@@ -60,20 +63,6 @@ void reprise_boot_output(const char *bytes, size_t size)
 	boot.output_size += size;
 }
 
-static zval *superglobal(const char *name, size_t size)
-{
-	zval *value = zend_hash_str_find(&EG(symbol_table), name, size);
-
-	if (!value) {
-		return NULL;
-	}
-	if (Z_TYPE_P(value) == IS_INDIRECT) {
-		value = Z_INDIRECT_P(value);
-	}
-	ZVAL_DEREF(value);
-	return Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
-}
-
 /* Entries that the boot has added to an array, or changed in it: those that the request had not brought. */
 static void find_additions(const char *name, zval *additions, zval *now, const zval *brought)
 {
@@ -107,7 +96,7 @@ static void find_additions(const char *name, zval *additions, zval *now, const z
 
 static void add_missing(const char *name, size_t size, const zval *additions)
 {
-	zval *array = superglobal(name, size);
+	zval *array = reprise_superglobal(name, size);
 
 	if (array && zend_hash_num_elements(Z_ARRVAL_P(additions)) > 0) {
 		SEPARATE_ARRAY(array);
@@ -127,17 +116,17 @@ static void keep_spare_chunk(void)
 /* What the boot has added to the superglobals, for all requests after it. */
 void reprise_note_additions(void)
 {
-	zval *server = superglobal(ZEND_STRL("_SERVER")), *env = superglobal(ZEND_STRL("_ENV"));
+	zval *server = reprise_superglobal(ZEND_STRL("_SERVER")), *env = reprise_superglobal(ZEND_STRL("_ENV"));
 
 	if (server) {
 		boot.has_server = true;
-		find_additions("$_SERVER", &boot.server, server, &PG(http_globals)[TRACK_VARS_SERVER]);
+		find_additions("$_SERVER", &boot.server, server, reprise_brought(TRACK_VARS_SERVER));
 	}
 	if (env) {
 		boot.has_env = true;
-		find_additions("$_ENV", &boot.env, env, &PG(http_globals)[TRACK_VARS_ENV]);
+		find_additions("$_ENV", &boot.env, env, reprise_brought(TRACK_VARS_ENV));
 	}
-	boot.has_request = superglobal(ZEND_STRL("_REQUEST")) != NULL;
+	boot.has_request = reprise_superglobal(ZEND_STRL("_REQUEST")) != NULL;
 }
 
 /* $_SERVER and its like are made when they are first compiled. What the boot has compiled is not compiled again. */
@@ -167,8 +156,8 @@ void reprise_serve_prepare(void)
 	reprise_close_script();
 	reprise_settle_what_php_holds();
 	php_clear_stat_cache(0, NULL, 0);
-	/* Otherwise the end of each request would set it to C again, which takes a look at all mappings. */
-	BG(locale_changed) = 0;
+	/* Otherwise the end of each request would set the locale, and the rewind would have to look at all mappings. */
+	reprise_keep_locale();
 	zend_unset_timeout();
 	/* PHP reads a time zone's file when it first needs it, through a mapping: a fault for each request. */
 	get_timezone_info();
@@ -192,7 +181,7 @@ static void replay_boot(void)
 	SG(headers_sent) = 0;
 	sapi_send_headers();
 	if (SG(request_info).headers_only) {
-		OG(flags) |= PHP_OUTPUT_DISABLED;
+		reprise_output_disable();
 	} else if (boot.output_size > 0) {
 		sapi_module.ub_write(boot.output, boot.output_size);
 	}
@@ -204,26 +193,24 @@ static void parse_request(void)
 {
 	zval handler;
 
-	ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
-	ZVAL_UNDEF(&EG(user_error_handler));
-	PG(during_request_startup) = true;
+	reprise_error_handler_hide(&handler);
+	reprise_begin_startup();
 	sapi_activate();
 	/* sapi_activate has taken the boot's headers for gone. It takes each request for one of HTTP/1.0, and so PHP-FPM
 	 * leaves it: redirects are 302 whatever the method. */
 	SG(sapi_headers) = boot.headers;
 	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
 	php_hash_environment();
-	PG(during_request_startup) = false;
-	ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+	reprise_end_startup();
+	reprise_error_handler_show(&handler);
 }
 
 static void serve(void)
 {
 	reprise_worker->stage = REPRISE_STARTING;
 	reprise_describe_request(reprise_head());
-	EG(exit_status) = 0;
-	PG(connection_status) = PHP_CONNECTION_NORMAL;
-	zend_set_timeout(EG(timeout_seconds), 0);
+	reprise_forget_outcome();
+	reprise_start_time_limit(false);
 	parse_request();
 	reprise_fill_superglobals(false);
 	reprise_random_renew();
@@ -259,7 +246,7 @@ ZEND_FUNCTION(reprise_snapshot)
 	if (reprise_is_in_destructor()) {
 		reprise_boot_failed("reprise_snapshot() was called in a destructor", "call it from the script itself");
 	}
-	if (EG(flags) & EG_FLAGS_IN_SHUTDOWN) {
+	if (reprise_is_in_shutdown()) {
 		reprise_boot_failed("reprise_snapshot() was called in a shutdown function", "call it from the script itself");
 	}
 	if (per_host && !reprise_options.hosts) {

@@ -9,7 +9,7 @@
  *
  * template.c  boots the script; the loop of a template
  * refuse.c    what may not be open when a snapshot is taken
- * held.c       what PHP holds then
+ * held.c      what PHP holds then
  * maps.c      /proc/self/maps: read, compared, put back
  * take.c      the image: all private writable memory, in a sealed memory file
  * clone.c     a worker: its own userfaultfd, its own identity, its loop
@@ -25,8 +25,8 @@
  * checks.h    checks of a build for undefined behaviour; planted.c: faults that show that they work
  * dirty*.c    calls of PHP and its libraries that change what page faults do not show
  *
- * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and never lets
- * the engine see EG(bailout).
+ * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and calls
+ * no function of PHP.
  */
 #ifndef REPRISE_SNAPSHOT_H
 #define REPRISE_SNAPSHOT_H

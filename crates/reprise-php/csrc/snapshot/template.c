@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "../bodies.h"
+#include "../engine/last_error.h"
 #include "../engine/opcache_clock.h"
+#include "../engine/request_state.h"
 #include "../forker.h"
 #include "../log.h"
 #include "../options.h"
@@ -120,9 +122,10 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 		                 reprise_head_text(reprise_head()->script), how);
 		_exit(wire_Exit_NotAsked);
 	}
-	if (PG(last_error_message)) {
-		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", ZSTR_VAL(PG(last_error_message)),
-		         PG(last_error_file) ? ZSTR_VAL(PG(last_error_file)) : "?", PG(last_error_lineno));
+	if (reprise_last_error()) {
+		const char *file = reprise_last_error_file();
+		snprintf(detail, sizeof detail, "PHP's last message: %s in %s on line %d", reprise_last_error(),
+		         file ? file : "?", reprise_last_error_line());
 	}
 	reprise_boot_failed(how, *detail ? detail : NULL);
 }
@@ -131,21 +134,22 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
  * snapshot, and could in classic mode. That counts until a request of the snapshot went well, lest a visitor do it. */
 static bool ended_outside_of_code(void)
 {
-	if (EG(exit_status) != 255 || !PG(last_error_file) || !PG(last_error_message)) {
+	const char *error = reprise_last_error(), *file = reprise_last_error_file();
+
+	if (reprise_exit_status() != REPRISE_STATUS_FAILED || !file || !error) {
 		return false;
 	}
 	/* A script that cannot be opened; what is thrown where nothing runs. Other errors of no file, as of memory, are the
 	 * request's. */
 	static const char not_opened[] = "Failed opening required";
-	return strncmp(ZSTR_VAL(PG(last_error_message)), not_opened, sizeof not_opened - 1) == 0
-	           ? strcmp(ZSTR_VAL(PG(last_error_file)), "Unknown") == 0
-	           : strcmp(ZSTR_VAL(PG(last_error_file)), "[no active file]") == 0;
+	return strncmp(error, not_opened, sizeof not_opened - 1) == 0 ? strcmp(file, "Unknown") == 0
+	                                                              : strcmp(file, "[no active file]") == 0;
 }
 
 static void end_if_unfit(void)
 {
 	if (!reprise_lane_is_proved(!ended_outside_of_code())) {
-		reprise_log_line("error", "a request cannot continue from the snapshot: %s", ZSTR_VAL(PG(last_error_message)));
+		reprise_log_line("error", "a request cannot continue from the snapshot: %s", reprise_last_error());
 		_exit(wire_Exit_NotBooted);
 	}
 }
@@ -176,7 +180,7 @@ static _Noreturn void boot(void)
 	if (!reprise_worker->is_worker) {
 		/* A child that PHP code has forked. */
 		php_request_shutdown(NULL);
-		_exit(EG(exit_status));
+		_exit(reprise_exit_status());
 	}
 	reprise_end();
 	end_if_unfit();

@@ -5,7 +5,5 @@
 void reprise_worker_mode_begin_request(void);
 void reprise_worker_mode_end_request(void);
 void reprise_worker_mode_end_broken_request(void); /* after a fatal error; the script has ended */
-void reprise_worker_mode_settle_exception(void);   /* of the callable */
-void reprise_worker_mode_forget_input(void);
 
 #endif

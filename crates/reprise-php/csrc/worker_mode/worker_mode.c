@@ -22,7 +22,6 @@
 #include <php_main.h>
 #include <php_output.h>
 #include <SAPI.h>
-#include <ext/standard/basic_functions.h>
 #include <zend_exceptions.h>
 
 #include <errno.h>
@@ -32,12 +31,19 @@
 #include <unistd.h>
 
 #include "../bodies.h"
+#include "../engine/boot_state.h"
+#include "../engine/exceptions.h"
 #include "../engine/exits.h"
 #include "../engine/function_state.h"
 #include "../engine/handlers.h"
+#include "../engine/modules.h"
 #include "../engine/oom.h"
 #include "../engine/opcache_clock.h"
+#include "../engine/output.h"
+#include "../engine/request_state.h"
 #include "../engine/session.h"
+#include "../engine/shutdown_functions.h"
+#include "../engine/superglobals.h"
 #include "../forker.h"
 #include "../limits.h"
 #include "../log.h"
@@ -50,9 +56,7 @@
 #include "../snapshot/template.h"
 #include "../variables.h"
 #include "../worker.h"
-#include "boot_state.h"
 #include "cycle.h"
-#include "modules.h"
 #include "wire.h"
 #include "worker_mode.h"
 
@@ -65,7 +69,6 @@ static struct {
 	bool in_request;
 	bool was_called; /* in classic mode */
 	uint32_t slot;
-	HashTable *shutdown_functions; /* the script's own; they run when it ends */
 } loop;
 
 bool reprise_is_worker_mode(void)
@@ -110,20 +113,19 @@ static void begin_loop(void)
 	php_output_discard_all();
 	php_output_deactivate();
 	reprise_session_note_handlers();
-	reprise_worker_mode_stop_modules();
+	reprise_modules_stop();
 	reprise_note_additions();
 	reprise_close_script();
-	reprise_worker_mode_note_ini();
-	reprise_worker_mode_note_environment();
+	reprise_boot_note_ini();
+	reprise_boot_note_environment();
 	reprise_handlers_note();
 	reprise_functions_note();
-	loop.shutdown_functions = BG(user_shutdown_function_names);
-	BG(user_shutdown_function_names) = NULL;
+	reprise_shutdown_functions_keep();
 	php_output_activate();
 	sapi_deactivate();
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	SG(post_read) = true;
-	reprise_worker_mode_forget_input();
+	reprise_superglobals_forget();
 	if (!loop.is_trial) {
 		reprise_attributes_start();
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
@@ -133,7 +135,7 @@ static void begin_loop(void)
 /* False: there will be none. */
 static bool claim_request(void)
 {
-	if (loop.is_trial || reprise_is_spent() || reprise_worker_mode_is_worn()) {
+	if (loop.is_trial || reprise_is_spent() || reprise_boot_is_lost()) {
 		return false;
 	}
 	while (reprise_await_request()) {
@@ -193,7 +195,7 @@ ZEND_FUNCTION(reprise_handle_request)
 		zend_throw_unwind_exit();
 		return;
 	}
-	if (OG(running)) {
+	if (reprise_output_is_in_callback()) {
 		zend_throw_error(NULL, "reprise_handle_request() was called by an output callback");
 		RETURN_THROWS();
 	}
@@ -217,12 +219,12 @@ ZEND_FUNCTION(reprise_handle_request)
 	if (getpid() != reprise_worker->pid) {
 		/* A child that the request has forked ends as any process of PHP: with its shutdown functions and destructors.
 		 */
-		if (!EG(exception)) {
+		if (!reprise_has_exception()) {
 			zend_throw_unwind_exit();
 		}
 		return;
 	}
-	reprise_worker_mode_settle_exception();
+	reprise_settle_exception();
 	reprise_worker_mode_end_request();
 	loop.in_request = false;
 	/* The script's own code: the supervisor looks how long it takes to come back. */
@@ -238,28 +240,6 @@ ZEND_FUNCTION(reprise_handle_request)
 
 /* ---- processes ----------------------------------------------------------------------------------------------------
  */
-
-/* The boot's, then those registered behind the loop. */
-static void restore_shutdown_functions(void)
-{
-	HashTable *later = BG(user_shutdown_function_names);
-	php_shutdown_function_entry *entry;
-
-	if (!loop.shutdown_functions) {
-		return;
-	}
-	BG(user_shutdown_function_names) = loop.shutdown_functions;
-	if (later) {
-		ZEND_HASH_FOREACH_PTR(later, entry)
-		{
-			zend_hash_next_index_insert_ptr(loop.shutdown_functions, entry);
-		}
-		ZEND_HASH_FOREACH_END();
-		later->pDestructor = NULL;
-		zend_hash_destroy(later);
-		FREE_HASHTABLE(later);
-	}
-}
 
 /* An application may end many of its requests so: the log has the first, the counters have all. */
 static _Noreturn void leave_after_exit(void)
@@ -297,19 +277,19 @@ static _Noreturn void run_script(void)
 	if (getpid() != reprise_worker->pid) {
 		reprise_worker->responding = false;
 		php_request_shutdown(NULL);
-		_exit(EG(exit_status));
+		_exit(reprise_exit_status());
 	}
 	if (!loop.has_begun) {
 		reprise_boot_ended("the script ended without calling reprise_handle_request()", ran_to_end);
 	}
 	/* Not by exit(), which is as good an end as any, nor after it was told that there are no more. */
-	bool is_broken = !ran_to_end && !loop.is_over && EG(exit_status) == 255;
+	bool is_broken = !ran_to_end && !loop.is_over && reprise_exit_status() == REPRISE_STATUS_FAILED;
 	reprise_worker->stage = REPRISE_ENDING;
 	if (loop.in_request) {
 		/* Its own first: the script's end is no part of an answer. */
 		reprise_worker_mode_end_broken_request();
 	}
-	restore_shutdown_functions();
+	reprise_shutdown_functions_restore();
 	php_request_shutdown(NULL);
 	if (loop.in_request) {
 		reprise_recycle(wire_Recycle_Bailout, "a request ended by a fatal error");

@@ -3,10 +3,8 @@
  *
  * worker_mode.c  the function, and the processes of a worker script's lane
  * cycle.c        a request begins and ends in a living process
- * modules.c      which of PHP's modules see that
- * boot_state.c   settings and environment of the boot come back
  *
- * What is private in PHP, handlers and what functions remember, is in ../engine.
+ * ../engine has what PHP and its modules keep between two requests, and puts it back.
  */
 #ifndef REPRISE_WORKER_MODE_H
 #define REPRISE_WORKER_MODE_H

@@ -1,6 +1,6 @@
 /*
- * What the boot of a worker script has set, and how it comes back after a request has set it otherwise: php.ini
- * settings and the environment. Handlers of sessions, errors and exceptions are PHP's own state: engine/.
+ * Settings and environment that the boot of a worker script has set. After each request they are again what they were
+ * when the loop began.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -11,16 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../engine/session.h"
 #include "../log.h"
 #include "boot_state.h"
+#include "session.h"
 
 static struct {
 	HashTable ini;         /* persistent: name => value */
 	HashTable environment; /* persistent: name => value */
 } kept;
 
-void reprise_worker_mode_note_ini(void)
+void reprise_boot_note_ini(void)
 {
 	zend_ini_entry *entry;
 
@@ -50,11 +50,11 @@ static bool is_as_before(const zend_ini_entry *entry, const zval *before)
 }
 
 /* opcache can be turned off by a setting, and on again only where a request begins for it. */
-static bool is_worn;
+static bool is_lost;
 
-bool reprise_worker_mode_is_worn(void)
+bool reprise_boot_is_lost(void)
 {
-	return is_worn;
+	return is_lost;
 }
 
 /* Settings that only requests have changed go back to what the files say. */
@@ -70,7 +70,7 @@ static void restore_defaults(void)
 		{
 			if (!zend_hash_exists(&kept.ini, entry->name) && count < sizeof changed / sizeof *changed) {
 				if (zend_string_equals_literal(entry->name, "opcache.enable")) {
-					is_worn = true;
+					is_lost = true;
 					reprise_log_line("notice", "recycled: a request has turned opcache off");
 				}
 				changed[count++] = zend_string_copy(entry->name);
@@ -87,7 +87,7 @@ static void restore_defaults(void)
 }
 
 /* Settings that a request has changed are again what they were when the loop began. */
-void reprise_worker_mode_restore_ini(void)
+void reprise_boot_restore_ini(void)
 {
 	zend_string *name;
 	zval *before;
@@ -109,7 +109,7 @@ void reprise_worker_mode_restore_ini(void)
 	reprise_session_takes_handlers(false);
 }
 
-void reprise_worker_mode_note_environment(void)
+void reprise_boot_note_environment(void)
 {
 	zend_hash_init(&kept.environment, 8, NULL, ZVAL_PTR_DTOR, 1);
 	for (char **pair = environ; pair && *pair; pair++) {
@@ -123,7 +123,7 @@ void reprise_worker_mode_note_environment(void)
 }
 
 /* putenv() of a request is undone. */
-void reprise_worker_mode_restore_environment(void)
+void reprise_boot_restore_environment(void)
 {
 	zend_string *name;
 	zval *value;

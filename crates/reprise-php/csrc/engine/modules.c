@@ -6,8 +6,8 @@
 
 #include <strings.h>
 
-#include "../engine/step.h"
 #include "modules.h"
+#include "step.h"
 
 /*
  * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,
@@ -91,7 +91,7 @@ static void leave_modules(void)
 	are_stopped = false;
 }
 
-void reprise_worker_mode_start_modules(void)
+void reprise_modules_start(void)
 {
 	leave_modules();
 	find_seeing();
@@ -108,7 +108,7 @@ static void stop_module(zend_module_entry *module)
 	STEP(module->request_shutdown_func(module->type, module->module_number));
 }
 
-void reprise_worker_mode_stop_modules(void)
+void reprise_modules_stop(void)
 {
 	find_seeing();
 	for (size_t i = seeing.count; i > 0; i--) {

@@ -2,7 +2,7 @@
 #ifndef REPRISE_MODULES_H
 #define REPRISE_MODULES_H
 
-void reprise_worker_mode_start_modules(void);
-void reprise_worker_mode_stop_modules(void);
+void reprise_modules_start(void);
+void reprise_modules_stop(void);
 
 #endif

@@ -1,0 +1,36 @@
+/* Exceptions that no code has caught. See exceptions.h. */
+#include <php.h>
+#include <zend_exceptions.h>
+
+#include "exceptions.h"
+#include "exits.h"
+#include "oom.h"
+
+static bool is_damaged;
+
+bool reprise_is_damaged(void)
+{
+	return is_damaged;
+}
+
+void reprise_settle_exception(void)
+{
+	is_damaged = reprise_forget_exhausted_memory() || is_damaged;
+	if (!EG(exception)) {
+		return;
+	}
+	if (zend_is_unwind_exit(EG(exception))) {
+		reprise_exit_note();
+	} else if (!zend_is_graceful_exit(EG(exception))) {
+		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+			zend_user_exception_handler();
+		}
+		if (EG(exception) && !zend_is_unwind_exit(EG(exception))) {
+			zend_exception_error(EG(exception), E_ERROR);
+		}
+	}
+	if (EG(exception)) {
+		OBJ_RELEASE(EG(exception));
+		EG(exception) = NULL;
+	}
+}

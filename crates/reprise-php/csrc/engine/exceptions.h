@@ -1,0 +1,13 @@
+/* Exceptions that no code of a worker script has caught, between two of its requests. */
+#ifndef REPRISE_EXCEPTIONS_H
+#define REPRISE_EXCEPTIONS_H
+
+#include <stdbool.h>
+
+/* exit() ends the request. PHP reports any other exception, as at the end of a script. No exception is left. */
+void reprise_settle_exception(void);
+
+/* Memory was exhausted when reprise_settle_exception was called: the process must not run another request. */
+bool reprise_is_damaged(void);
+
+#endif
