@@ -1,7 +1,7 @@
 /*
- * What the front is told of the bodies that PHP takes, so that it can refuse longer ones before they have come: the
- * largest post_max_size that php.ini says, for all or in a section [HOST=…] or [PATH=…], and the name of the files by
- * which a directory says otherwise. Where there is such a file the front lets PHP decide.
+ * Which request bodies PHP takes. The front is told, so that it refuses a longer body before the body has come. It gets
+ * the largest post_max_size of php.ini, sections [HOST=…] and [PATH=…] included, and the name of the files by which a
+ * directory changes it. For a script with such a file in its directory PHP decides.
  */
 #include <php.h>
 #include <php_ini.h>

@@ -1,7 +1,7 @@
 /*
- * The settings that PHP-FPM itself has, since scripts that find "fpm-fcgi" ask for them. fastcgi.error_header works.
- * The others have their values and no effect: they are about what a web server passes by FastCGI, and here the front
- * has found the script, split its path and passed what it knows.
+ * Settings of PHP-FPM. The SAPI's name is fpm-fcgi, so scripts ask for them. fastcgi.error_header works. The others
+ * have a value and no effect: they say how to read what a web server passes by FastCGI, and here the front finds the
+ * script and splits its path.
  */
 #include <php.h>
 #include <php_ini.h>

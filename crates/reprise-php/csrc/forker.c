@@ -38,7 +38,7 @@ int reprise_forker_start(struct forker *forker)
 	uint64_t watched = UINT64_C(1) << (SIGCHLD - 1);
 	struct raw_sigaction normal = {0};
 
-	/* Ignored, it would reap the children before they could be reported. */
+	/* If SIGCHLD were ignored, the kernel would reap children before the forker reports them. */
 	RAW4(SYS_rt_sigaction, SIGCHLD, &normal, NULL, RAW_SIGSET_SIZE);
 	long error = RAW4(SYS_rt_sigprocmask, SIG_BLOCK, &watched, NULL, RAW_SIGSET_SIZE);
 	if (error < 0) {
@@ -52,7 +52,8 @@ int reprise_forker_start(struct forker *forker)
 	return 0;
 }
 
-/* The supervisor reads all the time; if it is gone the lifeline says so, and the message has no reader anyway. */
+/* The socket takes the message at once, because the supervisor always reads. If the supervisor is gone, the lifeline
+ * says so. */
 void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForker *what, int attached)
 {
 	uint8_t bytes[wire_MAX_PACKET];
@@ -213,7 +214,7 @@ static void reap(struct forker *forker)
 	int status;
 	long pid;
 
-	/* One read may stand for several deaths. */
+	/* One signal may stand for several children. */
 	while (RAW3(SYS_read, forker->signals, &info, sizeof info) == sizeof info) {
 	}
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
@@ -262,7 +263,7 @@ static void obey(struct forker *forker, const struct wire_ToForker *what, const 
 static bool listen_to_supervisor(struct forker *forker)
 {
 	struct wire_ToForker what;
-	/* With room for more, a packet that is too long is seen as that. */
+	/* One byte more than a packet may have: a packet that is too long is recognised. */
 	uint8_t bytes[wire_MAX_PACKET + 1];
 	int descriptors[wire_MAX_DOORS + 1];
 	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof descriptors)];
@@ -296,7 +297,7 @@ static bool listen_to_supervisor(struct forker *forker)
 	return true;
 }
 
-/* Files have changed: what runs was made of them as they were. */
+/* Files have changed: this generation runs the old ones. */
 static void listen_to_watcher(struct forker *forker)
 {
 	char byte;
@@ -328,7 +329,7 @@ int reprise_forker_run(struct forker *forker)
 	while (!forker->draining || forker->alive > 0) {
 		struct pollfd watched[] = {
 		    {.fd = forker->signals, .events = POLLIN},
-		    /* Once draining, nothing more is said to us; a closed socket would only spin the loop. */
+		    /* A draining forker gets no more messages, and a closed socket would be ready in every turn. */
 		    {.fd = forker->draining ? -1 : forker->control, .events = POLLIN},
 		    {.fd = orphaned_at ? -1 : forker->lifeline, .events = 0},
 		    {.fd = forker->draining ? -1 : forker->watcher, .events = POLLIN},

@@ -2,8 +2,8 @@
  * A process that forks workers for a lane: the prototype, and each template. It does what the supervisor says on its
  * control socket (messages of wire's control/with_forker.rs, one per packet), reaps its children and reports them.
  *
- * A template's loop runs on the service stack with its state in service memory, and so does the prototype's for the
- * sake of one implementation: nothing here calls libc.
+ * In a template this runs on the service stack, with its state in service memory, so nothing here calls libc. The
+ * prototype uses the same code.
  */
 #ifndef REPRISE_FORKER_H
 #define REPRISE_FORKER_H
@@ -30,9 +30,9 @@ struct forker_methods {
 struct forker_child {
 	pid_t pid; /* 0: free */
 	bool is_template;
-	uint32_t lane; /* of a template */
-	uint32_t slot; /* of a worker, and */
-	uint64_t epoch;
+	uint32_t lane;  /* of a template */
+	uint32_t slot;  /* of a worker */
+	uint64_t epoch; /* of the slab that the slot is in */
 };
 
 struct forker {
@@ -47,7 +47,7 @@ struct forker {
 	int eventfds[wire_MAX_DOORS];
 	bool draining;
 	uint32_t alive;
-	/* In no order: workers of an earlier epoch end while their slots are filled anew. */
+	/* In no order. Workers of an earlier epoch may still run when their slots have new workers. */
 	struct forker_child children[2 * wire_MAX_SLOTS + MAX_TEMPLATES];
 };
 
@@ -69,10 +69,10 @@ void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForke
 /* Runs until drained; returns an exit code. */
 int reprise_forker_run(struct forker *forker);
 
-/* Whether that process is a child of the forker's. */
+/* Whether the process is a child of the forker. */
 bool reprise_forker_has(struct forker *forker, pid_t pid);
 
-/* In a new child: gives up what is the parent's. */
+/* In a new child: closes the descriptors of the parent. */
 void reprise_forker_leave(struct forker *forker);
 
 #endif

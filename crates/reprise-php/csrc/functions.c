@@ -66,7 +66,7 @@ ZEND_FUNCTION(reprise_log)
 	smart_str_free(&json);
 }
 
-/* What the supervisor gave as a JSON list; without any, an empty one. */
+/* A JSON list from the supervisor; NULL is an empty one. */
 static void decode_list(zval *list, const char *json)
 {
 	if (!json
@@ -121,11 +121,11 @@ ZEND_FUNCTION(fpm_get_status)
 	int tries = 0;
 
 	ZEND_PARSE_PARAMETERS_NONE();
-	/* The slab is not mapped in a forked child, and a template has none. */
+	/* A forked child and a template have no slab. */
 	if (!reprise_worker->is_worker) {
 		RETURN_FALSE;
 	}
-	/* Workers come and go: what did not fit gets a quarter more than it was. */
+	/* Workers start and end meanwhile, so a text that did not fit gets a quarter more room than it needed. */
 	do {
 		room = size > room ? size + size / 4 : room;
 		text = text ? zend_string_realloc(text, room, false) : zend_string_alloc(room, false);

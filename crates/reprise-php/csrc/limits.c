@@ -1,6 +1,6 @@
 /*
- * What a worker may do and use before a fresh one takes its place. Looked at when it has answered: no request is cut
- * off.
+ * How many requests, how much time and how much memory a worker may use before a fresh worker takes its place. The
+ * worker checks that after a response, so no request is cut off.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static struct {
 	const char *detail;
 } limits;
 
-/* A tenth more or less, so that workers that began together do not end so. */
+/* A tenth more or less: workers that started together do not end together. */
 static uint64_t spread(uint64_t value)
 {
 	uint64_t tenth = value / 10;
@@ -38,7 +38,7 @@ void reprise_limits_start(void)
 	limits.age_end = reprise_options.max_age ? raw_seconds() + spread(reprise_options.max_age) : 0;
 }
 
-/* KiB of resident memory that is not of files or shared; 0 if the system does not tell. */
+/* KiB of resident memory that belongs to no file and is not shared; 0 if /proc cannot be read. */
 static uint64_t private_kib(void)
 {
 	char text[128];

@@ -1,8 +1,8 @@
 /*
- * Lines of the server's log. Each is written in one call, or a long one in several that say so, and no call writes more
- * than a pipe takes at once: lines of several workers do not mix. The supervisor tells such messages by their first
- * byte from whatever else is written to standard error, and puts them together (lines.rs). A log that cannot be written
- * has nowhere to be reported.
+ * Lines of the server's log. A line is written by one call, or by several if it is long; each part says whether another
+ * follows. No call writes more than a pipe takes at once, so lines of several workers do not mix. The first byte tells
+ * the supervisor that it is a message of this kind, and process/src/lines.rs joins its parts. There is no place to
+ * report that the log cannot be written.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -20,7 +20,7 @@
 
 static const char message_mark[] = {wire_MESSAGE_MARK, 0};
 
-/* 2026-01-31T12:00:00Z, without libc's time zones. */
+/* This runs on the service stack, where libc's time zones may not be used. */
 static void add_time(struct raw_text *text)
 {
 	struct timespec now = {0};
@@ -63,9 +63,9 @@ void reprise_service_log(const char *level, const char *what, const char *detail
 	RAW3(SYS_write, STDERR_FILENO, text.bytes, text.size);
 }
 
-/* A message in the making: what is written at once. */
+/* The part of a message that the next call writes. */
 struct part {
-	size_t start; /* of its text */
+	size_t start; /* of its text, behind mark and time */
 	size_t size;
 	char bytes[PIPE_BUF];
 };
@@ -89,7 +89,7 @@ static void add_text(struct part *part, const char *text, size_t size)
 	part->size += size;
 }
 
-/* Control characters would make several lines of it, or hide some. */
+/* Control characters would split the line, or hide a part of it. */
 static void add_escaped(struct part *part, const char *text)
 {
 	for (; *text; text++) {

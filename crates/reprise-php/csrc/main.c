@@ -79,7 +79,8 @@ enum {
 };
 
 #ifdef __SANITIZE_ADDRESS__
-/* PHP's libraries keep memory until the process ends; what is looked for is misuse. Crashes end as without. */
+/* PHP's libraries free some memory only when the process ends, so leaks are not reported. AddressSanitizer handles no
+ * signals: a crash ends the process as it does without AddressSanitizer. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -112,7 +113,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Debian's files for PHP-FPM, if they are installed: whoever moves here from FPM keeps his settings. */
+/* Debian's configuration of PHP-FPM, if it is installed: an application that moves here keeps its settings. */
 static char profile[64], profile_ini[80], profile_scan[80];
 
 static void choose_profile(void)
@@ -136,8 +137,8 @@ static int number(const char *text)
 	return *text && !*end && value >= 0 && value < 1 << 20 ? (int)value : -1;
 }
 
-/* What no rewind touches: the service stack with a guard below it, then our state. One mapping between guards, so that
- * the kernel merges it with nobody else's. */
+/* Memory that no rewind touches: the service stack, then the state of reprise-php. It is one mapping between two guard
+ * pages, so the kernel merges it with no other mapping. */
 static bool make_service_memory(void)
 {
 	struct service {
@@ -183,8 +184,8 @@ int reprise_php_main(int argc, char **argv)
 	reprise_interpose_memory();
 	reprise_interpose_process();
 	reprise_interpose_files();
-	/* libc's heap grows by the break alone, and never gives back: what it maps and unmaps by itself nobody would see.
-	 */
+	/* libc's heap grows by the program break alone, and never shrinks. libc calls itself when it maps and unmaps
+	 * memory, and dirty_memory.c would not see that. */
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, -1);
 	mallopt(M_TOP_PAD, 1 << 20);
@@ -194,7 +195,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
-		case OPT_INI: /* bench/rewind, whose arguments are no secret */
+		case OPT_INI: /* used by bench/rewind, whose settings are no secret */
 			if (!reprise_add_ini(optarg)) {
 				return wire_Exit_Usage;
 			}
@@ -255,7 +256,7 @@ int reprise_php_main(int argc, char **argv)
 	}
 	choose_profile();
 	if (asks_settings) {
-		/* No code of the application runs for a question. */
+		/* Only a question: no code of the application may run. */
 		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
 			return wire_Exit_NotBooted;
 		}
@@ -263,7 +264,7 @@ int reprise_php_main(int argc, char **argv)
 		_exit(0);
 	}
 	reprise_plant_fault();
-	/* As PHP-FPM; the programs that PHP starts have it so there too. */
+	/* As under PHP-FPM, also for the programs that PHP starts. */
 	signal(SIGPIPE, SIG_IGN);
 	return reprise_prototype_run();
 }

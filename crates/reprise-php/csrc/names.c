@@ -1,6 +1,6 @@
 /*
- * Settings that the configuration names and PHP does not have: mistyped, or of an extension that is not loaded. Which
- * there are is known when PHP's modules have started.
+ * Settings that the configuration names and PHP does not have: a name is mistyped, or its extension is not loaded. PHP
+ * knows all its settings when its modules have started.
  */
 #include <php.h>
 #include <php_ini.h>
@@ -70,7 +70,7 @@ const char *reprise_nearest_setting(const char *name, size_t size)
 
 bool reprise_has_setting(const char *name, size_t size)
 {
-	/* What is no setting, but done once when PHP starts. */
+	/* These two are no settings: PHP acts on them when it starts. */
 	bool loads =
 	    (size == 9 && memcmp(name, "extension", 9) == 0) || (size == 14 && memcmp(name, "zend_extension", 14) == 0);
 
@@ -94,7 +94,7 @@ static void print_unknown(const char *name, int size, const char *nearest)
 	printf("unknown %.*s %s\n", size, name, nearest ? nearest : "-");
 }
 
-/* For `reprise check`. What stands before is what PHP has said as it started. */
+/* For `reprise check`. PHP may have written messages before the empty line. */
 void reprise_print_unknown_settings(void)
 {
 	putchar('\n');
@@ -112,6 +112,6 @@ static void log_unknown(const char *name, int size, const char *nearest)
 
 void reprise_report_unknown_settings(void)
 {
-	/* Those of `admin_ini` keep the prototype from starting. */
+	/* With an unknown setting of `admin_ini` the prototype does not start. */
 	each_unknown(reprise_options.set, reprise_options.set_count, log_unknown);
 }

@@ -1,6 +1,7 @@
 /*
- * What opcache says of itself. Full, or with a restart pending that templates and busy workers keep from coming (they
- * hold its lock), it caches nothing more: then a new generation is asked for, whose opcache is empty.
+ * Looks whether opcache still caches scripts. It does not when it is full. It does not while a restart is pending, and
+ * templates and busy workers delay the restart, because they hold opcache's lock. In both cases this worker asks for a
+ * new generation, whose opcache is empty.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -20,15 +21,15 @@
 #define LOOK 5
 /* Requests of a worker between two looks at the clock. */
 #define LOOK_REQUESTS 16
-/* Seconds that a generation has served at least when it is renewed for a full opcache: what fills it sooner would fill
- * the next one too. */
+/* Seconds that a generation serves before a full opcache renews it. An application that fills opcache sooner would fill
+ * the next one, too. */
 #define FULL_AFTER 3600
 
 /* Memory that a look takes, of what the script may have. A request that has less left is not looked at: it would run
  * out of memory here. */
 #define LOOK_BYTES (1 << 20)
 
-/* Shared by the processes of a generation; each word is one store, and a look too many does no harm. */
+/* Shared by the processes of a generation, without a lock: each word is one store, and a look too many is harmless. */
 static struct {
 	uint64_t next_look;
 	uint64_t full_after;
@@ -57,7 +58,9 @@ static void judge(const zval *status)
 {
 	bool is_pending = says(status, ZEND_STRL("restart_pending"));
 
-	/* Where nobody holds it for long, opcache restarts by itself. */
+	/* opcache restarts by itself when no process holds its lock. So a restart that is pending for one look is no
+	 * reason.
+	 */
 	shared->pending = is_pending ? shared->pending + 1 : 0;
 	if (is_pending && shared->pending > 1) {
 		wire_renew(&reprise_worker->wire, wire_RENEW_RESTART);

@@ -1,6 +1,6 @@
 /*
- * What the supervisor says: on the command line, which every user can read, or in a file in memory, for what may be
- * secret.
+ * Options from the supervisor. Every user can read the command line, so options that may be secret come in a memory
+ * file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 struct reprise_options reprise_options = {.name = "", .control = -1, .lifeline = -1, .userfaultfd = -1};
 
-/* An expression of error levels, E_ALL & ~E_DEPRECATED, as php.ini and FPM's pool files have it. */
+/* Error levels as in php.ini: E_ALL & ~E_DEPRECATED. */
 static bool is_levels(const char *at)
 {
 	bool names_one = false;
@@ -36,8 +36,8 @@ static bool is_levels(const char *at)
 	}
 }
 
-/* Appends name="value" to the ini text, quoted so that every value arrives as it was written; error levels are what PHP
- * makes of them. */
+/* Appends name="value" to the ini text. The quotes keep every value as it was written. PHP has to read error levels, so
+ * these have no quotes. */
 bool reprise_add_ini(const char *pair)
 {
 	const char *equals = strchr(pair, '=');
@@ -108,8 +108,7 @@ static bool take_setting(const char *setting)
 	return false;
 }
 
-/* Settings that may be secrets come in a file in memory, for every user can read arguments. A zero byte follows each.
- */
+/* Options in a memory file. A zero byte follows each. */
 bool reprise_read_settings(int file)
 {
 	struct stat status;

@@ -1,4 +1,4 @@
-/* What the supervisor said on the command line, and how a process of PHP ends. */
+/* What the supervisor said on the command line and in the settings file. */
 #ifndef REPRISE_OPTIONS_H
 #define REPRISE_OPTIONS_H
 
@@ -22,7 +22,7 @@ struct reprise_options {
 	int control;         /* socket to the supervisor */
 	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
 	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
-	uint32_t generation; /* the same, among those of its application, from 1 */
+	uint32_t generation; /* ordinal of the generation, from 1 for each application */
 	const char **set;    /* NAME=VALUE of settings that scripts may change */
 	size_t set_count;
 	uint64_t max_requests;   /* of a worker; 0: any number */

@@ -1,7 +1,6 @@
 /*
- * A request that runs over its soft limit: the supervisor sends a signal, and PHP ends the request at its next step
- * with an error of its own, which says where the script is. What never comes to a next step is killed at the hard
- * limit.
+ * A request that runs over its soft limit. The supervisor sends a signal. PHP then ends the request at its next step,
+ * with an error that says where the script is. A request that never comes to a next step is killed at the hard limit.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -14,7 +13,7 @@
 #include "overtime.h"
 #include "worker.h"
 
-/* Memory of PHP's: a rewind clears it with everything else. */
+/* A rewind clears it with all other memory of PHP. */
 static volatile sig_atomic_t is_over;
 static void (*next_interrupt)(zend_execute_data *);
 

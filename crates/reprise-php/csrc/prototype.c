@@ -1,7 +1,7 @@
 /*
- * The prototype: starts PHP's modules once, so that its workers share one opcache and nobody else does, and then forks
- * classic workers and templates whenever the supervisor asks. It runs no PHP code and never maps the slab. Its loop is
- * in forker.c.
+ * The prototype of an application. It starts PHP's modules once, so its workers share one opcache, and no other process
+ * does. Then it forks classic workers and templates when the supervisor asks. It runs no PHP code and never maps the
+ * slab. Its loop is in forker.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -26,25 +25,19 @@
 #include "watch.h"
 #include "wire.h"
 
-/* Set by the prototype before a template is forked, read by all. Shared, and so no part of a snapshot. */
-static bool *templates_exist;
-
-bool reprise_has_templates(void)
-{
-	return templates_exist && *templates_exist;
-}
-
 static void become_worker(struct forker *forker, pid_t parent)
 {
 	sigset_t none;
 
-	/* First the way to the supervisor is closed: once this process is open to its user, siblings can look into it. */
+	/* The socket to the supervisor is closed first: other processes of the user can look into this one as soon as it is
+	 * dumpable. */
 	reprise_forker_leave(forker);
-	/* Dies with its parent; if that is dead already, at once. Its own memory is open to itself again. */
+	/* A worker dies with its parent, and ends now if the parent is dead. It is dumpable, so that it can read its own
+	 * /proc/self. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || getppid() != parent) {
 		_exit(wire_Exit_Unhealthy);
 	}
-	/* Being woken, it does not push the front from its CPU in the middle of a batch. Programs it starts are normal. */
+	/* A worker that is woken does not preempt the front. Programs that it starts are scheduled normally. */
 	struct sched_param none_needed = {0};
 	(void)sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
 	sigemptyset(&none);
@@ -74,15 +67,9 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	return pid;
 }
 
-static long fork_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
-{
-	*templates_exist = true;
-	return reprise_template_fork(forker, isolation, control, head);
-}
+static const struct forker_methods methods = {.fork_worker = fork_worker, .fork_template = reprise_template_fork};
 
-static const struct forker_methods methods = {.fork_worker = fork_worker, .fork_template = fork_template};
-
-/* Added for workers to what the kernel goes by when memory is exhausted: a tenth of all. */
+/* Added to oom_score_adj of workers: the kernel then takes them for larger by a tenth of all memory. */
 #define OFFERED 100
 #define MOST_OFFERED 1000
 
@@ -123,13 +110,12 @@ int reprise_prototype_run(void)
 		forker->eventfds[i] = -1;
 	}
 	choose_oom_score();
-	templates_exist = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int error = reprise_forker_start(forker);
-	if (templates_exist == MAP_FAILED || error < 0) {
+	if (error < 0) {
 		fprintf(stderr, "reprise-php: cannot watch for signals: %s\n", strerror(-error));
 		return wire_Exit_Internal;
 	}
-	/* Workers have the same user: they shall not reach into the process that speaks to the supervisor. */
+	/* Workers have the same user. They must not look into the process that has the socket to the supervisor. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (!reprise_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);

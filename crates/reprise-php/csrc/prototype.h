@@ -5,7 +5,6 @@
 #include <stdbool.h>
 
 int reprise_prototype_run(void);
-bool reprise_has_templates(void);
 struct forker;
 long reprise_fork_worker(struct forker *forker); /* 0: in the new worker; else its pid or a negative errno */
 

@@ -1,7 +1,7 @@
 /*
- * System calls without libc. Code that runs on the service stack may not use libc: what libc remembers (errno, its view
- * of the break, locks, buffers) lies in memory that a rewind puts back, and so may be a lie. These functions return a
- * negative errno, and touch no memory but what they are given.
+ * System calls without libc. Code on the service stack may not use libc. What libc remembers (errno, the program break,
+ * locks, buffers) lies in memory that a rewind puts back, so it may be wrong there. These functions return a negative
+ * errno, and write only to the memory that they are given.
  */
 #ifndef REPRISE_RAW_H
 #define REPRISE_RAW_H
@@ -85,7 +85,7 @@ static inline void raw_copy(void *to, const void *from, size_t size)
 #endif
 }
 
-/* A small text, put together without libc. Too long is cut. */
+/* A short text that is put together without libc. A longer text is cut. */
 struct raw_text {
 	size_t size;
 	char bytes[1024];

@@ -1,5 +1,5 @@
 /*
- * A request, in every mode: claimed, described to PHP, its script run, its response completed.
+ * A request, in every mode. The worker claims it, describes it to PHP, runs its script and completes its response.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -23,13 +23,13 @@
 #include "worker.h"
 #include "worker_mode/worker_mode.h"
 
-/* A text of the head, or NULL where the client sent none: PHP tells the two apart. */
+/* A text of the head, or NULL if the client has sent none. PHP treats an empty text differently. */
 static char *optional(struct wire_Span span)
 {
 	return span.offset ? (char *)reprise_head_text(span) : NULL;
 }
 
-/* Before php_request_startup, which reads these. */
+/* php_request_startup reads these, so this is called before it. */
 void reprise_describe_request(const struct wire_RequestHead *head)
 {
 	memset(&SG(request_info), 0, sizeof SG(request_info));
@@ -45,8 +45,7 @@ void reprise_describe_request(const struct wire_RequestHead *head)
 	php_handle_auth_data(optional(head->authorization));
 }
 
-/* Scripts find themselves in their own directory. One call a request, since nobody says whether the last one left it.
- */
+/* A script starts in its own directory. That is one system call per request: the last request may have changed it. */
 void reprise_enter_directory(const char *script)
 {
 	const char *slash = strrchr(script, '/');
@@ -63,7 +62,7 @@ void reprise_enter_directory(const char *script)
 	}
 }
 
-/* PHP is ready: what runs from here on is the application. While it boots there is no request. */
+/* From here on code of the application runs. While a script boots, there is no request. */
 void reprise_script_begins(void)
 {
 	reprise_worker->stage = REPRISE_RUNNING;
@@ -73,7 +72,7 @@ void reprise_script_begins(void)
 }
 
 static zend_file_handle *running_script;
-/* Has PHP come to it? What auto_prepend_file names runs first. */
+/* PHP has compiled the script. The file of auto_prepend_file runs before that. */
 static bool script_has_begun;
 static zend_op_array *(*next_compile_file)(zend_file_handle *, int);
 
@@ -88,7 +87,7 @@ bool reprise_script_has_begun(void)
 	return script_has_begun;
 }
 
-/* A boot is told apart from what it stops in. */
+/* A boot has to know whether the call comes from the script or from the file of auto_prepend_file. */
 static void note_script(bool begins)
 {
 	if (begins) {
@@ -100,8 +99,8 @@ static void note_script(bool begins)
 	}
 }
 
-/* PHP has read and compiled it, and keeps it open until it ends. A snapshot shall not hold it. One that PHP has not
- * come to is not open, and runs behind the snapshot. */
+/* PHP keeps the file of the script open until the script ends. A snapshot must not hold it. A script that PHP has not
+ * compiled is not open, and each request runs it after the snapshot. */
 void reprise_close_script(void)
 {
 	note_script(false);
@@ -125,7 +124,7 @@ bool reprise_run_script(const char *script)
 		note_script(true);
 	}
 	bool ran_to_end = php_execute_script(&file);
-	/* As FPM: shutdown functions and destructors do not see the script's directory. */
+	/* As under PHP-FPM, shutdown functions and destructors do not run in the script's directory. */
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /: %s", strerror(errno));
 	}
@@ -143,7 +142,7 @@ static uint64_t processor_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* sapi_module.deactivate: the last moment at which PHP knows. */
+/* sapi_module.deactivate: PHP resets its own count after it. */
 int reprise_note_memory(void)
 {
 	reprise_worker->peak = zend_memory_peak_usage(true);
@@ -161,7 +160,6 @@ void reprise_finish_response(void)
 	wire_finish(&reprise_worker->wire);
 }
 
-/* Completes the answer for the client; PHP may go on. False if that has been done. */
 bool reprise_request_finish(void)
 {
 	if (!reprise_worker->responding) {

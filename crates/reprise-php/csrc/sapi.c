@@ -74,7 +74,7 @@ static void flush(void *context)
 		return;
 	}
 	if (!SG(headers_sent)) {
-		/* As under FPM: headers go out with the first byte of output, not with flush(). */
+		/* As under PHP-FPM, headers go out with the first byte of output, and not with flush(). */
 		return;
 	}
 	wire_flush(&reprise_worker->wire);
@@ -117,8 +117,8 @@ static void find_status(sapi_headers_struct *headers, int *code, const char **re
 	}
 }
 
-/* Sends one header line "Name: value". Lines PHP let through without a colon are dropped, as a web server would; and,
- * as by FPM (sapi_cgi_send_headers), the Content-Type of a 304, which has no content to describe. */
+/* Sends one header line "Name: value". A line without a colon is dropped, as web servers do. So is the Content-Type of
+ * a 304, which has no content, as under PHP-FPM (sapi_cgi_send_headers). */
 static bool send_line(const sapi_header_struct *header, int code)
 {
 	const char *colon = memchr(header->header, ':', header->header_len);
@@ -171,7 +171,8 @@ static int send_headers(sapi_headers_struct *headers)
 	}
 	find_status(headers, &code, &reason);
 	if (code < 200) {
-		/* What follows is the answer itself; an informational status would make its body look like another head. */
+		/* This is the response itself. After an informational status the client would take its body for another head.
+		 */
 		code = 200;
 		reason = "";
 	}
@@ -180,17 +181,18 @@ static int send_headers(sapi_headers_struct *headers)
 	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
 		sent = send_line(header, code);
 	}
-	/* Whoever writes next learns of an abort; here it may not be raised. */
+	/* An abort may not be raised here. The next write raises it. */
 	return sent && wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 }
 
 /*
- * Fills the buffer: PHP takes a short read for the end of the body.
+ * Fills the buffer, because PHP takes a short read for the end of the body.
  *
- * A body that broke off must not pass for a whole one. While PHP reads it before the script, a short read lets it clean
- * up what it has written to disk, and the script is not run (request.c). While the script reads, the request ends here.
+ * A body that broke off must not look complete. When PHP reads the body before the script, a short read lets PHP remove
+ * the files that it has written, and the script does not run (classic.c). When the script reads the body, the request
+ * ends here.
  *
- * Once the request has ended its output, the rest of the body is nobody's: the answer is complete.
+ * When a request has ended its output, PHP still reads the rest of the body. The response is completed before that.
  */
 static size_t read_post(char *buffer, size_t size)
 {
@@ -246,7 +248,7 @@ static PHP_MINFO_FUNCTION(reprise)
 	DISPLAY_INI_ENTRIES();
 }
 
-/* Before any code is compiled, that of opcache.preload too. */
+/* Before PHP compiles any code, the files of opcache.preload included. */
 static PHP_MINIT_FUNCTION(reprise)
 {
 	reprise_exits_watch();
@@ -264,34 +266,34 @@ static int startup(sapi_module_struct *module)
 	return php_module_startup(module, &reprise_module);
 }
 
-/* A restart of opcache would wipe the memory under templates, which hold its lock for ever: it would never come, and
- * until then nothing would be cached. What who calls this wants is code loaded anew: a new generation, whose opcache is
- * empty, takes the place of this one. */
+/* opcache restarts when no process holds its lock. Templates hold it until they end, so the restart would not come, and
+ * opcache caches nothing until then. A caller of opcache_reset() wants its code to be loaded again. So a new generation
+ * with an empty opcache takes the place of this one. */
 static zif_handler opcache_reset;
 
 static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	if (!reprise_worker->is_worker) {
-		/* A boot: it is new as it is. */
+		/* A boot loads its code just now. */
 		RETURN_FALSE;
 	}
 	wire_renew(&reprise_worker->wire, wire_RENEW_ASKED);
 	RETURN_TRUE;
 }
 
-/* FPM's defaults where they differ from the library's. Files and options win over them. */
+/* Defaults of PHP-FPM that differ from those of libphp. php.ini and options win over them. */
 static void ini_defaults(HashTable *configuration)
 {
 	zval value;
 
 	ZVAL_NEW_STR(&value, zend_string_init("1", 1, 1));
 	zend_hash_str_update(configuration, "display_errors", sizeof "display_errors" - 1, &value);
-	/* opcache kills who holds its lock for longer; the front has limits of its own. */
+	/* opcache kills a process that holds its lock longer. The front has limits of its own. */
 	ZVAL_NEW_STR(&value, zend_string_init("2147483647", 10, 1));
 	zend_hash_str_update(configuration, ZEND_STRL("opcache.force_restart_timeout"), &value);
 	if (reprise_options.watches) {
-		/* A file that has just been written would not be cached, and so not be watched. */
+		/* Otherwise opcache would not cache a file that was just written, and the watcher would not see it. */
 		ZVAL_NEW_STR(&value, zend_string_init("0", 1, 1));
 		zend_hash_str_update(configuration, ZEND_STRL("opcache.file_update_protection"), &value);
 	}
@@ -335,7 +337,7 @@ bool reprise_sapi_start(void)
 	if (!reprise_sapi_load()) {
 		return false;
 	}
-	/* PHP has read it; scripts and their children need not see it. */
+	/* PHP has read it. Scripts and programs that they start must not see it. */
 	unsetenv("PHP_INI_SCAN_DIR");
 	if (!reprise_lock_settings()) {
 		return false;

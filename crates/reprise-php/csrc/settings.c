@@ -1,9 +1,9 @@
 /*
- * php.ini settings that are not the same for all requests, as PHP-FPM has them: sections [HOST=…] and [PATH=…] of
- * php.ini, `.user.ini` files from the document root down to the script's directory; and those that nobody may change.
+ * Settings that differ between requests, as under PHP-FPM: sections [HOST=…] and [PATH=…] of php.ini, and `.user.ini`
+ * files from the document root down to the script's directory. And settings of `admin_ini`, which no code may change.
  *
- * What was read from .user.ini files is kept for user_ini.cache_ttl seconds per directory, in memory that lives as long
- * as the worker. A snapshot and a worker script have the settings of their boot: their requests read no file again.
+ * A worker keeps the settings of a directory's .user.ini files for user_ini.cache_ttl seconds. A snapshot and a worker
+ * script have the settings of their boot: their requests read no file.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -23,7 +23,7 @@
 #include "variables.h"
 #include "worker_mode/worker_mode.h"
 
-/* Directories remembered; with more, all are forgotten. */
+/* Directories whose settings are kept. When there are more, all are dropped. */
 #define MAX_DIRECTORIES 1024
 
 struct directory_settings {
@@ -57,7 +57,7 @@ static struct directory_settings *find_directory(const char *path, size_t size)
 	return zend_hash_str_add_ptr(&directories, path, size, directory);
 }
 
-/* From the document root down, so that the nearest file wins; only the script's own directory if it lies elsewhere. */
+/* From the document root down, so that the nearest file wins. Of a script outside the root, its own directory alone. */
 static void read_user_files(HashTable *settings, char *path, size_t size, const char *root)
 {
 	size_t root_size = strlen(root);
@@ -92,12 +92,12 @@ static void activate_host(void)
 	const char *host = reprise_variable(ZEND_STRL("SERVER_NAME"));
 
 	if (host && php_ini_has_per_host_config()) {
-		/* The front has made it lower-case. */
+		/* The front sends it in lower case. */
 		php_ini_activate_per_host_config(host, strlen(host));
 	}
 }
 
-/* sapi_module.activate: the request is known, its body is not read. */
+/* sapi_module.activate: PHP knows the request, and has not read its body. */
 int reprise_activate_settings(void)
 {
 	const char *script = SG(request_info).path_translated;
@@ -121,7 +121,7 @@ int reprise_activate_settings(void)
 	return SUCCESS;
 }
 
-/* After PHP has started: settings of `admin_ini`, which stand among the others by now, are nobody's to change. */
+/* When PHP has started. From here on no code may change a setting of `admin_ini`. */
 bool reprise_lock_settings(void)
 {
 	zend_hash_init(&directories, 0, NULL, free_directory, 1);

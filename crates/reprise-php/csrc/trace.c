@@ -1,6 +1,6 @@
 /*
- * What a worker is doing, for the supervisor: its forker reads the worker's frames (engine/frames.c) into a file, and
- * attaches it to the answer. Runs on any stack: raw system calls only.
+ * Where a worker is in its PHP code. Its forker writes the call frames of the worker (engine/frames.c) into a file, and
+ * sends the file to the supervisor. This runs on any stack: raw system calls only.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

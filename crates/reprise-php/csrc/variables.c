@@ -1,6 +1,6 @@
 /*
- * The request head in the worker's private copy (wire's head.rs has its layout) and what PHP reads from it: $_SERVER,
- * getenv(). Offsets were written by the front, which PHP trusts; they are asserted all the same.
+ * $_SERVER and getenv(), from the worker's copy of the request head. wire/src/head.rs has its layout. PHP trusts the
+ * front, which has written the offsets; debug builds assert them.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -45,7 +45,7 @@ void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, ui
 	}
 }
 
-/* ext/filter keeps its own copy of each variable for filter_input(); without it the filter is a no-op. */
+/* ext/filter keeps a copy of each variable for filter_input(). Without ext/filter this hook does nothing. */
 static bool register_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
 {
 	char *filtered = (char *)value;
@@ -59,7 +59,7 @@ static bool register_variable(const char *name, uint32_t name_size, const char *
 	return true;
 }
 
-/* As FPM: the (cleared) environment first, then the request. PHP adds REQUEST_TIME. */
+/* As under PHP-FPM: the environment, which is cleared, then the request. PHP adds REQUEST_TIME. */
 void reprise_register_variables(void *array)
 {
 	import_process_environment(array);
@@ -83,7 +83,8 @@ static bool compare_name(const char *name, uint32_t name_size, const char *value
 	return true;
 }
 
-/* A variable of the request by name, as FPM's getenv() finds the parameters of FastCGI. NULL outside of a request. */
+/* A variable of the request by its name. PHP-FPM's getenv() finds parameters of FastCGI so. NULL outside of a request.
+ */
 const char *reprise_variable(const char *name, size_t size)
 {
 	struct sought sought = {name, size, NULL};
@@ -100,7 +101,7 @@ static bool add_variable(const char *name, uint32_t name_size, const char *value
 	return true;
 }
 
-/* getenv() without arguments and $_ENV: the environment, then the request. */
+/* For getenv() without arguments, and for $_ENV: the environment, then the request. */
 static void import_environment(zval *array)
 {
 	import_process_environment(array);

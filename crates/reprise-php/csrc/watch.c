@@ -1,7 +1,7 @@
 /*
- * The watcher of a generation: a child of the prototype that looks twice a second whether a file that opcache has
- * loaded has changed, and says so by a byte in a pipe. Its memory is closed to its user, as the prototype's is: it
- * reads what workers write, and so it is kept away from the prototype itself and from the way to the supervisor.
+ * The watcher of a generation: a child of the prototype. Twice a second it looks whether a file that opcache has loaded
+ * has changed. It reports a change by a byte in a pipe. It reads opcache's memory, which workers write, so it is a
+ * process of its own without the socket to the supervisor. Like the prototype it is not dumpable.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -22,10 +22,10 @@
 
 /* Milliseconds between two looks. */
 #define LOOK_MS 500
-/* Looks after which a change is told though others follow it all the time. */
+/* After so many looks a change is reported, even if every look has found another change. */
 #define MOST_LOOKS 10
 
-/* What a file was when it was last looked at. */
+/* A file at the last look. */
 struct seen {
 	struct timespec changed;
 	ino_t file;
@@ -58,7 +58,7 @@ static bool look_at(const char *path, struct seen *now)
 {
 	struct stat is;
 
-	/* One that is gone may be about to be written anew. */
+	/* A file that is missing may be about to be written again. */
 	if (stat(path, &is) != 0) {
 		return false;
 	}
@@ -81,7 +81,8 @@ static bool is_same(const struct seen *a, const struct seen *b)
 	       && a->size == b->size;
 }
 
-/* Of a file that is new to us opcache knows how old the one was that it has compiled, if it validates at all. */
+/* The file may have changed between its compilation and the first look. With opcache.validate_timestamps opcache knows
+ * the time of what it has compiled. */
 static void add_file(zend_string *path, const zval *script)
 {
 	const zval *compiled = zend_hash_str_find(Z_ARRVAL_P(script), ZEND_STRL("timestamp"));
@@ -142,7 +143,7 @@ static void compare_files(void)
 	ZEND_HASH_FOREACH_END();
 }
 
-/* A change is told when a look finds no other: who deploys writes many files. */
+/* A change is reported when the next look finds no other: a deployment writes many files. */
 static bool is_to_be_told(void)
 {
 	if (watch.looks == 0 || (watch.is_new && watch.looks < MOST_LOOKS)) {

@@ -1,6 +1,6 @@
 /*
- * What all workers do alike, classic ones, those of scripts and clones: they map the slab, wait for requests, offer
- * their memory where it runs out, and are no workers any more in children that PHP code forks.
+ * What workers of all modes do: they map the slab, wait for requests, and let the kernel end them first when memory
+ * runs out. A child that PHP code forks is no worker.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "wire.h"
 #include "worker.h"
 
-/* A child that PHP code forks has no slab (MADV_DONTFORK) and must not behave as a worker. */
+/* A child that PHP code forks has no slab (MADV_DONTFORK), and must not act as a worker. */
 void reprise_in_forked_child(void)
 {
 	reprise_worker->is_template = false;
@@ -35,7 +35,9 @@ static bool supervisor_is_gone(void)
 		return false;
 	}
 	if (lifeline.revents & POLLNVAL) {
-		/* The application has closed what is not its own, standard error maybe too: the supervisor says why. */
+		/* The application has closed descriptors of this worker, maybe standard error, too. The supervisor logs the
+		 * reason.
+		 */
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Descriptors);
 		_exit(wire_Exit_Descriptors);
 	}
@@ -61,7 +63,7 @@ void reprise_worker_offers_memory(void)
 	long file = RAW4(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
 	size_t size = 0;
 
-	/* Without it workers are taken by their size alone. */
+	/* Without it the kernel goes by the size of a process alone. */
 	if (file < 0) {
 		return;
 	}

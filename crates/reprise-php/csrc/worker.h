@@ -1,4 +1,4 @@
-/* What a worker is, in every mode. */
+/* The state of a worker, in every mode. */
 #ifndef REPRISE_WORKER_H
 #define REPRISE_WORKER_H
 
@@ -9,10 +9,10 @@
 
 #include "wire.h"
 
-/* Where a request is, for what may be done in a callback. */
+/* How far a request has come: callbacks depend on it. */
 enum reprise_stage { REPRISE_STARTING, REPRISE_RUNNING, REPRISE_ENDING };
 
-/* What a worker is. All zero in the prototype. In service memory, which no rewind touches. */
+/* All zero in the prototype. It lies in service memory, which no rewind touches. */
 struct worker_state {
 	struct wire_worker_state wire;
 	uint32_t slot;
@@ -20,21 +20,24 @@ struct worker_state {
 	uint64_t requests;
 	bool is_worker;   /* false in the prototype, in templates and in children that PHP code forks */
 	bool is_template; /* a template that boots */
-	bool responding;  /* the exchange is ours: claimed, response not completed */
-	bool head_sent;   /* the answer's head is in the ring */
+	bool responding;  /* this worker has claimed an exchange, and has not completed its response */
+	bool head_sent;   /* the head of the response is in the ring */
 	bool body_broken; /* the client left before it had sent all of its body */
 	enum reprise_stage stage;
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
-	size_t peak;           /* memory PHP had, once it is about to forget that; else 0 */
-	/* The request head, copied: it must outlive fastcgi_finish_request(). */
+	size_t peak;           /* most memory of PHP; 0 until PHP is about to reset its own count */
+	/* A copy of the request head: PHP reads it after fastcgi_finish_request(), too. */
 	_Alignas(16) unsigned char head[wire_HEAD_SIZE];
 };
 
 extern struct worker_state *reprise_worker;
 
 void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
-void reprise_worker_offers_memory(void); /* on any stack: where memory runs out, it is lost before what serves others */
-bool reprise_await_request(void); /* queued for this lane's workers; false: there will be none, the worker is to end */
+/* On any stack. When the system runs out of memory, the kernel ends this worker before the processes that serve others.
+ */
+void reprise_worker_offers_memory(void);
+/* Waits until a request is queued for the lane. False: no request will come, and the worker is to end. */
+bool reprise_await_request(void);
 void reprise_in_forked_child(void);
 
 #endif

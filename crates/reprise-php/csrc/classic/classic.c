@@ -1,9 +1,9 @@
 /*
- * Classic mode: a worker claims a request, runs it as PHP-FPM would, claims the next. It ends when the lane drains or
- * when the supervisor is gone and nothing is queued; its parent's death kills it (PR_SET_PDEATHSIG).
+ * Classic mode. A worker claims a request, runs it as PHP-FPM does, and claims the next. It ends when the lane drains,
+ * or when the supervisor is gone and no request is queued. It dies with its parent (PR_SET_PDEATHSIG).
  *
- * A request is php_request_startup, the script, php_request_shutdown. No state of ours outlives it but the worker's
- * counters. PHP's modules are never shut down here: they belong to the prototype.
+ * A request is php_request_startup, the script, and php_request_shutdown. Only the counters of the worker outlive it. A
+ * worker never shuts PHP's modules down: they belong to the prototype.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -28,7 +28,7 @@
 #include "classic.h"
 #include "wire.h"
 
-/* The front has seen the file; this user may see it otherwise. Answers as FPM does. */
+/* The front has seen the file, and the user of this process may have no access to it. The response is PHP-FPM's. */
 static bool script_is_readable(const char *script)
 {
 	if (access(script, R_OK) == 0) {
@@ -65,14 +65,14 @@ static void run_request(void)
 	zend_end_try();
 	reprise_worker->stage = REPRISE_ENDING;
 	reprise_add_error_header();
-	/* Contains its own zend_try for every step; sends what is left of the output and the headers. */
+	/* It has a zend_try for each step, and sends the rest of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker->is_worker) {
 		if (reprise_worker->responding) {
 			reprise_finish_response();
 		}
 	} else {
-		/* A forked child that came back from the script: it is no worker, and the answer is its parent's. */
+		/* A child that the script has forked. It is no worker: its parent sends the response. */
 		_exit(reprise_exit_status());
 	}
 }

@@ -1,4 +1,4 @@
-/* Classic mode: classic.c. */
+/* Classic mode: PHP starts anew for each request. */
 #ifndef REPRISE_CLASSIC_H
 #define REPRISE_CLASSIC_H
 

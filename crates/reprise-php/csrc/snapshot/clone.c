@@ -1,9 +1,10 @@
 /*
- * A clone: a worker of a template. Forked by the raw system call from the service stack, so that its memory is the
- * image's, byte for byte, but for what is its identity: its thread id (locks in shared memory tell owners apart by it)
- * and what the kernel keeps for it in rseq.
+ * A clone: a worker of a template. The template forks it by the raw system call from the service stack, so its memory
+ * is the image, byte for byte, except for its identity: its thread id, by which locks in shared memory know their
+ * owner, and its rseq area, to which the kernel writes.
  *
- * Its loop runs on the service stack: wait for a request, resume PHP, rewind. In fork isolation it ends after one.
+ * Its loop runs on the service stack: wait for a request, resume PHP, rewind. In fork isolation it ends after one
+ * request.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,7 +77,7 @@ static void unhealthy(const char *what)
 	}
 }
 
-/* The system call, or the device, if that was handed in: container profiles that deny the one may allow the other. */
+/* By the system call, or by the device if there is one: a container's profile may deny one and allow the other. */
 int reprise_open_userfaultfd(void)
 {
 	struct uffdio_api api = {
@@ -100,7 +101,7 @@ int reprise_open_userfaultfd(void)
 	return (int)descriptor;
 }
 
-/* One that is set up refuses to be set up again; anything else refuses the question. */
+/* A userfaultfd that is set up refuses a second set-up with EINVAL. Any other descriptor gives another error. */
 bool reprise_is_userfaultfd(int descriptor)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC};
@@ -136,9 +137,9 @@ static bool supervisor_is_gone(void)
 }
 
 /*
- * Pages that requests have written are the clone's own, rewound or not: 3 MiB for WordPress. One that has been without
- * a request for so many seconds leaves them, and its place to a fresh clone, which shares all with the template. Few at
- * once, and not for little: a fresh clone has to learn the hot pages anew.
+ * Pages that requests have written belong to the clone alone, rewound or not: 3 MiB for WordPress. A clone without a
+ * request for so many seconds ends. A fresh clone takes its place, and shares all pages with the template. Clones end
+ * one after the other, and only if that frees enough pages: a fresh clone has to learn the hot pages again.
  */
 #define IDLE_S 20
 #define IDLE_SPREAD 10
@@ -182,7 +183,8 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	struct sched_param none_needed = {0};
 	size_t extent[2];
 
-	/* First the way to the supervisor is closed: once this process is open to its user, siblings can look into it. */
+	/* The socket to the supervisor is closed first: other processes of the user can look into this one as soon as it is
+	 * dumpable. */
 	reprise_forker_leave(forker);
 	if (RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || RAW2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0
 	    || RAW0(SYS_getppid) != parent) {
@@ -224,7 +226,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 			serve_one();
 			idle_since = 0;
 		} else {
-			/* Not a second each: all are woken when one dies. */
+			/* The clock, and not a second for each return: all are woken when one dies. */
 			uint64_t now = raw_seconds();
 			idle_since = idle_since ? idle_since : now;
 			leave_if_idle(now - idle_since);
@@ -232,11 +234,11 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	}
 }
 
-/* What each clone begins with, by one that ends there. A lane whose workers cannot start would keep its requests. */
+/* A child does what each clone does first, and ends. If no clone could start, the requests of the lane would wait. */
 bool reprise_clone_try(void)
 {
 	int status = -1;
-	/* Without a signal at its end: whatever the application has made of SIGCHLD, it can be waited for. */
+	/* The child sends no signal at its end, so it can be waited for, whatever the application has set for SIGCHLD. */
 	long pid = raw6(SYS_clone, 0, 0, 0, 0, 0, 0);
 
 	if (pid == 0) {

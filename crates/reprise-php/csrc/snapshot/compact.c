@@ -1,14 +1,12 @@
 /*
- * Before the snapshot: PHP's heap in an order in which a request writes to few pages. On PHP's stack.
+ * Puts PHP's heap in order before the snapshot, so that requests write to few pages: the rewind copies each page that
+ * most requests write. This runs on PHP's stack.
  *
- * Each page that most requests write to is copied after each of them, so it pays to have few of them.
- *
- * - Cycles are collected. Otherwise a boot that ends shortly before PHP would do it has every request do it.
+ * - Cycles are collected. If the boot ended shortly before PHP collects them, every request would collect them.
  * - Objects without a destructor are marked as destructed. Otherwise PHP marks each of them when a request ends, and
- *   writes to every page that has an object. Nobody sees the mark: it keeps a destructor from being called, and there
- * is none.
- * - The boot leaves free slots strewn over all of its memory, and ZendMM hands them out in the order in which they
- *   became free. They are sorted, for each size: those on pages with the most of them come first.
+ *   writes to every page that has an object. The mark keeps PHP from calling a destructor, and they have none.
+ * - The boot leaves free slots in all of its memory, and ZendMM hands them out in the order in which they became free.
+ *   They are sorted, for each size: slots on pages with many free slots come first.
  *
  * Symfony's /hello then writes to 144 pages instead of 245.
  */

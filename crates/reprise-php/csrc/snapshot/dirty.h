@@ -1,18 +1,18 @@
 /*
- * Calls that change a process without a page fault. The executable's own versions come before libc's for libphp and all
- * extensions (dlopen takes RTLD_DEEPBIND away, with which an extension would look into its own libraries first); each
- * does what libc's does and notes what the rewind has to look at.
+ * Calls that change a process without a page fault. The executable has versions of its own. The linker prefers them to
+ * libc's for libphp and all extensions. (An extension that is loaded with RTLD_DEEPBIND would find libc's, so dlopen
+ * removes that flag.) Each does what libc's version does, and notes what the rewind has to look at.
  *
  * dirty_memory.c   mappings, protections, libraries
  * dirty_process.c  children, threads, signals, timers, users and limits
  * dirty_files.c    descriptors, raw system calls
  * dirty_attributes.c  /proc/self, names, limits, flags of standard descriptors
  *
- * What they do not see: system calls that libraries make by instructions of their own, and libc's calls to itself.
- * Those are caught by other means, or harmless; ARCHITECTURE.md lists them.
+ * They do not see system calls that libraries make without libc, and libc's calls to itself. Those are found by other
+ * means, or are harmless; ARCHITECTURE.md lists them.
  *
- * Notes are taken only while a clone runs a request, in service memory. Builds with AddressSanitizer, which has
- * versions of its own of most of these and cannot be rewound anyway, have none but dlopen.
+ * Notes are taken while a clone runs a request, in service memory. AddressSanitizer has its own versions of most of
+ * these calls, and a build with it cannot be rewound. Such a build has only dlopen.
  */
 #ifndef REPRISE_DIRTY_H
 #define REPRISE_DIRTY_H
@@ -41,7 +41,8 @@ static inline void note(uint32_t what)
 	}
 }
 
-/* Workers of classic mode and of scripts end after a request that has changed what cannot be put back. */
+/* Workers of classic mode and of worker mode take notes, too: they end after a request that has changed what cannot be
+ * put back. */
 static inline bool takes_notes(void)
 {
 	return is_watching() || (reprise_worker && reprise_worker->is_worker && !snapshot->is_taken);
@@ -64,7 +65,7 @@ static inline long result(long value)
 	return value;
 }
 
-/* libc's own function of that name. */
+/* libc's function of that name. */
 static inline void *next(const char *name)
 {
 	void *found = dlsym(RTLD_NEXT, name);

@@ -1,11 +1,10 @@
 /*
- * What the kernel keeps for a process beside memory and descriptors, and a request can change: its priorities, limits,
- * name, what /proc/self has of it; and the flags of descriptors 0 to 2, which all processes of a generation share. See
- * dirty.h.
+ * Attributes of a process that a request can change: priorities, limits, its name, files of /proc/self; and the flags
+ * of descriptors 0 to 2, which all processes of a generation share. See dirty.h.
  *
- * Files of /proc that are opened for writing are told by their file system, once they are open, so that no link and no
- * directory hides them. Whoever looks libc's functions up by the library's name (random_libc.c) is not seen here:
- * behind such requests what can be asked for is compared.
+ * A file of /proc that is opened for writing is recognised by its file system, when it is open. So no link and no
+ * directory hides it. Calls by a library's handle (random_libc.c) are not seen here. After a request with such calls,
+ * all attributes that the kernel tells are compared.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,7 +29,7 @@
 #define PROC_FILES 0x9fa0
 #define LIMITS 16
 
-/* In each worker, when it starts; no request changes it. */
+/* Noted in each worker when it starts. No request changes it. */
 static struct {
 	long persona, priority, io_priority, slack;
 	struct rlimit limits[LIMITS];
@@ -76,7 +75,7 @@ bool reprise_attributes_are_right(void)
 	for (size_t i = 0; i < sizeof name; i++) {
 		same = same && name[i] == began.name[i];
 	}
-	/* Others have them too: put back, whatever becomes of this process. */
+	/* Other processes share them, so they are put back even if this process ends. */
 	for (int i = 0; i < 3; i++) {
 		if (began.flags[i] >= 0 && (int)RAW3(SYS_fcntl, i, F_GETFL, 0) != began.flags[i]) {
 			RAW3(SYS_fcntl, i, F_SETFL, began.flags[i]);
@@ -98,8 +97,8 @@ static bool is_named(int number, const char *name)
 	return size > strlen(name) && strcmp(target + size - strlen(name), name) == 0;
 }
 
-/* The priority of a whole session, which all processes of a server may be: a user may lower it and not raise it again.
- */
+/* The priority of a session, to which all processes of a server may belong. A user may lower it, and not raise it
+ * again. */
 static int refuse_autogroup(int number)
 {
 	RAW1(SYS_close, number);
@@ -117,7 +116,7 @@ static int opened(int number, int flags)
 		if (is_named(number, "/autogroup")) {
 			return refuse_autogroup(number);
 		}
-		/* Memory is looked at after each request anyway. */
+		/* The rewind looks at memory after each request. */
 		if (is_named(number, "/mem")) {
 			return number;
 		}
@@ -172,7 +171,7 @@ PUBLIC int openat64(int directory, const char *path, int flags, ...)
 static FILE *opened_file(FILE *file, const char *mode)
 {
 	if (file && (*mode != 'r' || strchr(mode, '+')) && opened(fileno(file), O_RDWR) < 0) {
-		/* The descriptor is closed already; the stream around it is not. */
+		/* The descriptor is closed, and its stream is not. */
 		fclose(file);
 		errno = EACCES;
 		return NULL;
@@ -194,9 +193,9 @@ PUBLIC FILE *fopen64(const char *path, const char *mode)
 
 /* ---- descriptors 0 to 2 ---------------------------------------------------------------------------------------- */
 
-/* Is it one of them, or does it look like a copy of one? They are /dev/null and the pipe to the server's log, which the
- * application's user may not open again: so no worker can have one of its own, and nobody may change the flags that all
- * have. */
+/* True: the descriptor is one of them, or may be a copy of one. They are /dev/null and the pipe to the server's log.
+ * The application's user may not open the pipe, so all workers share these descriptors and their flags. No request may
+ * change the flags. */
 static bool is_shared(int number)
 {
 	struct stat about, standard;

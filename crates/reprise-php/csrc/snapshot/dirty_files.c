@@ -18,7 +18,8 @@ void reprise_interpose_files(void)
 
 #ifndef __SANITIZE_ADDRESS__
 
-/* Descriptors of the worker are out of reach; those of the snapshot are put back. True if it is the worker's. */
+/* True: the descriptor is the worker's own, and the request may not change it. A descriptor of the snapshot is put back
+ * after the request. */
 static bool is_out_of_reach(int number)
 {
 	if (!is_watching()) {
@@ -43,7 +44,7 @@ PUBLIC int dup2(int from, int to)
 	if (is_out_of_reach(to)) {
 		return (int)result(-EBADF);
 	}
-	/* Where there is no dup2, dup3 does the same but for equal numbers. */
+	/* arm64 has no dup2. dup3 does the same, except for equal numbers. */
 	return from == to ? (fcntl(from, F_GETFD) < 0 ? -1 : to) : (int)result(RAW3(SYS_dup3, from, to, 0));
 }
 
@@ -90,7 +91,7 @@ PUBLIC long syscall(long number, ...)
 	va_end(arguments);
 	switch (number) {
 	case SYS_io_uring_setup:
-		/* It writes past all protection, from the kernel. */
+		/* The kernel writes for it, past all write protection. */
 		if (snapshot && snapshot->is_taken) {
 			return result(-ENOSYS);
 		}

@@ -40,7 +40,7 @@ PUBLIC void *dlopen(const char *file, int flags)
 
 #ifndef __SANITIZE_ADDRESS__
 
-/* Number of the first mapping of the snapshot that ends behind the address. */
+/* Number of the first mapping of the snapshot that ends after the address. */
 static size_t mapping_behind(uintptr_t address)
 {
 	size_t low = 0, high = snapshot->mapping_count;
@@ -68,7 +68,7 @@ static uintptr_t end_of(const void *start, size_t size)
 	return ((uintptr_t)start + size + PAGE - 1) & ~(PAGE - 1);
 }
 
-/* A mapping that the request has made: undone after it without reading /proc/self/maps. */
+/* A mapping that the request has made. The rewind unmaps it without reading /proc/self/maps. */
 static void add_fresh(uintptr_t start, uintptr_t end)
 {
 	if (snapshot->fresh_count == MAX_FRESH) {
@@ -149,8 +149,8 @@ PUBLIC void *mremap(void *at, size_t size, size_t new_size, int flags, ...)
 	return (void *)made;
 }
 
-/* Making a mapping of the snapshot writable that is not rewound: it could be written and made read-only again, and
- * nothing would show it. */
+/* A mapping of the snapshot becomes writable, and is not rewound. The request could write to it and make it read-only
+ * again, and nothing would show that. */
 static bool opens_what_is_not_rewound(uintptr_t start, uintptr_t end)
 {
 	for (size_t i = mapping_behind(start); i < snapshot->mapping_count && snapshot->mappings[i].start < end; i++) {
@@ -175,7 +175,7 @@ PUBLIC int mprotect(void *at, size_t size, int protection)
 	return (int)result(RAW3(SYS_mprotect, at, size, protection));
 }
 
-/* Read-only memory without a file behind it has no image: what madvise may drop of it is lost. */
+/* Read-only memory that belongs to no file is not in the image. What madvise drops of it is lost. */
 static bool drops_what_is_not_rewound(uintptr_t start, uintptr_t end)
 {
 	for (size_t i = mapping_behind(start); i < snapshot->mapping_count && snapshot->mappings[i].start < end; i++) {
@@ -218,15 +218,15 @@ PUBLIC void *sbrk(intptr_t by)
 	return known(by);
 }
 
-/* A library of the snapshot could not be mapped again where it was; one that the request has loaded is unmapped with
- * whatever else it has mapped. */
+/* A library of the snapshot stays: it could not be mapped again at its address. A library that the request has loaded
+ * is unmapped with all other mappings of the request. */
 PUBLIC int dlclose(void *handle)
 {
 	NEXT(dlclose)
 	return is_watching() ? 0 : known(handle);
 }
 
-/* A locale that changes may unmap a file and map another of the same size. */
+/* A change of the locale may unmap a file and map another of the same size. */
 PUBLIC char *setlocale(int category, const char *locale)
 {
 	NEXT(setlocale)
@@ -247,7 +247,7 @@ PUBLIC char *setlocale(int category, const char *locale)
 	return set;
 }
 
-/* Pages mapped. What only unmaps is noted by what has gone; what only maps is found by the size in the end. */
+/* Number of pages that are mapped. */
 static uint64_t mapped_pages(void)
 {
 	char text[64] = "";

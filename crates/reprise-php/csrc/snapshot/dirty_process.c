@@ -33,8 +33,8 @@ PUBLIC pid_t fork(void)
 	return known();
 }
 
-/* The child of vfork runs in its parent's memory, and its faults are counted for nobody while it lives. fork does what
- * POSIX asks of vfork. */
+/* The child of vfork runs in the memory of its parent, and its page faults are not counted while it lives. fork does
+ * what POSIX asks of vfork. */
 PUBLIC pid_t vfork(void)
 {
 	return fork();
@@ -78,7 +78,7 @@ FORWARD_INT(DIRTY_SIGNALS, sigaltstack, (const stack_t *stack, stack_t *old), (s
 FORWARD_INT(DIRTY_POSIX_TIMERS, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
             (clock, event, timer))
 
-/* Which timers run: zend arms one for each request, and disarms it. */
+/* Which timers run. PHP starts one for each request, and stops it. */
 static void note_timer(int which, const struct itimerval *value)
 {
 	if (is_watching() && value && which >= 0 && which < 3) {
@@ -157,7 +157,7 @@ PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(arguments, unsigned long);
 	}
 	va_end(arguments);
-	/* Names of threads and of memory are all that harmless libraries set. */
+	/* Libraries set names of threads and of memory, which is harmless. */
 	bool names_thread = option == PR_SET_NAME && RAW0(SYS_gettid) != RAW0(SYS_getpid);
 	if (!names_thread && option != PR_SET_VMA && option != PR_GET_NAME && option != PR_GET_DUMPABLE) {
 		note_attribute("a request called prctl");

@@ -1,7 +1,6 @@
 /*
- * The end of a request in snapshot mode, on PHP's stack: every step of php_request_shutdown (main/main.c) that anybody
- * can see, in its order. What only frees memory is left out: the rewind does that
- * (engine/objects.c).
+ * The end of a request in snapshot mode. It has the steps of php_request_shutdown (main/main.c) in their order, without
+ * those that only free memory: the rewind does that (engine/objects.c). This runs on PHP's stack.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -47,7 +46,7 @@ void reprise_end(void)
 	if (SG(rfc1867_uploaded_files)) {
 		STEP(destroy_uploaded_files_hash());
 	}
-	/* A child that a shutdown function has forked ends here; the answer is its parent's. */
+	/* A child that a shutdown function has forked ends here: its parent sends the response. */
 	if (!reprise_worker->is_worker) {
 		_exit(reprise_exit_status());
 	}

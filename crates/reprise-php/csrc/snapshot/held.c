@@ -1,7 +1,7 @@
 /*
- * What PHP holds when a snapshot is taken, and no descriptor tells of: the boot's session, which is nobody's, is
- * forgotten; semaphores, and streams that the application itself implements and writes to, are refused. On PHP's stack,
- * in the template.
+ * What PHP holds when a snapshot is taken, and what no descriptor shows. The session of the boot belongs to no visitor,
+ * and is forgotten. Semaphores are refused, and so are streams that the application implements and writes to. This runs
+ * on PHP's stack, in the template.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What PHP holds at the snapshot: held.c. */
+/* What PHP holds at the snapshot, and no descriptor shows. */
 #ifndef REPRISE_HELD_H
 #define REPRISE_HELD_H
 

@@ -1,10 +1,10 @@
-/* Calls that come before libc's: dirty*.c. What dirty_attributes.c and dirty_files.c know of them. */
+/* Functions that the linker prefers to libc's: dirty*.c. */
 #ifndef REPRISE_INTERPOSE_H
 #define REPRISE_INTERPOSE_H
 
 #include <stdbool.h>
 
-/* These do nothing: a linker takes files from a library only if somebody calls them. */
+/* These do nothing. The linker takes a file from a static library only if something calls a function of the file. */
 void reprise_interpose_memory(void);
 void reprise_interpose_process(void);
 void reprise_interpose_files(void);

@@ -1,9 +1,10 @@
 /*
- * What the kernel keeps for a process and a request may have changed: put back after each. On the service stack.
+ * State of a process that the kernel keeps, and that a request may have changed. It is put back after each request.
+ * This runs on the service stack.
  *
- * Cheap things always (directory, mask of new files, offsets of files that the boot had opened, the number of
- * descriptors), the rest when dirty*.c saw a call that changes it. Descriptors of the snapshot have copies above
- * wire_SERVICE_DESCRIPTOR, from which they are made again; all others are closed.
+ * What is cheap is always put back: the directory, the umask, offsets of files that the boot has opened, the number of
+ * descriptors. The rest is put back when dirty*.c has seen a call that changes it. Descriptors of the snapshot have
+ * copies above wire_SERVICE_DESCRIPTOR, from which they are made again. All others are closed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,7 +24,7 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* None runs at the snapshot: one of the boot is stopped. */
+/* No timer runs at the snapshot: a timer of the boot is stopped. */
 static void restore_timers(void)
 {
 	struct itimerval none = {0};
@@ -37,8 +38,8 @@ static void restore_timers(void)
 }
 
 /*
- * Handlers are PHP's: on the service stack they would write to memory that is being put back. So there all signals
- * wait, but for those that tell of a fault or end the process.
+ * A signal handler of PHP would write to memory while it is put back. So on the service stack all signals are blocked
+ * but those of faults and those that end the process.
  */
 void reprise_block_signals(void)
 {
@@ -65,7 +66,7 @@ static bool has_pending_signals(void)
 	return pending != 0;
 }
 
-/* Handlers, then what is pending: it was meant for the request that is over. */
+/* Pending signals were meant for the request that is over. */
 static void restore_signals(void)
 {
 	uint64_t all = ~UINT64_C(0), mask;
@@ -97,7 +98,7 @@ void reprise_kernel_take(void)
 	RAW3(SYS_get_robust_list, 0, &snapshot->robust_list, &snapshot->robust_size);
 }
 
-/* Since Linux 6.2 the size of /proc/self/fd is their number. */
+/* Since Linux 6.2 the size of /proc/self/fd is the number of descriptors. */
 static int64_t count_descriptors(void)
 {
 	struct stat about;
@@ -136,7 +137,7 @@ bool reprise_is_known_descriptor(int number)
 	return is_service_descriptor(number);
 }
 
-/* An io_uring that nobody has seen being made: what it still does in memory is not to be known. */
+/* dirty_files.c may not have seen that an io_uring was made. What it still writes to memory cannot be known. */
 static void look_at_stranger(int number)
 {
 	static const char uring[] = "anon_inode:[io_uring]";
@@ -164,7 +165,7 @@ struct directory_entry {
 	char name[];
 };
 
-/* Closes what is not ours or the snapshot's. */
+/* Closes descriptors that belong neither to the worker nor to the snapshot. */
 static void close_strangers(void)
 {
 	_Alignas(8) char entries[4096];
@@ -205,7 +206,7 @@ static void restore_descriptors(void)
 	}
 }
 
-/* Files that the boot had opened are this clone's own from here on, with an offset of its own. */
+/* From here on this clone has a file of its own, with an offset of its own, for a file that the boot has opened. */
 static bool reopen(struct owned *owned)
 {
 	struct raw_text path = {0};
@@ -257,7 +258,7 @@ void reprise_kernel_start(void)
 	}
 }
 
-/* The offset, the flags, and no lock. */
+/* Puts the offset and the flags back, and removes locks. */
 static bool restore_file(const struct owned *owned)
 {
 	struct flock none = {.l_type = F_UNLCK};

@@ -1,18 +1,19 @@
 /*
- * What requests compile again and again is compiled once: regular expressions.
+ * Regular expressions that many requests compile become a part of the snapshot.
  *
- * Under PHP-FPM a process keeps the patterns that it has compiled. A clone forgets them with all else: WordPress' / has
- * a hundred, a millisecond of it, and PCRE's machine code is new memory each time, so that no rewind is fast. So clones
- * write down in memory that they share with their template which patterns requests had to compile. Those that a second
- * request has compiled too are compiled by the template, on PHP's stack, where the boot has stopped; then it takes its
- * snapshot anew. Clones of the older one make room for fresh ones, each after a request.
+ * Under PHP-FPM a process keeps the patterns that it has compiled. A rewind removes them from a clone. WordPress
+ * compiles a hundred for /, which takes a millisecond. PCRE allocates memory for their machine code, so no rewind is
+ * fast. So clones share memory with their template, and note there which patterns requests have compiled. The template
+ * compiles each pattern that two requests have compiled. It does so on PHP's stack, where the boot has stopped. Then it
+ * takes another snapshot. Each clone of the older snapshot ends after a request, and a clone of the new one takes its
+ * place.
  *
- * That happens when DUE requests have been served, and then each time that their number has grown fourfold, LESSONS
- * times at most. A pattern means the same whenever it is compiled, and PHP compiles it here as it would for the
- * request. Of one that a single request has made (there may be anything in it) nothing is kept but a hash.
+ * That happens when DUE requests have been served, then each time that their number has grown fourfold, and LESSONS
+ * times at most. A pattern means the same whenever it is compiled. Of a pattern that only one request has compiled, the
+ * shared memory has a hash and no text, because the text may contain data of a visitor.
  *
- * The template reads what processes that run the application's code have written: sizes are checked, and the text is
- * no more to it than a pattern.
+ * The template reads memory that processes with the application's code have written. It checks all sizes, and passes
+ * the text to PCRE alone.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -51,14 +52,15 @@ struct lessons {
 	_Atomic uint32_t given; /* how many snapshots there were before the present one */
 	_Atomic bool wanted;
 	_Atomic bool is_proved; /* a request went well */
-	/* For what follows. Nobody waits long for it: who ends while he holds it ends the learning, no more. */
+	/* A lock for what follows. No process waits for it: if its holder dies, nothing more is learned, and that is all.
+	 */
 	_Atomic bool busy;
 	uint32_t count, used;
 	struct pattern patterns[MAX_PATTERNS];
 	char bytes[MAX_BYTES];
 };
 
-/* How much of PHP's cache is the snapshot's. */
+/* How many patterns of PHP's cache belong to the snapshot. */
 static uint32_t known;
 
 /* In the template, before the snapshot. Without it nothing is learned. */
@@ -87,7 +89,7 @@ static void note_pattern(const zend_string *text, void *context)
 {
 	struct lessons *lessons = context;
 
-	/* A letter is no delimiter: that is the name of a locale, for which the pattern was compiled. */
+	/* A letter is no delimiter. The key begins with the name of the locale for which PHP has compiled the pattern. */
 	if (ZSTR_LEN(text) == 0 || isalnum((unsigned char)*ZSTR_VAL(text))) {
 		return;
 	}
@@ -105,7 +107,7 @@ static void note_pattern(const zend_string *text, void *context)
 		return;
 	}
 	if (lessons->count >= MAX_PATTERNS && lessons->used == 0) {
-		/* None of them came again. */
+		/* No pattern was compiled twice. */
 		lessons->count = 0;
 	}
 	if (lessons->count < MAX_PATTERNS) {
@@ -131,8 +133,8 @@ void reprise_learn_note(void)
 	}
 }
 
-/* On the service stack of a clone, after a request: whether it is to leave, because something was learned, or so that
- * it can be. */
+/* On the service stack of a clone, after a request: whether the clone is to end. It ends when there is a newer
+ * snapshot, or so that the template forks again, and takes one before it does. */
 bool reprise_learn_leaves(void)
 {
 	struct lessons *lessons = snapshot->lessons;
@@ -174,7 +176,7 @@ void reprise_learn_patterns(void)
 	reprise_error_handler_show(&handler);
 }
 
-/* On the service stack of the template, before it forks. The lock is not waited for: somebody will ask again. */
+/* On the service stack of the template, before it forks. If a clone has the lock, the next clone will ask again. */
 void reprise_learn(void)
 {
 	struct lessons *lessons = snapshot->lessons;
@@ -187,7 +189,7 @@ void reprise_learn(void)
 		lessons->wanted = false;
 		return;
 	}
-	/* Signals stay blocked meanwhile: one that says that a clone has ended must not get lost. */
+	/* Signals stay blocked meanwhile: SIGCHLD of a clone must not get lost. */
 	sigset_t mask = snapshot->php.uc_sigmask;
 	sigfillset(&snapshot->php.uc_sigmask);
 	snapshot->is_learning = true;

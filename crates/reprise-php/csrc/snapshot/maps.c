@@ -1,9 +1,9 @@
 /*
- * Mappings, as /proc/self/maps and smaps tell them, and putting them back. Runs on the service stack.
+ * Mappings: they are read from /proc/self/maps and smaps, and put back. This runs on the service stack.
  *
- * The set at the snapshot is compared with the present one piece by piece, by address and not by line: lines split and
- * merge with protections and registrations. What is new is unmapped. What is gone or replaced and was anonymous is
- * mapped anew, registered and copied; anything else (a library's or a file's mapping) cannot be made again.
+ * The mappings of the snapshot are compared with the present ones by address and not by line, because lines split and
+ * merge with protections and registrations. A new mapping is unmapped. An anonymous mapping that is gone or replaced is
+ * mapped again, registered and copied. No other mapping (of a library or file) can be made again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@ struct reader {
 	char bytes[16384];
 };
 
-/* The next line, without its end and with a zero behind it; NULL at the end of the file. Too long lines are cut. */
+/* The next line, with a zero byte in the place of its end. NULL: the file has no more lines. Long lines are cut. */
 static char *next_line(struct reader *reader)
 {
 	for (;;) {
@@ -92,8 +92,8 @@ static bool has_flag(const char *flags, const char *wanted)
 	return false;
 }
 
-/* Calls `visit` for each mapping in order of addresses until it returns false. 0 or a negative errno. With smaps, the
- * flags are known too. */
+/* Calls `visit` for each mapping in the order of addresses, until it returns false. smaps has flags, too. 0 or a
+ * negative errno. */
 long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context)
 {
 	struct reader reader = {.descriptor = descriptor};
@@ -154,7 +154,7 @@ bool reprise_is_own(uintptr_t start, uintptr_t end)
 	return false;
 }
 
-/* The region that holds an address, or else the first one behind it, or NULL. */
+/* The region of an address. If it is in no region: the first region after it, or NULL. */
 const struct region *reprise_region_of(uintptr_t address)
 {
 	size_t low = 0, high = snapshot->region_count;
@@ -170,16 +170,16 @@ const struct region *reprise_region_of(uintptr_t address)
 	return low < snapshot->region_count ? &snapshot->regions[low] : NULL;
 }
 
-/* Where the comparison is. */
+/* How far the comparison has come. */
 struct comparison {
-	size_t saved; /* number of the mapping of the snapshot that is looked at */
-	uintptr_t at; /* everything before is compared */
+	size_t saved; /* number of the mapping of the snapshot */
+	uintptr_t at; /* addresses before this one are compared */
 	long result;
 	size_t new_count;
 	struct range new_ranges[64];
 };
 
-/* A piece of the snapshot that is not mapped as it was. */
+/* A part of a mapping of the snapshot is not mapped as it was. */
 static void make_again(struct comparison *comparison, const struct mapping *saved, uintptr_t start, uintptr_t end)
 {
 	const struct region *region = reprise_region_of(start);
@@ -230,8 +230,8 @@ static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t e
 	if (reprise_is_own(start, end)) {
 		return;
 	}
-	/* Unmapped later: now it would change what is being read. Those that find no place are found by the next reading.
-	 */
+	/* They are unmapped later, because that changes the file that is being read. The next reading finds those that have
+	 * no room here. */
 	if (comparison->new_count < sizeof comparison->new_ranges / sizeof *comparison->new_ranges) {
 		comparison->new_ranges[comparison->new_count++] = (struct range){start, end};
 	} else {
@@ -239,7 +239,7 @@ static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t e
 	}
 }
 
-/* Everything of the snapshot before `until` is compared; there is no mapping there now. */
+/* There is no mapping between the last compared address and `until`. */
 static void compare_gap(struct comparison *comparison, uintptr_t until)
 {
 	while (comparison->saved < snapshot->mapping_count && comparison->at < until) {
@@ -289,7 +289,7 @@ static bool compare(const struct mapping *now, const char *name, void *context)
 
 long reprise_restore_mappings(void)
 {
-	/* More new ranges than one reading remembers need another; a request has at most 65,530 mappings. */
+	/* One reading notes 64 new ranges, and a process has at most 65,530 mappings. */
 	for (int reading = 0; reading < 1100; reading++) {
 		struct comparison comparison = {0};
 		long error = reprise_each_mapping("/proc/self/maps", compare, &comparison);

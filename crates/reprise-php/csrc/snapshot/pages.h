@@ -1,5 +1,5 @@
 /*
- * Single pages of the snapshot: where the image has them, how they are copied back, how often each was found written.
+ * Single pages of the snapshot: where the image has a page, how it is copied back, how often it was found written.
  */
 #ifndef REPRISE_PAGES_H
 #define REPRISE_PAGES_H
@@ -18,7 +18,7 @@ static inline const unsigned char *image_of(const struct region *region, uintptr
 	return snapshot->image + region->image + (page - region->start);
 }
 
-/* How often that page was found written. */
+/* How often a page was found written. */
 static inline uint8_t *hits_of(const struct region *region, uintptr_t page)
 {
 	size_t number = (region->image + (page - region->start)) / PAGE;
@@ -27,7 +27,7 @@ static inline uint8_t *hits_of(const struct region *region, uintptr_t page)
 	return &snapshot->hits[number];
 }
 
-/* Vector loads and stores were tried: no quicker, since the second-level cache is what it waits for. */
+/* Vector instructions are no faster here: the copy waits for the second-level cache. */
 static inline void copy_page(unsigned char *page, const unsigned char *image)
 {
 #if defined(__x86_64__)

@@ -1,9 +1,9 @@
 /*
- * Proofs, on the service stack: what a rewind must have put right, checked by other means than those that did it. Any
- * doubt ends the worker; a fresh clone takes its place.
+ * Proofs that a rewind has put everything back. They use other means than the rewind. Any doubt ends the worker, and a
+ * fresh clone takes its place. This runs on the service stack.
  *
- * Always: the mapped size, one thread, no child, the userfaultfd. Audit compares every byte and every mapping
- * with the image.
+ * After each request: the mapped size, one thread, no child, the userfaultfd. An audit compares every byte and every
+ * mapping with the image.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,12 +19,12 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* A thread that was joined may take a moment to be gone. */
+/* A joined thread may still be in /proc for a moment. */
 #define THREAD_PATIENCE 2000
 
 static bool read_sizes(struct sizes *sizes)
 {
-	/* size, resident, shared, text, lib, data: resident and shared are not exact, and change by themselves. */
+	/* size, resident, shared, text, lib, data. The kernel changes resident and shared by itself. */
 	uint64_t unused, *const fields[] = {&sizes->mapped, &unused, &unused, &sizes->code, &unused, &sizes->data};
 	char text[128];
 	long size = RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
@@ -54,7 +54,7 @@ static bool has_one_thread(void)
 	struct stat about;
 
 	for (int i = 0; i < THREAD_PATIENCE; i++) {
-		/* A directory for itself, one for its parent, one per thread. */
+		/* Links of the directory: its own, one of its parent, and one for each thread. */
 		if (RAW2(SYS_fstat, snapshot->task_directory, &about) >= 0 && about.st_nlink == 3) {
 			return true;
 		}
@@ -79,11 +79,11 @@ void reprise_prove_start(void)
 	}
 }
 
-/* Before anything is taken away: a thread that still runs would crash. */
+/* This comes before memory is unmapped: a thread that still runs would crash. */
 void reprise_prove_alone(void)
 {
 	if (!has_no_child()) {
-		/* It lives on, as it would under PHP-FPM; this process must not share anything with it. */
+		/* The child goes on, as it would under PHP-FPM. This process ends, because it shares memory with the child. */
 		reprise_recycle(wire_Recycle_Children, "a request left a child process running");
 	}
 	if (!has_one_thread()) {
@@ -174,7 +174,7 @@ static bool audit_mapping(const struct mapping *now, const char *name, void *con
 	if ((name[0] == '[' && name[1] == 'v' && name[2] == 's') || (now->start >= slab->start && now->end <= slab->end)) {
 		return true;
 	}
-	/* Neighbours may have merged or split since; what counts is that each address is covered as it was. */
+	/* Mappings may have merged or split since. Each address has to be mapped as it was. */
 	uintptr_t at = now->start;
 	while (at < now->end) {
 		while (audit->at < snapshot->mapping_count && snapshot->mappings[audit->at].end <= at) {

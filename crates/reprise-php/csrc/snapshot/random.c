@@ -27,7 +27,6 @@
 #include "random_libraries.h"
 #include "snapshot.h"
 
-/* Code of the application has run in the prototype. */
 bool reprise_random_is_preloaded(void)
 {
 	static const char *const settings[] = {"opcache.preload", "ffi.preload"};
@@ -41,7 +40,6 @@ bool reprise_random_is_preloaded(void)
 	return false;
 }
 
-/* In the prototype, when PHP's modules have started. */
 void reprise_random_share(void)
 {
 	reprise_random_libraries_forget();
@@ -51,14 +49,12 @@ void reprise_random_share(void)
 	}
 }
 
-/* In each process that was forked from it. */
 void reprise_random_part(void)
 {
 	reprise_random_libc_forget();
 	reprise_random_libc_seed();
 }
 
-/* In a new template, before any code of the application. */
 void reprise_random_start(void)
 {
 	unsigned char byte;
@@ -79,7 +75,6 @@ static void warn_of_engine(const char *class_name)
 	}
 }
 
-/* At the snapshot. */
 void reprise_random_prepare(void)
 {
 	reprise_random_libc_forget();
@@ -87,7 +82,6 @@ void reprise_random_prepare(void)
 	reprise_each_class_of_objects(warn_of_engine);
 }
 
-/* For each request. */
 void reprise_random_renew(void)
 {
 	reprise_random_libc_renew();

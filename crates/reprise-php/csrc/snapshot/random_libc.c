@@ -1,15 +1,16 @@
 /*
- * libc's generators: rand() and random(), which are one, and drand48() with its kin. Unlike PHP's own they are seeded
- * by nobody, or from the time.
+ * libc's generators: rand() and random(), which are the same generator, and drand48() with its relatives. PHP seeds its
+ * own generators, and extensions seed these from the time or not at all.
  *
- * The executable's versions come before libc's, as in dirty.h. Whoever draws first in a request of a snapshot, or in a
- * worker, draws from a seed of the kernel's. So a request that draws nothing pays nothing. A seed that the code has
- * given itself stays: the notes of that are ordinary memory, which a rewind puts back with the generators.
+ * The linker prefers these functions to libc's, as in dirty.h. The first draw in a request of a snapshot, or in a
+ * worker, seeds the generator from the kernel. So a request that draws no number pays nothing. A seed that the
+ * application has set stays. The flags are ordinary memory, so a rewind puts them back together with the generators.
  *
- * Who asks dlsym() for a library's symbols (FFI with a library's name) finds libc's own version and none of these. From
- * the first dlopen() of the application on the generators are therefore seeded at once, for each request.
+ * dlsym() with a library's handle, as FFI uses it, finds libc's functions and none of these. So from the first dlopen()
+ * of the application on, both generators are seeded at the beginning of each request.
  *
- * arc4random() and its kin are the kernel's here, also for libraries that were built for libbsd's, which has a state.
+ * arc4random() and its relatives ask the kernel. Libraries that were built for libbsd, whose version has a state, get
+ * these, too.
  */
 #define _GNU_SOURCE
 
@@ -79,7 +80,7 @@ void reprise_random_libc_is_passed_by(void)
 	reprise_random_libc_seed();
 }
 
-/* Draws: name, type, parameters and arguments. */
+/* Functions that draw a number. */
 #define DRAW(type, name, seed)                                                                                         \
 	PUBLIC type name(void)                                                                                             \
 	{                                                                                                                  \
@@ -94,7 +95,8 @@ DRAW(double, drand48, seed_rand48)
 DRAW(long, lrand48, seed_rand48)
 DRAW(long, mrand48, seed_rand48)
 
-/* Seeds of the code's own. setstate() gives none: it goes back to what was, maybe the boot's. */
+/* Functions by which the application sets a seed. setstate() is not among them: it may go back to a state of the boot.
+ */
 PUBLIC void srand(unsigned seed)
 {
 	set_random(seed);
@@ -148,7 +150,7 @@ PUBLIC uint32_t arc4random(void)
 	return drawn;
 }
 
-/* What is above the last multiple of the limit would make some numbers likelier. */
+/* Numbers above the last multiple of the limit are drawn again: they would make some results likelier. */
 PUBLIC uint32_t arc4random_uniform(uint32_t limit)
 {
 	uint32_t drawn, least = limit > 1 ? -limit % limit : 0;

@@ -105,9 +105,9 @@ static void reset_sqlite(void)
 }
 
 static struct {
-	zend_ulong before;   /* its writable memory when the template began; 0: it was not loaded */
-	zend_ulong after;    /* and at the snapshot */
-	void (*renew)(void); /* NULL: the boot has not used it */
+	zend_ulong before;   /* hash of its writable memory when the template began; 0: it was not loaded */
+	zend_ulong after;    /* the same at the snapshot */
+	void (*renew)(void); /* NULL: the boot has not used GnuTLS */
 } gnutls;
 
 static bool is_named(const struct dl_phdr_info *info, const char *name)
@@ -117,9 +117,9 @@ static bool is_named(const struct dl_phdr_info *info, const char *name)
 	return strncmp(slash ? slash + 1 : info->dlpi_name, name, strlen(name)) == 0;
 }
 
-/* GnuTLS sets a generator up when it is first drawn from, and notes that in its own writable memory. So whether the
- * boot has used it is told by that memory; if it has changed for another reason, requests pay for what they do not
- * need. */
+/* GnuTLS sets its generator up at the first draw, and notes that in its own writable memory. If that memory has
+ * changed, the boot may have used the generator. If it has changed for another reason, requests seed it without need.
+ */
 static zend_ulong writable_memory(const struct dl_phdr_info *info)
 {
 	zend_ulong hash = 1;
@@ -142,8 +142,9 @@ static int look_at_gnutls(struct dl_phdr_info *info, size_t size, void *hash)
 	return 1;
 }
 
-/* libuuid keeps the clock sequence of time-based ids for each thread: clones that share it make the same id in the same
- * microsecond. With its memory as it was when the thread began, the next id draws one. */
+/* libuuid keeps a clock sequence for time-based ids, in the memory of the thread. Clones with the same sequence would
+ * make the same id in the same microsecond. With its memory as it was when the thread began, the next id draws a new
+ * sequence. */
 static int reset_uuid(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	if (!is_named(info, "libuuid.so.") || !info->dlpi_tls_data) {

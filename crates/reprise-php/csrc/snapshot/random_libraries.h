@@ -1,4 +1,4 @@
-/* Generators of libraries: random_libraries.c. */
+/* Generators of libraries that PHP's extensions use. */
 #ifndef REPRISE_RANDOM_LIBRARIES_H
 #define REPRISE_RANDOM_LIBRARIES_H
 

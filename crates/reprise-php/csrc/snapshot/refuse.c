@@ -1,9 +1,9 @@
 /*
- * What may not be open when a snapshot is taken: whatever has a part outside of this process' memory that a rewind
- * cannot put back. A connection's other end would go on from where the last request left it (user variables, MULTI,
- * unread rows); a file that is written to keeps what was written; a lock is shared by all clones or by none.
+ * What may not be open when a snapshot is taken: anything with a state outside of this process that a rewind cannot put
+ * back. The server at the other end of a connection would continue from the state that the last request has left (user
+ * variables, MULTI, unread rows). A file keeps what was written. All clones would share a lock, or none would have it.
  *
- * On PHP's stack, in the template, with libc.
+ * This runs on PHP's stack, in the template, with libc.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@
 #include "snapshot.h"
 #include "template.h"
 
-/* Calls `each` with every descriptor below wire_SERVICE_DESCRIPTOR, and with those above that are not ours. */
+/* Calls `each` with every descriptor below wire_SERVICE_DESCRIPTOR, and with those above that are not reprise-php's. */
 static void each_descriptor(void (*each)(int))
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -64,7 +64,9 @@ static void own(int number, int flags, int64_t offset)
 
 	(void)fstat(number, &about);
 	if (snapshot->owned_count == MAX_OWNED) {
-		reprise_boot_failed("too many descriptors are open at the snapshot", "close some: the limit is 256");
+		char limit[64];
+		snprintf(limit, sizeof limit, "close some: the limit is %d", MAX_OWNED);
+		reprise_boot_failed("too many descriptors are open at the snapshot", limit);
 	}
 	snapshot->owned[snapshot->owned_count++] = (struct owned){
 	    .number = number,
@@ -83,8 +85,7 @@ static void note(int number)
 	}
 }
 
-/* Before the boot: what is open now came with the process (standard streams, opcache's lock file) and stays as it is.
- */
+/* Before the boot. What is open now came with the process (standard streams, opcache's lock file), and stays. */
 void reprise_note_descriptors(void)
 {
 	snapshot->owned_count = 0;
@@ -118,7 +119,7 @@ static void describe_socket(int number, char *text, size_t size)
 	}
 }
 
-/* A lock on the file, by /proc/locks. */
+/* Whether this process has a lock on the file: /proc/locks says so. */
 static bool is_locked(const struct stat *file)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -188,7 +189,7 @@ static void judge(int number)
 	reprise_boot_failed(text, "close it before reprise_snapshot(): it is shared with the kernel or another process");
 }
 
-/* Timers of timer_create do not pass a fork, and cannot be made again as they were. */
+/* A fork does not copy timers of timer_create, and they cannot be made again as they were. */
 static void refuse_timers(void)
 {
 	FILE *timers = fopen("/proc/self/timers", "re");
@@ -201,7 +202,9 @@ static void refuse_timers(void)
 	}
 }
 
-/* Numbers that the boot has closed, or given to something else: that is judged like all it has opened. */
+/* The boot may have closed a descriptor, and opened another file with its number. That is judged as any file of the
+ * boot.
+ */
 static void disown_what_was_replaced(void)
 {
 	size_t kept = 0;

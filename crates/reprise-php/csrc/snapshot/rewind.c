@@ -1,15 +1,15 @@
 /*
- * The rewind: memory back to the image. On the service stack.
+ * The rewind: it puts memory back to the image. This runs on the service stack.
  *
- * Pages that many requests write are hot: they are not protected, and always copied back. All others are
- * write-protected by an asynchronous userfaultfd: the first write to one is a page fault that the kernel settles by
- * itself and counts. If the counters have not moved and no call was made that changes memory without a fault
- * (dirty*.c), only hot pages can differ: copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists what was
- * written. ARCHITECTURE.md goes through the cases.
+ * Pages that many requests write are hot. They are not protected, and every rewind copies them. All others are
+ * write-protected by an asynchronous userfaultfd: the first write to a page is a page fault, which the kernel resolves
+ * and counts. If the counters have not changed, and no call has changed memory without a fault (dirty*.c), only hot
+ * pages can differ, and copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists the written pages.
+ * ARCHITECTURE.md lists the cases.
  *
- * A page found written twice within AGING rewinds becomes hot: a copy costs some 0.1 µs each time, a fault and the scan
- * it causes a thousand times that. Every RELEARN rewinds all that was learned is forgotten, so that what one odd
- * request wrote is not copied for ever.
+ * A page that is written twice within AGING rewinds becomes hot: a copy costs about 0.1 µs, and a fault with its scan a
+ * thousand times that. After RELEARN rewinds all hot pages are forgotten. So pages that one unusual request has written
+ * are not copied for ever.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -38,16 +38,16 @@
 #define HOT_AT 128
 #define AGING 256
 #define RELEARN 8192
-/* Bytes of a region that is scanned by itself. */
+/* A region of so many bytes gets a scan of its own. */
 #define LARGE (1024 * 1024)
-/* Regions with no more than this between them are scanned by one call; the kernel walks over the gap quickly. */
+/* One call scans regions with no larger gap between them. The kernel passes over the gap quickly. */
 #define SCAN_GAP (UINT64_C(1) << 36)
 
 struct faults reprise_faults(void)
 {
 	struct rusage self = {0}, children = {0};
 
-	/* SELF has all threads, the ended ones too. */
+	/* RUSAGE_SELF counts all threads, ended ones included. */
 	RAW2(SYS_getrusage, RUSAGE_SELF, &self);
 	RAW2(SYS_getrusage, RUSAGE_CHILDREN, &children);
 	return (struct faults){self.ru_minflt + self.ru_majflt, children.ru_minflt + children.ru_majflt};
@@ -72,7 +72,7 @@ bool reprise_register(uintptr_t start, uintptr_t end)
 	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_REGISTER, &range) >= 0;
 }
 
-/* A page with bytes that are the clone's own: they stay. */
+/* Copies a page, without the bytes that each clone has for itself. */
 static void copy_around_identity(unsigned char *page, const unsigned char *image)
 {
 	uintptr_t at = (uintptr_t)page, end = at + PAGE;
@@ -123,7 +123,7 @@ void reprise_pin(uintptr_t start, uintptr_t end)
 	}
 }
 
-/* Pinned pages are few (two at most) and carry identity; the others are plain. */
+/* At most two pages are pinned: they have bytes that each clone has for itself. */
 static size_t copy_hot_pages(void)
 {
 	size_t pages = 0;
@@ -147,7 +147,7 @@ static size_t copy_hot_pages(void)
 	return pages + snapshot->hot_count;
 }
 
-/* True if the page has become hot and is not to be protected again. */
+/* True: the page has become hot, and is not protected again. */
 static bool count_hit(uintptr_t page, const struct region *region)
 {
 	uint8_t *hits = hits_of(region, page);
@@ -168,7 +168,7 @@ static void protect_or_recycle(uintptr_t start, uintptr_t end)
 	}
 }
 
-/* Written pages of one region: hot ones are copied already, the others are copied and protected. */
+/* Written pages of one region. Hot ones are copied before. The others are copied and protected. */
 static size_t restore_range(const struct region *region, uintptr_t start, uintptr_t end)
 {
 	uintptr_t protect_from = start;
@@ -208,7 +208,7 @@ static size_t restore_found(const struct page_range *found)
 	return pages;
 }
 
-/* Something was mapped over a region, so that it is not watched any more: all of it is registered and copied anew. */
+/* Another mapping has replaced the region, so the kernel does not watch it. It is registered and copied as a whole. */
 static size_t watch_again(uintptr_t start, uintptr_t end)
 {
 	const struct region *region = reprise_region_of(start);
@@ -247,7 +247,7 @@ static bool is_large(const struct region *region)
 	return region->end - region->start >= LARGE;
 }
 
-/* Everything, region by region: mappings may have been replaced, or memory dropped. */
+/* Every region by itself: mappings may have been replaced, or memory dropped. */
 static size_t scan_each(void)
 {
 	size_t pages = 0;
@@ -258,7 +258,7 @@ static size_t scan_each(void)
 	return pages;
 }
 
-/* The heaps, one by one: few, and where nearly all is written. */
+/* Large regions, each by itself. These are the few heaps, to which requests write most. */
 static size_t scan_large(void)
 {
 	size_t pages = 0;
@@ -271,7 +271,7 @@ static size_t scan_large(void)
 	return pages;
 }
 
-/* The others, most of them libraries' few writable pages: all between two large ones by one call. */
+/* Small regions, most of them a few pages of a library. One call scans all between two large ones. */
 static size_t scan_small(void)
 {
 	size_t pages = 0;
@@ -293,9 +293,9 @@ static size_t scan_small(void)
 }
 
 /*
- * Pages that were written, after faults were counted or a call was noted. Each first write to a page that is not hot is
- * a fault. So if nothing but faults can have changed memory, and as many such pages are found in the heaps as there
- * were faults, all faults are explained, and the rest is clean without being looked at.
+ * Finds written pages and puts them back, after faults were counted or a call was noted. The first write to a page that
+ * is not hot is a fault. If only such writes can have changed memory, and the heaps have as many written pages as there
+ * were faults, then no other page was written, and no other region has to be scanned.
  */
 static size_t scan(uint64_t faults)
 {
@@ -330,7 +330,7 @@ static void age(void)
 	}
 }
 
-/* MADV_GUARD_REMOVE, of Linux 6.13: pages that are no guards stay as they are. */
+/* MADV_GUARD_REMOVE (Linux 6.13). It changes no page that is not a guard. */
 void reprise_remove_guards(void)
 {
 	for (size_t i = 0; i < snapshot->region_count; i++) {
@@ -339,8 +339,8 @@ void reprise_remove_guards(void)
 	}
 }
 
-/* The raw call: libc's own view of the break lies in memory that is about to be restored, and calloc believes that what
- * lies behind it is zero. */
+/* By the raw call. libc's own idea of the break is in memory that the rewind puts back, and calloc relies on zeroes
+ * above it. */
 static void restore_break(void)
 {
 	uintptr_t now = (uintptr_t)RAW1(SYS_brk, 0);
@@ -366,7 +366,7 @@ void reprise_rewind(void)
 	size_t pages;
 
 	wire_show(&reprise_worker->wire, wire_Activity_Rewinding);
-	/* Children are reaped there: only then do the counters know of their faults. */
+	/* It reaps children, and the counters include their faults only then. */
 	reprise_prove_alone();
 	restore_break();
 	undo_new_mappings();
@@ -390,6 +390,6 @@ void reprise_rewind(void)
 	}
 	wire_rewound(&reprise_worker->wire, is_fast, pages);
 	snapshot->dirty = 0;
-	/* Last of all: what is written by anybody from here on counts against the next request. */
+	/* This comes last: a write from here on counts as one of the next request. */
 	snapshot->faults = reprise_faults();
 }

@@ -1,6 +1,6 @@
 /*
- * PAGEMAP_SCAN (Linux 6.7), which the headers of Debian 12 do not know yet; values as in the kernel's
- * include/uapi/linux/fs.h. Through a descriptor of /proc/self/pagemap.
+ * PAGEMAP_SCAN (Linux 6.7), by a descriptor of /proc/self/pagemap. The headers of Debian 12 do not have it, so the
+ * values are those of the kernel's include/uapi/linux/fs.h.
  */
 #ifndef REPRISE_SCAN_H
 #define REPRISE_SCAN_H
@@ -33,8 +33,8 @@ struct scan_arguments {
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
 #endif
 
-/* Ranges with written pages, from *from on; *from becomes where the walk ended. The number of ranges, or a negative
- * errno. `strict`: fails where pages are not watched (any more). */
+/* Finds ranges of written pages from *from on, and sets *from to the end of the walk. With `strict` it fails if a page
+ * is not watched. Returns the number of ranges, or a negative errno. */
 static inline long scan_written(int pagemap, uint64_t *from, uint64_t end, struct page_range *ranges, size_t room,
                                 bool strict)
 {
@@ -45,7 +45,7 @@ static inline long scan_written(int pagemap, uint64_t *from, uint64_t end, struc
 	    .end = end,
 	    .vec = (uint64_t)(uintptr_t)ranges,
 	    .vec_len = room,
-	    /* Alone, WRITTEN would be quicker, and would name pages that are not watched. */
+	    /* WRITTEN alone is faster, and lists pages that are not watched. */
 	    .category_mask = strict ? SCAN_WRITTEN : SCAN_WRITTEN | SCAN_WPALLOWED,
 	    .return_mask = SCAN_WRITTEN,
 	};
@@ -55,7 +55,7 @@ static inline long scan_written(int pagemap, uint64_t *from, uint64_t end, struc
 	return count;
 }
 
-/* The same for pages that are there, in memory or swapped out. */
+/* The same for pages that exist, in memory or swapped out. */
 static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struct page_range *ranges, size_t room)
 {
 	struct scan_arguments arguments = {
@@ -73,7 +73,7 @@ static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struc
 	return count;
 }
 
-/* Whether the kernel has it. */
+/* Whether the kernel has PAGEMAP_SCAN. */
 static inline bool scan_works(int pagemap)
 {
 	struct page_range range;

@@ -1,9 +1,9 @@
 /*
- * reprise_snapshot(), and how a request gets into PHP's globals behind it. On PHP's stack.
+ * reprise_snapshot(), and how a request gets into PHP's globals after the call. This runs on PHP's stack.
  *
- * The script was started by a synthetic request. What that request had brought is replaced by what the real one brings;
- * what the boot itself has added to $_SERVER and $_ENV (Dotenv does) stays, unless the request brings it too. Headers
- * and output of the boot are part of every answer, as they are under PHP-FPM.
+ * A synthetic request has started the script. The input of each request replaces the input of that one. What the boot
+ * itself has added to $_SERVER and $_ENV stays, as Dotenv does, unless the request brings a value of its own. Headers
+ * and output of the boot are part of every response, as they are under PHP-FPM.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -63,7 +63,7 @@ void reprise_boot_output(const char *bytes, size_t size)
 	boot.output_size += size;
 }
 
-/* Entries that the boot has added to an array, or changed in it: those that the request had not brought. */
+/* Entries that the boot has added to an array or changed in it. */
 static void find_additions(const char *name, zval *additions, zval *now, const zval *brought)
 {
 	zend_string *key;
@@ -104,8 +104,8 @@ static void add_missing(const char *name, size_t size, const zval *additions)
 	}
 }
 
-/* ZendMM gives a chunk of 2 MiB back to the kernel when it is empty, four times; from then on it keeps it. A request
- * that needs one more chunk than the snapshot has then needs no mapping. */
+/* ZendMM gives an empty chunk of 2 MiB back to the kernel four times, and keeps it from then on. With that chunk in the
+ * snapshot, a request that needs one more chunk makes no mapping. */
 static void keep_spare_chunk(void)
 {
 	for (int i = 0; i < 6; i++) {
@@ -113,7 +113,7 @@ static void keep_spare_chunk(void)
 	}
 }
 
-/* What the boot has added to the superglobals, for all requests after it. */
+/* Notes what the boot has added to the superglobals. Each request gets it. */
 void reprise_note_additions(void)
 {
 	zval *server = reprise_superglobal(ZEND_STRL("_SERVER")), *env = reprise_superglobal(ZEND_STRL("_ENV"));
@@ -129,7 +129,8 @@ void reprise_note_additions(void)
 	boot.has_request = reprise_superglobal(ZEND_STRL("_REQUEST")) != NULL;
 }
 
-/* $_SERVER and its like are made when they are first compiled. What the boot has compiled is not compiled again. */
+/* PHP makes $_SERVER, $_ENV and $_REQUEST when it compiles code that names them. A request does not compile again what
+ * the boot has compiled. */
 void reprise_fill_superglobals(bool all)
 {
 	if (all || boot.has_server) {
@@ -159,7 +160,8 @@ void reprise_serve_prepare(void)
 	/* Otherwise the end of each request would set the locale, and the rewind would have to look at all mappings. */
 	reprise_keep_locale();
 	zend_unset_timeout();
-	/* PHP reads a time zone's file when it first needs it, through a mapping: a fault for each request. */
+	/* PHP maps the file of a time zone when it first needs the zone. In the snapshot, that is no fault for each
+	 * request. */
 	get_timezone_info();
 	keep_spare_chunk();
 	reprise_random_prepare();
@@ -187,8 +189,8 @@ static void replay_boot(void)
 	}
 }
 
-/* PHP reads the request before it knows any of the application's handlers, and so it is here: what it warns about in a
- * request is no exception of the application. */
+/* In classic mode PHP reads a request before it knows a handler of the application. The same holds here: a warning
+ * about the request becomes no exception of the application. */
 static void parse_request(void)
 {
 	zval handler;
@@ -196,8 +198,8 @@ static void parse_request(void)
 	reprise_error_handler_hide(&handler);
 	reprise_begin_startup();
 	sapi_activate();
-	/* sapi_activate has taken the boot's headers for gone. It takes each request for one of HTTP/1.0, and so PHP-FPM
-	 * leaves it: redirects are 302 whatever the method. */
+	/* sapi_activate has dropped the headers of the boot. It also sets the protocol to HTTP/1.0. As under PHP-FPM, that
+	 * stays so: redirects are 302 whatever the method. */
 	SG(sapi_headers) = boot.headers;
 	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
 	php_hash_environment();

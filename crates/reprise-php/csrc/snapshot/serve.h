@@ -1,4 +1,4 @@
-/* A request into PHP's globals, on PHP's stack: serve.c. */
+/* A request gets into PHP's globals. On PHP's stack. */
 #ifndef REPRISE_SERVE_H
 #define REPRISE_SERVE_H
 

@@ -25,7 +25,7 @@
  * checks.h    checks of a build for undefined behaviour; planted.c: faults that show that they work
  * dirty*.c    calls of PHP and its libraries that change what page faults do not show
  *
- * Rule: everything that runs on the service stack uses raw.h and wire, writes to service memory only, and calls
+ * Code on the service stack uses raw.h and wire, writes to service memory only, and calls
  * no function of PHP.
  */
 #ifndef REPRISE_SNAPSHOT_H
@@ -52,22 +52,22 @@ struct lessons;
 #define MAX_OWNED 256
 /* Pages that are copied back without being protected. */
 #define MAX_HOT 16384
-/* Clones that leave for a newer snapshot do so one after the other, up to so many. */
+/* Clones end one after the other when there is a newer snapshot, up to so many. */
 #define REPRISE_LATE 64
 /* New mappings of one request that are undone without reading /proc/self/maps. */
 #define MAX_FRESH 128
 
-/* What dirty*.c and the loop found out about the request. */
+/* What dirty*.c and the loop of a clone have found out about a request. */
 enum dirty {
 	DIRTY_MEMORY = 1 << 0,     /* content may have changed without a fault: scan */
 	DIRTY_MAPPINGS = 1 << 1,   /* mappings of the snapshot may have changed: compare all, then scan */
 	DIRTY_SIGNALS = 1 << 3,    /* handlers, masks, alternate stack */
-	DIRTY_OWNED = 1 << 4,      /* a descriptor of the snapshot */
+	DIRTY_OWNED = 1 << 4,      /* descriptors of the snapshot */
 	DIRTY_ATTRIBUTES = 1 << 5, /* what cannot be put back */
 	DIRTY_POSIX_TIMERS = 1 << 6,
 	DIRTY_OPENED = 1 << 7,    /* memory that is not rewound was made writable */
 	DIRTY_GUARDS = 1 << 8,    /* pages of the snapshot were made inaccessible by madvise */
-	DIRTY_PASSED_BY = 1 << 9, /* libc may have been called without our seeing it */
+	DIRTY_PASSED_BY = 1 << 9, /* dirty*.c may have missed calls of libc */
 };
 
 /* A line of /proc/self/maps. */
@@ -92,7 +92,7 @@ struct range {
 	uintptr_t start, end;
 };
 
-/* Memory of ours that is no part of the snapshot. */
+/* Memory of reprise-php that is no part of the snapshot. */
 enum own_range {
 	OWN_SERVICE, /* the service stack, and this state */
 	OWN_HITS,
@@ -104,7 +104,7 @@ enum own_range {
 /* Bytes of the snapshot that each clone has for itself. */
 enum identity_range { IDENTITY_THREAD, IDENTITY_RSEQ, IDENTITIES };
 
-/* Of the process, in pages. */
+/* Sizes of the process, in pages. */
 struct sizes {
 	uint64_t mapped, code, data;
 };
@@ -115,7 +115,7 @@ struct owned {
 	int flags;      /* of open(2) */
 	int64_t offset; /* of a regular file that the boot has opened; otherwise -1 */
 	bool is_kept_on_exec;
-	uint64_t device, inode; /* what it is: the number may be another's by the time of the snapshot */
+	uint64_t device, inode; /* of its file: the boot may give the number to another file */
 };
 
 struct hot_page {
@@ -150,11 +150,11 @@ struct snapshot_state {
 	struct lessons *lessons;    /* shared with all clones; NULL: nothing is learned */
 	uint32_t lesson;            /* how many snapshots there were before this one */
 	bool is_per_host;           /* it serves requests of the host and scheme of its boot alone */
-	bool is_passed_by;          /* the boot has opened libraries by name: libc is called without our seeing it */
+	bool is_passed_by;          /* the boot has opened libraries by name: dirty*.c may miss calls of libc */
 	bool is_trial;              /* a clone that only shows whether others can start */
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
-	bool asks;                  /* this clone makes room for it */
+	bool asks;                  /* this clone ends, so that the template takes another snapshot */
 
 	/* Each clone's own. */
 	ucontext_t service;
@@ -169,7 +169,7 @@ struct snapshot_state {
 	struct faults faults;
 	size_t hot_count;
 	struct hot_page hot[MAX_HOT];
-	uint8_t *hits; /* per page of the image: how often it was found written lately; HOT: it is hot */
+	uint8_t *hits; /* for each page of the image: how often it was found written lately; HOT: it is hot */
 	uint64_t rewinds;
 	uint32_t late; /* requests since there is a newer snapshot */
 	size_t fresh_count;

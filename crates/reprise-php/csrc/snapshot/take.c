@@ -1,17 +1,17 @@
 /*
- * Taking the snapshot, in the template, on the service stack.
+ * Takes the snapshot, in the template, on the service stack.
  *
  * The image is a memory file with the contents of every private writable mapping: heap, data of every library, thread
- * storage, the whole C stack (below the stack pointer too, so that nothing of a request survives there). It is written
- * by pwrite, sealed, and mapped read-only and private: its pages are shared by all clones, and none of them can change
- * it for the others.
+ * storage, and the C stack. The stack below the stack pointer is included, so no data of a request stays there. The
+ * image is written by pwrite, sealed, and mapped read-only and private. All clones share its pages, and no clone can
+ * change them.
  *
- * Left out are memory of ours (the service stack and state, which each clone has for itself) and what the kernel
- * empties by itself (VmFlags dp and wf: getrandom's state in the vDSO of newer systems).
+ * The image has no memory of reprise-php itself (the service stack and its state, which each clone has for itself), and
+ * no memory that the kernel empties by itself (VmFlags dp and wf: getrandom's state in the vDSO of newer systems).
  *
- * Tried and left: mapping the baseline itself from the memory file. It saves the second copy once per generation (3-4
- * MB for Symfony) and nothing per clone, and it turns anonymous memory into a file's, which can then not be made again
- * when a request unmaps it.
+ * The memory of the template could be mapped from the memory file, too. That would save one copy per generation (3 to 4
+ * MB for Symfony), and nothing per clone. Then memory would no longer be anonymous, and could not be made again when a
+ * request unmaps it.
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -34,7 +34,7 @@
 #include "take.h"
 #include "wire.h"
 
-/* Deeper than most requests go: a stack that grows is a fault and a mapping to undo. */
+/* Most requests use less. When the stack grows, that is a page fault, and a mapping that the rewind has to undo. */
 #define STACK_DEPTH (256 * 1024)
 
 __attribute__((noinline)) void reprise_grow_stack(void)
@@ -124,7 +124,7 @@ static const char *list_mappings(struct listing *listing)
 	return listing->failed;
 }
 
-/* Anonymous memory that the kernel can put next to ours must not become one mapping with it: it gets guards. */
+/* Guard pages keep the kernel from merging this memory with another anonymous mapping. */
 static void *map_own(struct range *own, size_t size)
 {
 	char *base = raw_map(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
@@ -149,7 +149,7 @@ static bool write_all(int file, uintptr_t start, uintptr_t end, size_t at)
 	return true;
 }
 
-/* Anonymous memory that was never touched is a hole in the file, and reads as the zeroes that it is. */
+/* Anonymous memory that was never written is a hole in the file: both read as zeroes. */
 static bool write_region(int pagemap, int file, const struct region *region)
 {
 	struct page_range ranges[256];
@@ -172,7 +172,7 @@ static bool write_region(int pagemap, int file, const struct region *region)
 	return true;
 }
 
-/* EBUSY: the kernel itself holds one of the pages (reclaim, compaction), and has waited for that already. */
+/* EBUSY: the kernel itself holds a page for reclaim or compaction. It has waited for that page before it says so. */
 #define SEAL_ATTEMPTS 10
 
 static bool seal(int file)
@@ -192,8 +192,8 @@ static const char *make_image(void)
 	int file = (int)RAW2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	bool done = file >= 0 && RAW2(SYS_ftruncate, file, size) >= 0;
 
-	/* Mapped before it is filled: only so does the last listing show it. Its pages are the file's until they are
-	 * written to, and nobody can. */
+	/* It is mapped before it is filled, so that the final list of mappings has it. The mapping is read-only, so its
+	 * pages are always those of the file. */
 	if (done) {
 		void *image = raw_map((void *)snapshot->own[OWN_IMAGE].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
 		done = image == (void *)snapshot->own[OWN_IMAGE].start;
@@ -219,7 +219,7 @@ static void find_identity(void)
 	}
 }
 
-/* What only a process that others may look into can open; later, when a snapshot is taken again, it is none. */
+/* Only a dumpable process can open these files. The template is no longer dumpable when it takes another snapshot. */
 static bool open_own_files(void)
 {
 	long smaps = RAW3(SYS_openat, AT_FDCWD, "/proc/self/smaps", O_RDONLY | O_CLOEXEC);
@@ -241,7 +241,7 @@ static void drop_image(void)
 	}
 }
 
-/* Again, if there is one already. */
+/* If there is a snapshot, it is taken again. */
 bool reprise_take(const char **why)
 {
 	struct listing listing;
@@ -250,7 +250,7 @@ bool reprise_take(const char **why)
 	reprise_attributes_start();
 	snapshot->is_passed_by = snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY);
 	if (snapshot->is_taken) {
-		snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0); /* signals are the forker's by now */
+		snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0); /* and no signals: the forker has changed them */
 	} else {
 		reprise_kernel_take();
 	}
@@ -261,7 +261,7 @@ bool reprise_take(const char **why)
 			*why = "/proc/self cannot be read";
 			return false;
 		}
-		/* First the sizes, then room for image and counts, then the list for good: with that room in it. */
+		/* The first list has the sizes. Then image and counts are mapped, and the final list has these, too. */
 		if ((*why = list_mappings(&listing))) {
 			return false;
 		}

@@ -1,9 +1,9 @@
 /*
- * A template: forked from the prototype, boots one entry script with a synthetic request up to reprise_snapshot(), and
- * from then on only forks clones. It never serves a request, and stays alive because it holds opcache's usage lock: no
- * restart of opcache can wipe the shared memory under its clones, or under the classic workers beside.
+ * A template. The prototype forks it. It boots one entry script with a synthetic request up to reprise_snapshot(). From
+ * then on it only forks clones, and never serves a request. It holds opcache's usage lock, so opcache does not restart
+ * and wipe the shared memory that its clones and the classic workers use.
  *
- * A boot that fails ends the process with wire_Exit_NotBooted, its message in the log.
+ * A boot that fails writes its reason to the log, and ends the process with wire_Exit_NotBooted.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -54,7 +54,8 @@ void reprise_boot_failed(const char *why, const char *detail)
 	_exit(wire_Exit_NotBooted);
 }
 
-/* On the service stack, when the script has called reprise_snapshot(): takes it, then forks until told to end. */
+/* On the service stack, when the script has called reprise_snapshot(). Takes the snapshot, then forks until it drains.
+ */
 void reprise_template_loop(void)
 {
 	struct forker *forker = reprise_forker;
@@ -69,7 +70,7 @@ void reprise_template_loop(void)
 	if (!reprise_clone_try()) {
 		RAW1(SYS_exit_group, wire_Exit_NotBooted);
 	}
-	/* It has run the application's code and will again in its clones; nobody else may look into it from here on. */
+	/* Other processes of the application's user may not look into it from here on. */
 	RAW2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.template_ready.isolation = snapshot->isolation;
 	ready.template_ready.is_for_one_host = snapshot->is_per_host;
@@ -112,7 +113,7 @@ static void read_head(int file)
 	}
 }
 
-/* The last error of PHP tells why a boot ended early, also if PHP was told not to log it. */
+/* PHP's last error says why a boot ended early, even if php.ini keeps PHP from logging it. */
 void reprise_boot_ended(const char *how, bool ran_to_end)
 {
 	char detail[1024] = "";
@@ -130,8 +131,9 @@ void reprise_boot_ended(const char *how, bool ran_to_end)
 	reprise_boot_failed(how, *detail ? detail : NULL);
 }
 
-/* A request that ended by an error of no file has not come to the application's code: PHP could not go on from the
- * snapshot, and could in classic mode. That counts until a request of the snapshot went well, lest a visitor do it. */
+/* A request that an error of no file has ended has not run code of the application: PHP cannot continue from the
+ * snapshot, and could run the script in classic mode. It counts only until a request of the lane has gone well.
+ * Otherwise a visitor could end a lane. */
 static bool ended_outside_of_code(void)
 {
 	const char *error = reprise_last_error(), *file = reprise_last_error_file();
@@ -139,8 +141,8 @@ static bool ended_outside_of_code(void)
 	if (reprise_exit_status() != REPRISE_STATUS_FAILED || !file || !error) {
 		return false;
 	}
-	/* A script that cannot be opened; what is thrown where nothing runs. Other errors of no file, as of memory, are the
-	 * request's. */
+	/* A script cannot be opened, or an exception is thrown where no code runs. Other errors of no file, such as
+	 * exhausted memory, belong to the request. */
 	static const char not_opened[] = "Failed opening required";
 	return strncmp(error, not_opened, sizeof not_opened - 1) == 0 ? strcmp(file, "Unknown") == 0
 	                                                              : strcmp(file, "[no active file]") == 0;
@@ -154,7 +156,7 @@ static void end_if_unfit(void)
 	}
 }
 
-/* Boots in the template; in each clone it goes on behind the call, and ends there. */
+/* Boots the script in the template. Each clone continues behind reprise_snapshot(), and ends its request here. */
 static _Noreturn void boot(void)
 {
 	const struct wire_RequestHead *head = reprise_head();
@@ -184,7 +186,7 @@ static _Noreturn void boot(void)
 	}
 	reprise_end();
 	end_if_unfit();
-	/* Never comes back: the next request resumes in reprise_snapshot(). */
+	/* This does not return: the next request resumes in reprise_snapshot(). */
 	setcontext(&snapshot->service);
 	_exit(wire_Exit_Unhealthy);
 }

@@ -1,4 +1,4 @@
-/* A template: template.c. */
+/* A template: boots a script, then forks clones. */
 #ifndef REPRISE_TEMPLATE_H
 #define REPRISE_TEMPLATE_H
 
@@ -11,7 +11,7 @@ struct forker;
 long reprise_template_fork(struct forker *forker, enum wire_Isolation isolation, int control, int head);
 void reprise_template_loop(void);
 _Noreturn void reprise_boot_failed(const char *why, const char *detail);
-/* The script ended before it was time; by itself, or by exit() or an error: then with PHP's last message. */
+/* The script has ended before its call. After exit() or an error the message has PHP's last error. */
 _Noreturn void reprise_boot_ended(const char *how, bool ran_to_end);
 
 #endif

@@ -36,7 +36,7 @@
 #include "cycle.h"
 #include "wire.h"
 
-/* What code written for that interface looks for. */
+/* Scripts that are written for FrankenPHP look for it. */
 static void name_interface(void)
 {
 	zval *server = reprise_superglobal(ZEND_STRL("_SERVER"));
@@ -58,14 +58,14 @@ void reprise_worker_mode_begin_request(void)
 	reprise_forget_outcome();
 	reprise_begin_startup();
 	reprise_output_forget();
-	/* What the script has written since the last request is nobody's, nor are its headers. */
+	/* Output and headers of the script between two requests go nowhere. */
 	SG(headers_sent) = 1;
 	php_output_discard_all();
 	php_output_deactivate();
 	php_output_activate();
 	SG(headers_sent) = 0;
 	zend_memory_reset_peak_usage();
-	/* As in classic mode: PHP reads the request before it knows any of the application's handlers. */
+	/* As in classic mode, PHP reads the request before it knows a handler of the application. */
 	zval handler_of_script;
 	reprise_error_handler_hide(&handler_of_script);
 	sapi_activate();
@@ -83,16 +83,17 @@ void reprise_worker_mode_begin_request(void)
 	reprise_script_begins();
 }
 
-/* Each may run code of the request, which may throw, exit or fail. Within a script that is not over, it would go on. */
+/* Each step may run code of the request, which may throw, exit or fail. The script goes on, so an exception is settled
+ * after each step. */
 #define SETTLED(what)                                                                                                  \
 	STEP(what);                                                                                                        \
 	reprise_settle_exception()
 
-/* As php_request_shutdown, as far as a request goes. */
+/* The steps of php_request_shutdown that end a request, and not the script. */
 void reprise_worker_mode_end_request(void)
 {
 	reprise_worker->stage = REPRISE_ENDING;
-	/* As after a script: shutdown functions do not see its directory. */
+	/* As after a script: shutdown functions do not run in its directory. */
 	if (chdir("/") != 0) {
 		reprise_log_line("warning", "cannot enter /");
 	}
@@ -105,11 +106,11 @@ void reprise_worker_mode_end_request(void)
 	zend_unset_timeout();
 	SETTLED(reprise_modules_stop());
 	SETTLED(php_output_deactivate());
-	/* Code between two requests may use buffers, which go nowhere. */
+	/* Code between two requests may use output buffers. Their contents go nowhere. */
 	php_output_activate();
 	SETTLED(reprise_close_request_body());
 	SETTLED(sapi_deactivate());
-	/* Some of it is freed now, and would be again at the end of the script. */
+	/* sapi_deactivate has freed some of it, and would free it again at the end of the script. */
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	SETTLED(reprise_superglobals_forget());
 	SETTLED(reprise_boot_restore_ini());
@@ -124,10 +125,10 @@ void reprise_worker_mode_end_request(void)
 	}
 }
 
-/* The same for a request whose code was cut off. What follows is the script's end, which nobody reads. */
+/* The same for a request that a fatal error has ended. The end of the script follows, and its output goes nowhere. */
 void reprise_worker_mode_end_broken_request(void)
 {
-	/* PHP's report of exhausted memory may itself have ended at a client that had left: as in php_request_shutdown. */
+	/* As in php_request_shutdown: PHP may have failed to report exhausted memory, because the client had left. */
 	reprise_forget_exhausted_memory();
 	reprise_add_error_header();
 	STEP(php_call_shutdown_functions());

@@ -1,4 +1,4 @@
-/* A request begins and ends in a living process: cycle.c. */
+/* A request begins and ends while its script goes on. */
 #ifndef REPRISE_CYCLE_H
 #define REPRISE_CYCLE_H
 

@@ -1,10 +1,10 @@
 /*
- * Worker scripts: reprise_handle_request(callable) in a loop. Whatever the script builds stays between requests; what
- * belongs to a request is made before the callable runs and gone after it, as far as PHP itself keeps it.
+ * Worker scripts: they call reprise_handle_request(callable) in a loop. What the script builds stays between requests.
+ * What PHP itself keeps for a request is made before the callable runs, and is gone after it.
  *
- * A lane of a worker script has a forker like a template, but nothing is booted in it: it forks a trial first, which
- * runs the script up to its loop and ends it, so that a script that fails takes no traffic; then workers, each of which
- * runs the script by itself. So nothing that a boot opens is shared by two.
+ * The lane of a worker script has a forker, which boots nothing. First it forks a trial. The trial runs the script up
+ * to its loop and to its end: a script that fails there gets no requests. Then it forks workers, and each worker runs
+ * the script by itself. So no two workers share what the script opens.
  *
  * | the script                            | then                                                                  |
  * |---------------------------------------|-----------------------------------------------------------------------|
@@ -64,8 +64,8 @@ static struct {
 	bool is_on;      /* this process runs a worker script */
 	bool is_trial;   /* and ends it at its loop */
 	bool has_begun;  /* the loop was reached */
-	bool is_over;    /* it was told so, or a request has called exit() */
-	bool has_exited; /* the latter */
+	bool is_over;    /* the script was told so, or a request has called exit() */
+	bool has_exited; /* a request has called exit() */
 	bool in_request;
 	bool was_called; /* in classic mode */
 	uint32_t slot;
@@ -91,7 +91,7 @@ static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 	zend_call_function(handler, cache);
 	zval_ptr_dtor(&result);
 	if (reprise_forget_exhausted_memory()) {
-		/* As fatal as ever: what is left of the request is php_request_shutdown's. */
+		/* That is a fatal error: php_request_shutdown ends the request. */
 		zend_bailout();
 	}
 }
@@ -132,7 +132,7 @@ static void begin_loop(void)
 	}
 }
 
-/* False: there will be none. */
+/* False: no request will come. */
 static bool claim_request(void)
 {
 	if (loop.is_trial || reprise_is_spent() || reprise_boot_is_lost()) {
@@ -146,7 +146,7 @@ static bool claim_request(void)
 	return false;
 }
 
-/* In classic mode there is a request already: the callable runs for it, once. */
+/* In classic mode there is one request, and the callable runs for it once. */
 static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 {
 	if (loop.was_called) {
@@ -184,7 +184,7 @@ ZEND_FUNCTION(reprise_handle_request)
 		RETURN_FALSE;
 	}
 	if (getpid() != reprise_worker->pid) {
-		/* A child that the script has forked: it has no requests. */
+		/* A child that the script has forked gets no requests. */
 		RETURN_FALSE;
 	}
 	if (loop.in_request) {
@@ -212,12 +212,12 @@ ZEND_FUNCTION(reprise_handle_request)
 	}
 	loop.in_request = true;
 	reprise_worker_mode_begin_request();
-	/* A body that broke off: the callable is not for it. */
+	/* The callable does not run for a body that broke off. */
 	if (!reprise_worker->body_broken) {
 		call_handler(&handler, &cache);
 	}
 	if (getpid() != reprise_worker->pid) {
-		/* A child that the request has forked ends as any process of PHP: with its shutdown functions and destructors.
+		/* A child that the request has forked ends as any process of PHP does, with shutdown functions and destructors.
 		 */
 		if (!reprise_has_exception()) {
 			zend_throw_unwind_exit();
@@ -227,10 +227,11 @@ ZEND_FUNCTION(reprise_handle_request)
 	reprise_settle_exception();
 	reprise_worker_mode_end_request();
 	loop.in_request = false;
-	/* The script's own code: the supervisor looks how long it takes to come back. */
+	/* Code of the script runs from here on. The supervisor measures the time until the next call. */
 	wire_show(&reprise_worker->wire, wire_Activity_Booting);
 	if (reprise_exit_was_called() && !survives_exit) {
-		/* No `finally` has run: what the application keeps may be the request's still, and nobody else shall see it. */
+		/* No `finally` block has run, so the application may still keep data of this request. No other request may see
+		 * it. */
 		loop.is_over = loop.has_exited = true;
 		zend_throw_unwind_exit();
 		return;
@@ -241,7 +242,7 @@ ZEND_FUNCTION(reprise_handle_request)
 /* ---- processes ----------------------------------------------------------------------------------------------------
  */
 
-/* An application may end many of its requests so: the log has the first, the counters have all. */
+/* An application may end many requests by exit(). The log has the first, and the counters have all. */
 static _Noreturn void leave_after_exit(void)
 {
 	uint64_t recycles[wire_RECYCLES] = {0};
@@ -282,11 +283,11 @@ static _Noreturn void run_script(void)
 	if (!loop.has_begun) {
 		reprise_boot_ended("the script ended without calling reprise_handle_request()", ran_to_end);
 	}
-	/* Not by exit(), which is as good an end as any, nor after it was told that there are no more. */
+	/* An end by exit() is a good end, and so is any end after the script was told that no request will come. */
 	bool is_broken = !ran_to_end && !loop.is_over && reprise_exit_status() == REPRISE_STATUS_FAILED;
 	reprise_worker->stage = REPRISE_ENDING;
 	if (loop.in_request) {
-		/* Its own first: the script's end is no part of an answer. */
+		/* The request ends first: output of the script's end is no part of its response. */
 		reprise_worker_mode_end_broken_request();
 	}
 	reprise_shutdown_functions_restore();
@@ -318,7 +319,7 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 
 static const struct forker_methods methods = {.fork_worker = fork_worker};
 
-/* 0 if the script gets to its loop and ends when it is told to; else an exit code. */
+/* 0: the script has come to its loop, and has ended when it was told to. Otherwise an exit code. */
 static int try_script(struct forker *forker)
 {
 	pid_t pid = (pid_t)reprise_fork_worker(forker);

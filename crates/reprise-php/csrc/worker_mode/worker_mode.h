@@ -2,7 +2,7 @@
  * Worker scripts: the files of this directory.
  *
  * worker_mode.c  the function, and the processes of a worker script's lane
- * cycle.c        a request begins and ends in a living process
+ * cycle.c        a request begins and ends while its script goes on
  *
  * ../engine has what PHP and its modules keep between two requests, and puts it back.
  */
