@@ -15,23 +15,29 @@
 //! An application is run by a [`generation`]: a prototype with everything under it. A [`reload`] makes another beside it.
 
 mod admin;
+mod child;
 mod damage;
 mod deaths;
 mod elastic;
 mod errands;
+mod eviction;
 mod generation;
 mod hearing;
+mod lane;
 mod lanes;
+mod liveness;
+mod mailbox;
 mod manager;
 mod messages;
-mod places;
 mod reload;
 mod service;
 mod starting;
 mod status;
 mod stopping;
+mod template;
 mod trace;
 mod warm;
+mod worker_target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -49,9 +55,10 @@ use crate::lines::Lines;
 use crate::plan::{BackOff, Stopping};
 use crate::sys;
 use admin::Admin;
+use child::{Forker, Front};
 use errands::Pending;
 pub use errands::open_access_log;
-use generation::{Forker, Front, Generation, Generations, Stage};
+use generation::{Generation, Generations, Stage};
 use reload::{Change, Wish};
 pub use service::{Application, Draft, Entry, Plan, Service};
 pub use starting::settings_file;
@@ -162,7 +169,7 @@ impl Supervisor {
         self.tell_booting();
         loop {
             self.watch_roots();
-            self.give_places();
+            self.evict_lanes();
             self.advance_reload();
             self.start_what_is_missing();
             self.warm_up();

@@ -5,9 +5,9 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use wire::layout::Phase;
 
-use super::generation::{CLASSIC, Stage};
+use super::generation::{Stage, Warmth};
+use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
-use super::warm::Warmth;
 use super::{Outcome, Supervisor, log};
 use crate::plan::{Ending, HEALTHY_AFTER, Slot, Stopping};
 use crate::sys::{self, Reaped};

@@ -1,89 +1,15 @@
-//! Workers that come and go with the load: see [`next_target`] for how many, and [`share_out`] for how lanes share them.
+//! Workers that come and go with the load: see [`crate::plan::next_target`] for how many, and [`share_out`] for how lanes share them.
 
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
-use wire::layout::Activity;
 
 use super::Supervisor;
-use super::generation::{CLASSIC, Lane, Mailbox};
+use super::lane::{CLASSIC, Lane};
+use super::mailbox::Mailbox;
 use super::service::Application;
-use crate::plan::{Load, Need, Slot, Want, classic_workers, next_target, share_out};
-
-/// How often a lane in which requests wait is looked at.
-const BUSY_TURN: Duration = Duration::from_millis(10);
-/// How often another is.
-const IDLE_TURN: Duration = Duration::from_secs(1);
-/// For so long a lane is looked at as if requests waited after they did: those that took them may be long at it.
-const ALERT: Duration = Duration::from_millis(50);
-
-/// How many workers a lane is to have.
-pub(super) struct Target {
-    /// By its own load; 0: not judged yet.
-    workers: usize,
-    need: Need,
-    /// Of those that it shares with other lanes.
-    share: usize,
-    /// Since when nothing has waited.
-    quiet: Instant,
-    /// Until when it is looked at often.
-    alert: Instant,
-    /// When it is judged again.
-    next: Instant,
-}
-
-impl Target {
-    pub(super) fn new(now: Instant) -> Target {
-        Target { workers: 0, need: Need::new(now), share: 0, quiet: now, alert: now, next: now }
-    }
-
-    /// As many as the same lane had in the generation before.
-    pub(super) fn inherit(&mut self, old: &Target) {
-        self.workers = old.workers;
-    }
-
-    /// Follows the load.
-    fn judge(&mut self, mailbox: &Mailbox, least: usize, most: usize, now: Instant) {
-        let load = load(mailbox, now.saturating_duration_since(self.quiet));
-        let before = if self.workers == 0 { load.busy() } else { self.workers };
-        self.workers = next_target(load, before, least, most);
-        if load.waiting > 0 {
-            self.quiet = now;
-        }
-        self.next = now + if load.waiting > 0 || now < self.alert { BUSY_TURN } else { IDLE_TURN };
-    }
-}
-
-/// What workers do now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Starting,
-    Idle,
-    Busy,
-}
-
-fn state(mailbox: &Mailbox, number: usize) -> State {
-    let activity = mailbox.slab.slot(number).map_or(0, |line| line.activity.load(Ordering::Relaxed));
-    match (mailbox.slots[number], activity) {
-        (Slot::Asked, _) => State::Starting,
-        (_, activity) if activity == Activity::Empty as u32 || activity == Activity::Booting as u32 => State::Starting,
-        (_, activity) if activity == Activity::Idle as u32 => State::Idle,
-        _ => State::Busy,
-    }
-}
-
-fn load(mailbox: &Mailbox, quiet: Duration) -> Load {
-    let staying = (0..mailbox.slots.len()).filter(|number| mailbox.stays(*number));
-    let states: Vec<State> = staying.map(|number| state(mailbox, number)).collect();
-    let count = |wanted| states.iter().filter(|state| **state == wanted).count();
-    Load {
-        live: states.len(),
-        idle: count(State::Idle),
-        starting: count(State::Starting),
-        waiting: mailbox.slab.queue().waiting(),
-        quiet,
-    }
-}
+use super::worker_target::{keep, load};
+use crate::plan::{Want, classic_workers, share_out};
 
 /// Lanes that share workers.
 struct Pool {
@@ -190,7 +116,7 @@ impl Supervisor {
     pub(super) fn lane_is_busy(&mut self, number: usize, lane: usize) {
         let lane = self.generations.get_mut(number).and_then(|generation| generation.lanes.get_mut(lane));
         let now = Instant::now();
-        lane.into_iter().for_each(|lane| (lane.target.next, lane.target.alert) = (now, now + ALERT));
+        lane.into_iter().for_each(|lane| lane.target.is_busy(now));
     }
 
     /// When a lane is to be judged next, if its number of workers can change now.
@@ -198,23 +124,5 @@ impl Supervisor {
         let (least, most) = self.bounds(number, lane);
         (least < most && self.may_fork(number, lane, Instant::now()))
             .then(|| self.generations[number].lanes[lane].target.next)
-    }
-}
-
-/// Lets a lane keep so many workers that are ready: as many as are too many end, whoever is idle or gets done first. What asks
-/// for the places of those that boot meanwhile waits until they are there.
-fn keep(mailbox: &Mailbox, count: usize) {
-    // Workers only count down; one that does not play fair has its lane looked at later.
-    for _ in 0..8 {
-        let before = mailbox.slab.surplus().load(Ordering::SeqCst);
-        // From above: low numbers are woken for requests first and have what they need at hand.
-        let staying = (0..mailbox.slots.len()).rev().filter(|number| mailbox.stays(*number));
-        let states: Vec<(usize, State)> = staying.map(|number| (number, state(mailbox, number))).collect();
-        let ready = states.iter().filter(|(_, state)| *state != State::Starting).count();
-        let idle = states.iter().filter(|(_, state)| *state == State::Idle).map(|(number, _)| *number);
-        let surplus = u32::try_from(ready.saturating_sub(count)).unwrap_or(u32::MAX);
-        if before == 0 && surplus == 0 || wire::front::dismiss(&mailbox.slab, before, surplus, idle) {
-            return;
-        }
     }
 }

@@ -19,10 +19,10 @@ use std::time::Instant;
 use wire::control::{Isolation, MAX_LANES, ToFront};
 use wire::key::{Key, MAX_ORIGIN};
 
-use super::generation::Lane;
+use super::generation::Warmth;
+use super::lane::Lane;
 use super::reload::Wish;
 use super::service::{Application, Draft, Plan};
-use super::warm::Warmth;
 use super::{Supervisor, log};
 use crate::errand::{Answer, Errand};
 use crate::plan::{MAX_NAME, script_name};
@@ -236,7 +236,7 @@ impl Supervisor {
         let sought = self.errands.iter().filter(of_generation).count();
         if generation.lanes.len() + sought >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a place for it.
-            self.generations[number].has_no_place_for(&shown, is_loop);
+            self.generations[number].eviction.wait(&shown, is_loop);
             return self.stays_classic(number, &shown, "the application has the most lanes it may have");
         }
         let errand = Errand::send(|| {

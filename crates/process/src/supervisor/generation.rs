@@ -7,24 +7,15 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use wire::atomics::Ordering;
-use wire::control::{Bodies, FromForker, FromFront, Isolation, MAX_LANES, Message, ToForker, ToFront};
+use wire::control::{Isolation, MAX_LANES};
 use wire::key::Key;
-use wire::layout::Activity;
-use wire::slab::Slab;
 
 use super::Messages;
-use super::elastic::Target;
-use super::hearing::Hearing;
-use super::lanes::Template;
-use super::places::{Places, Use};
+use super::child::Forker;
+use super::eviction::LaneEviction;
+use super::lane::{CLASSIC, Lane};
 use super::service::{Application, Entry};
-use super::warm::Warmth;
-use crate::channel::Channel;
-use crate::plan::{BackOff, Slot, Suspicion};
-
-/// The lane of whatever has no lane of its own.
-pub(super) const CLASSIC: usize = 0;
+use crate::plan::Suspicion;
 
 /// What a generation is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +30,17 @@ pub(super) enum Stage {
     Ending(Instant),
     /// Its processes are killed and not all reaped, since then.
     Killed(Instant),
+}
+
+/// How far the warm-up of a generation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warmth {
+    /// Not begun.
+    Cold,
+    /// The front is at it.
+    Asked,
+    /// Done, or there is nothing to be done.
+    Warm,
 }
 
 /// What a worker is killed for.
@@ -62,7 +64,7 @@ pub(super) struct Generation {
     /// Workers that ended as they should not.
     pub(super) crashes: u64,
     pub(super) warmth: Warmth,
-    pub(super) places: Places,
+    pub(super) eviction: LaneEviction,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
     pub(super) prototype: Option<Forker>,
@@ -73,92 +75,6 @@ pub(super) struct Generation {
     pub(super) sought: usize,
 }
 
-/// The front, or a forker.
-pub(super) struct Child<Out, In> {
-    /// 0: a template whose process is not known yet.
-    pub(super) pid: i32,
-    pub(super) channel: Channel<Out, In>,
-    pub(super) since: Instant,
-    pub(super) ready: bool,
-    pub(super) hearing: Hearing,
-}
-
-pub(super) type Front = Child<ToFront, FromFront>;
-
-/// A prototype, a template or the forker of a worker script.
-pub(super) type Forker = Child<ToForker, FromForker>;
-
-impl<Out: Message, In: Message> Child<Out, In> {
-    pub(super) fn new(pid: i32, channel: Channel<Out, In>) -> Child<Out, In> {
-        Child { pid, channel, since: Instant::now(), ready: false, hearing: Hearing::default() }
-    }
-}
-
-/// What belongs to one epoch of a lane.
-pub(super) struct Mailbox {
-    pub(super) descriptor: OwnedFd,
-    pub(super) slab: Slab,
-    pub(super) slots: Vec<Slot>,
-    pub(super) started: Vec<Instant>,
-    /// How often in a row its slab was found in disorder.
-    pub(super) damaged: u32,
-    /// The front was told of it.
-    pub(super) is_told: bool,
-    /// The front has said that it uses it.
-    pub(super) is_known: bool,
-}
-
-impl Mailbox {
-    /// Workers that live or were asked for.
-    pub(super) fn live(&self) -> usize {
-        self.slots.iter().filter(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)).count()
-    }
-
-    /// Whether there is or will be one in that slot which does not end.
-    pub(super) fn stays(&self, slot: usize) -> bool {
-        let is_leaving = || self.slab.slot(slot).is_some_and(|line| line.leaves.load(Ordering::SeqCst) != 0);
-        matches!(self.slots[slot], Slot::Live(_) | Slot::Asked) && !is_leaving()
-    }
-
-    /// Whether the worker in that slot has come to wait for requests. Its own word.
-    pub(super) fn has_begun(&self, slot: usize) -> bool {
-        self.slab.slot(slot).is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
-    }
-
-    /// A worker is asked for.
-    pub(super) fn ask(&mut self, slot: usize, now: Instant) {
-        (self.slots[slot], self.started[slot]) = (Slot::Asked, now);
-        self.slab.slot(slot).into_iter().for_each(|line| line.leaves.store(0, Ordering::SeqCst));
-    }
-}
-
-/// Of what php.ini allows and a boot has, the front refuses what is longer than both.
-pub(super) fn largest_limit(one: Bodies, other: Bodies) -> u64 {
-    if one.limit == 0 || other.limit == 0 { 0 } else { one.limit.max(other.limit) }
-}
-
-pub(super) struct Lane {
-    pub(super) bodies: Bodies,
-    /// The [`Key`] of the requests it takes, as text; none: classic.
-    pub(super) entry: Option<String>,
-    pub(super) template: Option<Template>,
-    pub(super) isolation: Isolation,
-    /// Its generation is not ready before this lane is, unless it has failed.
-    pub(super) is_awaited: bool,
-    /// The server does not start without it.
-    pub(super) is_required: bool,
-    /// The last boot failed.
-    pub(super) has_failed: bool,
-    pub(super) mailbox: Option<Mailbox>,
-    /// Workers of earlier fronts that have not ended yet, and since when.
-    pub(super) retired: Vec<(i32, Instant)>,
-    pub(super) back_off: BackOff,
-    pub(super) not_before: Instant,
-    pub(super) served: bool,
-    pub(super) target: Target,
-    pub(super) used: Use,
-}
-
 /// All generations that have processes, by numbers that are never used again.
 #[derive(Default)]
 pub(super) struct Generations {
@@ -166,66 +82,12 @@ pub(super) struct Generations {
     next: usize,
 }
 
-impl Lane {
-    pub(super) fn classic(now: Instant) -> Lane {
-        Lane {
-            bodies: Bodies::default(),
-            entry: None,
-            template: None,
-            isolation: Isolation::Auto,
-            is_awaited: true,
-            is_required: false,
-            has_failed: false,
-            mailbox: None,
-            retired: Vec::new(),
-            back_off: BackOff::default(),
-            not_before: now,
-            served: false,
-            target: Target::new(now),
-            used: Use::new(now),
-        }
-    }
-
-    pub(super) fn of(entry: &Entry, now: Instant) -> Lane {
-        Lane {
-            entry: Some(entry.script.clone()),
-            is_required: entry.is_required,
-            isolation: if entry.is_loop { Isolation::Loop } else { Isolation::Auto },
-            ..Lane::classic(now)
-        }
-    }
-
-    /// Which requests it takes; none: classic.
-    pub(super) fn key(&self) -> Option<Key<'_>> {
-        Key::parse(self.entry.as_deref()?)
-    }
-
-    /// Whether its template is booted as that key wants it: as its own, or by the first origin, for whose requests alone the
-    /// snapshot may turn out to be.
-    pub(super) fn boots(&self, wanted: &str, application: &Application) -> bool {
-        let own = self.entry.as_deref();
-        let is_first = |key: Key<'_>| Some(key.script) == own && key.origin == Some(application.first_origin());
-        own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
-    }
-
-    /// Whether the front sends it requests and somebody takes them. Workers of a worker script boot first, each by itself.
-    pub(super) fn is_served(&self) -> bool {
-        let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
-        let is_there = |slot: usize| match mailbox.slots[slot] {
-            Slot::Live(_) => self.isolation != Isolation::Loop || mailbox.has_begun(slot),
-            Slot::Asked | Slot::Empty | Slot::Leaving => false,
-        };
-        let are_booting = || mailbox.live() > (0..mailbox.slots.len()).filter(|slot| is_there(*slot)).count();
-        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::Loop && are_booting())
-    }
-
-    /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
-    pub(super) fn has_workers(&self) -> bool {
-        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked))
-    }
-}
-
 impl Generation {
+    /// Chooses a lane to evict, if `may_evict` and a key waits for one. Returns why a new generation is needed then.
+    pub(super) fn look_for_eviction(&mut self, may_evict: bool, now: Instant) -> Option<String> {
+        self.eviction.look(&mut self.lanes, &self.application, may_evict, now)
+    }
+
     /// Without any process yet.
     pub(super) fn new(
         application: &Rc<Application>,
@@ -244,7 +106,7 @@ impl Generation {
             suspicion: Suspicion::default(),
             crashes: 0,
             warmth: Warmth::Cold,
-            places: Places::default(),
+            eviction: LaneEviction::default(),
             limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
@@ -275,11 +137,11 @@ impl Generation {
 
     /// Entries that the next generation may get from this one.
     pub(super) fn heritage(&self) -> Vec<Entry> {
-        let staying = self.lanes[1..].iter().filter(|lane| !self.places.cedes(lane)).filter_map(|lane| {
+        let staying = self.lanes[1..].iter().filter(|lane| !self.eviction.evicts(lane)).filter_map(|lane| {
             let is_loop = lane.isolation == Isolation::Loop;
             Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
         });
-        staying.chain(self.places.homeless().iter().cloned()).collect()
+        staying.chain(self.eviction.waiting().iter().cloned()).collect()
     }
 
     /// The process that forks a lane's workers.

@@ -16,43 +16,16 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use wire::control::ToForker;
 
-use super::generation::{CLASSIC, Forker};
+use super::child::Forker;
+use super::lane::CLASSIC;
+use super::liveness::PATIENCE;
 use super::{Supervisor, log, send};
 use crate::sys;
 
 /// How often forkers are looked at.
 const TURN: Duration = Duration::from_secs(1);
-/// Turns between an answer and the next question.
-const PAUSE: u32 = 5;
-/// Turns that an answer may take.
-const PATIENCE: u32 = 10;
 /// How long the start of PHP's modules may take.
 const MODULES: Duration = Duration::from_secs(60);
-
-/// What is known of whether a child hears.
-#[derive(Default)]
-pub(super) struct Hearing {
-    is_asked: bool,
-    /// Since it was asked, or has answered.
-    turns: u32,
-    is_killed: bool,
-}
-
-impl Hearing {
-    /// Another turn has passed. True: it is to be asked now.
-    fn turn(&mut self) -> bool {
-        self.turns += 1;
-        let is_due = !self.is_asked && self.turns >= PAUSE;
-        if is_due {
-            (self.is_asked, self.turns) = (true, 0);
-        }
-        is_due
-    }
-
-    fn is_deaf(&self) -> bool {
-        self.is_asked && self.turns >= PATIENCE
-    }
-}
 
 impl Supervisor {
     fn forker_mut(&mut self, number: usize, lane: usize) -> Option<&mut Forker> {
@@ -66,7 +39,7 @@ impl Supervisor {
     /// A forker has answered.
     pub(super) fn has_answered(&mut self, number: usize, lane: usize) {
         if let Some(child) = self.forker_mut(number, lane) {
-            child.hearing = Hearing { is_killed: child.hearing.is_killed, ..Hearing::default() };
+            child.liveness.answered();
         }
     }
 
@@ -83,19 +56,19 @@ impl Supervisor {
                 self.ask(number, lane);
             }
             let patience = self.generations[number].application.boot_timeout.max(MODULES);
-            let Some(child) = self.forker_mut(number, lane).filter(|child| child.pid > 0 && !child.hearing.is_killed)
+            let Some(child) = self.forker_mut(number, lane).filter(|child| child.pid > 0 && !child.liveness.is_killed)
             else {
                 continue;
             };
             let why = match () {
                 () if child.channel.is_overrun() => "it reads no messages".to_owned(),
-                () if child.hearing.is_deaf() => format!("it has not replied for {:?}", TURN * PATIENCE),
+                () if child.liveness.is_unresponsive() => format!("it has not replied for {:?}", TURN * PATIENCE),
                 () if lane == CLASSIC && !child.ready && child.since.elapsed() > patience => {
                     format!("PHP's modules have not started after {patience:?}")
                 }
                 () => continue,
             };
-            child.hearing.is_killed = true;
+            child.liveness.is_killed = true;
             let pid = child.pid;
             log(
                 "error",
@@ -109,11 +82,11 @@ impl Supervisor {
                 _ => self.kill_template(number, lane),
             }
         }
-        let Some(front) = self.front.as_mut().filter(|front| front.channel.is_overrun() && !front.hearing.is_killed)
+        let Some(front) = self.front.as_mut().filter(|front| front.channel.is_overrun() && !front.liveness.is_killed)
         else {
             return;
         };
-        front.hearing.is_killed = true;
+        front.liveness.is_killed = true;
         log("error", format_args!("the front (process {}) is killed: it reads no messages", front.pid));
         sys::kill(front.pid, Signal::SIGKILL);
     }
@@ -125,29 +98,8 @@ impl Supervisor {
             return;
         }
         let Some(child) = self.forker_mut(number, lane) else { return };
-        if child.hearing.turn() {
+        if child.liveness.turn() {
             send(&child.channel, &ToForker::Ping, &[]);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_answers_is_never_deaf_and_who_does_not_is() {
-        let mut hearing = Hearing::default();
-        for _ in 0..1000 {
-            if hearing.turn() {
-                hearing = Hearing::default();
-            }
-            assert!(!hearing.is_deaf());
-        }
-        let turns = (1..).find(|_| {
-            hearing.turn();
-            hearing.is_deaf()
-        });
-        assert!(turns.is_some_and(|turns| turns <= PAUSE + PATIENCE), "{turns:?}");
     }
 }

@@ -11,8 +11,10 @@ use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
 use super::damage::DAMAGED;
-use super::generation::{CLASSIC, Limit, Mailbox};
-use super::lanes::{Forked, TemplateReady};
+use super::generation::Limit;
+use super::lane::CLASSIC;
+use super::mailbox::Mailbox;
+use super::template::{Forked, TemplateReady};
 use super::warm::WarmUpResult;
 use super::{Supervisor, log};
 use crate::channel::Received;

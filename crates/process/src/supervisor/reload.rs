@@ -24,7 +24,8 @@ use wire::control::{ToForker, ToFront};
 use wire::layout::{Phase, RENEW_FULL, RENEW_RESTART};
 
 use super::admin::Client;
-use super::generation::{CLASSIC, Generation, Stage};
+use super::generation::{Generation, Stage};
+use super::lane::CLASSIC;
 use super::service::Plan;
 use super::{Supervisor, log, send};
 use crate::plan::Stopping;
@@ -137,6 +138,21 @@ impl Supervisor {
     /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
     pub(super) fn files_changed(&mut self, number: usize) {
         self.wish_after(number, FILES_PAUSE, "files have changed");
+    }
+
+    /// Asks for a new generation where an unused lane is in the way of another.
+    pub(super) fn evict_lanes(&mut self) {
+        if !self.announced || self.stopping != Stopping::No || self.change.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        for number in self.current.clone() {
+            // One that was refused, or has been joined by others' requests, is judged anew.
+            let may_evict = self.wish.is_none();
+            if let Some(why) = self.generations[number].look_for_eviction(may_evict, now) {
+                self.wish_for(number, &why);
+            }
+        }
     }
 
     /// Does what can be done now.

@@ -8,8 +8,10 @@ use wire::control::{Bodies, LaneOffer, ToForker, ToFront};
 use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
-use super::generation::{CLASSIC, Child, Mailbox, largest_limit};
-use super::lanes::Template;
+use super::child::Child;
+use super::lane::{CLASSIC, largest_limit};
+use super::mailbox::Mailbox;
+use super::template::Template;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::capabilities;

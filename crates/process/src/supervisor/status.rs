@@ -12,7 +12,9 @@ use wire::slab::Slab;
 use wire::sys::ticks;
 
 use super::Supervisor;
-use super::generation::{Front, Generation, Lane, Stage};
+use super::child::Front;
+use super::generation::{Generation, Stage};
+use super::lane::Lane;
 use super::trace::request_in;
 use crate::plan::Slot;
 use crate::sys;

@@ -5,22 +5,12 @@ use std::time::Duration;
 
 use wire::control::ToFront;
 
+use super::generation::Warmth;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 
 /// Bytes of an answer that are logged.
 const SHOWN: usize = 2048;
-
-/// How far the warm-up of a generation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Warmth {
-    /// Not begun.
-    Cold,
-    /// The front is at it.
-    Asked,
-    /// Done, or there is nothing to be done.
-    Warm,
-}
 
 /// What the front says of a request of a warm-up.
 pub(super) struct WarmUpResult {

@@ -1,0 +1,121 @@
+//! A lane of a generation.
+
+use std::time::Instant;
+
+use wire::atomics::Ordering;
+use wire::control::{Bodies, Isolation};
+use wire::key::Key;
+
+use super::mailbox::Mailbox;
+use super::service::{Application, Entry};
+use super::template::Template;
+use super::worker_target::WorkerTarget;
+use crate::plan::{BackOff, Slot};
+
+/// The lane of whatever has no lane of its own.
+pub(super) const CLASSIC: usize = 0;
+
+/// Of what php.ini allows and a boot has, the front refuses what is longer than both.
+pub(super) fn largest_limit(one: Bodies, other: Bodies) -> u64 {
+    if one.limit == 0 || other.limit == 0 { 0 } else { one.limit.max(other.limit) }
+}
+
+/// What a lane was last seen to have begun, and when that has changed.
+#[derive(Clone, Copy)]
+pub(super) struct LaneUse {
+    pub(super) begun: u64,
+    pub(super) at: Instant,
+}
+
+impl LaneUse {
+    pub(super) fn new(now: Instant) -> LaneUse {
+        LaneUse { begun: 0, at: now }
+    }
+}
+
+/// One lane, with its template if it has one.
+pub(super) struct Lane {
+    pub(super) bodies: Bodies,
+    /// The [`Key`] of the requests it takes, as text; none: classic.
+    pub(super) entry: Option<String>,
+    pub(super) template: Option<Template>,
+    pub(super) isolation: Isolation,
+    /// Its generation is not ready before this lane is, unless it has failed.
+    pub(super) is_awaited: bool,
+    /// The server does not start without it.
+    pub(super) is_required: bool,
+    /// The last boot failed.
+    pub(super) has_failed: bool,
+    pub(super) mailbox: Option<Mailbox>,
+    /// Workers of earlier fronts that have not ended yet, and since when.
+    pub(super) retired: Vec<(i32, Instant)>,
+    pub(super) back_off: BackOff,
+    pub(super) not_before: Instant,
+    pub(super) served: bool,
+    pub(super) target: WorkerTarget,
+    pub(super) used: LaneUse,
+}
+
+impl Lane {
+    pub(super) fn classic(now: Instant) -> Lane {
+        Lane {
+            bodies: Bodies::default(),
+            entry: None,
+            template: None,
+            isolation: Isolation::Auto,
+            is_awaited: true,
+            is_required: false,
+            has_failed: false,
+            mailbox: None,
+            retired: Vec::new(),
+            back_off: BackOff::default(),
+            not_before: now,
+            served: false,
+            target: WorkerTarget::new(now),
+            used: LaneUse::new(now),
+        }
+    }
+
+    pub(super) fn of(entry: &Entry, now: Instant) -> Lane {
+        Lane {
+            entry: Some(entry.script.clone()),
+            is_required: entry.is_required,
+            isolation: if entry.is_loop { Isolation::Loop } else { Isolation::Auto },
+            ..Lane::classic(now)
+        }
+    }
+
+    /// Which requests it takes; none: classic.
+    pub(super) fn key(&self) -> Option<Key<'_>> {
+        Key::parse(self.entry.as_deref()?)
+    }
+
+    /// Whether its template is booted as that key wants it: as its own, or by the first origin, for whose requests alone the
+    /// snapshot may turn out to be.
+    pub(super) fn boots(&self, wanted: &str, application: &Application) -> bool {
+        let own = self.entry.as_deref();
+        let is_first = |key: Key<'_>| Some(key.script) == own && key.origin == Some(application.first_origin());
+        own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
+    }
+
+    /// Whether the front sends it requests and somebody takes them. Workers of a worker script boot first, each by itself.
+    pub(super) fn is_served(&self) -> bool {
+        let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
+        let is_there = |slot: usize| match mailbox.slots[slot] {
+            Slot::Live(_) => self.isolation != Isolation::Loop || mailbox.has_begun(slot),
+            Slot::Asked | Slot::Empty | Slot::Leaving => false,
+        };
+        let are_booting = || mailbox.live() > (0..mailbox.slots.len()).filter(|slot| is_there(*slot)).count();
+        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::Loop && are_booting())
+    }
+
+    /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
+    pub(super) fn has_workers(&self) -> bool {
+        self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked))
+    }
+
+    /// Entries that workers have taken from its queue: one for each request.
+    pub(super) fn begun(&self) -> Option<u64> {
+        self.mailbox.as_ref().map(|mailbox| mailbox.slab.queue().head.load(Ordering::Relaxed))
+    }
+}
