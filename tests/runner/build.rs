@@ -1,10 +1,13 @@
 //! What Cargo builds: everything that is tested, in one profile and one command, so that each library is compiled once.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tests::server::project;
+
+use crate::group::Group;
 
 /// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
 const PROFILE: &str = "tests";
@@ -44,11 +47,8 @@ pub fn build(wanted: &Wanted) -> Result<Vec<TestProgram>, String> {
     cargo
         .args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"])
         .args(tests);
-    let output = cargo.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo build: {}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(test_program).collect())
+    let said = run(cargo.stdout(Stdio::piped()))?;
+    Ok(said.lines().filter_map(test_program).collect())
 }
 
 /// Builds reprise-php with sanitizers, beside copies of the other programs, and returns their directory.
@@ -59,10 +59,7 @@ pub fn build_sanitized(sanitizers: &str) -> Result<PathBuf, String> {
         .args(["build", "--profile", PROFILE, "--package", "reprise-php", "--target-dir"])
         .arg(&place)
         .env("REPRISE_SANITIZE", sanitizers);
-    let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
-    if !status.success() {
-        return Err(format!("cargo build with {sanitizers}: {status}"));
-    }
+    run(&mut cargo).map_err(|error| format!("with {sanitizers}: {error}"))?;
     let programs = place.join(PROFILE);
     for program in ["reprise", "reprise-bench"] {
         let built = tests::server::program().with_file_name(program);
@@ -71,10 +68,29 @@ pub fn build_sanitized(sanitizers: &str) -> Result<PathBuf, String> {
     Ok(programs)
 }
 
+/// Builds what is shipped, as the README says.
+pub fn build_release() -> Result<(), String> {
+    run(cargo().args(["build", "--release"])).map(|_| ())
+}
+
 fn cargo() -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(project()).stdin(Stdio::null());
     command
+}
+
+/// Runs Cargo to its end. Returns what it prints into a pipe.
+fn run(cargo: &mut Command) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("cargo: {error}");
+    let mut group = Group::start(cargo).map_err(failed)?;
+    let mut said = Vec::new();
+    if let Some(mut output) = group.child.stdout.take() {
+        output.read_to_end(&mut said).map_err(failed)?;
+    }
+    match group.finish().map_err(failed)? {
+        status if status.success() => Ok(String::from_utf8_lossy(&said).into_owned()),
+        status => Err(format!("cargo build: {status}")),
+    }
 }
 
 /// A line of what Cargo says: an artifact with tests that can be run.

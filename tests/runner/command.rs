@@ -6,21 +6,22 @@ use std::process::{Command, Stdio};
 
 use tests::server::project;
 
+use crate::group::Group;
 use crate::report::Counts;
 
 /// Runs it, shows what it prints, and counts.
 pub fn run(command: &mut Command) -> Counts {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut counts = Counts::default();
-    let child = command.current_dir(project()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = match child {
-        Ok(child) => child,
+    let group = Group::start(command.current_dir(project()).stdin(Stdio::null()).stdout(Stdio::piped()));
+    let mut group = match group {
+        Ok(group) => group,
         Err(error) => {
             println!("{name}: {error}");
             return Counts { passed: 0, failed: 1 };
         }
     };
-    let output = child.stdout.take().expect("its output is a pipe");
+    let output = group.child.stdout.take().expect("its output is a pipe");
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
@@ -30,7 +31,7 @@ pub fn run(command: &mut Command) -> Counts {
             counts.failed += 1;
         }
     }
-    let succeeded = child.wait().is_ok_and(|status| status.success());
+    let succeeded = group.finish().is_ok_and(|status| status.success());
     match (succeeded, counts) {
         (true, Counts { passed: 0, failed: 0 }) => counts.passed = 1,
         // A program that fails without counting anything has still failed.

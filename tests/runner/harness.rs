@@ -3,18 +3,16 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 use tests::server::Directory;
 
 use crate::build::TestProgram;
+use crate::gate::{Bounds, Gate};
+use crate::group::{Group, interrupted};
 use crate::report::{Counts, Ran};
 
 /// In what /proc says of processor time; the kernel's USER_HZ.
@@ -23,7 +21,7 @@ const TICKS_PER_SECOND: u64 = 100;
 /// How a set of tests is run.
 pub struct Plan<'a> {
     /// How many at once.
-    pub threads: usize,
+    pub bounds: Bounds,
     /// Environment variables for them.
     pub environment: Vec<(&'static str, String)>,
     /// Which of them are run.
@@ -58,8 +56,8 @@ pub fn run(programs: &[&TestProgram], plan: &Plan) -> (Counts, Vec<Ran>) {
     let (alone, mut together): (Vec<Test>, Vec<Test>) =
         tests.into_iter().partition(|test| begins(plan.alone, &test.name).is_some());
     together.sort_by_key(|test| begins(plan.first, &test.name).unwrap_or(usize::MAX));
-    let mut ran = run_queue(together, plan, plan.threads);
-    ran.extend(run_queue(alone, plan, 1));
+    let mut ran = run_queue(together, plan, plan.bounds);
+    ran.extend(run_queue(alone, plan, Bounds::ONE));
     let failed = ran.iter().filter(|test| test.failure.is_some()).count();
     (Counts { passed: ran.len() - failed, failed }, ran)
 }
@@ -84,16 +82,19 @@ fn names(program: &TestProgram) -> Result<Vec<String>, String> {
     Ok(text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
 }
 
-fn run_queue(tests: Vec<Test>, plan: &Plan, threads: usize) -> Vec<Ran> {
-    let queue = Mutex::new(VecDeque::from(tests));
+fn run_queue(tests: Vec<Test>, plan: &Plan, bounds: Bounds) -> Vec<Ran> {
+    let (queue, gate) = (Mutex::new(VecDeque::from(tests)), Gate::new(bounds));
     let ran = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for _ in 0..bounds.most.max(1) {
             scope.spawn(|| {
                 let directory = Directory::new();
                 let next = || queue.lock().expect("no thread panics with the lock").pop_front();
                 while let Some(test) = next() {
-                    let one = run_one(&test, plan, &directory.0.join("output"));
+                    let one = gate.pass(|| run_one(&test, plan, &directory.0.join("output")));
+                    if interrupted().is_some() {
+                        return;
+                    }
                     let word = if one.failure.is_some() { "FAILED" } else { "ok" };
                     println!("{word:>6} {:>6.1} s  {}", one.took.as_secs_f64(), one.name);
                     ran.lock().expect("no thread panics with the lock").push(one);
@@ -108,9 +109,9 @@ fn run_one(test: &Test, plan: &Plan, output: &Path) -> Ran {
     let began = Instant::now();
     let name = format!("{}{}", prefix(test.program), test.name);
     match start(test, plan, output) {
-        Ok(child) => {
+        Ok(group) => {
             let limit = tests::seconds((plan.limit_s)(&test.name));
-            let (processor, failure) = watch(child, began + limit, limit);
+            let (processor, failure) = watch(group, began + limit, limit);
             let output = String::from_utf8_lossy(&std::fs::read(output).unwrap_or_default()).into_owned();
             Ran { name, took: began.elapsed(), processor, output, failure }
         }
@@ -123,46 +124,45 @@ fn prefix(program: &TestProgram) -> String {
     if program.name == "tests/black_box" { String::new() } else { format!("{} ", program.name) }
 }
 
-fn start(test: &Test, plan: &Plan, output: &Path) -> std::io::Result<Child> {
+fn start(test: &Test, plan: &Plan, output: &Path) -> std::io::Result<Group> {
     let file = File::create(output)?;
-    Command::new(&test.program.path)
+    let mut command = Command::new(&test.program.path);
+    command
         .args(["--exact", &test.name, "--nocapture", "--test-threads", "1"])
         .current_dir(&test.program.directory)
         .envs(plan.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
-        .stderr(file)
-        .process_group(0)
-        .spawn()
+        .stderr(file);
+    Group::start(&mut command)
 }
 
 /// Waits for its end, or ends it when its time is over. Returns its processor time and why it failed.
-fn watch(mut child: Child, deadline: Instant, limit: Duration) -> (Duration, Option<String>) {
-    let pid = Pid::from_raw(child.id() as i32);
-    let looks = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+fn watch(group: Group, deadline: Instant, limit: Duration) -> (Duration, Option<String>) {
+    let pid = group.pid();
     let mut is_late = false;
-    // Its processor time can be read until it is reaped.
-    while matches!(waitid(Id::Pid(pid), looks), Ok(WaitStatus::StillAlive)) {
+    while group.is_running() {
         if Instant::now() > deadline && !is_late {
             is_late = true;
-            let _ = killpg(pid, Signal::SIGKILL);
+            group.kill();
         }
-        std::thread::park_timeout(Duration::from_millis(4));
+        std::thread::park_timeout(Duration::from_millis(10));
     }
     let processor = processor_time(pid);
-    // What it left behind goes with it.
-    let _ = killpg(pid, Signal::SIGKILL);
-    let failure = match child.wait() {
+    let failure = match group.finish() {
         _ if is_late => Some(format!("ended: it may take {limit:?}")),
         Ok(status) if status.success() => None,
         Ok(status) => Some(status.to_string()),
         Err(error) => Some(format!("wait: {error}")),
     };
+    if failure.is_some() {
+        Directory::remove_all_of(pid);
+    }
     (processor, failure)
 }
 
 /// The time of a process and of all that it has waited for.
-fn processor_time(pid: Pid) -> Duration {
+fn processor_time(pid: i32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The first behind the name is the third field; utime, stime, cutime and cstime are 14 to 17.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

@@ -8,6 +8,7 @@ use std::process::Command;
 use tests::server::project;
 
 use crate::build::TestProgram;
+use crate::gate::Bounds;
 use crate::harness::{self, Plan};
 use crate::report::{Counts, Ran, Report};
 
@@ -141,7 +142,10 @@ fn without_limit(
 ) -> (Counts, Vec<Ran>) {
     const DAY_S: u64 = 24 * 3600;
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    harness::run(&programs, &Plan { threads: 1, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S })
+    harness::run(
+        &programs,
+        &Plan { bounds: Bounds::ONE, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S },
+    )
 }
 
 fn document(lines: &[String]) -> String {

@@ -8,7 +8,9 @@
 //! | [`stages`] | the stages in their order, and which tests of the black box each of them runs |
 //! | [`long`] | the long runs of `--full`; they write docs/measurements/soak.md |
 //! | [`build`] | what Cargo builds, and which programs hold tests |
-//! | [`harness`] | each test in a process of its own: threads, groups, time limits |
+//! | [`harness`] | each test in a process of its own, with a time limit |
+//! | [`gate`] | how many tests run at once |
+//! | [`group`] | process groups, which end as a whole; Ctrl-C |
 //! | [`command`] | a stage that is another program, which counts in lines "check: ok …" |
 //! | [`report`] | times, processor time and counts |
 
@@ -16,6 +18,8 @@
 
 mod build;
 mod command;
+mod gate;
+mod group;
 mod harness;
 mod long;
 mod report;
@@ -35,6 +39,10 @@ const USAGE: &str = "\
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Err(error) = group::end_all_on_signals() {
+        eprintln!("./test: signals: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut report = Report::default();
     match words[..] {
         [] => stages::run(&stages::DEFAULT, &mut report),

@@ -1,13 +1,20 @@
 //! What ran, how long it took and how much processor time that was.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use tests::server::project;
+
+use crate::group::interrupted;
 
 /// How many of the slowest tests are listed.
 const SLOWEST: usize = 15;
+
+/// Where all tests of a run are listed, below the project.
+const TIMES: &str = "target/test-times.tsv";
 
 /// What a stage counted.
 #[derive(Default, Clone, Copy)]
@@ -70,6 +77,18 @@ impl Report {
         self.tests.extend(tests);
     }
 
+    /// Writes all tests to [`TIMES`], by processor time: whoever shortens the run begins at the top.
+    fn write_times(&self) -> std::io::Result<()> {
+        let mut tests: Vec<&Ran> = self.tests.iter().collect();
+        tests.sort_by_key(|test| std::cmp::Reverse(test.processor));
+        let mut text = "CPU s\ts\ttest\n".to_owned();
+        for test in tests {
+            let (took, processor) = (test.took.as_secs_f64(), test.processor.as_secs_f64());
+            let _ = writeln!(text, "{processor:.2}\t{took:.2}\t{}", test.name);
+        }
+        std::fs::write(project().join(TIMES), text)
+    }
+
     /// Prints the summary; failed tests are the last before it.
     pub fn finish(mut self) -> ExitCode {
         for test in &self.tests {
@@ -83,6 +102,10 @@ impl Report {
             for test in self.tests.iter().take(SLOWEST) {
                 println!("{:>8.1} {:>8.1}  {}", test.took.as_secs_f64(), test.processor.as_secs_f64(), test.name);
             }
+            match self.write_times() {
+                Ok(()) => println!("{:>17}  all tests by processor time: {TIMES}", ""),
+                Err(error) => println!("{TIMES}: {error}"),
+            }
         }
         println!("\n{:>8} {:>8} {:>8} {:>8}  stage", "s", "CPU s", "passed", "failed");
         for Stage { name, took, processor, counts } in &self.stages {
@@ -95,6 +118,10 @@ impl Report {
         failed.iter().for_each(|test| println!("failed: {}", test.name));
         let count = |of: fn(&Counts) -> usize| self.stages.iter().map(|stage| of(&stage.counts)).sum::<usize>();
         let (passed, failed) = (count(|counts| counts.passed), count(|counts| counts.failed));
+        if let Some(signal) = interrupted() {
+            println!("\ninterrupted by signal {signal}: {passed} passed, {failed} failed, the others did not run");
+            return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
+        }
         println!("\n{passed} passed, {failed} failed");
         ExitCode::from(u8::from(failed > 0 || passed == 0))
     }

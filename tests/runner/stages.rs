@@ -7,6 +7,8 @@ use tests::installed::SHARED;
 use tests::server::Directory;
 
 use crate::build::{self, TestProgram, Wanted};
+use crate::gate::Bounds;
+use crate::group::interrupted;
 use crate::harness::{self, Plan};
 use crate::report::{Counts, Report};
 use crate::{command, long};
@@ -153,6 +155,9 @@ pub fn run(stages: &[Stage], report: &mut Report) {
         return;
     }
     for &stage in stages {
+        if interrupted().is_some() {
+            return;
+        }
         let name = NAMES.iter().find(|(_, known)| *known == stage).map_or("", |(name, _)| *name);
         report.stage(name, |report| run_one(stage, &programs, report));
     }
@@ -225,16 +230,17 @@ fn full() -> Vec<(&'static str, String)> {
     vec![("REPRISE_FULL", "1".to_owned())]
 }
 
-/// How many tests run at once: some of them wait most of the time. `REPRISE_TEST_THREADS` says another number.
-fn threads() -> usize {
+/// How many tests run at once. `REPRISE_TEST_THREADS` says another number.
+fn bounds() -> Bounds {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    std::env::var("REPRISE_TEST_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(processors + 1)
+    let wanted = std::env::var("REPRISE_TEST_THREADS").ok().and_then(|text| text.parse().ok());
+    wanted.map_or(Bounds { least: processors, most: 4 * processors }, |wanted| Bounds { least: wanted, most: wanted })
 }
 
 fn unit(programs: &[TestProgram], report: &mut Report) -> Counts {
     let units: Vec<&TestProgram> = programs.iter().filter(|program| !program.is_black_box()).collect();
-    let threads = threads();
-    let plan = Plan { threads, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
+    let bounds = bounds();
+    let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
     let (counts, ran) = harness::run(&units, &plan);
     report.keep(ran);
     counts
@@ -255,7 +261,7 @@ fn black_box(
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));
-    let plan = Plan { threads: threads(), environment, selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
+    let plan = Plan { bounds: bounds(), environment, selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
     let (counts, ran) = harness::run(&programs, &plan);
     report.keep(ran);
     counts
@@ -288,9 +294,8 @@ fn sanitized(
 
 /// What is shipped starts, answers in each mode, and reloads.
 fn release(programs: &[TestProgram], report: &mut Report) -> Counts {
-    let status = Command::new("cargo").args(["build", "--release"]).current_dir(tests::server::project()).status();
-    if !status.is_ok_and(|status| status.success()) {
-        println!("cargo build --release failed");
+    if let Err(why) = build::build_release() {
+        println!("{why}");
         return Counts { passed: 0, failed: 1 };
     }
     let directory: PathBuf = tests::server::project().join("target/release");

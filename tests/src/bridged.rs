@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::installed::install;
+use crate::installed::{install, install_wordpress};
 use crate::peer::{Database, run_to_end};
 use crate::server::{Directory, project};
 use crate::{Server, Setup};
@@ -42,13 +42,13 @@ pub const SYMFONY_WARM: &str = "/hello / /post/5 /api/posts /about /hello/you /l
 pub const LARAVEL_WARM: &str = "/ /post/5 /api/posts /hello /session /nowhere /search?q=12";
 
 /// An application's directory, as tests/apps/setup.sh builds it.
-pub fn build(name: &str, database: Option<&Database>) -> (Directory, PathBuf) {
-    install(name, database, "1", |_| {})
+pub fn build(name: &str) -> (Directory, PathBuf) {
+    install(name, "1", |_| {})
 }
 
 /// Slim, Symfony or Laravel with its bridge.
 pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
-    install(name, None, "2", |application| {
+    install(name, "2", |application| {
         require_package(application);
         change(&application.join("public"), |script| match name {
             "slim" => SLIM.to_owned(),
@@ -59,20 +59,20 @@ pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
 }
 
 /// WordPress with the plugin.
-pub fn build_wordpress(database: &Database) -> (Directory, PathBuf) {
+pub fn build_wordpress() -> (Database, Directory, PathBuf) {
     // A site's address is fixed; the test application's follows the request.
-    build_wordpress_at(database, &format!("'http://{HOST}'"))
+    build_wordpress_at(&format!("'http://{HOST}'"))
 }
 
 /// WordPress with the plugin, and its address as wp-config.php makes it of the request.
-pub fn build_wordpress_at(database: &Database, address: &str) -> (Directory, PathBuf) {
-    let (place, application) = build("wordpress", Some(database));
+pub fn build_wordpress_at(address: &str) -> (Database, Directory, PathBuf) {
+    let (database, place, application) = install_wordpress();
     let root = application.join("htdocs");
     configure_wordpress(&application, "'http://' . $_SERVER['HTTP_HOST']", address);
     let plugins = root.join("wp-content/mu-plugins");
     fs::create_dir_all(&plugins).expect("mu-plugins");
     fs::copy(project().join("composer/wordpress/reprise.php"), plugins.join("reprise.php")).expect("the plugin");
-    (place, application)
+    (database, place, application)
 }
 
 /// Replaces a text in wp-config.php.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::client::encode;
 use crate::closed_list::{ClosedList, Pattern, difference};
-use crate::installed::{self, install};
+use crate::installed::{self, install, install_wordpress};
 use crate::peer::{Database, Fpm};
 use crate::server::Directory;
 use crate::{Client, Response, Server, Setup};
@@ -32,10 +32,16 @@ pub struct Site {
 }
 
 impl Build {
-    /// Builds it.
-    pub fn new(name: &str, database: Option<&Database>) -> Build {
-        let (directory, _) = install(name, database, "1", |_| {});
+    /// Builds one that needs no database.
+    pub fn new(name: &str) -> Build {
+        let (directory, _) = install(name, "1", |_| {});
         Build { name: name.to_owned(), sites: Cell::new(0), directory }
+    }
+
+    /// Builds WordPress.
+    pub fn wordpress() -> (Database, Build) {
+        let (database, directory, _) = install_wordpress();
+        (database, Build { name: "wordpress".to_owned(), sites: Cell::new(0), directory })
     }
 
     /// Two new copies.

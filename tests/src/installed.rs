@@ -1,5 +1,5 @@
 //! The test applications, built by tests/apps/setup.sh. That and Composer take seconds of processor time, and a dozen tests
-//! need each: in a run of ./test an application is built once, and each test has a copy.
+//! need each: in a run of ./test an application is built once, with its database, and each test has a copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,31 +17,72 @@ pub const SHARED: &str = "REPRISE_APPLICATIONS";
 /// paths are as long.
 const OWN: &str = "0";
 
-/// Builds an application in `directory`. Its path.
-pub fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
-    let mut command = Command::new(project().join("tests/apps/setup.sh"));
-    command.arg(directory).arg(name).env("WEBUSER", web_user());
-    command.envs(database.iter().flat_map(|database| database.environment()));
-    run_to_end(&mut command);
-    directory.join(name)
-}
+/// WordPress as it was built, with its database.
+const WORDPRESS: &str = "w";
 
-/// An application in a directory of its own: a copy, if it needs no database. `variant` is a digit for each way to `finish`
-/// what setup.sh has built.
-pub fn install(name: &str, database: Option<&Database>, variant: &str, finish: impl Fn(&Path)) -> (Directory, PathBuf) {
+/// An application that needs no database, in a directory of its own. `variant` is a digit for each way to `finish` what
+/// setup.sh has built.
+pub fn install(name: &str, variant: &str, finish: impl Fn(&Path)) -> (Directory, PathBuf) {
     let directory = Directory::new();
     let own = directory.0.join(OWN);
-    let make = |place: &Path| finish(&build(name, place, database));
-    match std::env::var_os(SHARED).filter(|_| database.is_none()) {
+    let make = |place: &Path| finish(&build(name, place, None));
+    match shared_directory() {
         Some(shared) => {
-            let from = Path::new(&shared).join(variant);
-            once(&from.with_file_name(format!("{variant}-{name}")), || make(&from));
+            let from = shared.join(variant);
+            once(&shared.join(format!("{variant}-{name}")), || make(&from));
             copy(name, &from, &own);
         }
         None => make(&own),
     }
     let application = own.join(name);
     (directory, application)
+}
+
+/// WordPress in a directory of its own, with a database of its own.
+pub fn install_wordpress() -> (Database, Directory, PathBuf) {
+    let directory = Directory::new();
+    let own = directory.0.join(OWN);
+    let built = shared("wordpress", |data| {
+        let database = Database::start();
+        build("wordpress", &data.with_file_name(WORDPRESS), Some(&database));
+        database.stop(data);
+    });
+    let database = match built {
+        Some(data) => {
+            copy("wordpress", &data.with_file_name(WORDPRESS), &own);
+            let database = Database::start_on(&data);
+            let settings = database.settings("wordpress");
+            fs::write(own.join("wordpress/wp-db.php"), settings).expect("the settings of the copy's database");
+            database
+        }
+        None => {
+            let database = Database::start();
+            build("wordpress", &own, Some(&database));
+            database
+        }
+    };
+    let application = own.join("wordpress");
+    (database, directory, application)
+}
+
+/// What this run of the tests has made once, by the first test that needs it; `None` outside of such a run.
+pub fn shared(name: &str, make: impl Fn(&Path)) -> Option<PathBuf> {
+    let place = shared_directory()?.join(name);
+    once(&place, || make(&place));
+    Some(place)
+}
+
+fn shared_directory() -> Option<PathBuf> {
+    std::env::var_os(SHARED).map(PathBuf::from)
+}
+
+/// Builds an application in `directory`. Its path.
+fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
+    let mut command = Command::new(project().join("tests/apps/setup.sh"));
+    command.arg(directory).arg(name).env("WEBUSER", web_user());
+    command.envs(database.iter().flat_map(|database| database.environment()));
+    run_to_end(&mut command);
+    directory.join(name)
 }
 
 /// Does it unless another test has; `mark` with an extension is the file that says so.

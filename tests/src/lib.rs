@@ -47,17 +47,22 @@ pub fn amount(usual: usize, full: usize) -> usize {
     if std::env::var_os("REPRISE_FULL").is_some() { full } else { usual }
 }
 
-/// Waits until `condition` gives something; panics with `what` when the time, in seconds of a quiet machine, is over.
+/// How long `wait_for` waits until it asks again: at least and at most.
+const PAUSE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// Waits until `condition` gives something; panics with `what` when the time, in seconds of a quiet machine, is over. What
+/// takes long to find out is asked less often: the processors are for what is waited for.
 pub fn wait_for<T>(what: &str, quiet: u64, mut condition: impl FnMut() -> Option<T>) -> T {
     let limit = seconds(quiet);
     let deadline = Instant::now() + limit;
     loop {
+        let asked = Instant::now();
         if let Some(value) = condition() {
             return value;
         }
         assert!(Instant::now() < deadline, "waited {limit:?} in vain: {what}");
         std::thread::yield_now();
-        std::thread::park_timeout(Duration::from_millis(5));
+        std::thread::park_timeout((asked.elapsed() * 4).clamp(PAUSE[0], PAUSE[1]));
     }
 }
 

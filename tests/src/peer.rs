@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Uid, User};
 
 use crate::server::{Directory, free_port};
-use crate::{process, wait_for, wait_until};
+use crate::{installed, process, wait_for, wait_until};
 
 /// The user PHP runs as, for root: Reprise's own choice for a document root that belongs to root.
 const WEB_USER: &str = "www-data";
@@ -34,6 +34,14 @@ pub fn writable_directory(path: &Path, user: &str) {
         nix::unistd::chown(path, Some(user.uid), Some(user.gid)).expect("chown");
     }
 }
+
+/// MariaDB's user.
+fn database_user() -> String {
+    if Uid::effective().is_root() { "mysql".to_owned() } else { current_user() }
+}
+
+/// The size that InnoDB's log has, which a copy of the data takes with it.
+const SMALL_LOG: &str = "--innodb-log-file-size=4M";
 
 /// A started program. Stopped with its owner; its log is printed if the test fails.
 pub struct Program {
@@ -117,41 +125,81 @@ impl Drop for Program {
 
 /// A MariaDB with an account for applications. It listens on a socket only.
 pub struct Database {
-    _server: Program,
+    server: Program,
     socket: PathBuf,
-    _directory: Directory,
+    directory: Directory,
 }
+
+/// Below a database's directory: its data. Its socket and its temporary files lie beside it.
+const DATA: &str = "data";
 
 impl Database {
     const USER: &str = "app";
     const PASSWORD: &str = "app-test-pw";
 
-    /// Starts it and waits until it answers.
+    /// Starts one without databases of applications.
     pub fn start() -> Database {
+        match installed::shared("database", |place| Database::install().stop(place)) {
+            Some(data) => Database::start_on(&data),
+            None => Database::install(),
+        }
+    }
+
+    /// Starts one on a copy of the data that another has left.
+    pub fn start_on(data: &Path) -> Database {
         let directory = Directory::new();
-        let user = if Uid::effective().is_root() { "mysql".to_owned() } else { current_user() };
-        let (data, run) = (directory.0.join("data"), directory.0.join("run"));
-        writable_directory(&data, &user);
-        writable_directory(&run, &user);
-        let (data, user) = (format!("--datadir={}", data.display()), format!("--user={user}"));
-        let normal = "--auth-root-authentication-method=normal";
+        run_to_end(Command::new("cp").arg("-a").arg(data).arg(directory.0.join(DATA)));
+        Database::run(directory)
+    }
+
+    /// Makes the data, starts it and adds the account.
+    fn install() -> Database {
+        let directory = Directory::new();
+        let data = directory.0.join(DATA);
+        writable_directory(&data, &database_user());
+        let (data, user) = (format!("--datadir={}", data.display()), format!("--user={}", database_user()));
         // A server that starts removes what it takes for left behind in the directory of temporary tables.
-        let own = &format!("--tmpdir={}", run.display());
-        let made = ["--no-defaults", "--skip-test-db", normal, own, &data, &user];
+        let run = directory.0.join("run");
+        writable_directory(&run, &database_user());
+        let own = format!("--tmpdir={}", run.display());
+        let normal = "--auth-root-authentication-method=normal";
+        let made = ["--no-defaults", "--skip-test-db", normal, SMALL_LOG, &own, &data, &user];
         run_to_end(Command::new("mariadb-install-db").args(made));
 
-        let socket = run.join("socket");
-        let mut command = Command::new("mariadbd");
-        command.args(["--no-defaults", "--skip-networking", own, "--innodb-flush-log-at-trx-commit=0", &data, &user]);
-        command.arg(format!("--socket={}", socket.display())).arg(format!("--pid-file={}/pid", run.display()));
-        let mut server = Program::start(&mut command, &directory.0.join("mariadb.log"));
-        server.await_ready(60, || UnixStream::connect(&socket).is_ok());
-
-        let database = Database { _server: server, socket, _directory: directory };
+        let database = Database::run(directory);
         let account = format!("{}@localhost", Database::USER);
         database.execute(&format!("CREATE USER {account} IDENTIFIED BY '{}'", Database::PASSWORD));
         database.execute(&format!("GRANT ALL ON *.* TO {account}"));
         database
+    }
+
+    /// Starts it on its data and waits until it answers.
+    fn run(directory: Directory) -> Database {
+        let run = directory.0.join("run");
+        writable_directory(&run, &database_user());
+        let (own, user) = (format!("--tmpdir={}", run.display()), format!("--user={}", database_user()));
+        let socket = run.join("socket");
+        let mut command = Command::new("mariadbd");
+        command.args([
+            "--no-defaults",
+            "--skip-networking",
+            SMALL_LOG,
+            "--innodb-flush-log-at-trx-commit=0",
+            &own,
+            &user,
+        ]);
+        command.arg(format!("--datadir={}", directory.0.join(DATA).display()));
+        command.arg(format!("--socket={}", socket.display())).arg(format!("--pid-file={}/pid", run.display()));
+        let mut server = Program::start(&mut command, &directory.0.join("mariadb.log"));
+        server.await_ready(60, || UnixStream::connect(&socket).is_ok());
+        Database { server, socket, directory }
+    }
+
+    /// Stops it and moves its data to `place`.
+    pub fn stop(self, place: &Path) {
+        let Database { server, directory, .. } = self;
+        drop(server);
+        run_to_end(Command::new("mv").arg("-T").arg(directory.0.join(DATA)).arg(place));
     }
 
     /// Where it listens.
@@ -167,6 +215,14 @@ impl Database {
             ("WP_DB_PASSWORD", Database::PASSWORD.to_owned()),
             ("WP_DB_NAME", "wordpress".to_owned()),
         ]
+    }
+
+    /// Where it is, for tests/apps/wordpress: wp-db.php, as setup.sh writes it.
+    pub fn settings(&self, database: &str) -> String {
+        let (socket, user, password) = (self.socket.display(), Database::USER, Database::PASSWORD);
+        format!(
+            "<?php\nreturn ['HOST' => 'localhost:{socket}', 'USER' => '{user}', 'PASSWORD' => '{password}', 'NAME' => '{database}'];\n"
+        )
     }
 
     /// What a statement finds, one row a line.

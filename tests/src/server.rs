@@ -59,6 +59,15 @@ impl Directory {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
         Directory(path)
     }
+
+    /// Removes those that a process has made and could not remove.
+    pub fn remove_all_of(pid: i32) {
+        let begin = format!("reprise-test-{pid:07}-");
+        let all = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        for one in all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begin)) {
+            let _ = fs::remove_dir_all(one.path());
+        }
+    }
 }
 
 impl Default for Directory {

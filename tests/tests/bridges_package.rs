@@ -5,7 +5,7 @@ use std::process::Command;
 use tests::Client;
 use tests::bridged::{self, HOST, RUNTIME, build, build_bridged};
 use tests::closed_list::difference;
-use tests::peer::{Database, Fpm};
+use tests::peer::Fpm;
 use tests::server::{Directory, copy, project};
 
 /// What the code prints, with one space between words.
@@ -105,7 +105,7 @@ fn applications_with_their_bridges_are_served_by_php_fpm_too() {
         paths.iter().map(&mut ask).map(|answer| (answer.status, answer.text().replace(&port, "PORT"))).collect()
     };
     for name in ["slim", "symfony", "laravel"] {
-        let ((place, bridged), (_other, plain)) = (build_bridged(name), build(name, None));
+        let ((place, bridged), (_other, plain)) = (build_bridged(name), build(name));
         let first = place.0.join("first.php");
         let runtime = RUNTIME.replace("\\\\", "\\");
         std::fs::write(&first, format!("<?php $_SERVER['APP_RUNTIME'] = $_ENV['APP_RUNTIME'] = '{runtime}';")).unwrap();
@@ -118,8 +118,7 @@ fn applications_with_their_bridges_are_served_by_php_fpm_too() {
         }
         assert_eq!((ours[0].0, ours[0].1.as_str(), ours[1].0, ours[2].0), (200, "Hello World!", 200, 404), "{name}");
     }
-    let database = Database::start();
-    let (_place, application) = bridged::build_wordpress(&database);
+    let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     let server = Fpm::start(&root);
     let paths = ["/feed/", "/post-5/", "/wp-json/wp/v2/posts?per_page=2", "/wp-login.php"];

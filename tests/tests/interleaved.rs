@@ -1,5 +1,5 @@
 //! Visitors of one application at the same time, two of them logging in and out: no byte of one in an answer for another.
-//! Ten thousand requests of all kinds over four connections to two workers, which take three to thirty seconds.
+//! Thousands of requests of all kinds over four connections to two workers; `./test --full` sends 10,000, and
 //! REPRISE_REQUESTS makes them more; of WordPress, whose pages take the longest, a tenth of that.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,9 @@ use tests::bridged::{
 };
 use tests::client::multipart;
 use tests::compare::{Visitor, value};
-use tests::peer::Database;
 use tests::server::project;
 use tests::snapshot::{is_sanitized, requests};
-use tests::{Response, Server, Setup, process};
+use tests::{Response, Server, Setup, amount, process};
 
 /// Marks: names of users (of the applications too, where each is its own password), cookies, headers, and what all that
 /// is sent begins with. The last two never log in. In lower case, so that no page writes one in another way.
@@ -282,7 +281,7 @@ fn interleave(server: &Server, site: &Site, mode: &str, total: usize) -> Result<
 fn with_bridge(name: &str, site: &Site, warm_up: &str, mode: &str) {
     let (_place, application) = build_bridged(name);
     let server = bridged(&application.join("public"), mode, warm_up).env("APP_RUNTIME", RUNTIME).start();
-    report(name, &server, site, mode, requests(10_000));
+    report(name, &server, site, mode, requests(amount(2_400, 10_000)));
 }
 
 fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
@@ -324,13 +323,12 @@ fn laravel_s_visitors_are_kept_apart_from_a_snapshot() {
 
 #[test]
 fn wordpress_s_visitors_are_kept_apart() {
-    let database = Database::start();
-    let (_place, application) = build_wordpress(&database);
+    let (_database, _place, application) = build_wordpress();
     add_authors([MARKS[0], MARKS[1]], &application);
     let root = application.join("htdocs");
     add_mark_page(&root);
     let server = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"").start();
-    report("wordpress", &server, &WORDPRESS, "snapshot", requests(tests::amount(40_000, 100_000)) / 10);
+    report("wordpress", &server, &WORDPRESS, "snapshot", requests(amount(16_000, 100_000)) / 10);
 }
 
 fn add_mark_page(root: &Path) {

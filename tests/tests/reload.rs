@@ -6,11 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tests::server::copy;
 use tests::snapshot::is_sanitized;
-use tests::{Client, Server, Setup, process, wait_for, wait_until};
+use tests::{Client, Server, Setup, amount, process, wait_for, wait_until};
 
 /// How an entry is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +111,8 @@ impl Load {
                         _ => upload(port, &stop, &reloads),
                     }
                     answered.fetch_add(1, Ordering::Relaxed);
+                    // Steady, not as much as the machine can take.
+                    std::thread::park_timeout(Duration::from_millis(2));
                 }
             })
         };
@@ -163,11 +166,8 @@ fn settled(server: &Server) {
 
 /// How many reloads a test does; REPRISE_RELOADS wins.
 fn reloads() -> usize {
-    std::env::var("REPRISE_RELOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(if is_sanitized() {
-        10
-    } else {
-        50
-    })
+    let usual = if is_sanitized() { 10 } else { amount(25, 50) };
+    std::env::var("REPRISE_RELOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 fn nothing_is_lost(mode: Mode) {

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::{Command, Output};
 
 use tests::bridged::{self, HOST};
-use tests::peer::Database;
 use tests::server::{Directory, free_port, program};
 use tests::{Server, Setup, wait_until};
 
@@ -164,8 +163,7 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
 /// What looks at the request while WordPress boots differs; its paths are left to classic mode.
 #[test]
 fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {
-    let database = Database::start();
-    let (_place, application) = bridged::build_wordpress(&database);
+    let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     let plugin =
         "<?php $GLOBALS['kind'] = str_contains($_SERVER['REQUEST_URI'], 'page-1') ? 'a special page' : 'a usual one';

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::{Command, Output};
 
 use tests::bridged::{self, HOST, LARAVEL_WARM, RUNTIME, SYMFONY_WARM};
-use tests::peer::Database;
 use tests::server::program;
 use tests::{Server, Setup, wait_until};
 
@@ -201,8 +200,7 @@ fn pages_of_laravel_with_tokens_do_not_differ() {
 
 #[test]
 fn pages_of_wordpress_do_not_differ() {
-    let database = Database::start();
-    let (_place, application) = bridged::build_wordpress(&database);
+    let (_database, _place, application) = bridged::build_wordpress();
     let setup = Setup::root(&application.join("htdocs")).application("mode.\"index.php\" = \"snapshot\"");
     pages_do_not_differ(setup, &["/", "/post-5/", "/page-1/", "/feed/", "/?s=post", "/nowhere/"]);
 }

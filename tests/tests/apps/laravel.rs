@@ -15,7 +15,7 @@ const CSRF: Pattern = Pattern {
 
 #[test]
 fn laravel_answers_as_under_fpm() {
-    let build = Build::new("laravel", None);
+    let build = Build::new("laravel");
     let site = build.site();
     let mut pair = Pair::start(&site, "public", &[&[CSRF]], |setup| setup);
     pages(&mut pair);

@@ -15,7 +15,7 @@ const TOKEN: Pattern = Pattern {
 
 #[test]
 fn slim_answers_as_under_fpm() {
-    let build = Build::new("slim", None);
+    let build = Build::new("slim");
     let site = build.site();
     let mut pair = Pair::start(&site, "public", &[&[TOKEN]], |setup| setup);
     pages(&mut pair);

@@ -25,7 +25,7 @@ const WARMTH: Pattern = Pattern {
 
 #[test]
 fn symfony_answers_as_under_fpm() {
-    let build = Build::new("symfony", None);
+    let build = Build::new("symfony");
     let site = build.site();
     symfony(Pair::start(&site, "public", &[&[CSRF, EXPIRES]], |setup| setup), &site, "Symfony");
 }
@@ -33,7 +33,7 @@ fn symfony_answers_as_under_fpm() {
 /// The kernel booted and warmed by hand before the snapshot; audited.
 #[test]
 fn symfony_from_a_snapshot_answers_as_under_fpm() {
-    let build = Build::new("symfony", None);
+    let build = Build::new("symfony");
     for isolation in isolations() {
         let site = build.site();
         let configure = |setup: Setup| {

@@ -92,9 +92,7 @@ pub fn site(build: &Build, database: &Database) -> Site {
     let site = build.site();
     for (name, place) in [("ours", &site.ours), ("theirs", &site.theirs)] {
         database.copy("wordpress", name);
-        let told = place.join("wp-db.php");
-        let text = fs::read_to_string(&told).expect("wp-db.php").replace("'wordpress'", &format!("'{name}'"));
-        fs::write(&told, text).expect("wp-db.php");
+        fs::write(place.join("wp-db.php"), database.settings(name)).expect("wp-db.php");
         copy(&place.join("mu-plugins"), &place.join("htdocs/wp-content/mu-plugins"));
         let plugins = place.join("htdocs/wp-content/plugins");
         copy(&place.join("plugins"), &plugins);
@@ -106,8 +104,7 @@ pub fn site(build: &Build, database: &Database) -> Site {
 
 #[test]
 fn wordpress_answers_as_under_fpm() {
-    let database = Database::start();
-    let build = Build::new("wordpress", Some(&database));
+    let (database, build) = Build::wordpress();
     let site = site(&build, &database);
     let list = [NONCES, PASSWORDS, AVATARS, SECRETS, MOMENTS, PLACES];
     let mut pair = Pair::start(&site, "htdocs", &[&list], |setup| setup);

@@ -100,9 +100,8 @@ fn visit(pair: &mut Pair, foreign: impl Fn(&str) -> &'static str, rounds: usize)
 /// A site whose address wp-config.php takes from the request.
 #[test]
 fn wordpress_at_two_hosts_and_by_both_schemes_answers_as_without() {
-    let database = Database::start();
     let address = "(($_SERVER['HTTPS'] ?? '') === 'on' ? 'https://' : 'http://') . $_SERVER['HTTP_HOST']";
-    let (_place, application) = bridged::build_wordpress_at(&database, address);
+    let (_database, _place, application) = bridged::build_wordpress_at(address);
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/show.php"), SHOW).unwrap();
     let mut pair = start(&root, &format!("\"{ONE}\", \"{TWO}\""), "snapshot");
@@ -117,8 +116,7 @@ fn wordpress_at_two_hosts_and_by_both_schemes_answers_as_without() {
 /// Without configured hosts there is one snapshot, as for a site whose address is fixed.
 #[test]
 fn wordpress_without_configured_hosts_has_one_snapshot() {
-    let database = Database::start();
-    let (_place, application) = bridged::build_wordpress(&database);
+    let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/show.php"), SHOW).unwrap();
     let server = Setup::root(&root).start();
@@ -127,8 +125,8 @@ fn wordpress_without_configured_hosts_has_one_snapshot() {
 }
 
 /// WordPress as a network, with sites at both hosts. `is_subdomains`: each site has a host of its own.
-fn build_network(database: &Database, is_subdomains: bool) -> (Directory, PathBuf) {
-    let (place, application) = bridged::build_wordpress_at(database, &format!("'http://{ONE}'"));
+fn build_network(is_subdomains: bool) -> (Database, Directory, PathBuf) {
+    let (database, place, application) = bridged::build_wordpress_at(&format!("'http://{ONE}'"));
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/show.php"), SHOW).unwrap();
     let load = format!(
@@ -158,7 +156,7 @@ fn build_network(database: &Database, is_subdomains: bool) -> (Directory, PathBu
         let first = format!("$_SERVER['HTTP_HOST'] = '{host}'; $_SERVER['REQUEST_URI'] = '{path}';");
         php(&format!("{load} {first} require 'htdocs/wp-load.php'; flush_rewrite_rules(false);"), &application);
     }
-    (place, application)
+    (database, place, application)
 }
 
 /// Code that makes a site with a post.
@@ -176,8 +174,7 @@ fn add_site(host: &str, path: &str) -> String {
 /// Each site is served from snapshots of its own, logged in and out.
 #[test]
 fn a_network_of_sites_with_hosts_of_their_own_answers_as_without() {
-    let database = Database::start();
-    let (_place, application) = build_network(&database, true);
+    let (_database, _place, application) = build_network(true);
     let root = application.join("htdocs");
     let mut pair = start(&root, &format!("\"{ONE}\", \"{TWO}\""), "auto");
     wait_for_snapshots(&pair.bridged, &ORIGINS);
@@ -212,8 +209,7 @@ fn a_network_of_sites_with_hosts_of_their_own_answers_as_without() {
 /// Sites that only the path tells apart run in classic mode, and beside them one with a host of its own from a snapshot.
 #[test]
 fn sites_at_paths_of_one_host_answer_as_without() {
-    let database = Database::start();
-    let (_place, application) = build_network(&database, false);
+    let (_database, _place, application) = build_network(false);
     let root = application.join("htdocs");
     let mut pair = start(&root, &format!("\"{ONE}\", \"{TWO}\""), "auto");
     wait_for_snapshots(&pair.bridged, &[("http", TWO)]);

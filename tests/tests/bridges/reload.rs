@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tests::bridged::{HOST, build_wordpress};
 use tests::client::connect;
-use tests::peer::Database;
 use tests::server::Directory;
 use tests::{Client, Response, Setup, wait_until};
 
@@ -82,8 +81,8 @@ fn visit(port: u16, number: usize, stop: &AtomicBool, answered: &AtomicUsize) {
     }
 }
 
-fn nothing_is_lost(database: &Database, mode: &str, reloads: usize) {
-    let (_place, application) = build_wordpress(database);
+fn nothing_is_lost(mode: &str, reloads: usize) {
+    let (_database, _place, application) = build_wordpress();
     let releases = Releases { original: application, base: Directory::new() };
     releases.make(1);
     let server = start(&releases.root(), mode);
@@ -125,8 +124,7 @@ fn start(root: &Path, mode: &str) -> tests::Server {
 #[test]
 fn reloads_of_wordpress_lose_nothing() {
     let reloads = std::env::var("REPRISE_RELOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    let database = Database::start();
     for mode in ["classic", "snapshot"] {
-        nothing_is_lost(&database, mode, usize::max(reloads / 20, 1));
+        nothing_is_lost(mode, usize::max(reloads / 20, 1));
     }
 }

@@ -129,7 +129,9 @@ static bool is_identity(uintptr_t address)
 	return false;
 }
 
-static bool page_differs(const uint64_t *page, const uint64_t *image)
+/* An audit reads all memory: with a check of each access it would take three times as long. Pages are whole and
+ * aligned. */
+__attribute__((no_sanitize("undefined"))) static bool page_differs(const uint64_t *page, const uint64_t *image)
 {
 	uint64_t difference = 0;
 
