@@ -15,10 +15,12 @@
 //! An application is run by a [`generation`]: a prototype with everything under it. A [`reload`] makes another beside it.
 
 mod admin;
+mod carry_out;
 mod child;
 mod damage;
 mod deaths;
 mod elastic;
+mod ending;
 mod errands;
 mod eviction;
 mod generation;
@@ -39,11 +41,8 @@ mod trace;
 mod warm;
 mod worker_target;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -59,7 +58,7 @@ use child::{Forker, Front};
 use errands::Pending;
 pub use errands::open_access_log;
 use generation::{Generation, Generations, Stage};
-use reload::{Change, Wish};
+use reload::Reload;
 pub use service::{Application, Draft, Entry, Plan, Service};
 pub use starting::settings_file;
 use status::Rate;
@@ -86,22 +85,12 @@ pub enum Outcome {
 /// The loop's state.
 pub struct Supervisor {
     service: Service,
-    /// What is configured now.
-    plan: Rc<Plan>,
-    /// The generations that take new requests, in the plan's order.
-    current: Vec<usize>,
     generations: Generations,
-    change: Option<Change>,
-    wish: Option<Wish>,
+    reload: Reload,
     /// Children that read or look.
     errands: Vec<Pending>,
-    /// By application: when the last new generation came or was refused, and how long that took.
-    renewed: BTreeMap<String, (Instant, Duration)>,
-    next_watch: Instant,
     /// When forkers are asked next whether they answer.
     next_hearing: Instant,
-    /// Where roots have come to lead, that a reload was asked for already.
-    refused_roots: BTreeSet<PathBuf>,
     rate: Rate,
     tracing: Vec<Tracing>,
     admin: Option<Admin>,
@@ -137,16 +126,10 @@ impl Supervisor {
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
             admin: service.admin.take().map(Admin::new).transpose()?,
-            plan: Rc::new(plan),
-            current,
+            reload: Reload::new(plan, current, now),
             generations,
-            change: None,
-            wish: None,
             errands: Vec::new(),
-            renewed: BTreeMap::new(),
-            next_watch: now,
             next_hearing: now,
-            refused_roots: BTreeSet::new(),
             rate: Rate::begin(),
             tracing: Vec::new(),
             front: None,
@@ -168,7 +151,6 @@ impl Supervisor {
     pub fn run(mut self, ready: &dyn Fn(Duration)) -> io::Result<Outcome> {
         self.tell_booting();
         loop {
-            self.watch_roots();
             self.evict_lanes();
             self.advance_reload();
             self.start_what_is_missing();
@@ -188,7 +170,7 @@ impl Supervisor {
                 match signal {
                     Signal::SIGCHLD => {}
                     Signal::SIGUSR1 => self.reopen_access_log(),
-                    Signal::SIGHUP => self.wish_for_all("SIGHUP", None),
+                    Signal::SIGHUP => self.reload(|reload, _| reload.request_all("SIGHUP", None)),
                     other => self.stop(other.as_str()),
                 }
             }
@@ -209,7 +191,10 @@ impl Supervisor {
             self.forget_generations();
             self.serve_admin();
             if self.stopping == Stopping::Draining && Instant::now() >= self.deadline {
-                log("warning", format_args!("drain took longer than {:?}; ending now", self.plan.drain_timeout));
+                log(
+                    "warning",
+                    format_args!("drain took longer than {:?}; ending now", self.reload.plan().drain_timeout),
+                );
                 self.stop("deadline");
             }
         }
@@ -222,7 +207,7 @@ impl Supervisor {
     /// Each lane as the numbers of its generation and itself.
     fn all_lanes(&self) -> Vec<(usize, usize)> {
         let each = |number: usize| (0..self.generations[number].lanes.len()).map(move |lane| (number, lane));
-        self.generations.numbers().into_iter().flat_map(each).collect()
+        self.generations.ids().into_iter().flat_map(each).collect()
     }
 
     /// PHP's messages, and the front's, go through pipes: a script that reopens its standard error must not get hold of this
@@ -279,7 +264,7 @@ impl Supervisor {
             for lane in generation.lanes.iter().filter(|lane| lane.not_before > now) {
                 next = next.min(lane.not_before);
             }
-            next = generation.deadline(self.plan.drain_timeout).map_or(next, |deadline| next.min(deadline));
+            next = generation.deadline(self.reload.plan().drain_timeout).map_or(next, |deadline| next.min(deadline));
         }
         if self.generations.all().any(Generation::waits_for_workers) {
             next = next.min(now + BOOTING_TURN);
@@ -317,7 +302,7 @@ impl Supervisor {
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     fn is_ready(&self) -> bool {
         self.front.as_ref().is_some_and(|front| front.ready)
-            && self.current.iter().all(|number| self.generations[*number].is_ready())
+            && self.reload.current().iter().all(|number| self.generations[*number].is_ready())
     }
 }
 

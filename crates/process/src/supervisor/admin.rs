@@ -138,7 +138,7 @@ impl Supervisor {
         admin.accept();
         for (client, request) in admin.requests() {
             match request.as_str() {
-                "reload" => self.wish_for_all("reprise reload", Some(client)),
+                "reload" => self.reload(|reload, _| reload.request_all("reprise reload", Some(client))),
                 "status" => {
                     let status = self.status().to_string();
                     self.admin.iter_mut().for_each(|admin| admin.answer(client, status.clone()));

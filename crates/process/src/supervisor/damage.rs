@@ -40,7 +40,7 @@ impl Supervisor {
                 "error",
                 format_args!("{what}: a worker has overwritten the memory that its lane shares with the front"),
             );
-            self.wish_for(number, DAMAGED);
+            self.renew(number, DAMAGED);
         }
     }
 
@@ -65,7 +65,7 @@ impl Supervisor {
         );
         let now = self.began.elapsed();
         if self.generations[number].suspicion.unhealthy(now) {
-            self.wish_for(number, DAMAGED);
+            self.renew(number, DAMAGED);
         }
     }
 }

@@ -68,7 +68,7 @@ impl Supervisor {
                 self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;
             }
-            self.refuse_generation(number, &format_args!("PHP of {name} {ending}; its message is in the log"));
+            self.reload.generation_failed(number, &format_args!("PHP of {name} {ending}; its message is in the log"));
             self.delay(number, CLASSIC, child.since.elapsed(), child.ready);
         }
         self.adopt_orphans(number, CLASSIC);
@@ -126,7 +126,7 @@ impl Supervisor {
             }
         }
         // What drained had its requests in that front, and what was warmed up too.
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             if self.generations[number].warmth == Warmth::Asked {
                 self.generations[number].warmth = Warmth::Cold;
             }

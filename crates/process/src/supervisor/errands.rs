@@ -21,7 +21,7 @@ use wire::key::{Key, MAX_ORIGIN};
 
 use super::generation::Warmth;
 use super::lane::Lane;
-use super::reload::Wish;
+use super::reload::Scope;
 use super::service::{Application, Draft, Plan};
 use super::{Supervisor, log};
 use crate::errand::{Answer, Errand};
@@ -36,7 +36,7 @@ pub(super) struct Pending {
 
 enum Purpose {
     /// A reload.
-    Reading(Wish),
+    Reading,
     /// A script that wants a lane in that generation, by its key.
     Script { number: usize, key: String, is_loop: bool, is_awaited: bool },
     /// Where roots lead.
@@ -74,7 +74,7 @@ impl Supervisor {
         while at < self.errands.len() {
             let errand = &self.errands[at].errand;
             let is_over = match &self.errands[at].purpose {
-                Purpose::Reading(_) => errand.answer::<Read>().map(|answer| self.finish(at, answer, Self::was_read)),
+                Purpose::Reading => errand.answer::<Read>().map(|answer| self.finish(at, answer, Self::was_read)),
                 Purpose::Script { .. } => {
                     errand.answer::<bool>().map(|answer| self.finish(at, answer, Self::script_found))
                 }
@@ -100,7 +100,9 @@ impl Supervisor {
 
     fn errand_failed(&mut self, purpose: Purpose, why: &str) {
         match purpose {
-            Purpose::Reading(wish) => self.refused(wish.waiting, &format!("reading the configuration: {why}")),
+            Purpose::Reading => {
+                self.reload(|reload, _| reload.reading_failed(&format!("reading the configuration: {why}")))
+            }
             Purpose::Script { number, key, is_awaited, .. } => {
                 self.is_sought_no_more(number, is_awaited);
                 self.stays_classic(number, &key, why);
@@ -117,34 +119,23 @@ impl Supervisor {
         }
     }
 
-    /// Ends all of them; the reload among them, if there is one.
-    pub(super) fn end_errands(&mut self) -> Option<Wish> {
-        let purposes = std::mem::take(&mut self.errands).into_iter().map(|pending| pending.purpose);
-        purposes.filter_map(|purpose| if let Purpose::Reading(wish) = purpose { Some(wish) } else { None }).next()
-    }
-
-    /// Whether a reload is being read.
-    pub(super) fn is_reading(&self) -> bool {
-        self.errands.iter().any(|pending| matches!(pending.purpose, Purpose::Reading(_)))
-    }
-
     /// Whether a child looks at the roots.
     pub(super) fn is_looking_at_roots(&self) -> bool {
         self.errands.iter().any(|pending| matches!(pending.purpose, Purpose::Roots))
     }
 
     /// Has what a reload needs read.
-    pub(super) fn read_for(&mut self, wish: Wish) {
+    pub(super) fn read_for(&mut self, scope: Scope) {
         self.tell_reloading();
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let current = self.current.iter().map(|number| &self.generations[*number]);
+        let current = self.reload.current().iter().map(|number| &self.generations[*number]);
         // Another application's file system may hang: what is not renewed is not looked at.
-        for generation in current.filter(|one| wish.is_for_all || wish.names(&one.application.name)) {
+        for generation in current.filter(|one| scope.includes(&one.application.name)) {
             let entries = generation.heritage().into_iter();
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);
         }
-        let (read, plan, is_for_all) = (&self.service.read, &self.plan, wish.is_for_all);
+        let (read, plan, is_for_all) = (&self.service.read, self.reload.plan(), scope == Scope::All);
         let errand = Errand::send(|| {
             let (draft, php) =
                 if is_for_all { read().map(|(draft, php)| (Some(draft), Some(php)))? } else { (None, None) };
@@ -155,22 +146,23 @@ impl Supervisor {
             };
             Ok(((draft, present), php.into_iter().collect()))
         });
-        self.begin_errand(errand, Purpose::Reading(wish));
+        self.begin_errand(errand, Purpose::Reading);
     }
 
-    fn was_read(&mut self, purpose: Purpose, (draft, present): Read, descriptors: Vec<OwnedFd>) {
-        let Purpose::Reading(wish) = purpose else { return };
+    fn was_read(&mut self, _: Purpose, (draft, present): Read, descriptors: Vec<OwnedFd>) {
         let plan = match (draft, descriptors.into_iter().next()) {
-            (Some(draft), Some(php)) => Rc::new(Plan::new(draft, php)),
-            (None, _) => self.plan.clone(),
-            (Some(_), None) => return self.refused(wish.waiting, "reprise-php was not opened"),
+            (Some(draft), Some(php)) => Some(Plan::new(draft, php)),
+            (None, _) => None,
+            (Some(_), None) => {
+                return self.reload(|reload, _| reload.reading_failed("reprise-php was not opened"));
+            }
         };
-        self.begin_change(wish, plan, &present);
+        self.configuration_read(plan, &present);
     }
 
     /// Has a child look where the roots lead that are watched.
     pub(super) fn look_at_roots(&mut self) {
-        let applications = self.current.iter().map(|number| self.generations[*number].application.clone());
+        let applications = self.reload.current().iter().map(|number| self.generations[*number].application.clone());
         let watched: Vec<Rc<Application>> = applications.filter(|one| one.watched.is_some()).collect();
         if watched.is_empty() {
             return;
@@ -183,7 +175,7 @@ impl Supervisor {
     }
 
     fn roots_found(&mut self, _: Purpose, roots: BTreeMap<String, PathBuf>, _: Vec<OwnedFd>) {
-        self.roots_lead(&roots);
+        self.reload(|reload, generations| reload.roots_lead(&roots, generations));
     }
 
     /// After the file was renamed: what is logged from now on goes to a new one, in this front and in later ones.

@@ -17,6 +17,9 @@ use super::lane::{CLASSIC, Lane};
 use super::service::{Application, Entry};
 use crate::plan::Suspicion;
 
+/// Names a generation, in messages too. Never used again.
+pub(super) type GenerationId = usize;
+
 /// What a generation is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -227,7 +230,7 @@ impl Generations {
         self.list.get_mut(&number)
     }
 
-    pub(super) fn numbers(&self) -> Vec<usize> {
+    pub(super) fn ids(&self) -> Vec<usize> {
         self.list.keys().copied().collect()
     }
 

@@ -99,7 +99,7 @@ impl Supervisor {
         if is_narrower && of_lane.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_told) {
             // Code has changed under it, and requests of any host may wait in its queue.
             self.kill_template(number, lane);
-            return self.wish_for(number, "a script now asks for a snapshot per host");
+            return self.renew(number, "a script now asks for a snapshot per host");
         }
         if is_narrower {
             let origin = Some(application.first_origin());
@@ -205,7 +205,8 @@ impl Supervisor {
         // New code may do without what the old code asked for.
         let is_required = self.generations[number].lanes[lane].is_required;
         if is_required || !is_unasked && self.is_served_now(number, lane) {
-            self.refuse_generation(number, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
+            self.reload
+                .generation_failed(number, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
         }
         let consequence = format_args!("its requests run in classic mode; next try in {delay:?}");
         log("error", format_args!("{what} did not boot: {why}; {consequence}"));
@@ -214,7 +215,7 @@ impl Supervisor {
     /// Whether the generation that a new one is to replace has this entry booted.
     fn is_served_now(&self, number: usize, lane: usize) -> bool {
         let generation = &self.generations[number];
-        let current = self.current.iter().filter_map(|number| self.generations.get(*number));
+        let current = self.reload.current().iter().filter_map(|number| self.generations.get(*number));
         current.filter(|one| one.application.name == generation.application.name).flat_map(|one| &one.lanes).any(
             |one| {
                 let is_this = |entry: &String| generation.lanes[lane].boots(entry, &generation.application);
@@ -252,7 +253,7 @@ impl Supervisor {
     pub(super) fn template_deadline(&self, number: usize, lane: usize) -> Option<Instant> {
         let template = self.generations[number].lanes[lane].template.as_ref()?;
         match template.leaving {
-            Some(since) => Some(since + self.plan.drain_timeout),
+            Some(since) => Some(since + self.reload.plan().drain_timeout),
             None if template.child.ready => None,
             None => Some(template.child.since + self.generations[number].application.boot_timeout),
         }
@@ -269,7 +270,7 @@ impl Supervisor {
             }
             self.end_hung_scripts(number, lane);
             for (pid, since) in &self.generations[number].lanes[lane].retired {
-                if since.elapsed() > self.plan.drain_timeout {
+                if since.elapsed() > self.reload.plan().drain_timeout {
                     self.kill_worker(number, lane, *pid);
                 }
             }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Supervisor;
+use super::reload::names;
 use crate::plan::Stopping;
 
 /// For PHP's modules, which have no time-out of their own, and for the end of processes.
@@ -20,36 +21,27 @@ impl Supervisor {
         if self.stopping != Stopping::No {
             return;
         }
-        let serving = format!("serving {}", self.names(&self.current));
+        let serving = format!("serving {}", names(self.reload.current(), &self.generations));
         match refused {
             None => self.service.notify.tell("READY=1", &serving, None),
             Some(why) => self.service.notify.tell("READY=1", &format_args!("reload refused: {why}; {serving}"), None),
         }
     }
 
-    /// The application and its count of each of these generations.
-    pub(super) fn names(&self, numbers: &[usize]) -> String {
-        let name = |number: &usize| {
-            let generation = &self.generations[*number];
-            format!("{} generation {}", generation.application.name, generation.ordinal)
-        };
-        numbers.iter().map(name).collect::<Vec<_>>().join(", ")
-    }
-
     pub(super) fn tell_reloading(&mut self) {
         // The switch waits for an earlier drain.
-        let patience = self.boot_patience() + self.plan.drain_timeout;
+        let patience = self.boot_patience() + self.reload.plan().drain_timeout;
         self.service.notify.tell_reloading(patience);
     }
 
     pub(super) fn tell_stopping(&mut self) {
-        let limit = self.plan.drain_timeout;
+        let limit = self.reload.plan().drain_timeout;
         self.service.notify.tell("STOPPING=1", &format_args!("draining, at most {limit:?}"), Some(limit + SPARE));
     }
 
     /// The longest boot. After each warm-up request the manager is told again.
     fn boot_patience(&self) -> Duration {
-        let boot = self.plan.applications.iter().map(|application| application.boot_timeout).max();
+        let boot = self.reload.plan().applications.iter().map(|application| application.boot_timeout).max();
         boot.unwrap_or_default() + SPARE
     }
 }

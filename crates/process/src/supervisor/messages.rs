@@ -57,8 +57,9 @@ impl Supervisor {
         match message {
             FromFront::Doors => {
                 self.doors = attached;
-                self.tell_front_of_change();
-                self.switched();
+                let settings = self.reload.settings();
+                self.carry_out(settings);
+                self.reload(|reload, generations| reload.switched(generations, Instant::now()));
                 for (number, lane) in self.all_lanes() {
                     self.introduce(number, lane);
                 }
@@ -116,10 +117,14 @@ impl Supervisor {
                 let (number, lane) = place(lane);
                 self.lane_is_busy(number, lane);
             }
-            FromFront::Switched => self.switched(),
+            FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::Retired { generation } => self.generation_retired(generation as usize),
-            FromFront::Renew { lane, why: RENEW_ASKED } => self.reset_wished(lane.generation as usize),
-            FromFront::Renew { lane, why } => self.opcache_wished(lane.generation as usize, why),
+            FromFront::Renew { lane, why: RENEW_ASKED } => {
+                self.reload(|reload, generations| reload.opcache_reset(lane.generation as usize, generations))
+            }
+            FromFront::Renew { lane, why } => {
+                self.reload(|reload, generations| reload.opcache_failed(lane.generation as usize, why, generations))
+            }
         }
     }
 
@@ -222,7 +227,9 @@ impl Supervisor {
             let is_prototype = lane == CLASSIC;
             match message {
                 FromForker::PrototypeReady { bodies } if is_prototype => self.prototype_ready(number, bodies),
-                FromForker::FilesChanged if is_prototype => self.files_changed(number),
+                FromForker::FilesChanged if is_prototype => {
+                    self.reload(|reload, generations| reload.files_changed(number, generations))
+                }
                 FromForker::TemplateSpawned { lane, pid } if is_prototype => {
                     self.template_started(number, lane as usize, Forked(Ok(pid)))
                 }
@@ -361,7 +368,7 @@ impl Supervisor {
             }
             (None, _) => None,
         };
-        why.into_iter().for_each(|why| self.wish_for(number, why));
+        why.into_iter().for_each(|why| self.renew(number, why));
     }
 
     pub(super) fn delay(&mut self, number: usize, lane: usize, lived: Duration, worked: bool) {

@@ -1,8 +1,8 @@
-//! Reloads: new generations beside those that serve.
+//! Reloads: new generations beside those that serve. This module decides; [`super::carry_out`] acts.
 //!
 //! | step | what happens |
 //! |---|---|
-//! | wished for | `reprise reload`, SIGHUP; a suspect generation; a script's `opcache_reset()`, or an opcache that is full or cannot restart; with `watch` a root that leads elsewhere or changed files; a lane that gives its place to another. Further wishes join it |
+//! | requested | `reprise reload`, SIGHUP; a suspect generation; a script's `opcache_reset()`, or an opcache that is full or cannot restart; with `watch` a root that leads elsewhere or changed files; an eviction of a lane. Further requests join the one that waits |
 //! | read | a child ([`super::errands`]) reads the configuration, as a whole or not at all, and looks which scripts are there |
 //! | begun | new generations boot; the front learns their settings |
 //! | ready | all their known lanes serve: `Switch` to the front; the old ones drain |
@@ -13,57 +13,106 @@
 //! Of one application at most two generations live and one drains: the switch waits for an earlier drain.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-use wire::control::{ToForker, ToFront};
-use wire::layout::{Phase, RENEW_FULL, RENEW_RESTART};
+use wire::layout::{RENEW_FULL, RENEW_RESTART};
 
 use super::admin::Client;
-use super::generation::{Generation, Stage};
-use super::lane::CLASSIC;
-use super::service::Plan;
-use super::{Supervisor, log, send};
-use crate::plan::Stopping;
-use crate::sys;
+use super::generation::{GenerationId, Stage};
+use super::service::{Application, Plan};
+
+#[cfg(test)]
+mod reload_tests;
 
 /// What a reload may take beside twice the longest boot_timeout: PHP's start, workers, the warm-up.
-const LAST_BOOT: std::time::Duration = std::time::Duration::from_secs(120);
+const LAST_BOOT: Duration = Duration::from_secs(120);
 /// How often roots are looked at.
-const WATCH_TURN: std::time::Duration = std::time::Duration::from_secs(1);
+const WATCH_TURN: Duration = Duration::from_secs(1);
 /// Between two generations of an application that come by themselves lie so many times the time the last one took.
 const RENEWAL_PAUSE: u32 = 10;
 /// And so many times where files have changed: half of the time at most is spent on what changes all the time.
 const FILES_PAUSE: u32 = 1;
 
-/// A reload somebody has asked for.
-#[derive(Default)]
-pub(super) struct Wish {
-    /// Read the configuration, and all applications; else only those.
-    pub(super) is_for_all: bool,
-    /// And how many times as long as the last renewal took is to pass after it.
-    applications: BTreeMap<String, u32>,
-    pub(super) waiting: Vec<Client>,
+/// What is known of generations.
+pub(super) trait Facts {
+    fn application(&self, id: GenerationId) -> Option<&Application>;
+    /// Which of its application's it is, from 1.
+    fn ordinal(&self, id: GenerationId) -> Option<u32>;
+    fn stage(&self, id: GenerationId) -> Option<Stage>;
+    /// Whether visitors' requests may come to it.
+    fn is_ready(&self, id: GenerationId) -> bool;
+    /// Whether a generation of that application drains.
+    fn drains(&self, application: &str) -> bool;
 }
 
-impl Wish {
-    /// Whether it is for that application too.
-    pub(super) fn names(&self, application: &str) -> bool {
-        self.applications.contains_key(application)
+/// What the supervisor is to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Action {
+    /// Write a line to the log.
+    Log(&'static str, String),
+    /// Have a child look where the roots of applications lead. The result goes to [`Reload::roots_lead`].
+    LookAtRoots,
+    /// Have a child read what a reload of these applications needs. The result goes to [`Reload::next_plan`] or
+    /// [`Reload::reading_failed`].
+    Read(Scope),
+    /// Make the slabs of a new generation, if there is a front.
+    MakeSlabs(GenerationId),
+    /// Send the settings of a change to the front, if there is one, as those of these generations.
+    SendSettings(String, Vec<GenerationId>),
+    /// The front is to forget the settings of a change.
+    WithdrawSettings,
+    /// New requests go to the first, the second drain.
+    Switch(Vec<GenerationId>, Vec<GenerationId>),
+    /// End a generation at once.
+    Kill(GenerationId),
+    /// Respond to those who wait for a reload.
+    Respond(Vec<Client>, Result<String, String>),
+    /// Tell the service manager that the server serves; and why a reload was refused, if it was.
+    NotifyReady(Option<String>),
+}
+
+/// What a reload is for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scope {
+    /// The configuration is read again, and each application gets a new generation.
+    All,
+    /// One application gets a new generation, by the configuration of now.
+    Application(String),
+}
+
+impl Scope {
+    pub(super) fn includes(&self, application: &str) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Application(name) => name == application,
+        }
     }
 }
 
-/// A reload under way.
-pub(super) struct Change {
+/// Reloads that were asked for and have not begun.
+#[derive(Default)]
+struct ReloadRequest {
+    is_for_all: bool,
+    /// Applications that get a new generation, and how many times as long as the last one took is to pass after that.
+    renewals: BTreeMap<String, u32>,
+    waiting: Vec<Client>,
+}
+
+/// A reload whose configuration is being read.
+struct Reading {
+    scope: Scope,
+    waiting: Vec<Client>,
+}
+
+/// A reload whose generations are being made.
+struct Change {
     plan: Rc<Plan>,
     /// In the plan's order, those that stay included.
-    numbers: Vec<usize>,
-    /// Those of them that are new.
-    made: Vec<usize>,
+    ids: Vec<GenerationId>,
+    /// Those of them that are new, with the names of their applications.
+    made: Vec<(GenerationId, String)>,
     began: Instant,
     /// The front was told to go over.
     is_switched: bool,
@@ -72,344 +121,362 @@ pub(super) struct Change {
     waiting: Vec<Client>,
 }
 
-impl Change {
-    /// Whether that generation is made by it.
-    pub(super) fn makes(&self, number: usize) -> bool {
-        !self.is_switched && self.made.contains(&number)
+/// What an application of the next plan is run by.
+pub(super) enum Successor {
+    /// The generation that runs it now.
+    Same(GenerationId),
+    /// A new one, which inherits lanes of the old.
+    New { application: Rc<Application>, ordinal: u32, old: Option<GenerationId> },
+}
+
+/// What happens beside a reload.
+pub(super) struct Surroundings {
+    /// The server has been ready.
+    pub(super) is_announced: bool,
+    /// The front is ready and its workers can have its listeners' wake-ups.
+    pub(super) is_front_open: bool,
+    /// A child looks at the roots already.
+    pub(super) looks_at_roots: bool,
+}
+
+/// The plan that is in force, the generations that serve it, and the reload that is under way.
+pub(super) struct Reload {
+    plan: Rc<Plan>,
+    /// The generations that take new requests, in the plan's order.
+    current: Vec<GenerationId>,
+    request: Option<ReloadRequest>,
+    reading: Option<Reading>,
+    change: Option<Change>,
+    /// By application: when the last new generation came or was refused, and how long that took.
+    renewed: BTreeMap<String, (Instant, Duration)>,
+    next_look: Instant,
+    /// Where roots have come to lead, that a reload was asked for already.
+    refused_roots: BTreeSet<PathBuf>,
+    is_stopping: bool,
+}
+
+/// Questions.
+impl Reload {
+    pub(super) fn new(plan: Plan, current: Vec<GenerationId>, now: Instant) -> Reload {
+        Reload {
+            plan: Rc::new(plan),
+            current,
+            request: None,
+            reading: None,
+            change: None,
+            renewed: BTreeMap::new(),
+            next_look: now,
+            refused_roots: BTreeSet::new(),
+            is_stopping: false,
+        }
+    }
+
+    /// What is configured now.
+    pub(super) fn plan(&self) -> &Rc<Plan> {
+        &self.plan
+    }
+
+    /// The generations that take new requests, in the plan's order.
+    pub(super) fn current(&self) -> &[GenerationId] {
+        &self.current
+    }
+
+    /// Whether new generations are being made.
+    pub(super) fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Whether a reload was asked for that has not begun.
+    pub(super) fn is_requested(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// Whether that generation is being made.
+    fn makes(&self, id: GenerationId) -> bool {
+        let makes = |change: &Change| !change.is_switched && change.made.iter().any(|(made, _)| *made == id);
+        self.change.as_ref().is_some_and(makes)
+    }
+
+    /// The generation that runs an application now.
+    fn current_of(&self, application: &str, facts: &impl Facts) -> Option<GenerationId> {
+        let runs_it = |id: &GenerationId| facts.application(*id).is_some_and(|one| one.name == application);
+        self.current.iter().copied().find(runs_it)
     }
 }
 
-impl Supervisor {
-    fn wish(&mut self, why: &dyn Display, client: Option<Client>) -> &mut Wish {
-        log("notice", format_args!("{why}: reload"));
-        let wish = self.wish.get_or_insert_default();
-        wish.waiting.extend(client);
-        wish
+/// Requests for a reload.
+impl Reload {
+    fn request(&mut self, why: &str) -> (Vec<Action>, &mut ReloadRequest) {
+        let log = Action::Log("notice", format!("{why}: reload"));
+        (vec![log], self.request.get_or_insert_default())
     }
 
-    /// Asks for new generations of everything, by the configuration as it is then.
-    pub(super) fn wish_for_all(&mut self, why: &str, client: Option<Client>) {
-        self.wish(&why, client).is_for_all = true;
+    /// Asks for new generations of everything, by the configuration as it is when it is read.
+    pub(super) fn request_all(&mut self, why: &str, client: Option<Client>) -> Vec<Action> {
+        let (actions, request) = self.request(why);
+        request.is_for_all = true;
+        request.waiting.extend(client);
+        actions
     }
 
     /// Asks for a new generation in place of one, unless that is on its way out already.
-    pub(super) fn wish_for(&mut self, number: usize, why: &str) {
-        self.wish_after(number, RENEWAL_PAUSE, why);
+    pub(super) fn renew(&mut self, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
+        self.renew_after(RENEWAL_PAUSE, id, why, facts)
     }
 
-    fn wish_after(&mut self, number: usize, pause: u32, why: &str) {
-        let is_made = self.change.as_ref().is_some_and(|change| change.makes(number));
-        let is_in_use = |one: &&Generation| one.stage == Stage::Serving || is_made;
-        let Some(generation) = self.generations.get(number).filter(is_in_use) else { return };
-        let name = generation.application.name.clone();
-        let is_known =
-            |wish: &Wish| wish.is_for_all || wish.applications.get(&name).is_some_and(|known| *known <= pause);
-        if !self.wish.as_ref().is_some_and(is_known) && self.stopping == Stopping::No {
-            self.wish(&format_args!("application '{name}': {why}"), None).applications.insert(name, pause);
+    /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
+    pub(super) fn files_changed(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
+        self.renew_after(FILES_PAUSE, id, "files have changed", facts)
+    }
+
+    fn renew_after(&mut self, pause: u32, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
+        let (Some(stage), Some(application)) = (facts.stage(id), facts.application(id)) else { return Vec::new() };
+        let is_in_use = stage == Stage::Serving || self.makes(id);
+        let covers = |request: &ReloadRequest| {
+            request.is_for_all || request.renewals.get(&application.name).is_some_and(|known| *known <= pause)
+        };
+        if !is_in_use || self.is_stopping || self.request.as_ref().is_some_and(covers) {
+            return Vec::new();
         }
+        let (actions, request) = self.request(&format!("application '{}': {why}", application.name));
+        request.renewals.insert(application.name.clone(), pause);
+        actions
     }
 
     /// A process of a generation wants code loaded anew. What it wants renewed may have been loaded, before it said so,
     /// by the generation that has taken the place of its own meanwhile: then that one is renewed.
-    pub(super) fn reset_wished(&mut self, number: usize) {
-        let Some(generation) = self.generations.get(number) else { return };
-        let name = generation.application.name.clone();
-        let is_draining = matches!(generation.stage, Stage::Draining(_));
-        let successor = self.current.iter().copied().find(|one| self.generations[*one].application.name == name);
-        let number = successor.filter(|_| is_draining).unwrap_or(number);
-        self.wish_for(number, "a script called opcache_reset()");
+    pub(super) fn opcache_reset(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
+        let is_draining = matches!(facts.stage(id), Some(Stage::Draining(_)));
+        let name = facts.application(id).map(|application| application.name.as_str());
+        let successor = name.filter(|_| is_draining).and_then(|name| self.current_of(name, facts));
+        self.renew(successor.unwrap_or(id), "a script called opcache_reset()", facts)
     }
 
     /// The opcache of a generation cannot go on. That concerns no other generation.
-    pub(super) fn opcache_wished(&mut self, number: usize, why: u32) {
-        if self.change.as_ref().is_some_and(|change| !change.numbers.contains(&number)) {
+    pub(super) fn opcache_failed(&mut self, id: GenerationId, why: u32, facts: &impl Facts) -> Vec<Action> {
+        if self.change.as_ref().is_some_and(|change| !change.ids.contains(&id)) {
             // Another is on its way.
-            return;
+            return Vec::new();
         }
         match why {
             RENEW_RESTART => {
-                self.wish_for(number, "opcache has to restart, and caches nothing while workers hold its lock")
+                self.renew(id, "opcache has to restart, and caches nothing while workers hold its lock", facts)
             }
-            RENEW_FULL => self.wish_for(number, "opcache is full"),
-            other => log("error", format_args!("a worker asked for a new generation with an unknown reason ({other})")),
-        }
-    }
-
-    /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
-    pub(super) fn files_changed(&mut self, number: usize) {
-        self.wish_after(number, FILES_PAUSE, "files have changed");
-    }
-
-    /// Asks for a new generation where an unused lane is in the way of another.
-    pub(super) fn evict_lanes(&mut self) {
-        if !self.announced || self.stopping != Stopping::No || self.change.is_some() {
-            return;
-        }
-        let now = Instant::now();
-        for number in self.current.clone() {
-            // One that was refused, or has been joined by others' requests, is judged anew.
-            let may_evict = self.wish.is_none();
-            if let Some(why) = self.generations[number].look_for_eviction(may_evict, now) {
-                self.wish_for(number, &why);
+            RENEW_FULL => self.renew(id, "opcache is full", facts),
+            other => {
+                let text = format!("a worker asked for a new generation with an unknown reason ({other})");
+                vec![Action::Log("error", text)]
             }
         }
     }
 
-    /// Does what can be done now.
-    pub(super) fn advance_reload(&mut self) {
-        if self.stopping != Stopping::No {
-            self.refuse_change("the server is stopping");
-            let wishes = self.end_errands().into_iter().chain(self.wish.take());
-            let waiting = wishes.flat_map(|wish| wish.waiting).collect();
-            self.tell(waiting, Err("the server is stopping"));
-        } else if let Some(change) = &self.change {
-            match &change.refused {
-                Some(why) => {
-                    let why = why.clone();
-                    self.refuse_change(&why);
-                }
-                None => self.switch_if_ready(),
-            }
-        } else if self.announced && !self.is_reading() {
-            self.take_wish(Instant::now()).into_iter().for_each(|wish| self.read_for(wish));
+    /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
+    pub(super) fn roots_lead(&mut self, roots: &BTreeMap<String, PathBuf>, facts: &impl Facts) -> Vec<Action> {
+        let leads_elsewhere = |id: &GenerationId| {
+            let application = facts.application(*id)?;
+            let root = roots.get(&application.name).filter(|root| **root != application.root)?;
+            Some((application.name.clone(), root.clone()))
+        };
+        let Some((name, root)) = self.current.iter().find_map(leads_elsewhere) else { return Vec::new() };
+        // One that was refused is not tried again and again.
+        if !self.refused_roots.insert(root.clone()) {
+            return Vec::new();
         }
+        self.request_all(&format!("application '{name}': its root leads to {} now", root.display()), None)
+    }
+}
+
+/// The course of a reload.
+impl Reload {
+    /// The server stops: the next turn refuses what has not been switched to.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
     }
 
-    /// What of it can be done now: everything, or one application whose pause is over, so that none is refused for another.
-    fn take_wish(&mut self, now: Instant) -> Option<Wish> {
-        let wish = self.wish.as_mut()?;
-        if wish.is_for_all {
-            return self.wish.take();
+    /// Says what can be done now.
+    pub(super) fn turn(&mut self, around: &Surroundings, facts: &impl Facts, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.is_stopping {
+            actions.extend(self.refuse_change("the server is stopping", now));
+            actions.extend(self.refuse_requests("the server is stopping"));
+            return actions;
+        }
+        if around.is_announced && self.is_time_to_look(around, now) {
+            actions.push(Action::LookAtRoots);
+        }
+        if let Some(change) = &self.change {
+            match change.refused.clone() {
+                Some(why) => actions.extend(self.refuse_change(&why, now)),
+                None => actions.extend(self.switch_if_ready(around, facts, now)),
+            }
+        } else if around.is_announced && self.reading.is_none() {
+            self.reading = self.take_request(now);
+            actions.extend(self.reading.as_ref().map(|reading| Action::Read(reading.scope.clone())));
+        }
+        actions
+    }
+
+    fn is_time_to_look(&mut self, around: &Surroundings, now: Instant) -> bool {
+        let is_busy = self.change.is_some() || self.reading.is_some() || around.looks_at_roots;
+        if is_busy || now < self.next_look {
+            return false;
+        }
+        self.next_look = now + WATCH_TURN;
+        true
+    }
+
+    /// What of the request can begin: everything, or one application whose pause is over, so that none is refused for another.
+    fn take_request(&mut self, now: Instant) -> Option<Reading> {
+        let request = self.request.as_mut()?;
+        if request.is_for_all {
+            return self.request.take().map(|request| Reading { scope: Scope::All, waiting: request.waiting });
         }
         let is_due = |(name, pause): &(&String, &u32)| {
             self.renewed.get(*name).is_none_or(|(at, took)| now >= *at + *took * **pause)
         };
-        let name = wish.applications.iter().find(is_due).map(|(name, _)| name.clone())?;
-        let taken = wish.applications.remove_entry(&name);
-        if wish.applications.is_empty() {
-            self.wish = None;
+        let name = request.renewals.iter().find(is_due).map(|(name, _)| name.clone())?;
+        request.renewals.remove(&name);
+        if request.renewals.is_empty() {
+            self.request = None;
         }
-        Some(Wish { applications: taken.into_iter().collect(), ..Wish::default() })
+        Some(Reading { scope: Scope::Application(name), waiting: Vec::new() })
     }
 
-    /// Has a child look where the roots of applications lead.
-    pub(super) fn watch_roots(&mut self) {
-        let now = Instant::now();
-        let is_busy = self.change.is_some() || self.is_reading() || self.is_looking_at_roots();
-        if !self.announced || self.stopping != Stopping::No || is_busy || now < self.next_watch {
-            return;
-        }
-        self.next_watch = now + WATCH_TURN;
-        self.look_at_roots();
-    }
-
-    /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
-    pub(super) fn roots_lead(&mut self, roots: &BTreeMap<String, PathBuf>) {
-        let leads_elsewhere = |number: &usize| {
-            let application = &self.generations[*number].application;
-            let root = roots.get(&application.name).filter(|root| **root != application.root)?;
-            Some((application.name.clone(), root.clone()))
+    /// The configuration was read, if it was to be. Returns the plan to go over to, and what each of its applications is to be run
+    /// by. [`Reload::begin`] or [`Reload::reading_failed`] follows.
+    pub(super) fn next_plan(&self, read: Option<Plan>, facts: &impl Facts) -> Option<(Rc<Plan>, Vec<Successor>)> {
+        let scope = &self.reading.as_ref()?.scope;
+        let plan = read.map_or_else(|| self.plan.clone(), Rc::new);
+        let successor = |application: &Rc<Application>| match self.current_of(&application.name, facts) {
+            Some(old) if !scope.includes(&application.name) => Successor::Same(old),
+            old => Successor::New {
+                application: application.clone(),
+                ordinal: old.and_then(|old| facts.ordinal(old)).map_or(1, |ordinal| ordinal + 1),
+                old,
+            },
         };
-        let Some((name, root)) = self.current.iter().find_map(leads_elsewhere) else { return };
-        // One that was refused is not tried again and again.
-        if self.refused_roots.insert(root.clone()) {
-            self.wish_for_all(&format!("application '{name}': its root leads to {} now", root.display()), None);
-        }
+        let successors = plan.applications.iter().map(successor).collect();
+        Some((plan, successors))
     }
 
-    /// Goes on with what was wished for when it is read. `present` names the scripts that are files, by application.
-    pub(super) fn begin_change(&mut self, wish: Wish, plan: Rc<Plan>, present: &BTreeMap<String, BTreeSet<String>>) {
-        let none = BTreeSet::new();
-        let mut numbers = Vec::new();
-        for application in &plan.applications {
-            let old =
-                self.current.iter().copied().find(|one| self.generations[*one].application.name == application.name);
-            if let Some(old) = old.filter(|_| !wish.is_for_all && !wish.applications.contains_key(&application.name)) {
-                numbers.push(old);
-                continue;
-            }
-            let ordinal = old.map_or(1, |old| self.generations[old].ordinal + 1);
-            match Generation::new(application, &plan.php, ordinal, Stage::Booting) {
-                Ok(mut generation) => {
-                    let present = present.get(&application.name).unwrap_or(&none);
-                    old.into_iter().for_each(|old| generation.inherit(&self.generations[old], present));
-                    numbers.push(self.generations.add(generation));
-                }
-                Err(error) => {
-                    let why = format!("application '{}': {error}", application.name);
-                    numbers
-                        .iter()
-                        .filter(|one| !self.current.contains(one))
-                        .for_each(|one| self.generations.remove(*one));
-                    return self.refused(wish.waiting, &why);
-                }
-            }
-        }
-        let made: Vec<usize> = numbers.iter().copied().filter(|number| !self.current.contains(number)).collect();
-        let (began, waiting) = (Instant::now(), wish.waiting);
-        let change = Change { plan, numbers, made: made.clone(), began, is_switched: false, refused: None, waiting };
-        self.change = Some(change);
-        // Without a front they are made with those of the next.
-        let has_front = self.front.is_some();
-        for number in made.into_iter().filter(|_| has_front) {
-            if let Err(error) = self.make_mailboxes(number) {
-                self.refuse_generation(number, &format_args!("a slab cannot be made: {error}"));
-            }
-        }
-        self.tell_front_of_change();
+    /// The configuration cannot be read, or its generations cannot be made.
+    pub(super) fn reading_failed(&mut self, why: &str) -> Vec<Action> {
+        self.reading.take().map_or_else(Vec::new, |reading| refused(reading.waiting, why))
     }
 
-    /// Sends the settings of a change that has begun to the front, before any lane of its generations.
-    pub(super) fn tell_front_of_change(&mut self) {
-        let (Some(change), Some(front)) = (&mut self.change, &self.front) else { return };
-        if change.is_switched {
-            return;
-        }
-        let numbers: Vec<u32> = change.numbers.iter().map(|number| *number as u32).collect();
-        match (self.service.settings)(&change.plan.settings, &numbers) {
-            Ok(file) => send(&front.channel, &ToFront::Settings, &[file.as_fd()]),
-            Err(error) => change.refused = Some(format!("the front's settings cannot be written: {error}")),
-        }
+    /// The generations of a plan are there, without any process yet: which, in the plan's order.
+    pub(super) fn begin(
+        &mut self,
+        plan: Rc<Plan>,
+        ids: Vec<GenerationId>,
+        facts: &impl Facts,
+        now: Instant,
+    ) -> Vec<Action> {
+        let Some(reading) = self.reading.take() else { return Vec::new() };
+        let new = ids.iter().filter(|id| !self.current.contains(id));
+        let made: Vec<_> = new.filter_map(|id| Some((*id, facts.application(*id)?.name.clone()))).collect();
+        let mut actions: Vec<Action> = made.iter().map(|(id, _)| Action::MakeSlabs(*id)).collect();
+        let waiting = reading.waiting;
+        self.change = Some(Change { plan, ids, made, began: now, is_switched: false, refused: None, waiting });
+        actions.extend(self.settings());
+        actions
     }
 
-    fn switch_if_ready(&mut self) {
-        let Some(change) = &mut self.change else { return };
-        let is_draining = |stage| matches!(stage, Stage::Draining(_));
-        let is_in_the_way = |number: &usize| {
-            let name = &self.generations[*number].application.name;
-            !self.current.contains(number)
-                && self.generations.all().any(|one| is_draining(one.stage) && one.application.name == *name)
-        };
-        // What stays is not waited for: an application that is in trouble must not hold up the others.
-        let mut made = change.numbers.iter().filter(|number| !self.current.contains(number));
-        let is_ready = made.all(|number| self.generations[*number].is_ready());
-        let longest = change.plan.applications.iter().map(|one| one.boot_timeout).max().unwrap_or_default();
-        if !is_ready && change.began.elapsed() > 2 * longest + LAST_BOOT {
-            let why = format!("it was not ready after {:?}", change.began.elapsed());
+    /// The settings of a change that has begun, which a front has to know before any lane of its generations.
+    pub(super) fn settings(&self) -> Option<Action> {
+        let change = self.change.as_ref().filter(|change| !change.is_switched)?;
+        Some(Action::SendSettings(change.plan.settings.clone(), change.ids.clone()))
+    }
+
+    /// The change cannot be completed: the next turn refuses it.
+    pub(super) fn fail(&mut self, why: String) {
+        if let Some(change) = &mut self.change {
             change.refused.get_or_insert(why);
-        }
-        let Some(front) = self.front.as_ref().filter(|front| front.ready && !self.doors.is_empty()) else { return };
-        if change.is_switched || !is_ready || change.numbers.iter().any(is_in_the_way) {
-            return;
-        }
-        change.is_switched = true;
-        self.plan = change.plan.clone();
-        let old = std::mem::replace(&mut self.current, change.numbers.clone());
-        send(&front.channel, &ToFront::Switch, &[]);
-        for &number in &self.current {
-            self.generations[number].stage = Stage::Serving;
-        }
-        for number in old.into_iter().filter(|number| !self.current.contains(number)) {
-            self.generations[number].stage = Stage::Draining(Instant::now());
-        }
-    }
-
-    /// The front has gone over, or a new one has begun with the new settings.
-    pub(super) fn switched(&mut self) {
-        let Some(change) = self.change.take_if(|change| change.is_switched) else { return };
-        self.pause_renewals(&change);
-        let text = format!("{} after {} ms", self.names(&change.numbers), change.began.elapsed().as_millis());
-        log("notice", format_args!("reloaded: {text}"));
-        self.refused_roots.clear();
-        self.tell(change.waiting, Ok(&text));
-        self.tell_ready(None);
-    }
-
-    /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
-    fn pause_renewals(&mut self, change: &Change) {
-        let (now, took) = (Instant::now(), change.began.elapsed());
-        self.renewed.retain(|_, (at, took)| *at + *took * RENEWAL_PAUSE > now);
-        for number in &change.made {
-            self.renewed.insert(self.generations[*number].application.name.clone(), (now, took));
         }
     }
 
     /// A generation has shown that it does not work. If it is one that is being made, the change is refused.
-    pub(super) fn refuse_generation(&mut self, number: usize, why: &dyn Display) {
-        if let Some(change) = self.change.as_mut().filter(|change| change.makes(number)) {
-            change.refused.get_or_insert(why.to_string());
+    pub(super) fn generation_failed(&mut self, id: GenerationId, why: &dyn std::fmt::Display) {
+        if self.makes(id) {
+            self.fail(why.to_string());
         }
     }
 
-    fn refuse_change(&mut self, why: &str) {
-        let Some(change) = self.change.take_if(|change| !change.is_switched) else { return };
-        self.pause_renewals(&change);
-        for number in change.numbers {
-            if !self.current.contains(&number) {
-                self.kill_generation(number);
-            }
+    fn switch_if_ready(&mut self, around: &Surroundings, facts: &impl Facts, now: Instant) -> Vec<Action> {
+        let Some(change) = self.change.as_mut().filter(|change| !change.is_switched) else { return Vec::new() };
+        // What stays is not waited for: an application that is in trouble must not hold up the others.
+        if !change.made.iter().all(|(id, _)| facts.is_ready(*id)) {
+            let longest = change.plan.applications.iter().map(|one| one.boot_timeout).max().unwrap_or_default();
+            let took = now.saturating_duration_since(change.began);
+            let is_late = took > 2 * longest + LAST_BOOT;
+            return if is_late {
+                self.refuse_change(&format!("it was not ready after {took:?}"), now)
+            } else {
+                Vec::new()
+            };
         }
-        self.tell_front(&ToFront::SettingsWithdrawn, &[]);
-        self.refused(change.waiting, why);
+        if !around.is_front_open || change.made.iter().any(|(_, name)| facts.drains(name)) {
+            return Vec::new();
+        }
+        change.is_switched = true;
+        self.plan = change.plan.clone();
+        let old = std::mem::replace(&mut self.current, change.ids.clone());
+        let drained = old.into_iter().filter(|id| !self.current.contains(id)).collect();
+        vec![Action::Switch(self.current.clone(), drained)]
     }
 
-    pub(super) fn refused(&mut self, waiting: Vec<Client>, why: &str) {
-        log("error", format_args!("reload refused, the server goes on as before: {why}"));
-        self.tell(waiting, Err(why));
-        self.tell_ready(Some(why));
+    /// The front has gone over, or a new one has begun with the new settings.
+    pub(super) fn switched(&mut self, facts: &impl Facts, now: Instant) -> Vec<Action> {
+        let Some(change) = self.change.take_if(|change| change.is_switched) else { return Vec::new() };
+        self.pause_renewals(&change, now);
+        self.refused_roots.clear();
+        let took = now.saturating_duration_since(change.began).as_millis();
+        let text = format!("{} after {took} ms", names(&change.ids, facts));
+        vec![
+            Action::Log("notice", format!("reloaded: {text}")),
+            Action::Respond(change.waiting, Ok(text)),
+            Action::NotifyReady(None),
+        ]
     }
 
-    /// Lets the processes of a generation end: its lanes are drained, or nobody needs their answers.
-    pub(super) fn end_generation(&mut self, number: usize) {
-        self.generations[number].stage = Stage::Ending(Instant::now());
-        for lane in 0..self.generations[number].lanes.len() {
-            let generation = &self.generations[number];
-            if let Some(mailbox) = &generation.lanes[lane].mailbox {
-                mailbox.slab.set_phase(Phase::Draining);
-            }
-            if let Some(forker) = generation.forker(lane) {
-                send(&forker.channel, &ToForker::Drain, &[]);
-                // It runs the application's code, and would hear of this after that.
-                if !forker.ready && lane != CLASSIC {
-                    self.kill_template(number, lane);
-                }
-            }
-        }
+    /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
+    fn pause_renewals(&mut self, change: &Change, now: Instant) {
+        self.renewed.retain(|_, (at, took)| *at + *took * RENEWAL_PAUSE > now);
+        let took = now.saturating_duration_since(change.began);
+        self.renewed.extend(change.made.iter().map(|(_, name)| (name.clone(), (now, took))));
     }
 
-    /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
-    /// are reaped by us.
-    pub(super) fn kill_generation(&mut self, number: usize) {
-        self.tell_front(&ToFront::GiveUp { generation: number as u32 }, &[]);
-        let generation = &mut self.generations[number];
-        generation.stage = Stage::Killed(Instant::now());
-        match &generation.prototype {
-            Some(prototype) => sys::kill(prototype.pid, Signal::SIGKILL),
-            None => (0..generation.lanes.len()).for_each(|lane| self.kill_template(number, lane)),
-        }
+    fn refuse_change(&mut self, why: &str, now: Instant) -> Vec<Action> {
+        let Some(change) = self.change.take_if(|change| !change.is_switched) else { return Vec::new() };
+        self.pause_renewals(&change, now);
+        let mut actions: Vec<Action> = change.made.iter().map(|(id, _)| Action::Kill(*id)).collect();
+        actions.push(Action::WithdrawSettings);
+        actions.extend(refused(change.waiting, why));
+        actions
     }
 
-    /// Ends generations that drain or end for too long.
-    pub(super) fn end_overdue_generations(&mut self) {
-        let (now, patience) = (Instant::now(), self.plan.drain_timeout);
-        for number in self.generations.numbers() {
-            if self.generations[number].deadline(patience).is_none_or(|deadline| now < deadline) {
-                continue;
-            }
-            let generation = &self.generations[number];
-            let (name, ordinal) = (&generation.application.name, generation.ordinal);
-            log(
-                "warning",
-                format_args!("{name}, generation {ordinal}: not drained after {patience:?}; its processes are killed"),
-            );
-            self.kill_generation(number);
-        }
+    /// Refuses what has not begun. Nobody has been told that the service is reloading.
+    fn refuse_requests(&mut self, why: &str) -> Option<Action> {
+        let read = self.reading.take().map(|reading| reading.waiting);
+        let requested = self.request.take().map(|request| request.waiting);
+        let waiting: Vec<Client> = read.into_iter().chain(requested).flatten().collect();
+        (!waiting.is_empty()).then(|| Action::Respond(waiting, Err(why.to_owned())))
     }
+}
 
-    /// Takes generations off the list when the last of their processes is reaped.
-    pub(super) fn forget_generations(&mut self) {
-        for number in self.generations.numbers() {
-            if self.generations[number].is_ending() && self.generations[number].is_gone() {
-                self.pass_on_last_messages(&[number]);
-                self.generations.remove(number);
-            }
-        }
-    }
+fn refused(waiting: Vec<Client>, why: &str) -> Vec<Action> {
+    vec![
+        Action::Log("error", format!("reload refused, the server goes on as before: {why}")),
+        Action::Respond(waiting, Err(why.to_owned())),
+        Action::NotifyReady(Some(why.to_owned())),
+    ]
+}
 
-    /// The front has no request of a generation left.
-    pub(super) fn generation_retired(&mut self, number: usize) {
-        if self.generations.get(number).is_some_and(|one| matches!(one.stage, Stage::Draining(_))) {
-            self.end_generation(number);
-        }
-    }
+/// The application and the ordinal of each of these generations.
+pub(super) fn names(ids: &[GenerationId], facts: &impl Facts) -> String {
+    let name = |id: &GenerationId| {
+        let (application, ordinal) = (facts.application(*id)?, facts.ordinal(*id)?);
+        Some(format!("{} generation {ordinal}", application.name))
+    };
+    ids.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }

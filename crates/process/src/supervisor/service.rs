@@ -164,6 +164,50 @@ impl Application {
     }
 }
 
+#[cfg(test)]
+impl Application {
+    /// One for tests, without scripts of its own.
+    pub(super) fn for_test(name: &str) -> Application {
+        Application {
+            name: name.to_owned(),
+            arguments: Vec::new(),
+            settings: Vec::new(),
+            environment: Vec::new(),
+            user: None,
+            limits: ProcessLimits::default(),
+            workers: 2,
+            min_workers: 2,
+            max_workers: None,
+            exchanges: 4,
+            root: PathBuf::from("/srv").join(name),
+            watched: None,
+            hosts: Vec::new(),
+            entries: Vec::new(),
+            classic: BTreeSet::new(),
+            isolation: Isolation::Auto,
+            warmup: Vec::new(),
+            is_warmup_optional: false,
+            boot_timeout: Duration::from_secs(30),
+            lane_timeout: Duration::from_secs(60),
+            slow_timeout: Duration::from_secs(5),
+            slow_headers: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    /// One for tests, with these applications.
+    pub(super) fn for_test(names: &[&str], settings: &str) -> Plan {
+        Plan {
+            php: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
+            applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
+            drain_timeout: Duration::from_secs(30),
+            settings: settings.to_owned(),
+        }
+    }
+}
+
 /// A script with a lane of its own.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Entry {

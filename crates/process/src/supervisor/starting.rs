@@ -40,7 +40,7 @@ impl Supervisor {
                 self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
             }
         }
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             let generation = &self.generations[number];
             if generation.is_ending() {
                 continue;
@@ -54,7 +54,8 @@ impl Supervisor {
                         self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
                         return;
                     }
-                    self.refuse_generation(number, &format_args!("the prototype of {name} cannot be started: {error}"));
+                    self.reload
+                        .generation_failed(number, &format_args!("the prototype of {name} cannot be started: {error}"));
                     self.delay(number, CLASSIC, Duration::ZERO, false);
                     continue;
                 }
@@ -69,14 +70,14 @@ impl Supervisor {
     fn start_front(&mut self) -> io::Result<()> {
         self.epoch += 1;
         self.doors.clear();
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             if !self.generations[number].is_ending() {
                 self.make_mailboxes(number)?;
             }
         }
         let (ours, theirs) = Channel::pair()?;
-        let numbers: Vec<u32> = self.current.iter().map(|number| *number as u32).collect();
-        let settings = (self.service.settings)(&self.plan.settings, &numbers)?;
+        let numbers: Vec<u32> = self.reload.current().iter().map(|number| *number as u32).collect();
+        let settings = (self.service.settings)(&self.reload.plan().settings, &numbers)?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
         let pid = sys::start(&Program {

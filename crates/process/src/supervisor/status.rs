@@ -50,7 +50,7 @@ impl Supervisor {
     pub(super) fn status(&self) -> Value {
         let of_child = |child: &Front| json!({ "pid": child.pid, "seconds": child.since.elapsed().as_secs_f64() });
         let mut applications = Map::new();
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             let generation = &self.generations[number];
             let list = applications.entry(generation.application.name.clone()).or_insert(json!([]));
             if let Value::Array(list) = list {

@@ -12,10 +12,11 @@ use crate::sys;
 impl Supervisor {
     pub(super) fn stop(&mut self, why: &str) {
         self.stopping = self.stopping.further();
+        self.reload.stop();
         match self.stopping {
             Stopping::Draining => {
-                log("notice", format_args!("{why}: draining, at most {:?}", self.plan.drain_timeout));
-                self.deadline = Instant::now() + self.plan.drain_timeout;
+                log("notice", format_args!("{why}: draining, at most {:?}", self.reload.plan().drain_timeout));
+                self.deadline = Instant::now() + self.reload.plan().drain_timeout;
                 self.tell_stopping();
                 // The listeners among them: with the front's copies closed too, new connections are refused.
                 self.service.front_descriptors.clear();
@@ -43,7 +44,7 @@ impl Supervisor {
     /// The front has finished, or is gone: workers end when their lane is drained, a template with its last worker, a
     /// prototype with the last of its workers and templates.
     pub(super) fn end_forkers(&mut self) {
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             self.end_generation(number);
         }
     }
@@ -52,7 +53,7 @@ impl Supervisor {
         let outcome = self.outcome_now();
         if outcome.is_some() {
             // The last words of those that have just ended.
-            self.pass_on_last_messages(&self.generations.numbers());
+            self.pass_on_last_messages(&self.generations.ids());
         }
         outcome
     }
@@ -71,7 +72,7 @@ impl Supervisor {
     /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their templates become ours,
     /// and then the templates' workers. What PHP code has started in the background and left to us is not waited for.
     fn kill_everything(&mut self) {
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             let generation = &self.generations[number];
             let mut workers = Vec::new();
             for (lane, of_lane) in generation.lanes.iter().enumerate() {

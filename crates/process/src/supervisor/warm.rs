@@ -25,7 +25,7 @@ impl Supervisor {
     /// Has the front warm up whatever can be.
     pub(super) fn warm_up(&mut self) {
         let Some(front) = self.front.as_ref().filter(|front| front.ready) else { return };
-        for number in self.generations.numbers() {
+        for number in self.generations.ids() {
             let generation = &self.generations[number];
             if generation.warmth != Warmth::Cold || generation.is_ending() || !generation.has_lanes() {
                 continue;
@@ -64,8 +64,8 @@ impl Supervisor {
         if application.is_warmup_optional {
             return;
         }
-        self.refuse_generation(number, &format_args!("{what}: {}", body.trim()));
-        if !self.announced && self.current.contains(&number) {
+        self.reload.generation_failed(number, &format_args!("{what}: {}", body.trim()));
+        if !self.announced && self.reload.current().contains(&number) {
             self.outcome = Some(Outcome::Cold(name.clone(), request.clone()));
         }
     }

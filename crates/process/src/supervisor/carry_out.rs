@@ -1,0 +1,165 @@
+//! Carries out what [`super::reload`] decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::Instant;
+
+use wire::control::ToFront;
+
+use super::generation::{Generation, GenerationId, Generations, Stage};
+use super::reload::{Action, Facts, Reload, Successor, Surroundings};
+use super::service::{Application, Plan};
+use super::{Supervisor, log, send};
+use crate::plan::Stopping;
+
+impl Facts for Generations {
+    fn application(&self, id: GenerationId) -> Option<&Application> {
+        self.get(id).map(|generation| &*generation.application)
+    }
+
+    fn ordinal(&self, id: GenerationId) -> Option<u32> {
+        self.get(id).map(|generation| generation.ordinal)
+    }
+
+    fn stage(&self, id: GenerationId) -> Option<Stage> {
+        self.get(id).map(|generation| generation.stage)
+    }
+
+    fn is_ready(&self, id: GenerationId) -> bool {
+        self.get(id).is_some_and(Generation::is_ready)
+    }
+
+    fn drains(&self, application: &str) -> bool {
+        let is_draining = |one: &Generation| matches!(one.stage, Stage::Draining(_));
+        self.all().any(|one| is_draining(one) && one.application.name == application)
+    }
+}
+
+impl Supervisor {
+    /// Lets the reload decide something, and carries it out.
+    pub(super) fn reload(&mut self, decide: impl FnOnce(&mut Reload, &Generations) -> Vec<Action>) {
+        let actions = decide(&mut self.reload, &self.generations);
+        self.carry_out(actions);
+    }
+
+    pub(super) fn carry_out(&mut self, actions: impl IntoIterator<Item = Action>) {
+        for action in actions {
+            match action {
+                Action::Log(level, text) => log(level, format_args!("{text}")),
+                Action::LookAtRoots => self.look_at_roots(),
+                Action::Read(scope) => self.read_for(scope),
+                Action::MakeSlabs(id) => self.make_slabs_of_change(id),
+                Action::SendSettings(settings, ids) => self.send_settings(&settings, &ids),
+                Action::WithdrawSettings => self.tell_front(&ToFront::SettingsWithdrawn, &[]),
+                Action::Switch(serving, draining) => self.switch(&serving, &draining),
+                Action::Kill(id) => self.kill_generation(id),
+                Action::Respond(clients, result) => {
+                    self.tell(clients, result.as_deref().map_err(String::as_str));
+                }
+                Action::NotifyReady(refused) => self.tell_ready(refused.as_deref()),
+            }
+        }
+    }
+
+    /// Does of a reload what can be done now.
+    pub(super) fn advance_reload(&mut self) {
+        if self.stopping != Stopping::No {
+            // Nobody waits for what they look at.
+            self.errands.clear();
+        }
+        let around = Surroundings {
+            is_announced: self.announced,
+            is_front_open: self.front.as_ref().is_some_and(|front| front.ready) && !self.doors.is_empty(),
+            looks_at_roots: self.is_looking_at_roots(),
+        };
+        self.reload(|reload, generations| reload.turn(&around, generations, Instant::now()));
+    }
+
+    /// Asks for a new generation in place of one.
+    pub(super) fn renew(&mut self, id: GenerationId, why: &str) {
+        self.reload(|reload, generations| reload.renew(id, why, generations));
+    }
+
+    /// Asks for a new generation where an unused lane is in the way of another.
+    pub(super) fn evict_lanes(&mut self) {
+        if !self.announced || self.stopping != Stopping::No || self.reload.is_changing() {
+            return;
+        }
+        let now = Instant::now();
+        for id in self.reload.current().to_vec() {
+            // One that was refused, or has been joined by others' requests, is judged anew.
+            let may_evict = !self.reload.is_requested();
+            let generation = self.generations.get_mut(id);
+            if let Some(why) = generation.and_then(|generation| generation.look_for_eviction(may_evict, now)) {
+                self.renew(id, &why);
+            }
+        }
+    }
+
+    /// The configuration was read, if it was to be: the generations of a reload are made. `present` names the scripts that
+    /// are files, by application.
+    pub(super) fn configuration_read(&mut self, read: Option<Plan>, present: &BTreeMap<String, BTreeSet<String>>) {
+        let Some((plan, successors)) = self.reload.next_plan(read, &self.generations) else { return };
+        let mut ids = Vec::new();
+        for successor in successors {
+            match self.make_generation(&plan, successor, present) {
+                Ok(id) => ids.push(id),
+                Err(why) => {
+                    let current = self.reload.current();
+                    ids.retain(|id| !current.contains(id));
+                    ids.into_iter().for_each(|id| self.generations.remove(id));
+                    return self.reload(|reload, _| reload.reading_failed(&why));
+                }
+            }
+        }
+        self.reload(|reload, generations| reload.begin(plan, ids, generations, Instant::now()));
+    }
+
+    fn make_generation(
+        &mut self,
+        plan: &Plan,
+        successor: Successor,
+        present: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<GenerationId, String> {
+        let (application, ordinal, old): (Rc<Application>, _, _) = match successor {
+            Successor::Same(id) => return Ok(id),
+            Successor::New { application, ordinal, old } => (application, ordinal, old),
+        };
+        let mut generation = Generation::new(&application, &plan.php, ordinal, Stage::Booting)
+            .map_err(|error| format!("application '{}': {error}", application.name))?;
+        if let Some(old) = old.and_then(|old| self.generations.get(old)) {
+            generation.inherit(old, present.get(&application.name).unwrap_or(&BTreeSet::new()));
+        }
+        Ok(self.generations.add(generation))
+    }
+
+    fn make_slabs_of_change(&mut self, id: GenerationId) {
+        // Without a front they are made with those of the next.
+        if self.front.is_none() {
+            return;
+        }
+        if let Err(error) = self.make_mailboxes(id) {
+            self.reload.generation_failed(id, &format_args!("a slab cannot be made: {error}"));
+        }
+    }
+
+    fn send_settings(&mut self, settings: &str, ids: &[GenerationId]) {
+        let Some(front) = &self.front else { return };
+        let ids: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
+        match (self.service.settings)(settings, &ids) {
+            Ok(file) => send(&front.channel, &ToFront::Settings, &[file.as_fd()]),
+            Err(error) => self.reload.fail(format!("the front's settings cannot be written: {error}")),
+        }
+    }
+
+    fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {
+        self.tell_front(&ToFront::Switch, &[]);
+        let since = Instant::now();
+        for (ids, stage) in [(serving, Stage::Serving), (draining, Stage::Draining(since))] {
+            for id in ids {
+                self.generations.get_mut(*id).into_iter().for_each(|generation| generation.stage = stage);
+            }
+        }
+    }
+}
