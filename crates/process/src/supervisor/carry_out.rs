@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use wire::control::ToFront;
 
+use super::control_socket::{Client, Command};
 use super::generation::{Generation, GenerationId, Generations, Stage};
 use super::reload::{Action, Facts, Reload, Successor, Surroundings};
 use super::service::{Application, Plan};
-use super::{Supervisor, log, send};
-use crate::plan::Stopping;
+use super::{Supervisor, log};
 
 impl Facts for Generations {
     fn application(&self, id: GenerationId) -> Option<&Application> {
@@ -51,27 +51,58 @@ impl Supervisor {
                 Action::Read(scope) => self.read_for(scope),
                 Action::MakeSlabs(id) => self.make_slabs_of_change(id),
                 Action::SendSettings(settings, ids) => self.send_settings(&settings, &ids),
-                Action::WithdrawSettings => self.tell_front(&ToFront::SettingsWithdrawn, &[]),
+                Action::WithdrawSettings => self.front.send(&ToFront::SettingsWithdrawn, &[]),
                 Action::Switch(serving, draining) => self.switch(&serving, &draining),
                 Action::Kill(id) => self.kill_generation(id),
                 Action::Respond(clients, result) => {
-                    self.tell(clients, result.as_deref().map_err(String::as_str));
+                    self.respond(clients, result.as_deref().map_err(String::as_str));
                 }
                 Action::NotifyReady(refused) => self.tell_ready(refused.as_deref()),
             }
         }
     }
 
+    /// Carries out the commands that came on the control socket.
+    pub(super) fn serve_control_socket(&mut self) {
+        let now = Instant::now();
+        let commands = self.control_socket.as_mut().map_or_else(Vec::new, |socket| socket.commands(now));
+        for (client, command) in commands {
+            match command {
+                Command::Reload => self.reload(|reload, _| reload.request_all("reprise reload", Some(client))),
+                Command::Status => {
+                    let status = self.status().to_string();
+                    self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
+                }
+                Command::Trace(process) => self.trace_for(&process, client),
+                Command::Unknown(line) => {
+                    log("warning", format_args!("admin socket: there is no command {line:?}"));
+                    self.respond(vec![client], Err("there is no such command"));
+                }
+            }
+        }
+        self.control_socket.iter_mut().for_each(|socket| socket.flush(now));
+    }
+
+    /// Tells clients of the control socket how it went.
+    pub(super) fn respond(&mut self, clients: Vec<Client>, how: Result<&str, &str>) {
+        let Some(socket) = &mut self.control_socket else { return };
+        let (is_done, text) = how.map_or_else(|why| (false, why), |text| (true, text));
+        for client in clients {
+            let response = serde_json::json!({ "ok": is_done, "message": text }).to_string();
+            socket.respond(client, response, Instant::now());
+        }
+    }
+
     /// Does of a reload what can be done now.
     pub(super) fn advance_reload(&mut self) {
-        if self.stopping != Stopping::No {
+        if self.shutdown.is_begun() {
             // Nobody waits for what they look at.
-            self.errands.clear();
+            self.errands.end();
         }
         let around = Surroundings {
             is_announced: self.announced,
-            is_front_open: self.front.as_ref().is_some_and(|front| front.ready) && !self.doors.is_empty(),
-            looks_at_roots: self.is_looking_at_roots(),
+            is_front_open: self.front.is_open(),
+            looks_at_roots: self.errands.looks_at_roots(),
         };
         self.reload(|reload, generations| reload.turn(&around, generations, Instant::now()));
     }
@@ -83,7 +114,7 @@ impl Supervisor {
 
     /// Asks for a new generation where an unused lane is in the way of another.
     pub(super) fn evict_lanes(&mut self) {
-        if !self.announced || self.stopping != Stopping::No || self.reload.is_changing() {
+        if !self.announced || self.shutdown.is_begun() || self.reload.is_changing() {
             return;
         }
         let now = Instant::now();
@@ -136,7 +167,7 @@ impl Supervisor {
 
     fn make_slabs_of_change(&mut self, id: GenerationId) {
         // Without a front they are made with those of the next.
-        if self.front.is_none() {
+        if !self.front.is_running() {
             return;
         }
         if let Err(error) = self.make_mailboxes(id) {
@@ -145,16 +176,18 @@ impl Supervisor {
     }
 
     fn send_settings(&mut self, settings: &str, ids: &[GenerationId]) {
-        let Some(front) = &self.front else { return };
+        if !self.front.is_running() {
+            return;
+        }
         let ids: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
         match (self.service.settings)(settings, &ids) {
-            Ok(file) => send(&front.channel, &ToFront::Settings, &[file.as_fd()]),
+            Ok(file) => self.front.send(&ToFront::Settings, &[file.as_fd()]),
             Err(error) => self.reload.fail(format!("the front's settings cannot be written: {error}")),
         }
     }
 
     fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {
-        self.tell_front(&ToFront::Switch, &[]);
+        self.front.send(&ToFront::Switch, &[]);
         let since = Instant::now();
         for (ids, stage) in [(serving, Stage::Serving), (draining, Stage::Draining(since))] {
             for id in ids {

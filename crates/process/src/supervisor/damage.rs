@@ -13,7 +13,6 @@ use wire::layout::Phase;
 
 use super::generation::Stage;
 use super::{Supervisor, log};
-use crate::plan::Stopping;
 
 /// Why such a generation is replaced.
 pub(super) const DAMAGED: &str =
@@ -52,7 +51,7 @@ impl Supervisor {
         let Some(mailbox) = of_lane.mailbox.as_ref().filter(|mailbox| mailbox.slab.phase() != Phase::Open) else {
             return;
         };
-        if generation.stage != Stage::Serving || is_leaving || self.stopping != Stopping::No {
+        if generation.stage != Stage::Serving || is_leaving || self.shutdown.is_begun() {
             return;
         }
         mailbox.slab.set_phase(Phase::Open);

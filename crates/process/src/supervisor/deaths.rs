@@ -9,15 +9,15 @@ use super::generation::{Stage, Warmth};
 use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
 use super::{Outcome, Supervisor, log};
-use crate::plan::{Ending, HEALTHY_AFTER, Slot, Stopping};
+use crate::plan::{Ending, Slot};
 use crate::sys::{self, Reaped};
 
 impl Supervisor {
     pub(super) fn reap(&mut self) {
         while let Reaped::Dead(pid, status) = sys::reap(None) {
             let ending = Ending::from_status(status);
-            self.errands.iter_mut().for_each(|pending| pending.errand.was_reaped(pid));
-            if self.front.as_ref().is_some_and(|front| front.pid == pid) {
+            self.errands.was_reaped(pid);
+            if self.front.is_process(pid) {
                 self.listen_to_front();
                 self.front_died(ending);
                 continue;
@@ -48,7 +48,7 @@ impl Supervisor {
             of_lane.retired.retain(|(retired, _)| *retired != pid);
             let Some(mailbox) = &of_lane.mailbox else { continue };
             if let Some(slot) = mailbox.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
-                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.epoch };
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
                 self.worker_died(number, lane, death);
                 return;
             }
@@ -62,10 +62,10 @@ impl Supervisor {
         let Some(child) = generation.prototype.take() else { return };
         // Also a front that drains has to learn whose requests are lost.
         self.adopt_templates(number);
-        if self.stopping == Stopping::No && !generation_is_ending {
+        if !self.shutdown.is_begun() && !generation_is_ending {
             log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
             if !child.ready && !self.generations[number].lanes[CLASSIC].served && !self.announced {
-                self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
+                self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;
             }
             self.reload.generation_failed(number, &format_args!("PHP of {name} {ending}; its message is in the log"));
@@ -94,29 +94,28 @@ impl Supervisor {
                 Slot::Empty | Slot::Leaving => None,
             };
             if let Some((pid, status)) = dead {
-                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.epoch };
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
                 self.worker_died(number, lane, death);
             }
         }
     }
 
     pub(super) fn front_died(&mut self, ending: Ending) {
-        let Some(front) = self.front.take() else { return };
-        if self.stopping != Stopping::No {
-            if self.stopping == Stopping::Draining && ending != Ending::Exited(0) {
+        let Some(front) = self.front.died() else { return };
+        if self.shutdown.is_begun() {
+            if self.shutdown.is_draining() && ending != Ending::Exited(0) {
                 log("error", format_args!("the front {ending} while draining"));
-                self.outcome = Some(Outcome::CutOff);
+                self.shutdown.fail(Outcome::CutOff);
             }
             self.end_forkers();
             return;
         }
         log("error", format_args!("the front (process {}) {ending}; its connections are lost", front.pid));
         if !front.ready && !self.announced {
-            self.outcome = Some(Outcome::NoFront);
+            self.shutdown.fail(Outcome::NoFront);
             return;
         }
-        let lived = front.since.elapsed();
-        self.front_not_before = Instant::now() + self.front_back_off.died(lived, lived >= HEALTHY_AFTER / 10);
+        self.front.restart_after(&front, Instant::now());
         // Its workers end after their request, whose answer nobody can read any more.
         for lane in self.generations.all_mut().flat_map(|generation| &mut generation.lanes) {
             if let Some(mailbox) = lane.mailbox.take() {

@@ -33,7 +33,7 @@ impl Supervisor {
     /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
     /// are reaped by us.
     pub(super) fn kill_generation(&mut self, id: GenerationId) {
-        self.tell_front(&ToFront::GiveUp { generation: id as u32 }, &[]);
+        self.front.send(&ToFront::GiveUp { generation: id as u32 }, &[]);
         let generation = &mut self.generations[id];
         generation.stage = Stage::Killed(Instant::now());
         match &generation.prototype {
@@ -63,7 +63,7 @@ impl Supervisor {
     pub(super) fn forget_generations(&mut self) {
         for id in self.generations.ids() {
             if self.generations[id].is_ending() && self.generations[id].is_gone() {
-                self.pass_on_last_messages(&[id]);
+                self.pass_on_last_output(&[id]);
                 self.generations.remove(id);
             }
         }

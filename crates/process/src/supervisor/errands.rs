@@ -10,118 +10,208 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
-use wire::control::{Isolation, MAX_LANES, ToFront};
-use wire::key::{Key, MAX_ORIGIN};
+use wire::control::ToFront;
+use wire::key::Key;
 
-use super::generation::Warmth;
-use super::lane::Lane;
+use super::generation::GenerationId;
 use super::reload::Scope;
 use super::service::{Application, Draft, Plan};
 use super::{Supervisor, log};
-use crate::errand::{Answer, Errand};
-use crate::plan::{MAX_NAME, script_name};
-use crate::{boot, files, sys};
+use crate::errand::Errand;
+use crate::{files, sys};
 
-/// A child that is on its way, and what for.
-pub(super) struct Pending {
-    pub(super) errand: Errand,
-    purpose: Purpose,
-}
-
+/// What a child is to find out.
 enum Purpose {
-    /// A reload.
-    Reading,
-    /// A script that wants a lane in that generation, by its key.
-    Script { number: usize, key: String, is_loop: bool, is_awaited: bool },
+    /// What a reload needs.
+    Configuration,
+    /// Whether a script that wants a lane is a file.
+    Script(Sought),
     /// Where roots lead.
     Roots,
     /// SIGUSR1.
     AccessLog,
 }
 
-/// A draft of the configuration, if it was to be read, and the scripts that are files, by application.
-type Read = (Option<Draft>, BTreeMap<String, BTreeSet<String>>);
+/// A script that wants a lane.
+#[derive(Debug)]
+pub(super) struct Sought {
+    pub(super) generation: GenerationId,
+    pub(super) key: String,
+    pub(super) is_loop: bool,
+    /// Its generation is not ready before.
+    pub(super) is_awaited: bool,
+}
 
-impl Pending {
-    pub(super) fn deadline(&self) -> Instant {
-        self.errand.deadline()
+/// The scripts that are files, by application.
+pub(super) type Present = BTreeMap<String, BTreeSet<String>>;
+
+/// What a child has found out. An error says why it has not.
+pub(super) enum Found {
+    /// The new plan, if the configuration was to be read.
+    Configuration(Result<(Option<Plan>, Present), String>),
+    Script(Sought, Result<bool, String>),
+    Roots(Result<BTreeMap<String, PathBuf>, String>),
+    AccessLog(Result<OwnedFd, String>),
+}
+
+struct Pending {
+    errand: Errand,
+    purpose: Purpose,
+}
+
+/// The children that are on their way.
+#[derive(Default)]
+pub(super) struct Errands {
+    list: Vec<Pending>,
+}
+
+impl Errands {
+    /// A child is on its way, or could not be started: that is found out, then.
+    fn begin(&mut self, errand: std::io::Result<Errand>, purpose: Purpose) -> Option<Found> {
+        match errand {
+            Ok(errand) => {
+                self.list.push(Pending { errand, purpose });
+                None
+            }
+            Err(error) => Some(purpose.failed(format!("a process cannot be started: {error}"))),
+        }
+    }
+
+    /// What to wait for.
+    pub(super) fn watched(&self) -> impl Iterator<Item = &Errand> {
+        self.list.iter().map(|pending| &pending.errand)
+    }
+
+    /// When the next has taken too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.list.iter().map(|pending| pending.errand.deadline()).min()
+    }
+
+    /// A child of the supervisor was reaped; perhaps one of these.
+    pub(super) fn was_reaped(&mut self, pid: i32) {
+        self.list.iter_mut().for_each(|pending| pending.errand.was_reaped(pid));
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&mut self) {
+        self.list.clear();
+    }
+
+    /// What they have found out since.
+    pub(super) fn found(&mut self) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.list = std::mem::take(&mut self.list)
+            .into_iter()
+            .filter_map(|pending| match pending.purpose.found(&pending.errand) {
+                Ok(one) => {
+                    found.push(one);
+                    None
+                }
+                Err(purpose) => Some(Pending { errand: pending.errand, purpose }),
+            })
+            .collect();
+        found
+    }
+
+    /// Whether a child looks at the roots.
+    pub(super) fn looks_at_roots(&self) -> bool {
+        self.list.iter().any(|pending| matches!(pending.purpose, Purpose::Roots))
+    }
+
+    /// The keys of scripts that are looked for, for that generation.
+    pub(super) fn sought(&self, generation: GenerationId) -> impl Iterator<Item = &str> {
+        self.list.iter().filter_map(move |pending| match &pending.purpose {
+            Purpose::Script(sought) if sought.generation == generation => Some(sought.key.as_str()),
+            _ => None,
+        })
     }
 }
 
-impl AsFd for Pending {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.errand.as_fd()
+impl Purpose {
+    /// What the child has found out; the purpose again if it has not yet.
+    fn found(self, errand: &Errand) -> Result<Found, Purpose> {
+        let answer = match &self {
+            Purpose::Configuration => errand.answer().map(|answer| Found::Configuration(answer.and_then(plan))),
+            Purpose::Roots => errand.answer().map(|answer| Found::Roots(answer.map(|(roots, _)| roots))),
+            Purpose::AccessLog => errand.answer().map(|answer| Found::AccessLog(answer.and_then(access_log))),
+            Purpose::Script(_) => {
+                let Some(answer) = errand.answer() else { return Err(self) };
+                let Purpose::Script(sought) = self else { return Err(self) };
+                return Ok(Found::Script(sought, answer.map(|(is_there, _)| is_there)));
+            }
+        };
+        answer.ok_or(self)
     }
+
+    fn failed(self, why: String) -> Found {
+        match self {
+            Purpose::Configuration => Found::Configuration(Err(why)),
+            Purpose::Script(sought) => Found::Script(sought, Err(why)),
+            Purpose::Roots => Found::Roots(Err(why)),
+            Purpose::AccessLog => Found::AccessLog(Err(why)),
+        }
+    }
+}
+
+/// A draft of the configuration, if it was to be read, with `reprise-php`, opened.
+type Read = ((Option<Draft>, Present), Vec<OwnedFd>);
+
+fn plan(((draft, present), descriptors): Read) -> Result<(Option<Plan>, Present), String> {
+    match (draft, descriptors.into_iter().next()) {
+        (Some(draft), Some(php)) => Ok((Some(Plan::new(draft, php)), present)),
+        (None, _) => Ok((None, present)),
+        (Some(_), None) => Err("reprise-php was not opened".to_owned()),
+    }
+}
+
+fn access_log(((), descriptors): ((), Vec<OwnedFd>)) -> Result<OwnedFd, String> {
+    descriptors.into_iter().next().ok_or_else(|| "the process has not sent the file".to_owned())
 }
 
 impl Supervisor {
     fn begin_errand(&mut self, errand: std::io::Result<Errand>, purpose: Purpose) {
-        match errand {
-            Ok(errand) => self.errands.push(Pending { errand, purpose }),
-            Err(error) => self.errand_failed(purpose, &format!("a process cannot be started: {error}")),
-        }
+        let failed = self.errands.begin(errand, purpose);
+        failed.into_iter().for_each(|found| self.take_found(found));
     }
 
-    /// Hears what children have found.
-    pub(super) fn take_answers(&mut self) {
-        let mut at = 0;
-        while at < self.errands.len() {
-            let errand = &self.errands[at].errand;
-            let is_over = match &self.errands[at].purpose {
-                Purpose::Reading => errand.answer::<Read>().map(|answer| self.finish(at, answer, Self::was_read)),
-                Purpose::Script { .. } => {
-                    errand.answer::<bool>().map(|answer| self.finish(at, answer, Self::script_found))
-                }
-                Purpose::Roots => errand
-                    .answer::<BTreeMap<String, PathBuf>>()
-                    .map(|answer| self.finish(at, answer, Self::roots_found)),
-                Purpose::AccessLog => {
-                    errand.answer::<()>().map(|answer| self.finish(at, answer, Self::access_log_opened))
-                }
-            };
-            at += usize::from(is_over.is_none());
-        }
+    /// Goes on with what children have found out.
+    pub(super) fn take_errands(&mut self) {
+        self.errands.found().into_iter().for_each(|found| self.take_found(found));
     }
 
-    /// Takes an errand off the list, and goes on with its answer.
-    fn finish<T>(&mut self, at: usize, answer: Answer<T>, then: fn(&mut Supervisor, Purpose, T, Vec<OwnedFd>)) {
-        let purpose = self.errands.remove(at).purpose;
-        match answer {
-            Ok((answer, descriptors)) => then(self, purpose, answer, descriptors),
-            Err(why) => self.errand_failed(purpose, &why),
-        }
-    }
-
-    fn errand_failed(&mut self, purpose: Purpose, why: &str) {
-        match purpose {
-            Purpose::Reading => {
-                self.reload(|reload, _| reload.reading_failed(&format!("reading the configuration: {why}")))
+    fn take_found(&mut self, found: Found) {
+        match found {
+            Found::Configuration(Ok((plan, present))) => self.configuration_read(plan, &present),
+            Found::Configuration(Err(why)) => {
+                self.reload(|reload, _| reload.reading_failed(&format!("reading the configuration: {why}")));
             }
-            Purpose::Script { number, key, is_awaited, .. } => {
-                self.is_sought_no_more(number, is_awaited);
-                self.stays_classic(number, &key, why);
-            }
-            Purpose::Roots => {
+            Found::Script(sought, found) => self.script_found(&sought, found),
+            Found::Roots(Ok(roots)) => self.reload(|reload, generations| reload.roots_lead(&roots, generations)),
+            Found::Roots(Err(why)) => {
                 log("warning", format_args!("the document roots of applications cannot be checked: {why}"))
             }
-            Purpose::AccessLog => {
-                log(
-                    "error",
-                    format_args!("SIGUSR1: the access log cannot be opened again, the old file stays in use: {why}"),
-                );
-            }
+            Found::AccessLog(Ok(file)) => self.access_log_opened(file),
+            Found::AccessLog(Err(why)) => log(
+                "error",
+                format_args!("SIGUSR1: the access log cannot be opened again, the old file stays in use: {why}"),
+            ),
         }
     }
 
-    /// Whether a child looks at the roots.
-    pub(super) fn is_looking_at_roots(&self) -> bool {
-        self.errands.iter().any(|pending| matches!(pending.purpose, Purpose::Roots))
+    /// Has a child look whether a script is a file.
+    pub(super) fn look_for_script(&mut self, application: &Application, script: &str, sought: Sought) {
+        let errand = Errand::send(|| {
+            let look = || files::is_script(&application.root, script);
+            let found = sys::as_user(application.user.as_ref(), look).map_err(|error| error.to_string())?;
+            Ok((found, Vec::new()))
+        });
+        self.begin_errand(errand, Purpose::Script(sought));
     }
 
     /// Has what a reload needs read.
@@ -146,18 +236,7 @@ impl Supervisor {
             };
             Ok(((draft, present), php.into_iter().collect()))
         });
-        self.begin_errand(errand, Purpose::Reading);
-    }
-
-    fn was_read(&mut self, _: Purpose, (draft, present): Read, descriptors: Vec<OwnedFd>) {
-        let plan = match (draft, descriptors.into_iter().next()) {
-            (Some(draft), Some(php)) => Some(Plan::new(draft, php)),
-            (None, _) => None,
-            (Some(_), None) => {
-                return self.reload(|reload, _| reload.reading_failed("reprise-php was not opened"));
-            }
-        };
-        self.configuration_read(plan, &present);
+        self.begin_errand(errand, Purpose::Configuration);
     }
 
     /// Has a child look where the roots lead that are watched.
@@ -174,10 +253,6 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::Roots);
     }
 
-    fn roots_found(&mut self, _: Purpose, roots: BTreeMap<String, PathBuf>, _: Vec<OwnedFd>) {
-        self.reload(|reload, generations| reload.roots_lead(&roots, generations));
-    }
-
     /// After the file was renamed: what is logged from now on goes to a new one, in this front and in later ones.
     pub(super) fn reopen_access_log(&mut self) {
         let Some(path) = self.service.access_log.clone() else {
@@ -190,111 +265,12 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::AccessLog);
     }
 
-    fn access_log_opened(&mut self, _: Purpose, (): (), descriptors: Vec<OwnedFd>) {
-        let place = self.service.front_descriptors.last_mut();
-        let (Some(file), Some(place)) = (descriptors.into_iter().next(), place) else { return };
+    fn access_log_opened(&mut self, file: OwnedFd) {
+        let Some(place) = self.service.front_descriptors.last_mut() else { return };
         *place = file;
-        if let Some(place) = self.service.front_descriptors.last() {
-            self.tell_front(&ToFront::AccessLog, &[place.as_fd()]);
-        }
+        self.front.send(&ToFront::AccessLog, &[place.as_fd()]);
         let path = self.service.access_log.as_deref().unwrap_or(std::path::Path::new("")).display();
         log("notice", format_args!("SIGUSR1: the access log {path} was opened again"));
-    }
-
-    /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_loop: bool) {
-        let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
-            Ok(bytes) => bytes,
-            Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
-        };
-        let shown = String::from_utf8_lossy(&bytes).into_owned();
-        let (Some(generation), Some(key)) = (self.generations.get(number), Key::parse(&shown)) else { return };
-        let application = generation.application.clone();
-        if application.classic.contains(key.script) || self.has_or_seeks(number, &shown) {
-            return;
-        }
-        let refused = match script_name(key.script.as_bytes()) {
-            Err(why) => Some(why),
-            Ok(_) if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
-                Some("the option hosts does not name its host")
-            }
-            Ok(_) => None,
-        };
-        if let Some(why) = refused {
-            return self.stays_classic(number, &shown, why);
-        }
-        let of_generation =
-            |pending: &&Pending| matches!(pending.purpose, Purpose::Script { number: one, .. } if one == number);
-        let sought = self.errands.iter().filter(of_generation).count();
-        if generation.lanes.len() + sought >= MAX_LANES {
-            // Whether there is such a file is looked at when a new generation may have a place for it.
-            self.generations[number].eviction.wait(&shown, is_loop);
-            return self.stays_classic(number, &shown, "the application has the most lanes it may have");
-        }
-        let errand = Errand::send(|| {
-            let look = || files::is_script(&application.root, key.script);
-            let found = sys::as_user(application.user.as_ref(), look).map_err(|error| error.to_string())?;
-            Ok((found, Vec::new()))
-        });
-        // What the warm-up has found is there before visitors come.
-        let is_awaited = generation.warmth != Warmth::Warm;
-        self.generations[number].sought += usize::from(is_awaited);
-        self.begin_errand(errand, Purpose::Script { number, key: shown, is_loop, is_awaited });
-    }
-
-    /// Whether a key has a lane, or may be about to get one.
-    fn has_or_seeks(&self, number: usize, wanted: &str) -> bool {
-        let generation = &self.generations[number];
-        let is_sought = |pending: &Pending| matches!(&pending.purpose, Purpose::Script { number: one, key, .. } if *one == number && key == wanted);
-        generation.lanes.iter().any(|lane| lane.boots(wanted, &generation.application))
-            || self.errands.iter().any(is_sought)
-    }
-
-    fn is_sought_no_more(&mut self, number: usize, is_awaited: bool) {
-        let generation = self.generations.get_mut(number).filter(|_| is_awaited);
-        generation.into_iter().for_each(|generation| generation.sought = generation.sought.saturating_sub(1));
-    }
-
-    fn stays_classic(&self, number: usize, key: &str, why: &str) {
-        let Some(generation) = self.generations.get(number) else { return };
-        let name = &generation.application.name;
-        log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
-    }
-
-    fn script_found(&mut self, purpose: Purpose, is_there: bool, _: Vec<OwnedFd>) {
-        let Purpose::Script { number, key, is_loop, is_awaited } = purpose else { return };
-        self.is_sought_no_more(number, is_awaited);
-        let Some(generation) = self.generations.get(number).filter(|generation| !generation.is_ending()) else {
-            return;
-        };
-        let (name, places) = (generation.application.name.clone(), generation.lanes.len());
-        if !is_there || places >= MAX_LANES {
-            let why = if is_there {
-                "the application has the most lanes it may have"
-            } else {
-                "it is not a file below the root"
-            };
-            return self.stays_classic(number, &key, why);
-        }
-        if self.has_or_seeks(number, &key) {
-            return;
-        }
-        let mut lane = Lane {
-            entry: Some(key.clone()),
-            is_awaited,
-            isolation: if is_loop { Isolation::Loop } else { Isolation::Auto },
-            ..Lane::classic(Instant::now())
-        };
-        lane.mailbox = match self.front.as_ref().map(|_| self.new_mailbox(number, places)).transpose() {
-            Ok(mailbox) => mailbox,
-            Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
-        };
-        let what = if is_loop { "is a worker script" } else { "asks for a snapshot" };
-        log(
-            "notice",
-            format_args!("application '{name}': {key} {what}; requests run in classic mode until it is booted"),
-        );
-        self.generations[number].lanes.push(lane);
     }
 }
 

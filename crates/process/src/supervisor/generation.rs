@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use wire::control::{Isolation, MAX_LANES};
 use wire::key::Key;
 
-use super::Messages;
 use super::child::Forker;
 use super::eviction::LaneEviction;
 use super::lane::{CLASSIC, Lane};
+use super::output::Output;
 use super::service::{Application, Entry};
 use crate::plan::Suspicion;
 
@@ -73,7 +73,7 @@ pub(super) struct Generation {
     pub(super) prototype: Option<Forker>,
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
-    pub(super) messages: Messages,
+    pub(super) output: Output,
     /// Scripts that a child looks for, and that are to have their lane before visitors come.
     pub(super) sought: usize,
 }
@@ -98,7 +98,7 @@ impl Generation {
         ordinal: u32,
         stage: Stage,
     ) -> io::Result<Generation> {
-        let messages = Messages::of_application(&application.name)?;
+        let output = Output::of_application(&application.name)?;
         let now = Instant::now();
         let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
         Ok(Generation {
@@ -113,7 +113,7 @@ impl Generation {
             limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
-            messages,
+            output,
             sought: 0,
         })
     }
@@ -136,6 +136,11 @@ impl Generation {
             let same = other.lanes.iter().find(|one| one.entry == lane.entry);
             same.into_iter().for_each(|same| lane.target.inherit(&same.target));
         }
+    }
+
+    /// Whether requests of that key have a lane.
+    pub(super) fn has_lane_for(&self, key: &str) -> bool {
+        self.lanes.iter().any(|lane| lane.boots(key, &self.application))
     }
 
     /// Entries that the next generation may get from this one.

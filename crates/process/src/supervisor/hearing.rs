@@ -82,13 +82,7 @@ impl Supervisor {
                 _ => self.kill_template(number, lane),
             }
         }
-        let Some(front) = self.front.as_mut().filter(|front| front.channel.is_overrun() && !front.liveness.is_killed)
-        else {
-            return;
-        };
-        front.liveness.is_killed = true;
-        log("error", format_args!("the front (process {}) is killed: it reads no messages", front.pid));
-        sys::kill(front.pid, Signal::SIGKILL);
+        self.front.end_unresponsive();
     }
 
     /// Asks a forker whether it answers, when it is time. One that drains hears nothing; `drain_timeout` is for that.

@@ -7,10 +7,11 @@ use wire::control::{Bodies, Isolation};
 use wire::key::Key;
 
 use super::mailbox::Mailbox;
+use super::restart::Restart;
 use super::service::{Application, Entry};
 use super::template::Template;
 use super::worker_target::WorkerTarget;
-use crate::plan::{BackOff, Slot};
+use crate::plan::Slot;
 
 /// The lane of whatever has no lane of its own.
 pub(super) const CLASSIC: usize = 0;
@@ -49,8 +50,8 @@ pub(super) struct Lane {
     pub(super) mailbox: Option<Mailbox>,
     /// Workers of earlier fronts that have not ended yet, and since when.
     pub(super) retired: Vec<(i32, Instant)>,
-    pub(super) back_off: BackOff,
-    pub(super) not_before: Instant,
+    /// When its template, or workers, may start again.
+    pub(super) restart: Restart,
     pub(super) served: bool,
     pub(super) target: WorkerTarget,
     pub(super) used: LaneUse,
@@ -68,8 +69,7 @@ impl Lane {
             has_failed: false,
             mailbox: None,
             retired: Vec::new(),
-            back_off: BackOff::default(),
-            not_before: now,
+            restart: Restart::new(now),
             served: false,
             target: WorkerTarget::new(now),
             used: LaneUse::new(now),

@@ -25,7 +25,7 @@ use super::template::{Forked, Template, TemplateReady};
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::Channel;
-use crate::plan::{Ending, Slot, Stopping, is_fork_better};
+use crate::plan::{Ending, Slot, is_fork_better};
 use crate::sys;
 
 /// How long a script that needs no lane is left alone.
@@ -43,7 +43,7 @@ impl Supervisor {
         let of_lane = &generation.lanes[lane];
         let Some(key) = of_lane.key() else { return };
         let Some(prototype) = generation.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
-        if of_lane.template.is_some() || of_lane.has_workers() || of_lane.not_before > now {
+        if of_lane.template.is_some() || of_lane.has_workers() || !of_lane.restart.is_due(now) {
             return;
         }
         let application = &self.generations[number].application;
@@ -83,7 +83,7 @@ impl Supervisor {
             template.child.pid = pid;
             if template.child.ready {
                 self.template_ready(number, lane);
-            } else if self.stopping != Stopping::No || self.generations[number].is_ending() {
+            } else if self.shutdown.is_begun() || self.generations[number].is_ending() {
                 self.kill_template(number, lane);
             }
         } else {
@@ -122,7 +122,7 @@ impl Supervisor {
 
     fn template_ready(&mut self, number: usize, lane: usize) {
         self.generations[number].lanes[lane].has_failed = false;
-        if self.stopping == Stopping::No && !self.generations[number].is_ending() {
+        if !self.shutdown.is_begun() && !self.generations[number].is_ending() {
             self.introduce(number, lane);
             self.fill_slots(number, lane, Instant::now());
         }
@@ -142,11 +142,9 @@ impl Supervisor {
         let of_lane = &mut self.generations[number].lanes[lane];
         let has_served = of_lane.served || has_served;
         let Some(template) = of_lane.template.take() else { return };
-        if let Some(front) = &self.front {
-            send(&front.channel, &down, &[]);
-        }
-        let is_expected = template.leaving.is_some() || self.stopping != Stopping::No || !has_prototype || is_ending;
-        if template.leaving.is_some() && self.stopping == Stopping::No {
+        self.front.send(&down, &[]);
+        let is_expected = template.leaving.is_some() || self.shutdown.is_begun() || !has_prototype || is_ending;
+        if template.leaving.is_some() && !self.shutdown.is_begun() {
             if let Some(mailbox) = &of_lane.mailbox {
                 mailbox.slab.set_phase(Phase::Open);
             }
@@ -190,16 +188,13 @@ impl Supervisor {
         let name = self.generations[number].application.name.clone();
         let of_lane = &mut self.generations[number].lanes[lane];
         of_lane.has_failed = true;
-        let mut delay = of_lane.back_off.died(Duration::ZERO, false);
-        if is_unasked && !of_lane.is_required {
-            // It ran to its end: nothing is broken, and the next time it does the same.
-            delay = UNASKED;
-        }
-        of_lane.not_before = Instant::now() + delay;
+        // It ran to its end: nothing is broken, and the next time it does the same.
+        let unasked = Some(UNASKED).filter(|_| is_unasked && !of_lane.is_required);
+        let delay = of_lane.restart.failed(unasked, Instant::now());
         if of_lane.is_required && !self.announced {
             let entry = of_lane.entry.clone().unwrap_or_default();
             log("error", format_args!("{what} did not boot: {why}"));
-            self.outcome = Some(Outcome::NotBooted(name, entry));
+            self.shutdown.fail(Outcome::NotBooted(name, entry));
             return;
         }
         // New code may do without what the old code asked for.
@@ -230,7 +225,7 @@ impl Supervisor {
     pub(super) fn adopt_templates(&mut self, number: usize) {
         for lane in 1..self.generations[number].lanes.len() {
             let Some(template) = &self.generations[number].lanes[lane].template else { continue };
-            self.tell_front(&ToFront::LaneDown { lane: self.lane_id(number, lane) }, &[]);
+            self.front.send(&ToFront::LaneDown { lane: self.lane_id(number, lane) }, &[]);
             // One whose pid we were not told is not waited for: it has no worker and dies all the same.
             let pid = template.child.pid;
             let reaped = if pid > 0 { sys::reap(Some(pid)) } else { sys::Reaped::NoChild };
@@ -331,9 +326,7 @@ impl Supervisor {
             template.leaving = Some(Instant::now());
             mailbox.slab.set_phase(Phase::Draining);
             send(&template.child.channel, &ToForker::Drain, &[]);
-            if let Some(front) = &self.front {
-                send(&front.channel, &down, &[]);
-            }
+            self.front.send(&down, &[]);
             let why = format_args!("{threads} of {requests} requests left threads running");
             log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(number, lane)));
         }

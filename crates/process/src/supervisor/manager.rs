@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::Supervisor;
 use super::reload::names;
-use crate::plan::Stopping;
 
 /// For PHP's modules, which have no time-out of their own, and for the end of processes.
 const SPARE: Duration = Duration::from_secs(15);
@@ -18,7 +17,7 @@ impl Supervisor {
 
     /// Everything serves; also after a reload, which went well or was refused.
     pub(super) fn tell_ready(&mut self, refused: Option<&str>) {
-        if self.stopping != Stopping::No {
+        if self.shutdown.is_begun() {
             return;
         }
         let serving = format!("serving {}", names(self.reload.current(), &self.generations));

@@ -41,14 +41,7 @@ fn place(of: LaneId) -> (usize, usize) {
 
 impl Supervisor {
     pub(super) fn listen_to_front(&mut self) {
-        while let Some(front) = &mut self.front {
-            let (message, attached) = match front.channel.receive() {
-                Ok(Received::Message(message, attached)) => (message, attached),
-                Ok(Received::Nothing | Received::Closed) => return,
-                Err(error) => {
-                    return log("error", format_args!("a control message of the front cannot be read: {error}"));
-                }
-            };
+        while let Some((message, attached)) = self.front.receive() {
             self.front_says(message, attached);
         }
     }
@@ -56,7 +49,7 @@ impl Supervisor {
     fn front_says(&mut self, message: FromFront, attached: Vec<OwnedFd>) {
         match message {
             FromFront::Doors => {
-                self.doors = attached;
+                self.front.doors_came(attached);
                 let settings = self.reload.settings();
                 self.carry_out(settings);
                 self.reload(|reload, generations| reload.switched(generations, Instant::now()));
@@ -65,10 +58,9 @@ impl Supervisor {
                 }
             }
             FromFront::Ready => {
-                self.front.iter_mut().for_each(|front| front.ready = true);
-                self.front_back_off.works();
+                self.front.became_ready();
                 if self.announced {
-                    self.open_front();
+                    self.front.send(&ToFront::Open, &[]);
                 }
             }
             FromFront::LaneTaken { lane } => {
@@ -160,7 +152,7 @@ impl Supervisor {
             return;
         }
         self.generations[number].limited.insert(pid, Limit::Memory);
-        self.tell_front(&ToFront::TooHeavy { lane: running.lane, request: running.request }, &[]);
+        self.front.send(&ToFront::TooHeavy { lane: running.lane, request: running.request }, &[]);
         let (name, request) = (&self.generations[number].application.name, request.unwrap_or_default());
         log(
             "warning",
@@ -195,7 +187,7 @@ impl Supervisor {
     /// What a message is about, unless that is of an earlier epoch.
     fn mailbox(&mut self, of: LaneId) -> Option<&mut Mailbox> {
         let (number, lane) = place(of);
-        let generation = self.generations.get_mut(number).filter(|_| of.epoch == self.epoch)?;
+        let generation = self.generations.get_mut(number).filter(|_| of.epoch == self.front.epoch())?;
         generation.lanes.get_mut(lane)?.mailbox.as_mut()
     }
 
@@ -305,7 +297,7 @@ impl Supervisor {
     /// A worker was reaped, by its forker or by us.
     pub(super) fn worker_died(&mut self, number: usize, lane: usize, death: WorkerDeath) {
         let ending = Ending::from_status(death.status);
-        if death.epoch != self.epoch {
+        if death.epoch != self.front.epoch() {
             self.generations[number].lanes[lane].retired.retain(|(pid, _)| *pid != death.pid);
             return;
         }
@@ -319,7 +311,7 @@ impl Supervisor {
         let worked = ending.is_regular() || self.has_worked(number, lane, death.slot);
         // Before the front hears of it: it clears the exchange.
         let request = (!ending.is_regular()).then(|| self.request_of(number, lane, death.slot)).flatten();
-        self.tell_front(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
+        self.front.send(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
         if death.pid == 0 {
             // It was asked for and never came to be; whoever should have forked it is blamed, not the lane.
             return;
@@ -374,13 +366,7 @@ impl Supervisor {
     pub(super) fn delay(&mut self, number: usize, lane: usize, lived: Duration, worked: bool) {
         let of_lane = &mut self.generations[number].lanes[lane];
         of_lane.served |= worked;
-        // Those that fail together fail once.
-        if !worked && of_lane.not_before > Instant::now() {
-            return;
-        }
-        let delay = of_lane.back_off.died(lived, worked);
-        if !delay.is_zero() {
-            of_lane.not_before = Instant::now() + delay;
+        if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
             let what = self.describe(number, lane);
             log("warning", format_args!("{what} failed early; next start in {delay:?}"));
         }

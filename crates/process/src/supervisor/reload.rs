@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use wire::layout::{RENEW_FULL, RENEW_RESTART};
 
-use super::admin::Client;
+use super::control_socket::Client;
 use super::generation::{GenerationId, Stage};
 use super::service::{Application, Plan};
 

@@ -11,33 +11,34 @@ use wire::slab::{self, Slab};
 use super::child::Child;
 use super::lane::{CLASSIC, largest_limit};
 use super::mailbox::Mailbox;
+use super::service::Application;
 use super::template::Template;
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::capabilities;
 use crate::channel::Channel;
-use crate::plan::{Slot, Stopping, slots_to_fill};
+use crate::plan::{Slot, slots_to_fill};
 use crate::sys::{self, ProcessLimits, Program};
 
 impl Supervisor {
     pub(super) fn start_what_is_missing(&mut self) {
         let now = Instant::now();
-        if self.stopping != Stopping::No {
+        if self.shutdown.is_begun() {
             // What is queued is still to be answered, and in fork isolation each request takes a worker with it.
-            if self.stopping == Stopping::Draining {
+            if self.shutdown.is_draining() {
                 self.all_lanes().into_iter().for_each(|(number, lane)| self.fill_slots(number, lane, now));
             }
             return;
         }
-        if self.front.is_none() && now >= self.front_not_before {
+        if self.front.is_due(now) {
             if let Err(error) = self.start_front() {
                 log("error", format_args!("the front cannot be started: {error}"));
                 if !self.announced {
                     // What is missing at the start does not come by waiting: who started this server is told.
-                    self.outcome = Some(Outcome::NoFront);
+                    self.shutdown.fail(Outcome::NoFront);
                     return;
                 }
-                self.front_not_before = now + self.front_back_off.died(Duration::ZERO, false);
+                self.front.start_failed(now);
             }
         }
         for number in self.generations.ids() {
@@ -45,13 +46,13 @@ impl Supervisor {
             if generation.is_ending() {
                 continue;
             }
-            let is_due = generation.lanes[CLASSIC].not_before <= now;
+            let is_due = generation.lanes[CLASSIC].restart.is_due(now);
             if generation.prototype.is_none() && is_due && generation.has_no_orphans() {
                 if let Err(error) = self.start_prototype(number) {
                     let name = self.generations[number].application.name.clone();
                     log("error", format_args!("the prototype of {name} cannot be started: {error}"));
                     if !self.announced {
-                        self.outcome = Some(Outcome::NotBooted(name, "PHP".to_owned()));
+                        self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
                         return;
                     }
                     self.reload
@@ -68,8 +69,7 @@ impl Supervisor {
     }
 
     fn start_front(&mut self) -> io::Result<()> {
-        self.epoch += 1;
-        self.doors.clear();
+        self.front.begin_epoch();
         for number in self.generations.ids() {
             if !self.generations[number].is_ending() {
                 self.make_mailboxes(number)?;
@@ -85,18 +85,18 @@ impl Supervisor {
             arguments: self.service.front_arguments.clone(),
             environment: Vec::new(),
             descriptors,
-            messages: Some(self.front_messages.to.as_fd()),
+            messages: Some(self.front.output().writer()),
             user: self.service.front_user.as_ref(),
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
         })?;
-        self.front = Some(Child::new(pid, ours));
+        self.front.started(pid, ours);
         Ok(())
     }
 
     /// New slabs for all lanes of a generation, for the front of this epoch.
     pub(super) fn make_mailboxes(&mut self, number: usize) -> io::Result<()> {
         for lane in 0..self.generations[number].lanes.len() {
-            let mailbox = self.new_mailbox(number, lane)?;
+            let mailbox = self.new_mailbox(&self.generations[number].application, lane)?;
             let lane = &mut self.generations[number].lanes[lane];
             lane.mailbox = Some(mailbox);
             lane.template.iter_mut().for_each(Template::count_anew);
@@ -104,8 +104,7 @@ impl Supervisor {
         Ok(())
     }
 
-    pub(super) fn new_mailbox(&self, number: usize, lane: usize) -> io::Result<Mailbox> {
-        let application = &self.generations[number].application;
+    pub(super) fn new_mailbox(&self, application: &Application, lane: usize) -> io::Result<Mailbox> {
         // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
         let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
         let geometry = Geometry::new(application.exchanges, slots, self.service.front_threads);
@@ -136,7 +135,7 @@ impl Supervisor {
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(self.generations[number].messages.to.as_fd()),
+            messages: Some(self.generations[number].output.writer()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
@@ -148,7 +147,7 @@ impl Supervisor {
     /// that has a template to serve it.
     pub(super) fn introduce(&mut self, number: usize, lane: usize) {
         let generation = &self.generations[number];
-        let (Some(mailbox), false) = (&generation.lanes[lane].mailbox, self.doors.is_empty()) else { return };
+        let (Some(mailbox), false) = (&generation.lanes[lane].mailbox, self.front.doors().is_empty()) else { return };
         let forker = generation.working_forker(lane);
         if lane != CLASSIC && forker.is_none() {
             return;
@@ -156,10 +155,12 @@ impl Supervisor {
         let geometry = mailbox.slab.geometry();
         if let Some(forker) = forker {
             let mut attached = vec![mailbox.descriptor.as_fd()];
-            attached.extend(self.doors.iter().map(AsFd::as_fd));
-            send(&forker.channel, &ToForker::Slab { geometry, epoch: self.epoch }, &attached);
+            attached.extend(self.front.doors().iter().map(AsFd::as_fd));
+            send(&forker.channel, &ToForker::Slab { geometry, epoch: self.front.epoch() }, &attached);
         }
-        let Some(front) = &self.front else { return };
+        if !self.front.is_running() {
+            return;
+        }
         let own = generation.lanes[lane].bodies;
         let bodies = Bodies { limit: largest_limit(own, generation.lanes[CLASSIC].bodies), ..own };
         // One that shares workers with others is to say when it has too few.
@@ -167,8 +168,8 @@ impl Supervisor {
         let offer = LaneOffer { id: self.lane_id(number, lane), geometry, shares_workers, bodies };
         let message = ToFront::Lane { offer };
         match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
-            Ok(None) => send(&front.channel, &message, &[mailbox.descriptor.as_fd()]),
-            Ok(Some(name)) => send(&front.channel, &message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
+            Ok(None) => self.front.send(&message, &[mailbox.descriptor.as_fd()]),
+            Ok(Some(name)) => self.front.send(&message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
             Err(error) => return log("error", format_args!("the front cannot be told of a lane: {error}")),
         }
         self.generations[number].lanes[lane].mailbox.iter_mut().for_each(|mailbox| mailbox.is_told = true);
@@ -177,10 +178,9 @@ impl Supervisor {
     /// Whether workers of a lane can be forked now.
     pub(super) fn may_fork(&self, number: usize, lane: usize, now: Instant) -> bool {
         let generation = &self.generations[number];
-        let is_served = !self.doors.is_empty() && self.front.as_ref().is_some_and(|front| front.ready);
-        let is_due = generation.lanes[lane].not_before <= now && !generation.is_ending();
+        let is_due = generation.lanes[lane].restart.is_due(now) && !generation.is_ending();
         let has_mailbox = generation.lanes[lane].mailbox.is_some();
-        is_served && is_due && has_mailbox && generation.working_forker(lane).is_some()
+        self.front.is_open() && is_due && has_mailbox && generation.working_forker(lane).is_some()
     }
 
     pub(super) fn fill_slots(&mut self, number: usize, lane: usize, now: Instant) {
@@ -193,7 +193,7 @@ impl Supervisor {
         for &slot in &slots {
             mailbox.ask(slot, now);
         }
-        let epoch = self.epoch;
+        let epoch = self.front.epoch();
         let Some(forker) = self.generations[number].working_forker(lane) else { return };
         for slot in slots {
             send(&forker.channel, &ToForker::Spawn { slot: slot as u32, epoch }, &[]);

@@ -61,8 +61,8 @@ impl Supervisor {
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "seconds": self.began.elapsed().as_secs_f64(),
-            "state": if self.announced { self.stopping.word() } else { "starting" },
-            "front": self.front.as_ref().map(of_child),
+            "state": if self.announced { self.shutdown.stage().word() } else { "starting" },
+            "front": self.front.child().map(of_child),
             "applications": applications,
         })
     }

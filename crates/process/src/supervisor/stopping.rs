@@ -5,40 +5,42 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use wire::control::ToFront;
 
-use super::{Outcome, Supervisor, log};
-use crate::plan::{Slot, Stopping};
+use super::shutdown::{Outcome, Stop};
+use super::{Supervisor, log};
+use crate::plan::Slot;
 use crate::sys;
 
 impl Supervisor {
     pub(super) fn stop(&mut self, why: &str) {
-        self.stopping = self.stopping.further();
+        let limit = self.reload.plan().drain_timeout;
         self.reload.stop();
-        match self.stopping {
-            Stopping::Draining => {
-                log("notice", format_args!("{why}: draining, at most {:?}", self.reload.plan().drain_timeout));
-                self.deadline = Instant::now() + self.reload.plan().drain_timeout;
+        match self.shutdown.request(limit, self.has_processes(), Instant::now()) {
+            Stop::Drain => {
+                log("notice", format_args!("{why}: draining, at most {limit:?}"));
                 self.tell_stopping();
                 // The listeners among them: with the front's copies closed too, new connections are refused.
                 self.service.front_descriptors.clear();
-                match self.front {
-                    Some(_) => self.tell_front(&ToFront::Drain, &[]),
-                    None => self.end_forkers(),
+                match self.front.is_running() {
+                    true => self.front.send(&ToFront::Drain, &[]),
+                    false => self.end_forkers(),
                 }
             }
-            Stopping::Now => {
-                if self.front.is_some() || self.has_forkers() {
-                    log("warning", format_args!("{why}: ending now"));
-                    self.outcome = Some(Outcome::CutOff);
-                }
-            }
-            Stopping::No => {}
+            Stop::CutOff => log("warning", format_args!("{why}: ending now")),
+            Stop::Nothing => {}
         }
     }
 
-    fn has_forkers(&self) -> bool {
-        self.generations
-            .all()
-            .any(|generation| (0..generation.lanes.len()).any(|lane| generation.forker(lane).is_some()))
+    /// Ends a drain that takes too long.
+    pub(super) fn end_overdue_drain(&mut self) {
+        if self.shutdown.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
+            let limit = self.reload.plan().drain_timeout;
+            log("warning", format_args!("drain took longer than {limit:?}; ending now"));
+            self.stop("deadline");
+        }
+    }
+
+    fn has_processes(&self) -> bool {
+        self.front.is_running() || self.forkers().next().is_some()
     }
 
     /// The front has finished, or is gone: workers end when their lane is drained, a template with its last worker, a
@@ -49,24 +51,15 @@ impl Supervisor {
         }
     }
 
+    /// The end, if nothing is left to be done.
     pub(super) fn finished(&mut self) -> Option<Outcome> {
-        let outcome = self.outcome_now();
-        if outcome.is_some() {
-            // The last words of those that have just ended.
-            self.pass_on_last_messages(&self.generations.ids());
-        }
-        outcome
-    }
-
-    fn outcome_now(&mut self) -> Option<Outcome> {
-        if self.outcome.is_some() && self.stopping != Stopping::Draining {
+        let end = self.shutdown.end(self.has_processes())?;
+        if end.kills {
             self.kill_everything();
-            return self.outcome.take();
         }
-        if self.stopping != Stopping::No && self.front.is_none() && !self.has_forkers() {
-            return Some(self.outcome.take().unwrap_or(Outcome::Drained));
-        }
-        None
+        // The last words of those that have just ended.
+        self.pass_on_last_output(&self.generations.ids());
+        Some(end.outcome)
     }
 
     /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their templates become ours,
@@ -91,7 +84,7 @@ impl Supervisor {
             }
             workers.into_iter().for_each(|pid| end(pid, false));
         }
-        if let Some(front) = &self.front {
+        if let Some(front) = self.front.child() {
             end(front.pid, true);
         }
     }

@@ -1,4 +1,4 @@
-//! Where workers are in their PHP code: of slow requests, of crashed ones, and when somebody asks.
+//! Traces: where workers are in their PHP code, if their request is slow or somebody asks.
 //!
 //! The forker reads a worker's frames while that runs ([`ToForker::Trace`]); this process has neither PHP nor the right to.
 
@@ -12,7 +12,7 @@ use wire::layout::{Activity, HEAD_SIZE};
 use wire::ring::Memory;
 use wire::slab::Slab;
 
-use super::admin::Client;
+use super::control_socket::Client;
 use super::{Supervisor, log, send};
 use crate::boot;
 use crate::plan::Slot;
@@ -21,22 +21,53 @@ use crate::plan::Slot;
 const SHOWN: usize = 512;
 /// Bytes of a trace.
 const MAX_TRACE: usize = 32 * 1024;
-/// How long an answer is waited for.
+/// How long a trace is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a worker is traced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Its request is slow: what the log says of that.
+    Slow(String),
+    /// A client of the control socket has asked.
+    Asked(Client),
+}
+
+/// A lane, by its generation and its index there.
+type Place = (usize, usize);
+
 /// A trace that is under way.
-pub(super) struct Tracing {
+struct Trace {
     pid: i32,
-    /// Whose forker was asked: its generation and lane.
-    of: (usize, usize),
+    /// Whose forker was asked.
+    of: Place,
     began: Instant,
     why: Why,
 }
 
-enum Why {
-    /// What the log says of the request.
-    Slow(String),
-    Asked(Client),
+/// The traces that are under way.
+#[derive(Default)]
+pub(super) struct Traces {
+    list: Vec<Trace>,
+}
+
+impl Traces {
+    /// A forker was asked for a trace of a worker.
+    fn asked(&mut self, pid: i32, of: Place, why: Why, now: Instant) {
+        self.list.push(Trace { pid, of, began: now, why });
+    }
+
+    /// A forker has sent one. Returns why it was asked for; nothing if it was not.
+    fn came(&mut self, pid: i32, of: Place) -> Option<Why> {
+        let at = self.list.iter().position(|one| one.of == of && one.pid == pid)?;
+        Some(self.list.remove(at).why)
+    }
+
+    /// Those that no forker will send any more.
+    fn overdue(&mut self, now: Instant) -> Vec<Why> {
+        let is_overdue = |one: &mut Trace| now.saturating_duration_since(one.began) > PATIENCE;
+        self.list.extract_if(.., is_overdue).map(|one| one.why).collect()
+    }
 }
 
 /// What a worker's line and exchange say of its request, for people. Its own words.
@@ -104,7 +135,7 @@ impl Supervisor {
         });
         match (found, wanted) {
             (Some((number, lane)), Some(pid)) => self.trace(number, lane, pid, Why::Asked(client)),
-            _ => self.tell(vec![client], Err(&format!("process {pid} is no worker of this server"))),
+            _ => self.respond(vec![client], Err(&format!("process {pid} is no worker of this server"))),
         }
     }
 
@@ -114,20 +145,19 @@ impl Supervisor {
             // Died just now: nobody can read it.
             None => return self.not_traced(why),
         }
-        self.tracing.push(Tracing { pid, of: (number, lane), began: Instant::now(), why });
+        self.traces.asked(pid, (number, lane), why, Instant::now());
     }
 
     /// A forker has read where a worker of its own is.
     pub(super) fn traced(&mut self, of: (usize, usize), pid: i32, attached: &[OwnedFd]) {
-        let Some(at) = self.tracing.iter().position(|one| one.of == of && one.pid == pid) else { return };
+        let Some(why) = self.traces.came(pid, of) else { return };
         let text = attached.first().and_then(|file| boot::read(file, MAX_TRACE).ok()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).replace(|one: char| one.is_control() && one != '\n', "?");
-        let tracing = self.tracing.remove(at);
-        match tracing.why {
+        match why {
             Why::Slow(what) => log("warning", format_args!("{what}\n{}", text.trim_end())),
             Why::Asked(client) => {
                 let lane = self.narrow_lane(of.0, of.1).map_or(String::new(), |key| format!("lane {key}\n"));
-                self.tell(vec![client], Ok(&format!("{lane}{text}")));
+                self.respond(vec![client], Ok(&format!("{lane}{text}")));
             }
         }
     }
@@ -141,16 +171,34 @@ impl Supervisor {
 
     /// Gives up on forkers that do not answer.
     pub(super) fn end_overdue_traces(&mut self) {
-        let all = std::mem::take(&mut self.tracing).into_iter();
-        let (overdue, rest): (Vec<_>, Vec<_>) = all.partition(|one| one.began.elapsed() > PATIENCE);
-        self.tracing = rest;
-        overdue.into_iter().for_each(|one| self.not_traced(one.why));
+        self.traces.overdue(Instant::now()).into_iter().for_each(|why| self.not_traced(why));
     }
 
     fn not_traced(&mut self, why: Why) {
         match why {
             Why::Slow(what) => log("warning", format_args!("{what}; its PHP stack could not be read")),
-            Why::Asked(client) => self.tell(vec![client], Err("its PHP stack could not be read")),
+            Why::Asked(client) => self.respond(vec![client], Err("its PHP stack could not be read")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_for_whom_it_was_asked_and_comes_once_or_is_overdue() {
+        let (mut traces, now) = (Traces::default(), Instant::now());
+        traces.asked(5, (0, 1), Why::Asked(7), now);
+        traces.asked(5, (0, 1), Why::Asked(8), now + PATIENCE);
+        traces.asked(6, (0, 2), Why::Slow("GET /".to_owned()), now);
+        // A forker speaks for its own workers.
+        assert_eq!(traces.came(6, (0, 1)), None);
+        assert_eq!(traces.came(5, (0, 1)), Some(Why::Asked(7)));
+        assert_eq!(traces.overdue(now + PATIENCE), []);
+        let later = now + PATIENCE + Duration::from_millis(1);
+        assert_eq!(traces.overdue(later), [Why::Slow("GET /".to_owned())]);
+        assert_eq!(traces.came(6, (0, 2)), None);
+        assert_eq!(traces.came(5, (0, 1)), Some(Why::Asked(8)));
     }
 }

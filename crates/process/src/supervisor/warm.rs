@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::control::ToFront;
 
 use super::generation::Warmth;
-use super::{Outcome, Supervisor, log, send};
+use super::{Outcome, Supervisor, log};
 use crate::boot;
 
 /// Bytes of an answer that are logged.
@@ -24,7 +24,9 @@ pub(super) struct WarmUpResult {
 impl Supervisor {
     /// Has the front warm up whatever can be.
     pub(super) fn warm_up(&mut self) {
-        let Some(front) = self.front.as_ref().filter(|front| front.ready) else { return };
+        if !self.front.is_ready() {
+            return;
+        }
         for number in self.generations.ids() {
             let generation = &self.generations[number];
             if generation.warmth != Warmth::Cold || generation.is_ending() || !generation.has_lanes() {
@@ -32,7 +34,7 @@ impl Supervisor {
             }
             let is_needed = !generation.application.warmup.is_empty();
             if is_needed {
-                send(&front.channel, &ToFront::WarmUp { generation: number as u32 }, &[]);
+                self.front.send(&ToFront::WarmUp { generation: number as u32 }, &[]);
             }
             self.generations[number].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
         }
@@ -66,7 +68,7 @@ impl Supervisor {
         }
         self.reload.generation_failed(number, &format_args!("{what}: {}", body.trim()));
         if !self.announced && self.reload.current().contains(&number) {
-            self.outcome = Some(Outcome::Cold(name.clone(), request.clone()));
+            self.shutdown.fail(Outcome::Cold(name.clone(), request.clone()));
         }
     }
 }

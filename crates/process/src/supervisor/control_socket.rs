@@ -1,0 +1,238 @@
+//! The control socket: a client sends a line with a command and gets an object of JSON as the response; then the connection
+//! ends. Only the server's own user and root can reach the socket: it lies in the state directory.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Connections at once; others wait.
+const MAX_CLIENTS: usize = 64;
+/// How long a client may take to send its command, and to take its response: there are few connections.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a command.
+const MAX_COMMAND: usize = 256;
+
+/// A connection, by a number that is never used again.
+pub(super) type Client = u64;
+
+/// What a client asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Reload,
+    Status,
+    /// Where a worker is in its PHP code; its process, as the client wrote it.
+    Trace(String),
+    Unknown(String),
+}
+
+impl Command {
+    fn parse(line: &str) -> Command {
+        match (line, line.strip_prefix("trace ")) {
+            ("reload", _) => Command::Reload,
+            ("status", _) => Command::Status,
+            (_, Some(process)) => Command::Trace(process.to_owned()),
+            _ => Command::Unknown(line.to_owned()),
+        }
+    }
+}
+
+/// The socket and who is connected.
+pub(super) struct ControlSocket {
+    listener: UnixListener,
+    next: Client,
+    connections: Vec<Connection>,
+}
+
+struct Connection {
+    client: Client,
+    stream: UnixStream,
+    received: Vec<u8>,
+    /// Its command is complete; the response follows.
+    has_asked: bool,
+    response: Vec<u8>,
+    /// When it connected, or got its response, or last took a part of that.
+    since: Instant,
+    /// It has its whole response, or is gone.
+    is_over: bool,
+}
+
+impl ControlSocket {
+    pub(super) fn new(listener: UnixListener) -> io::Result<ControlSocket> {
+        listener.set_nonblocking(true)?;
+        Ok(ControlSocket { listener, next: 0, connections: Vec::new() })
+    }
+
+    /// What to wait for.
+    pub(super) fn watched(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let listening = if self.connections.len() < MAX_CLIENTS { PollFlags::IN } else { PollFlags::empty() };
+        let flags = |one: &Connection| match (one.response.is_empty(), one.has_asked) {
+            (false, _) => PollFlags::OUT,
+            // Hang-ups are told in any case.
+            (true, true) => PollFlags::empty(),
+            (true, false) => PollFlags::IN,
+        };
+        std::iter::once(PollFd::new(&self.listener, listening))
+            .chain(self.connections.iter().map(move |one| PollFd::new(&one.stream, flags(one))))
+    }
+
+    fn accept(&mut self, now: Instant) {
+        while self.connections.len() < MAX_CLIENTS {
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            self.next += 1;
+            self.connections.push(Connection {
+                client: self.next,
+                stream,
+                received: Vec::new(),
+                has_asked: false,
+                response: Vec::new(),
+                since: now,
+                is_over: false,
+            });
+        }
+    }
+
+    /// Takes new connections, and returns the commands that are complete.
+    pub(super) fn commands(&mut self, now: Instant) -> Vec<(Client, Command)> {
+        self.accept(now);
+        let mut commands = Vec::new();
+        for one in self.connections.iter_mut().filter(|one| one.has_asked) {
+            // A client that is gone takes no response, and poll would report its end in every turn.
+            let mut watched = [PollFd::new(&one.stream, PollFlags::empty())];
+            let _ = poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+            let is_gone = watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+            one.is_over |= is_gone;
+        }
+        for one in self.connections.iter_mut().filter(|one| !one.has_asked) {
+            let mut bytes = [0; MAX_COMMAND];
+            match one.stream.read(&mut bytes) {
+                Ok(0) => one.is_over = true,
+                Ok(count) => one.received.extend_from_slice(&bytes[..count]),
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {}
+                Err(_) => one.is_over = true,
+            }
+            if let Some(end) = one.received.iter().position(|byte| *byte == b'\n') {
+                one.has_asked = true;
+                commands.push((one.client, Command::parse(&String::from_utf8_lossy(&one.received[..end]))));
+            } else if one.received.len() > MAX_COMMAND {
+                one.is_over = true;
+            }
+        }
+        commands
+    }
+
+    /// The response to a client, unless that is gone.
+    pub(super) fn respond(&mut self, client: Client, mut text: String, now: Instant) {
+        text.push('\n');
+        if let Some(one) = self.connections.iter_mut().find(|one| one.client == client) {
+            one.response = text.into_bytes();
+            one.since = now;
+        }
+    }
+
+    /// Sends responses as far as there is room, and ends connections that are over or too slow.
+    pub(super) fn flush(&mut self, now: Instant) {
+        for one in self.connections.iter_mut().filter(|one| !one.response.is_empty()) {
+            match one.stream.write(&one.response) {
+                Ok(count) => {
+                    one.response.drain(..count);
+                    one.since = now;
+                    one.is_over = one.response.is_empty();
+                }
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {}
+                Err(_) => one.is_over = true,
+            }
+        }
+        // A client that waits for the end of a reload is not slow itself.
+        let is_late = |one: &Connection| {
+            (!one.has_asked || !one.response.is_empty()) && now.saturating_duration_since(one.since) > PATIENCE
+        };
+        self.connections.retain(|one| !one.is_over && !is_late(one));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+
+    use super::*;
+
+    /// A control socket, and how to connect to it.
+    fn open(name: &str) -> (ControlSocket, impl Fn() -> UnixStream) {
+        let name = format!("reprise-test-{}-{name}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let socket = ControlSocket::new(UnixListener::bind_addr(&address).unwrap()).unwrap();
+        let connect = move || {
+            let stream = UnixStream::connect_addr(&address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream
+        };
+        (socket, connect)
+    }
+
+    fn read(mut stream: UnixStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn commands_are_known_by_their_line() {
+        let rows = [
+            ("reload", Command::Reload),
+            ("status", Command::Status),
+            ("trace 12 ", Command::Trace("12 ".to_owned())),
+            ("trace x", Command::Trace("x".to_owned())),
+            ("trace", Command::Unknown("trace".to_owned())),
+            ("Reload", Command::Unknown("Reload".to_owned())),
+            ("", Command::Unknown(String::new())),
+        ];
+        for (line, command) in rows {
+            assert_eq!(Command::parse(line), command, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_may_come_in_parts_and_each_client_gets_its_own_response() {
+        let (mut socket, connect) = open("parts");
+        let now = Instant::now();
+        let (mut first, mut second) = (connect(), connect());
+        first.write_all(b"rel").unwrap();
+        assert_eq!(socket.commands(now), []);
+        first.write_all(b"oad\n").unwrap();
+        second.write_all(b"status\n").unwrap();
+        assert_eq!(socket.commands(now), [(1, Command::Reload), (2, Command::Status)]);
+        assert_eq!(socket.commands(now), []);
+        socket.respond(2, "two".to_owned(), now);
+        socket.respond(1, "one".to_owned(), now);
+        socket.flush(now);
+        assert_eq!((read(first), read(second), socket.connections.len()), ("one\n".into(), "two\n".into(), 0));
+    }
+
+    #[test]
+    fn a_client_that_sends_no_command_or_a_long_one_is_let_go() {
+        let (mut socket, connect) = open("slow");
+        let now = Instant::now();
+        let (silent, mut long, mut waiting) = (connect(), connect(), connect());
+        long.write_all(&[b'x'; MAX_COMMAND + 1]).unwrap();
+        waiting.write_all(b"reload\n").unwrap();
+        while socket.connections.get(1).is_none_or(|long| !long.is_over) {
+            socket.commands(now);
+        }
+        socket.flush(now + PATIENCE);
+        assert_eq!((read(long), socket.connections.len()), (String::new(), 2));
+        socket.flush(now + PATIENCE + Duration::from_millis(1));
+        assert_eq!(read(silent), "");
+        // Its reload may take its time.
+        assert_eq!(socket.connections.iter().map(|one| one.client).collect::<Vec<_>>(), [3]);
+        drop(waiting);
+        socket.commands(now);
+        socket.flush(now);
+        assert!(socket.connections.is_empty());
+    }
+}

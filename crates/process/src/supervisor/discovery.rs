@@ -1,0 +1,107 @@
+//! Scripts that ask for a lane while they run in classic mode.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use wire::control::{Isolation, MAX_LANES};
+use wire::key::{Key, MAX_ORIGIN};
+
+use super::errands::Sought;
+use super::generation::Warmth;
+use super::lane::Lane;
+use super::{Supervisor, log};
+use crate::boot;
+use crate::plan::{MAX_NAME, script_name};
+
+const NO_LANE_LEFT: &str = "the application has the most lanes it may have";
+
+impl Supervisor {
+    /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
+    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_loop: bool) {
+        let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
+            Ok(bytes) => bytes,
+            Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
+        };
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let (Some(generation), Some(key)) = (self.generations.get_mut(number), Key::parse(&shown)) else { return };
+        let application = generation.application.clone();
+        let is_sought = self.errands.sought(number).any(|key| key == shown);
+        if application.classic.contains(key.script) || is_sought || generation.has_lane_for(&shown) {
+            return;
+        }
+        let refused = match script_name(key.script.as_bytes()) {
+            Err(why) => Some(why),
+            Ok(_) if !key.origin.is_none_or(|origin| application.answers_to(origin)) => {
+                Some("the option hosts does not name its host")
+            }
+            Ok(_) => None,
+        };
+        if let Some(why) = refused {
+            return self.stays_classic(number, &shown, why);
+        }
+        if generation.lanes.len() + self.errands.sought(number).count() >= MAX_LANES {
+            // Whether there is such a file is looked at when a new generation may have a place for it.
+            generation.eviction.wait(&shown, is_loop);
+            return self.stays_classic(number, &shown, NO_LANE_LEFT);
+        }
+        // What the warm-up has found is there before visitors come.
+        let is_awaited = generation.warmth != Warmth::Warm;
+        generation.sought += usize::from(is_awaited);
+        let sought = Sought { generation: number, key: shown.clone(), is_loop, is_awaited };
+        self.look_for_script(&application, key.script, sought);
+    }
+
+    fn stays_classic(&self, number: usize, key: &str, why: &str) {
+        let Some(generation) = self.generations.get(number) else { return };
+        let name = &generation.application.name;
+        log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
+    }
+
+    /// A child has looked whether a script is a file: it gets its lane, or stays in classic mode.
+    pub(super) fn script_found(&mut self, sought: &Sought, found: Result<bool, String>) {
+        let id = sought.generation;
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        if sought.is_awaited {
+            generation.sought = generation.sought.saturating_sub(1);
+        }
+        let why_not = match found {
+            Err(why) => Some(why),
+            Ok(_) if generation.is_ending() => return,
+            Ok(false) => Some("it is not a file below the root".to_owned()),
+            Ok(true) if generation.lanes.len() >= MAX_LANES => Some(NO_LANE_LEFT.to_owned()),
+            Ok(true) => None,
+        };
+        if let Some(why) = why_not {
+            return self.stays_classic(id, &sought.key, &why);
+        }
+        let is_sought = self.errands.sought(id).any(|key| key == sought.key);
+        if !is_sought && !generation.has_lane_for(&sought.key) {
+            self.add_lane(sought);
+        }
+    }
+
+    fn add_lane(&mut self, sought: &Sought) {
+        let Some(generation) = self.generations.get(sought.generation) else { return };
+        let (name, key) = (generation.application.name.clone(), &sought.key);
+        let mut lane = Lane {
+            entry: Some(key.clone()),
+            is_awaited: sought.is_awaited,
+            isolation: if sought.is_loop { Isolation::Loop } else { Isolation::Auto },
+            ..Lane::classic(Instant::now())
+        };
+        if self.front.is_running() {
+            lane.mailbox = match self.new_mailbox(&generation.application, generation.lanes.len()) {
+                Ok(mailbox) => Some(mailbox),
+                Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
+            };
+        }
+        let what = if sought.is_loop { "is a worker script" } else { "asks for a snapshot" };
+        log(
+            "notice",
+            format_args!("application '{name}': {key} {what}; requests run in classic mode until it is booted"),
+        );
+        if let Some(generation) = self.generations.get_mut(sought.generation) {
+            generation.lanes.push(lane);
+        }
+    }
+}

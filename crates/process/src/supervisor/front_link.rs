@@ -1,0 +1,210 @@
+//! The link to the front: its process, what it has said of itself, its epoch, and when another may be started.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use wire::control::{FromFront, ToFront};
+
+use super::child::{Child, Front};
+use super::output::Output;
+use super::restart::Restart;
+use super::{log, send};
+use crate::channel::{Channel, Received};
+use crate::plan::HEALTHY_AFTER;
+use crate::sys;
+
+/// The front, if it runs.
+pub(super) struct FrontLink {
+    child: Option<Front>,
+    /// Counts fronts. A message about an earlier one is ignored.
+    epoch: u64,
+    /// What workers wake the front's threads by.
+    doors: Vec<OwnedFd>,
+    restart: Restart,
+    /// What fronts write to their standard error.
+    output: Output,
+}
+
+impl FrontLink {
+    pub(super) fn new(now: Instant) -> io::Result<FrontLink> {
+        let output = Output::of_front()?;
+        Ok(FrontLink { child: None, epoch: 0, doors: Vec::new(), restart: Restart::new(now), output })
+    }
+
+    /// Its process, if it runs.
+    pub(super) fn child(&self) -> Option<&Front> {
+        self.child.as_ref()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    pub(super) fn is_process(&self, pid: i32) -> bool {
+        self.child.as_ref().is_some_and(|child| child.pid == pid)
+    }
+
+    /// Whether it has said that it is ready.
+    pub(super) fn is_ready(&self) -> bool {
+        self.child.as_ref().is_some_and(|child| child.ready)
+    }
+
+    /// Whether workers can serve it.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_ready() && !self.doors.is_empty()
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What workers wake its threads by; none before it has sent them.
+    pub(super) fn doors(&self) -> &[OwnedFd] {
+        &self.doors
+    }
+
+    pub(super) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    pub(super) fn output_mut(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// Whether one is missing and may be started now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.child.is_none() && self.restart.is_due(now)
+    }
+
+    /// When one that is missing may be started, if that is not yet.
+    pub(super) fn wakes(&self, now: Instant) -> Option<Instant> {
+        self.restart.wakes(now).filter(|_| self.child.is_none())
+    }
+
+    /// One is about to be started.
+    pub(super) fn begin_epoch(&mut self) {
+        self.epoch += 1;
+        self.doors.clear();
+    }
+
+    pub(super) fn started(&mut self, pid: i32, channel: Channel<ToFront, FromFront>) {
+        self.child = Some(Child::new(pid, channel));
+    }
+
+    pub(super) fn start_failed(&mut self, now: Instant) {
+        self.restart.failed(None, now);
+    }
+
+    pub(super) fn doors_came(&mut self, doors: Vec<OwnedFd>) {
+        self.doors = doors;
+    }
+
+    pub(super) fn became_ready(&mut self) {
+        self.child.iter_mut().for_each(|child| child.ready = true);
+        self.restart.works();
+    }
+
+    /// It was reaped. Returns what it was.
+    pub(super) fn died(&mut self) -> Option<Front> {
+        self.child.take()
+    }
+
+    /// Another is to follow one that died, at once or after a delay.
+    pub(super) fn restart_after(&mut self, died: &Front, now: Instant) {
+        let lived = now.saturating_duration_since(died.since);
+        self.restart.died(lived, lived >= HEALTHY_AFTER / 10, now);
+    }
+
+    /// Sends a message, if it runs.
+    pub(super) fn send(&self, message: &ToFront, attached: &[BorrowedFd<'_>]) {
+        self.child.iter().for_each(|child| send(&child.channel, message, attached));
+    }
+
+    /// Sends what waits for room.
+    pub(super) fn flush(&self) {
+        self.child.iter().for_each(|child| child.channel.flush());
+    }
+
+    /// The next of its messages, with the descriptors attached to it.
+    pub(super) fn receive(&self) -> Option<(FromFront, Vec<OwnedFd>)> {
+        match self.child.as_ref()?.channel.receive() {
+            Ok(Received::Message(message, attached)) => Some((message, attached)),
+            Ok(Received::Nothing | Received::Closed) => None,
+            Err(error) => {
+                log("error", format_args!("a control message of the front cannot be read: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Kills a front that reads no messages.
+    pub(super) fn end_unresponsive(&mut self) {
+        let is_overrun = |child: &&mut Front| child.channel.is_overrun() && !child.liveness.is_killed;
+        let Some(child) = self.child.as_mut().filter(is_overrun) else { return };
+        child.liveness.is_killed = true;
+        log("error", format_args!("the front (process {}) is killed: it reads no messages", child.pid));
+        sys::kill(child.pid, Signal::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn link(now: Instant) -> (FrontLink, Channel<FromFront, ToFront>) {
+        let mut link = FrontLink::new(now).unwrap();
+        let (ours, theirs) = Channel::pair().unwrap();
+        link.begin_epoch();
+        link.started(1, ours);
+        (link, theirs)
+    }
+
+    fn door() -> OwnedFd {
+        std::fs::File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn a_front_is_open_when_it_is_ready_and_has_sent_its_doors() {
+        let (mut link, theirs) = link(Instant::now());
+        theirs.send(&FromFront::Ready, &[]).unwrap();
+        assert!(matches!(link.receive(), Some((FromFront::Ready, _))));
+        assert!(link.receive().is_none());
+        link.became_ready();
+        assert_eq!((link.is_ready(), link.is_open()), (true, false));
+        link.doors_came(vec![door()]);
+        assert!(link.is_open());
+        // The doors of an earlier front open nothing.
+        link.died();
+        link.begin_epoch();
+        assert_eq!((link.epoch(), link.is_open(), link.doors().len()), (2, false, 0));
+    }
+
+    #[test]
+    fn a_front_that_dies_early_is_delayed_and_another_is_not() {
+        for (lived, delay) in [(0, 100), (999, 100), (1000, 0)] {
+            let (mut link, _theirs) = link(Instant::now());
+            let died = link.died().unwrap();
+            let now = died.since + Duration::from_millis(lived);
+            link.restart_after(&died, now);
+            let wakes = (delay > 0).then(|| now + Duration::from_millis(delay));
+            assert_eq!((link.wakes(now), link.is_due(now)), (wakes, delay == 0), "{lived} ms");
+        }
+    }
+
+    #[test]
+    fn a_front_that_became_ready_starts_the_delays_anew() {
+        let now = Instant::now();
+        let (mut link, _theirs) = link(now);
+        link.start_failed(now);
+        link.start_failed(now);
+        link.became_ready();
+        assert!(link.wakes(now).is_none(), "it runs");
+        link.died();
+        link.start_failed(now);
+        assert_eq!(link.wakes(now), Some(now + crate::plan::FIRST_DELAY));
+    }
+}

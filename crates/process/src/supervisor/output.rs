@@ -1,0 +1,71 @@
+//! What children write to their standard error. It goes through pipes: a script that reopens its standard error must not get hold
+//! of this server's log, and nobody but this process waits for the log's reader, which it does not.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use crate::lines::Lines;
+
+/// The pipe of a front or of a generation.
+pub(super) struct Output {
+    /// Read end. This process never waits for it.
+    from: OwnedFd,
+    /// Write end.
+    to: OwnedFd,
+    lines: Lines,
+}
+
+impl Output {
+    fn new(lines: Lines) -> io::Result<Output> {
+        let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&from, rustix::fs::OFlags::NONBLOCK)?;
+        Ok(Output { from, to, lines })
+    }
+
+    pub(super) fn of_application(name: &str) -> io::Result<Output> {
+        Output::new(Lines::of_application(name))
+    }
+
+    /// Nothing in the front may wait for this process either.
+    pub(super) fn of_front() -> io::Result<Output> {
+        let output = Output::new(Lines::of_front())?;
+        rustix::fs::fcntl_setfl(&output.to, rustix::fs::OFlags::NONBLOCK)?;
+        Ok(output)
+    }
+
+    /// The end that children write to.
+    pub(super) fn writer(&self) -> BorrowedFd<'_> {
+        self.to.as_fd()
+    }
+
+    /// When a line that is not complete is passed on all the same.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.lines.deadline()
+    }
+
+    /// The lines that have been written.
+    pub(super) fn read(&mut self, now: Instant) -> String {
+        let (mut bytes, mut out) = ([0; 16 * 1024], String::new());
+        // As much as a pipe holds; what is written meanwhile is for the next turn.
+        for _ in 0..4 {
+            let Ok(count @ 1..) = rustix::io::read(&self.from, &mut bytes) else { break };
+            self.lines.take(bytes.get(..count).unwrap_or_default(), &mut out);
+        }
+        self.lines.end_overdue(now, &mut out);
+        out
+    }
+
+    /// The same, when nobody writes any more.
+    pub(super) fn read_last(&mut self, now: Instant) -> String {
+        let mut out = self.read(now);
+        self.lines.end(&mut out);
+        out
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+}

@@ -1,0 +1,152 @@
+//! How the server ends: drained, cut off, or because it could not start.
+
+use std::time::{Duration, Instant};
+
+use crate::plan::Stopping;
+
+/// Why the supervisor ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was answered.
+    Drained,
+    /// The deadline or a second signal cut requests off.
+    CutOff,
+    /// An application never booted; what of it.
+    NotBooted(String, String),
+    /// A warm-up request of an application failed; which.
+    Cold(String, String),
+    /// The front never started.
+    NoFront,
+}
+
+/// What follows from a request to stop.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The front finishes what it has.
+    Drain,
+    /// What runs is cut off.
+    CutOff,
+    /// Nothing runs any more.
+    Nothing,
+}
+
+/// What is done when the supervisor ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) outcome: Outcome,
+    /// Processes are left and have to be killed.
+    pub(super) kills: bool,
+}
+
+/// Whether the server is to end, and how.
+pub(super) struct Shutdown {
+    stage: Stopping,
+    deadline: Option<Instant>,
+    outcome: Option<Outcome>,
+}
+
+impl Shutdown {
+    /// Nobody has asked for it.
+    pub(super) fn new() -> Shutdown {
+        Shutdown { stage: Stopping::No, deadline: None, outcome: None }
+    }
+
+    pub(super) fn stage(&self) -> Stopping {
+        self.stage
+    }
+
+    /// Whether somebody has asked the server to stop.
+    pub(super) fn is_begun(&self) -> bool {
+        self.stage != Stopping::No
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.stage == Stopping::Draining
+    }
+
+    /// Whether the server ends because of something that went wrong.
+    pub(super) fn has_failed(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Somebody asks the server to stop, or the drain has taken too long.
+    pub(super) fn request(&mut self, drain_timeout: Duration, has_processes: bool, now: Instant) -> Stop {
+        self.stage = self.stage.further();
+        match self.stage {
+            Stopping::No => Stop::Nothing,
+            Stopping::Draining => {
+                self.deadline = Some(now + drain_timeout);
+                Stop::Drain
+            }
+            Stopping::Now if has_processes => {
+                self.outcome = Some(Outcome::CutOff);
+                Stop::CutOff
+            }
+            Stopping::Now => Stop::Nothing,
+        }
+    }
+
+    /// When a drain has taken too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline.filter(|_| self.is_draining())
+    }
+
+    /// The server ends, for that reason: at once, or when a drain that has begun is over.
+    pub(super) fn fail(&mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+
+    /// Whether the supervisor can end now.
+    pub(super) fn end(&mut self, has_processes: bool) -> Option<End> {
+        if self.outcome.is_some() && !self.is_draining() {
+            return self.outcome.take().map(|outcome| End { outcome, kills: true });
+        }
+        let is_over = self.is_begun() && !has_processes;
+        is_over.then(|| End { outcome: self.outcome.take().unwrap_or(Outcome::Drained), kills: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_drain_ends_when_the_last_process_is_gone() {
+        let (mut shutdown, now) = (Shutdown::new(), Instant::now());
+        assert_eq!((shutdown.end(false), shutdown.deadline()), (None, None));
+        assert_eq!(shutdown.request(LIMIT, true, now), Stop::Drain);
+        assert_eq!((shutdown.end(true), shutdown.deadline()), (None, Some(now + LIMIT)));
+        assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::Drained, kills: false }));
+    }
+
+    #[test]
+    fn a_second_request_cuts_off_what_is_left() {
+        let (mut shutdown, now) = (Shutdown::new(), Instant::now());
+        shutdown.request(LIMIT, true, now);
+        assert_eq!(shutdown.request(LIMIT, true, now), Stop::CutOff);
+        assert_eq!(shutdown.deadline(), None);
+        assert_eq!(shutdown.end(true), Some(End { outcome: Outcome::CutOff, kills: true }));
+    }
+
+    #[test]
+    fn a_second_request_when_nothing_is_left_is_a_drain_all_the_same() {
+        let (mut shutdown, now) = (Shutdown::new(), Instant::now());
+        shutdown.request(LIMIT, true, now);
+        assert_eq!(shutdown.request(LIMIT, false, now), Stop::Nothing);
+        assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::Drained, kills: false }));
+    }
+
+    #[test]
+    fn what_fails_ends_the_server_at_once_unless_it_drains() {
+        let mut shutdown = Shutdown::new();
+        shutdown.fail(Outcome::NoFront);
+        assert_eq!(shutdown.end(true), Some(End { outcome: Outcome::NoFront, kills: true }));
+        let mut shutdown = Shutdown::new();
+        shutdown.request(LIMIT, true, Instant::now());
+        shutdown.fail(Outcome::CutOff);
+        assert_eq!((shutdown.has_failed(), shutdown.end(true)), (true, None));
+        assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::CutOff, kills: false }));
+    }
+}
