@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use control_protocol::status::ServerState;
 use wire::exit::Exit;
 
 /// First delay after a failed start.
@@ -306,11 +307,11 @@ pub enum Stopping {
 }
 
 impl Stopping {
-    /// How the status calls it.
-    pub fn word(self) -> &'static str {
+    /// What the status shows of a server that has started.
+    pub fn shown(self) -> ServerState {
         match self {
-            Stopping::No => "serving",
-            Stopping::Draining | Stopping::Now => "draining",
+            Stopping::No => ServerState::Serving,
+            Stopping::Draining | Stopping::Now => ServerState::Draining,
         }
     }
 
@@ -488,7 +489,7 @@ mod tests {
         for (code, meaning) in meanings.into_iter().chain(own) {
             assert_eq!(Ending::from_status(code << 8).to_string(), format!("exited with code {code} ({meaning})"));
         }
-        let words = [Stopping::No, Stopping::Draining, Stopping::Now].map(Stopping::word);
+        let words = [Stopping::No, Stopping::Draining, Stopping::Now].map(|stopping| stopping.shown().word());
         assert_eq!(words, ["serving", "draining", "draining"]);
     }
 }

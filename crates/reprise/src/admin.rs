@@ -1,4 +1,4 @@
-//! `reprise reload`, `status` and `trace`: ask a running server by the admin socket in its state directory.
+//! `reprise reload`, `status` and `trace`: ask a running server by the control socket in its state directory.
 
 mod table;
 
@@ -7,53 +7,42 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control_protocol::command::Command;
+use control_protocol::outcome::Outcome;
+use control_protocol::response::{self, Unreadable};
+use control_protocol::status::Status;
+use control_protocol::which::Which;
 use process::state;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::config;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
 
-/// Which server.
-#[derive(clap::Args)]
-pub struct Which {
-    /// The server that this configuration file describes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "state_dir"])]
-    config: Option<PathBuf>,
-    /// The server of this name; without one, the only one there is
-    #[arg(long, value_name = "NAME", conflicts_with = "state_dir")]
-    name: Option<String>,
-    /// The server with this state directory
-    #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-}
-
-impl Which {
-    /// Its state directory.
-    fn directory(&self) -> Result<PathBuf, Failure> {
-        if let Some(directory) = &self.state_dir {
-            return Ok(directory.clone());
-        }
-        if let Some(name) = &self.name {
-            return Ok(state::default_path(name));
-        }
-        if let Some(file) = &self.config {
-            let config = config::load(&What::of_file(file))?;
-            return Ok(config.state_dir.unwrap_or_else(|| state::default_path(&config.name)));
-        }
-        let base = state::default_path("");
-        let entries = std::fs::read_dir(&base).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut running: Vec<PathBuf> = entries.filter(|path| is_running(path)).collect();
-        running.sort();
-        match running.as_slice() {
-            [one] => Ok(one.clone()),
-            [] => Err(Failure::new(Code::Usage, "no server", format!("none of this user runs in {}", base.display()))
-                .hint("--config FILE or --state-dir DIR, if its state is elsewhere")),
-            several => {
-                let names = several.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
-                let names = names.collect::<Vec<_>>().join(", ");
-                Err(Failure::new(Code::Usage, "which server", format!("several run: {names}")).hint("--name NAME"))
-            }
+/// The state directory of the server that is meant.
+fn directory(which: &Which) -> Result<PathBuf, Failure> {
+    if let Some(directory) = &which.state_dir {
+        return Ok(directory.clone());
+    }
+    if let Some(name) = &which.name {
+        return Ok(state::default_path(name));
+    }
+    if let Some(file) = &which.config {
+        let config = config::load(&What::of_file(file))?;
+        return Ok(config.state_dir.unwrap_or_else(|| state::default_path(&config.name)));
+    }
+    let base = state::default_path("");
+    let entries = std::fs::read_dir(&base).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut running: Vec<PathBuf> = entries.filter(|path| is_running(path)).collect();
+    running.sort();
+    match running.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::new(Code::Usage, "no server", format!("none of this user runs in {}", base.display()))
+            .hint("--config FILE or --state-dir DIR, if its state is elsewhere")),
+        several => {
+            let names = several.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
+            let names = names.collect::<Vec<_>>().join(", ");
+            Err(Failure::new(Code::Usage, "which server", format!("several run: {names}")).hint("--name NAME"))
         }
     }
 }
@@ -62,40 +51,63 @@ fn is_running(directory: &Path) -> bool {
     UnixStream::connect(state::socket(directory)).is_ok()
 }
 
-/// Sends a command and waits for its answer.
-fn ask(which: &Which, command: &str) -> Result<Value, Failure> {
-    let directory = which.directory()?;
+/// What a server has sent.
+struct Response {
+    directory: PathBuf,
+    text: String,
+}
+
+impl Response {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        response::read(&self.text).map_err(|why| {
+            let failure = Failure::new(Code::Internal, server(&self.directory), &why);
+            match why {
+                Unreadable::Foreign { .. } => failure.hint("use the reprise that the server was started with"),
+                _ => failure,
+            }
+        })
+    }
+}
+
+/// Sends a command and waits for the response.
+fn ask(which: &Which, command: Command) -> Result<Response, Failure> {
+    let directory = directory(which)?;
     let failed = |error: std::io::Error| {
-        let what = format!("server of {}", directory.display());
         let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
-        Failure::new(code, what, error).hint("is the server running, and does it run as your user?")
+        Failure::new(code, server(&directory), error).hint("is the server running, and does it run as your user?")
     };
     let mut stream = UnixStream::connect(state::socket(&directory)).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(failed)?;
-    serde_json::from_str(&answer).map_err(|_| {
-        Failure::new(Code::Internal, format!("server of {}", directory.display()), "ended before it replied")
-    })
+    let mut text = String::new();
+    stream.read_to_string(&mut text).map_err(failed)?;
+    Ok(Response { directory, text })
+}
+
+fn server(directory: &Path) -> String {
+    format!("server of {}", directory.display())
 }
 
 /// `reprise reload`.
 pub fn reload(which: &Which) -> Result<Code, Failure> {
-    let answer = ask(which, "reload")?;
-    let message = answer["message"].as_str().unwrap_or_default();
-    if answer["ok"] == true {
-        println!("reloaded: {message}");
-        Ok(Code::Success)
-    } else {
-        Err(Failure::new(Code::NotBooted, "reload refused, the server goes on as before", message))
+    let Outcome { ok, message } = ask(which, Command::Reload)?.read()?;
+    if !ok {
+        return Err(Failure::new(Code::NotBooted, "reload refused, the server goes on as before", message));
     }
+    println!("reloaded: {message}");
+    Ok(Code::Success)
 }
 
 /// `reprise status`.
 pub fn status(which: &Which, is_json: bool, is_all: bool, watch: bool) -> Result<Code, Failure> {
     loop {
-        let answer = ask(which, "status")?;
-        let text = if is_json { format!("{answer}\n") } else { table::status(&answer, is_all) };
+        let response = ask(which, Command::Status)?;
+        let text = if is_json {
+            // Passed on as it is, with keys that this version does not know.
+            response.read::<serde::de::IgnoredAny>()?;
+            response.text
+        } else {
+            table::status(&response.read::<Status>()?, is_all)
+        };
         let mut out = std::io::stdout().lock();
         // The screen is cleared only where there is one.
         let clear = if watch && out.is_terminal() { "\x1b[H\x1b[2J" } else { "" };
@@ -111,12 +123,10 @@ pub fn status(which: &Which, is_json: bool, is_all: bool, watch: bool) -> Result
 
 /// `reprise trace`.
 pub fn trace(which: &Which, pid: i32) -> Result<Code, Failure> {
-    let answer = ask(which, &format!("trace {pid}"))?;
-    let message = answer["message"].as_str().unwrap_or_default();
-    if answer["ok"] == true {
-        print!("{message}");
-        Ok(Code::Success)
-    } else {
-        Err(Failure::new(Code::Usage, format!("trace {pid}"), message).hint("reprise status shows the workers"))
+    let Outcome { ok, message } = ask(which, Command::Trace(pid))?.read()?;
+    if !ok {
+        return Err(Failure::new(Code::Usage, format!("trace {pid}"), message).hint("reprise status shows the workers"));
     }
+    print!("{message}");
+    Ok(Code::Success)
 }

@@ -41,6 +41,7 @@ mod version;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use control_protocol::which::Which;
 use flags::What;
 
 /// A PHP application server: the isolation of PHP-FPM at the speed of a long-running worker.
@@ -70,12 +71,12 @@ enum Verb {
     #[command(after_help = reload_help())]
     Reload {
         #[command(flatten)]
-        which: admin::Which,
+        which: Which,
     },
     /// Show what a running server does: generations, lanes, workers with their requests, the longest first
     Status {
         #[command(flatten)]
-        which: admin::Which,
+        which: Which,
         /// Show all workers, idle ones too
         #[arg(long)]
         all: bool,
@@ -92,7 +93,7 @@ enum Verb {
         #[arg(value_name = "PID")]
         pid: i32,
         #[command(flatten)]
-        which: admin::Which,
+        which: Which,
     },
     /// Check a configuration or directory and print what would be served
     Check {

@@ -8,10 +8,11 @@ use bench::load::Shape;
 use bench::psd::{self, Plan};
 use bench::scenario::{self, Request, Target};
 use clap::Args;
+use control_protocol::which::Which;
 
 use crate::failure::{Code, Failure};
 use crate::output::{Progress, write};
-use crate::worker_states::{self, Which};
+use crate::worker_states;
 
 /// What `--help` says at its end.
 pub const HELP: &str = "Examples:

@@ -5,13 +5,24 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
+use control_protocol::command::Command;
+use control_protocol::outcome::Outcome;
+use serde::Serialize;
 use wire::control::ToFront;
 
-use super::control_socket::{Client, Command};
+use super::control_socket::Client;
 use super::generation::{Generation, GenerationId, Generations, Stage};
 use super::reload::{Action, Facts, Reload, Successor, Surroundings};
 use super::service::{Application, Plan};
 use super::{Supervisor, log};
+
+/// A response as text. If it cannot be written, it is empty, and the client says that the server ended.
+fn json(response: &impl Serialize) -> String {
+    serde_json::to_string(response).unwrap_or_else(|error| {
+        log("error", format_args!("control socket: a response cannot be written: {error}"));
+        String::new()
+    })
+}
 
 impl Facts for Generations {
     fn application(&self, id: GenerationId) -> Option<&Application> {
@@ -68,14 +79,14 @@ impl Supervisor {
         let commands = self.control_socket.as_mut().map_or_else(Vec::new, |socket| socket.commands(now));
         for (client, command) in commands {
             match command {
-                Command::Reload => self.reload(|reload, _| reload.request_all("reprise reload", Some(client))),
-                Command::Status => {
-                    let status = self.status().to_string();
+                Ok(Command::Reload) => self.reload(|reload, _| reload.request_all("reprise reload", Some(client))),
+                Ok(Command::Status) => {
+                    let status = json(&self.status());
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
                 }
-                Command::Trace(process) => self.trace_for(&process, client),
-                Command::Unknown(line) => {
-                    log("warning", format_args!("admin socket: there is no command {line:?}"));
+                Ok(Command::Trace(process)) => self.trace_for(process, client),
+                Err(line) => {
+                    log("warning", format_args!("control socket: there is no command {line:?}"));
                     self.respond(vec![client], Err("there is no such command"));
                 }
             }
@@ -86,11 +97,8 @@ impl Supervisor {
     /// Tells clients of the control socket how it went.
     pub(super) fn respond(&mut self, clients: Vec<Client>, how: Result<&str, &str>) {
         let Some(socket) = &mut self.control_socket else { return };
-        let (is_done, text) = how.map_or_else(|why| (false, why), |text| (true, text));
-        for client in clients {
-            let response = serde_json::json!({ "ok": is_done, "message": text }).to_string();
-            socket.respond(client, response, Instant::now());
-        }
+        let outcome = json(&Outcome::from(how));
+        clients.into_iter().for_each(|client| socket.respond(client, outcome.clone(), Instant::now()));
     }
 
     /// Does of a reload what can be done now.

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use control_protocol::command::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Connections at once; others wait.
@@ -17,26 +18,8 @@ const MAX_COMMAND: usize = 256;
 /// A connection, by a number that is never used again.
 pub(super) type Client = u64;
 
-/// What a client asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
-    Reload,
-    Status,
-    /// Where a worker is in its PHP code; its process, as the client wrote it.
-    Trace(String),
-    Unknown(String),
-}
-
-impl Command {
-    fn parse(line: &str) -> Command {
-        match (line, line.strip_prefix("trace ")) {
-            ("reload", _) => Command::Reload,
-            ("status", _) => Command::Status,
-            (_, Some(process)) => Command::Trace(process.to_owned()),
-            _ => Command::Unknown(line.to_owned()),
-        }
-    }
-}
+/// A command, or the line that is none.
+pub(super) type Line = Result<Command, String>;
 
 /// The socket and who is connected.
 pub(super) struct ControlSocket {
@@ -97,7 +80,7 @@ impl ControlSocket {
     }
 
     /// Takes new connections, and returns the commands that are complete.
-    pub(super) fn commands(&mut self, now: Instant) -> Vec<(Client, Command)> {
+    pub(super) fn commands(&mut self, now: Instant) -> Vec<(Client, Line)> {
         self.accept(now);
         let mut commands = Vec::new();
         for one in self.connections.iter_mut().filter(|one| one.has_asked) {
@@ -117,7 +100,8 @@ impl ControlSocket {
             }
             if let Some(end) = one.received.iter().position(|byte| *byte == b'\n') {
                 one.has_asked = true;
-                commands.push((one.client, Command::parse(&String::from_utf8_lossy(&one.received[..end]))));
+                let line = String::from_utf8_lossy(&one.received[..end]);
+                commands.push((one.client, Command::parse(&line).ok_or_else(|| line.into_owned())));
             } else if one.received.len() > MAX_COMMAND {
                 one.is_over = true;
             }
@@ -182,22 +166,6 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_known_by_their_line() {
-        let rows = [
-            ("reload", Command::Reload),
-            ("status", Command::Status),
-            ("trace 12 ", Command::Trace("12 ".to_owned())),
-            ("trace x", Command::Trace("x".to_owned())),
-            ("trace", Command::Unknown("trace".to_owned())),
-            ("Reload", Command::Unknown("Reload".to_owned())),
-            ("", Command::Unknown(String::new())),
-        ];
-        for (line, command) in rows {
-            assert_eq!(Command::parse(line), command, "{line}");
-        }
-    }
-
-    #[test]
     fn a_command_may_come_in_parts_and_each_client_gets_its_own_response() {
         let (mut socket, connect) = open("parts");
         let now = Instant::now();
@@ -206,7 +174,7 @@ mod tests {
         assert_eq!(socket.commands(now), []);
         first.write_all(b"oad\n").unwrap();
         second.write_all(b"status\n").unwrap();
-        assert_eq!(socket.commands(now), [(1, Command::Reload), (2, Command::Status)]);
+        assert_eq!(socket.commands(now), [(1, Ok(Command::Reload)), (2, Ok(Command::Status))]);
         assert_eq!(socket.commands(now), []);
         socket.respond(2, "two".to_owned(), now);
         socket.respond(1, "one".to_owned(), now);

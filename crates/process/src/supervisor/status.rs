@@ -1,10 +1,11 @@
-//! What `reprise status` shows: the scoreboard that workers keep in their slabs, with what the system says of them. Words
-//! and numbers from a slab are the workers' own: they are shown, nothing follows from them here. What cannot be true is
-//! shown as unknown (`null`).
+//! What `reprise status` shows: the scoreboard that workers keep in their slabs, with what the system says of the workers.
+//! Words and numbers from a slab are the workers' own: the status shows them, and nothing follows from them here. What
+//! cannot be true is shown as unknown (`null`).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use control_protocol::status::{self, LaneState, Mode, ServerState, Status};
 use wire::atomics::Ordering;
 use wire::control::Isolation;
 use wire::layout::{Activity, Recycle, Slot as Line, plausible};
@@ -12,7 +13,6 @@ use wire::slab::Slab;
 use wire::sys::ticks;
 
 use super::Supervisor;
-use super::child::Front;
 use super::generation::{Generation, Stage};
 use super::lane::Lane;
 use super::trace::request_in;
@@ -46,82 +46,66 @@ impl Rate {
 }
 
 impl Supervisor {
-    /// All of it, as JSON.
-    pub(super) fn status(&self) -> Value {
-        let of_child = |child: &Front| json!({ "pid": child.pid, "seconds": child.since.elapsed().as_secs_f64() });
-        let mut applications = Map::new();
+    /// The response to `status`.
+    pub(super) fn status(&self) -> Status {
+        let mut applications: BTreeMap<String, Vec<status::Generation>> = BTreeMap::new();
         for number in self.generations.ids() {
             let generation = &self.generations[number];
-            let list = applications.entry(generation.application.name.clone()).or_insert(json!([]));
-            if let Value::Array(list) = list {
-                list.push(self.status_of(number, generation));
-            }
+            let of_application = applications.entry(generation.application.name.clone()).or_default();
+            of_application.push(self.status_of(generation));
         }
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "pid": std::process::id(),
-            "seconds": self.began.elapsed().as_secs_f64(),
-            "state": if self.announced { self.shutdown.stage().word() } else { "starting" },
-            "front": self.front.child().map(of_child),
-            "applications": applications,
-        })
+        let front = self.front.child();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            seconds: self.began.elapsed().as_secs_f64(),
+            state: if self.announced { self.shutdown.stage().shown() } else { ServerState::Starting },
+            front: front.map(|front| status::Front { pid: front.pid, seconds: front.since.elapsed().as_secs_f64() }),
+            applications,
+        }
     }
 
-    fn status_of(&self, number: usize, generation: &Generation) -> Value {
+    fn status_of(&self, generation: &Generation) -> status::Generation {
         let (stage, since) = match generation.stage {
-            Stage::Booting => ("booting", None),
-            Stage::Serving => ("serving", None),
-            Stage::Draining(since) => ("draining", Some(since)),
-            Stage::Ending(since) => ("ending", Some(since)),
-            Stage::Killed(since) => ("killed", Some(since)),
+            Stage::Booting => (status::Stage::Booting, None),
+            Stage::Serving => (status::Stage::Serving, None),
+            Stage::Draining(since) => (status::Stage::Draining, Some(since)),
+            Stage::Ending(since) => (status::Stage::Ending, Some(since)),
+            Stage::Killed(since) => (status::Stage::Killed, Some(since)),
         };
-        json!({
-            "generation": generation.ordinal,
-            "stage": stage,
-            "stage_seconds": since.map(|since| since.elapsed().as_secs_f64()),
-            "prototype": generation.prototype.as_ref().map(|prototype| prototype.pid),
-            "lanes": (0..generation.lanes.len()).map(|lane| self.status_of_lane(number, lane)).collect::<Vec<_>>(),
-        })
-    }
-
-    fn status_of_lane(&self, number: usize, lane: usize) -> Value {
-        let of_lane = &self.generations[number].lanes[lane];
-        let template = of_lane.template.as_ref();
-        let mode = match (&of_lane.entry, of_lane.isolation) {
-            (None, _) => "classic",
-            (Some(_), Isolation::Loop) => "worker",
-            (Some(_), _) => "snapshot",
-        };
-        let state = match template {
-            _ if of_lane.entry.is_none() => "up",
-            Some(template) if template.child.ready => "up",
-            _ if of_lane.has_failed => "failed",
-            _ => "booting",
-        };
-        let mut value = json!({
-            "script": of_lane.entry,
-            "mode": mode,
-            "state": state,
-            "template": template.map(|template| template.child.pid),
-        });
-        if let Some(mailbox) = &of_lane.mailbox {
-            let slab = &mailbox.slab;
-            let recycles = Recycle::ALL.iter().zip(slab.recycles());
-            let waiting = slab.queue().waiting();
-            value["waiting"] = Some(waiting).filter(|waiting| *waiting < slab.geometry().queue as usize).into();
-            if !slab.is_intact() {
-                value["state"] = "damaged".into();
-            }
-            value["recycles"] = recycles
-                .map(|(why, count)| (why.word().to_owned(), plausible(count).into()))
-                .collect::<Map<_, _>>()
-                .into();
-            value["workers"] = self.workers_of(of_lane, slab).into();
+        status::Generation {
+            generation: generation.ordinal,
+            stage,
+            stage_seconds: since.map(|since| since.elapsed().as_secs_f64()),
+            prototype: generation.prototype.as_ref().map(|prototype| prototype.pid),
+            lanes: generation.lanes.iter().map(|lane| self.status_of_lane(lane)).collect(),
         }
-        value
     }
 
-    fn workers_of(&self, lane: &Lane, slab: &Slab) -> Vec<Value> {
+    fn status_of_lane(&self, lane: &Lane) -> status::Lane {
+        let slab = lane.mailbox.as_ref().map(|mailbox| &mailbox.slab);
+        status::Lane {
+            script: lane.entry.clone(),
+            mode: match (&lane.entry, lane.isolation) {
+                (None, _) => Mode::Classic,
+                (Some(_), Isolation::Loop) => Mode::Worker,
+                (Some(_), _) => Mode::Snapshot,
+            },
+            state: match &lane.template {
+                _ if slab.is_some_and(|slab| !slab.is_intact()) => LaneState::Damaged,
+                _ if lane.entry.is_none() => LaneState::Up,
+                Some(template) if template.child.ready => LaneState::Up,
+                _ if lane.has_failed => LaneState::Failed,
+                _ => LaneState::Booting,
+            },
+            template: lane.template.as_ref().map(|template| template.child.pid),
+            waiting: slab.map(waiting),
+            recycles: slab.map(recycles),
+            workers: slab.map(|slab| self.workers_of(lane, slab)),
+        }
+    }
+
+    fn workers_of(&self, lane: &Lane, slab: &Slab) -> Vec<status::Worker> {
         let slots = lane.mailbox.iter().flat_map(|mailbox| mailbox.slots.iter().enumerate());
         let live = slots.filter_map(|(number, slot)| match slot {
             Slot::Live(pid) => Some((number, *pid)),
@@ -131,33 +115,42 @@ impl Supervisor {
     }
 
     /// Seconds in each state so far, of all workers that have had the slot.
-    fn spent(&self, line: &Line) -> Map<String, Value> {
-        let seconds = |(state, count): (usize, &wire::atomics::AtomicU64)| {
-            (Activity::word_of(state as u32).to_owned(), self.rate.seconds(count.load(Ordering::Relaxed)).into())
-        };
-        line.spent.iter().enumerate().skip(Activity::Starting as usize).map(seconds).collect()
+    fn spent(&self, line: &Line) -> BTreeMap<String, Option<f64>> {
+        let states = line.spent.iter().enumerate().skip(Activity::Starting as usize);
+        let word = |state: usize| Activity::word_of(state as u32).to_owned();
+        states.map(|(state, count)| (word(state), self.rate.seconds(count.load(Ordering::Relaxed)))).collect()
     }
 
-    fn worker(&self, number: usize, pid: i32, line: &Line, slab: &Slab) -> Value {
+    fn worker(&self, slot: usize, pid: i32, line: &Line, slab: &Slab) -> status::Worker {
         let activity = line.activity.load(Ordering::Relaxed);
         let has_request = Activity::has_request(activity);
         let request = has_request.then(|| request_in(slab, line.exchange.load(Ordering::Relaxed))).flatten();
         let usage = sys::usage(pid);
-        json!({
-            "slot": number,
-            "pid": pid,
-            "state": Activity::word_of(activity),
-            "state_seconds": self.rate.since(line.since.load(Ordering::Relaxed)).map(|time| time.as_secs_f64()),
-            "request": request.map(|shown| shown.request),
-            "requests": plausible(&line.requests),
-            "spent_seconds": self.spent(line),
-            "rewinds": {
-                "fast": plausible(&line.fast_rewinds),
-                "scanned": plausible(&line.scanned_rewinds),
-                "pages": plausible(&line.pages),
+        status::Worker {
+            slot,
+            pid,
+            state: Activity::word_of(activity).to_owned(),
+            state_seconds: self.rate.since(line.since.load(Ordering::Relaxed)).map(|time| time.as_secs_f64()),
+            request: request.map(|shown| shown.request),
+            requests: plausible(&line.requests),
+            spent_seconds: self.spent(line),
+            rewinds: status::Rewinds {
+                fast: plausible(&line.fast_rewinds),
+                scanned: plausible(&line.scanned_rewinds),
+                pages: plausible(&line.pages),
             },
-            "cpu_seconds": usage.map(|usage| usage.processor.as_secs_f64()),
-            "memory_kib": usage.map(|usage| usage.private_kib),
-        })
+            cpu_seconds: usage.map(|usage| usage.processor.as_secs_f64()),
+            memory_kib: usage.map(|usage| usage.private_kib),
+        }
     }
+}
+
+fn waiting(slab: &Slab) -> Option<u32> {
+    let waiting = slab.queue().waiting();
+    Some(waiting).filter(|waiting| *waiting < slab.geometry().queue as usize).map(|waiting| waiting as u32)
+}
+
+fn recycles(slab: &Slab) -> BTreeMap<String, Option<u64>> {
+    let counts = Recycle::ALL.iter().zip(slab.recycles());
+    counts.map(|(why, count)| (why.word().to_owned(), plausible(count))).collect()
 }

@@ -125,17 +125,14 @@ impl Supervisor {
     }
 
     /// Somebody asks where a worker is.
-    pub(super) fn trace_for(&mut self, pid: &str, client: Client) {
-        let wanted = pid.trim().parse::<i32>().ok();
+    pub(super) fn trace_for(&mut self, pid: i32, client: Client) {
         let found = self.all_lanes().into_iter().find(|&(number, lane)| {
             let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
-            mailbox.is_some_and(|mailbox| {
-                mailbox.slots.iter().any(|slot| wanted.is_some_and(|pid| *slot == Slot::Live(pid)))
-            })
+            mailbox.is_some_and(|mailbox| mailbox.slots.contains(&Slot::Live(pid)))
         });
-        match (found, wanted) {
-            (Some((number, lane)), Some(pid)) => self.trace(number, lane, pid, Why::Asked(client)),
-            _ => self.respond(vec![client], Err(&format!("process {pid} is no worker of this server"))),
+        match found {
+            Some((number, lane)) => self.trace(number, lane, pid, Why::Asked(client)),
+            None => self.respond(vec![client], Err(&format!("process {pid} is no worker of this server"))),
         }
     }
 

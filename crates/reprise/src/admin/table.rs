@@ -1,27 +1,27 @@
 //! The status for people.
 
-use serde_json::Value;
+use std::fmt::Display;
+
+use control_protocol::status::{Generation, Lane, Stage, Status, Worker};
+use wire::layout::Activity;
 
 /// Workers shown of a generation, unless all are asked for.
 const SHOWN: usize = 30;
 
 /// What `reprise status` prints.
-pub fn status(status: &Value, is_all: bool) -> String {
+pub fn status(status: &Status, is_all: bool) -> String {
     let mut text = format!(
         "Reprise {}, {}, up {}, supervisor {}, front {}\n",
-        word(&status["version"]),
-        word(&status["state"]),
-        time(&status["seconds"]),
-        word(&status["pid"]),
-        word(&status["front"]["pid"]),
+        status.version,
+        status.state.word(),
+        time(Some(status.seconds)),
+        status.pid,
+        or_dash(status.front.as_ref().map(|front| front.pid)),
     );
-    for (name, generations) in status["applications"].as_object().into_iter().flatten() {
-        for generation in generations.as_array().into_iter().flatten() {
-            let stage = match generation["stage_seconds"] {
-                Value::Null => word(&generation["stage"]),
-                ref seconds => format!("{} for {}", word(&generation["stage"]), time(seconds)),
-            };
-            let (ordinal, prototype) = (word(&generation["generation"]), word(&generation["prototype"]));
+    for (name, generations) in &status.applications {
+        for generation in generations {
+            let stage = stage(generation.stage, generation.stage_seconds);
+            let (ordinal, prototype) = (generation.generation, or_dash(generation.prototype));
             text.push_str(&format!("\n{name}, generation {ordinal}, {stage}, prototype {prototype}\n"));
             text.push_str(&lanes(generation));
             text.push_str(&workers(generation, is_all));
@@ -30,60 +30,62 @@ pub fn status(status: &Value, is_all: bool) -> String {
     text
 }
 
-fn of<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value[name].as_array().into_iter().flatten()
+fn stage(stage: Stage, seconds: Option<f64>) -> String {
+    match seconds {
+        None => stage.word().to_owned(),
+        seconds => format!("{} for {}", stage.word(), time(seconds)),
+    }
 }
 
-fn lane_name(lane: &Value) -> String {
-    lane["script"].as_str().map_or("classic".to_owned(), str::to_owned)
+fn lane_name(lane: &Lane) -> String {
+    lane.script.clone().unwrap_or_else(|| "classic".to_owned())
 }
 
-fn lanes(generation: &Value) -> String {
+fn workers_of(lane: &Lane) -> &[Worker] {
+    lane.workers.as_deref().unwrap_or_default()
+}
+
+fn lanes(generation: &Generation) -> String {
     let mut rows =
         vec![["LANE", "MODE", "STATE", "WORKERS", "IDLE", "WAITING", "RECYCLED"].map(str::to_owned).to_vec()];
-    for lane in of(generation, "lanes") {
-        let idle = of(lane, "workers").filter(|worker| worker["state"] == "idle").count();
-        let recycles = lane["recycles"].as_object().into_iter().flatten();
-        let recycles =
-            recycles.filter(|(_, count)| count.as_u64() != Some(0)).map(|(why, count)| format!("{why} {count}"));
-        let recycles: Vec<String> = recycles.collect();
+    for lane in &generation.lanes {
+        let workers = workers_of(lane);
+        let recycles = lane.recycles.iter().flatten().filter(|(_, count)| **count != Some(0));
+        let recycles: Vec<String> = recycles.map(|(why, count)| format!("{why} {}", or_dash(*count))).collect();
         rows.push(vec![
             lane_name(lane),
-            word(&lane["mode"]),
-            word(&lane["state"]),
-            of(lane, "workers").count().to_string(),
-            idle.to_string(),
-            word(&lane["waiting"]),
+            lane.mode.word().to_owned(),
+            lane.state.word().to_owned(),
+            workers.len().to_string(),
+            workers.iter().filter(|worker| worker.state == Activity::Idle.word()).count().to_string(),
+            or_dash(lane.waiting.flatten()),
             if recycles.is_empty() { "-".to_owned() } else { recycles.join(", ") },
         ]);
     }
     table(&rows)
 }
 
-/// Those that have a request first, the longest at it before the others.
-fn workers(generation: &Value, is_all: bool) -> String {
-    let mut all: Vec<(String, &Value)> = Vec::new();
-    for lane in of(generation, "lanes") {
-        all.extend(of(lane, "workers").map(|worker| (lane_name(lane), worker)));
-    }
-    let key = |worker: &Value| (worker["request"].is_null(), worker["state_seconds"].as_f64().unwrap_or(0.0));
+/// Workers with a request first, the longest request before the others.
+fn workers(generation: &Generation, is_all: bool) -> String {
+    let of_lane = |lane| workers_of(lane).iter().map(move |worker| (lane_name(lane), worker));
+    let mut all: Vec<(String, &Worker)> = generation.lanes.iter().flat_map(of_lane).collect();
     all.sort_by(|(_, a), (_, b)| {
-        let ((a_idle, a_time), (b_idle, b_time)) = (key(a), key(b));
-        a_idle.cmp(&b_idle).then(b_time.total_cmp(&a_time))
+        let seconds = |worker: &Worker| worker.state_seconds.unwrap_or(0.0);
+        a.request.is_none().cmp(&b.request.is_none()).then(seconds(b).total_cmp(&seconds(a)))
     });
     let shown = if is_all { all.len() } else { SHOWN };
     let mut rows =
         vec![["PID", "LANE", "STATE", "FOR", "REQUESTS", "CPU", "MEMORY", "REQUEST"].map(str::to_owned).to_vec()];
     for (lane, worker) in all.iter().take(shown) {
         rows.push(vec![
-            word(&worker["pid"]),
+            worker.pid.to_string(),
             lane.clone(),
-            word(&worker["state"]),
-            time(&worker["state_seconds"]),
-            word(&worker["requests"]),
-            time(&worker["cpu_seconds"]),
-            worker["memory_kib"].as_u64().map_or("-".to_owned(), |kib| format!("{:.1}M", kib as f64 / 1024.0)),
-            word(&worker["request"]),
+            worker.state.clone(),
+            time(worker.state_seconds),
+            or_dash(worker.requests),
+            time(worker.cpu_seconds),
+            or_dash(worker.memory_kib.map(|kib| format!("{:.1}M", kib as f64 / 1024.0))),
+            or_dash(worker.request.as_ref()),
         ]);
     }
     let rest = all.len().saturating_sub(shown);
@@ -91,17 +93,13 @@ fn workers(generation: &Value, is_all: bool) -> String {
     format!("{}{more}", table(&rows))
 }
 
-fn word(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
 }
 
 /// A time in seconds.
-fn time(value: &Value) -> String {
-    let Some(seconds) = value.as_f64() else { return "-".to_owned() };
+fn time(seconds: Option<f64>) -> String {
+    let Some(seconds) = seconds else { return "-".to_owned() };
     match seconds {
         ..0.9995 => format!("{:.0}ms", seconds * 1000.0),
         ..99.95 => format!("{seconds:.1}s"),
@@ -132,8 +130,9 @@ fn table(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use control_protocol::response;
 
+    /// A time has one unit, and at most one digit behind the point.
     #[test]
     fn times_are_short() {
         for (seconds, text) in [
@@ -145,22 +144,32 @@ mod tests {
             (90_000.0, "25h"),
             (2e6, "23d"),
         ] {
-            assert_eq!(super::time(&json!(seconds)), text);
+            assert_eq!(super::time(Some(seconds)), text);
         }
-        assert_eq!(super::time(&json!(null)), "-");
+        assert_eq!(super::time(None), "-");
     }
 
+    /// Workers are ordered by how long they have had their request, and only reasons that occurred are shown.
     #[test]
     fn the_longest_request_stands_first() {
         let worker = |pid: u32, state: &str, seconds: f64| {
-            let request = (state == "running").then_some("GET /x");
-            json!({ "pid": pid, "state": state, "state_seconds": seconds, "request": request, "requests": 1 })
+            let request = if state == "running" { "\"GET /x\"" } else { "null" };
+            format!(
+                r#"{{"slot": 0, "pid": {pid}, "state": "{state}", "state_seconds": {seconds}, "request": {request},
+                "requests": 1, "spent_seconds": {{}}, "rewinds": {{"fast": 0, "scanned": null, "pages": 0}},
+                "cpu_seconds": 0.5, "memory_kib": null}}"#
+            )
         };
-        let workers = [worker(1, "idle", 99.0), worker(2, "running", 0.1), worker(3, "running", 5.0)];
-        let lane =
-            json!({ "script": null, "mode": "classic", "workers": workers, "recycles": { "threads": 2, "size": 0 } });
-        let generation = json!({ "generation": 1, "stage": "serving", "lanes": [lane] });
-        let text = super::status(&json!({ "applications": { "app": [generation] } }), true);
+        let workers = [worker(1, "idle", 99.0), worker(2, "running", 0.1), worker(3, "running", 5.0)].join(", ");
+        let lane = format!(
+            r#"{{"script": null, "mode": "classic", "state": "up", "template": null, "waiting": 0, "workers": [{workers}],
+            "recycles": {{"threads": 2, "size": 0}}}}"#
+        );
+        let status = format!(
+            r#"{{"version": "1.2.3", "pid": 9, "seconds": 1, "state": "serving", "front": null, "applications": {{"app":
+            [{{"generation": 1, "stage": "serving", "stage_seconds": null, "prototype": 8, "lanes": [{lane}]}}]}}}}"#
+        );
+        let text = super::status(&response::read(&status).expect("a status"), true);
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
         assert!(at("\n  3 ") < at("\n  2 ") && at("\n  2 ") < at("\n  1 "));
         assert!(text.contains("threads 2") && !text.contains("size"));

@@ -1,0 +1,52 @@
+//! Commands: a line each.
+
+use std::fmt::{Display, Formatter, Result};
+
+/// What a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Load code and configuration anew. The response comes when that has ended.
+    Reload,
+    /// What runs now.
+    Status,
+    /// The PHP stack of the worker with this process id.
+    Trace(i32),
+}
+
+impl Command {
+    /// The command of a line; `None` if there is no such command.
+    pub fn parse(line: &str) -> Option<Command> {
+        match line.split_once(' ') {
+            None if line == "reload" => Some(Command::Reload),
+            None if line == "status" => Some(Command::Status),
+            Some(("trace", pid)) => pid.trim().parse().ok().map(Command::Trace),
+            _ => None,
+        }
+    }
+}
+
+impl Display for Command {
+    fn fmt(&self, text: &mut Formatter<'_>) -> Result {
+        match self {
+            Command::Reload => text.write_str("reload"),
+            Command::Status => text.write_str("status"),
+            Command::Trace(pid) => write!(text, "trace {pid}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The supervisor understands each command as the client writes it, and nothing else.
+    #[test]
+    fn commands_are_read_as_they_are_written() {
+        for command in [Command::Reload, Command::Status, Command::Trace(4711)] {
+            assert_eq!(Command::parse(&command.to_string()), Some(command));
+        }
+        for line in ["", "stop", "status now", "trace", "trace x", "Reload", "reload "] {
+            assert_eq!(Command::parse(line), None, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The response to `status`. Numbers and words that workers wrote are `null` where they cannot be true.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::object::{object, word};
+
+wire::table! {
+    /// What the server does.
+    pub enum ServerState: u8 {
+        Starting = 0, "starting": "no client is served yet";
+        Serving, "serving": "it serves";
+        Draining, "draining": "it was told to stop, and finishes what it has begun";
+    }
+}
+
+wire::table! {
+    /// What a generation is there for.
+    pub enum Stage: u8 {
+        Booting = 0, "booting": "it is made ready beside the one that serves";
+        Serving, "serving": "new requests go to it";
+        Draining, "draining": "the front finishes the requests that it has there";
+        Ending, "ending": "its processes end";
+        Killed, "killed": "its processes are killed, and not all of them are reaped";
+    }
+}
+
+wire::table! {
+    /// How a lane runs its script.
+    pub enum Mode: u8 {
+        Classic = 0, "classic": "anew for each request";
+        Snapshot, "snapshot": "from a snapshot";
+        Worker, "worker": "in a loop of its own";
+    }
+}
+
+wire::table! {
+    /// What a lane does.
+    pub enum LaneState: u8 {
+        Up = 0, "up": "it takes requests";
+        Booting, "booting": "its template boots; requests run in classic mode";
+        Failed, "failed": "its template has not booted, and is tried again; requests run in classic mode";
+        Damaged, "damaged": "its shared memory is in disorder; its generation is replaced";
+    }
+}
+
+word! { ServerState Stage Mode LaneState }
+
+object! {
+    /// A running server.
+    pub struct Status {
+        /// version of the server
+        pub version: String,
+        /// process id of the supervisor
+        pub pid: u32,
+        /// seconds since the supervisor began
+        pub seconds: f64,
+        /// a [word](#words)
+        pub state: ServerState,
+        /// the front; `null` between two
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub front: Option<Front>,
+        /// the generations of each application, by the application's name
+        pub applications: BTreeMap<String, Vec<Generation>>,
+    }
+}
+
+object! {
+    /// The process that speaks HTTP.
+    pub struct Front {
+        /// its process id
+        pub pid: i32,
+        /// seconds since it was started
+        pub seconds: f64,
+    }
+}
+
+object! {
+    /// A generation of an application.
+    pub struct Generation {
+        /// which of its application's, from 1
+        pub generation: u32,
+        /// a [word](#words)
+        pub stage: Stage,
+        /// seconds in that stage; `null` while it boots or serves
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub stage_seconds: Option<f64>,
+        /// process id of its prototype; `null` between two
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub prototype: Option<i32>,
+        /// its lanes; the first is for classic mode
+        pub lanes: Vec<Lane>,
+    }
+}
+
+object! {
+    /// A lane of a generation.
+    pub struct Lane {
+        /// its key: the script, for a snapshot of one host with scheme and host; `null` for the lane of classic mode
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub script: Option<String>,
+        /// a [word](#words)
+        pub mode: Mode,
+        /// a [word](#words)
+        pub state: LaneState,
+        /// process id of its template, or of what else forks its workers; `null` without one, and for the lane of classic mode
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub template: Option<i32>,
+        /// requests in its queue. This key and the next two are absent while the lane has no queue
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub waiting: Option<Option<u32>>,
+        /// workers recycled, by [reason](../../ARCHITECTURE.md#when-a-worker-is-recycled)
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub recycles: Option<BTreeMap<String, Option<u64>>>,
+        /// its workers
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub workers: Option<Vec<Worker>>,
+    }
+}
+
+object! {
+    /// A worker of a lane.
+    pub struct Worker {
+        /// its number in the lane, from 0
+        pub slot: usize,
+        /// its process id
+        pub pid: i32,
+        /// what it does: a [word](../operations/monitoring.md#reprise-status)
+        pub state: String,
+        /// seconds in that state
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub state_seconds: Option<f64>,
+        /// method and target of the request that it has; `null` without one
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub request: Option<String>,
+        /// requests that it has claimed
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub requests: Option<u64>,
+        /// seconds in each state so far, by the state's word, of all workers that have had the slot
+        pub spent_seconds: BTreeMap<String, Option<f64>>,
+        /// its rewinds
+        pub rewinds: Rewinds,
+        /// its processor time in seconds
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub cpu_seconds: Option<f64>,
+        /// memory that it shares with no other process, in KiB
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub memory_kib: Option<u64>,
+    }
+}
+
+object! {
+    /// The rewinds of a worker.
+    pub struct Rewinds {
+        /// rewinds that scanned nothing
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub fast: Option<u64>,
+        /// rewinds that looked for written pages
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub scanned: Option<u64>,
+        /// pages that its rewinds have copied
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub pages: Option<u64>,
+    }
+}
+
+/// A key that may be absent: what it holds if it is there.
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keys and units are public: programs of others read them.
+    const PINNED: &str = r#"{"version":"1.2.3","pid":100,"seconds":12.5,"state":"serving","front":{"pid":101,"seconds":12.0},
+        "applications":{"app":[
+            {"generation":1,"stage":"draining","stage_seconds":0.5,"prototype":102,"lanes":[
+                {"script":null,"mode":"classic","state":"damaged","template":null,"waiting":null,"recycles":{"threads":2},"workers":[
+                    {"slot":0,"pid":103,"state":"running","state_seconds":0.25,"request":"GET /","requests":7,
+                    "spent_seconds":{"running":1.5,"reading":null},"rewinds":{"fast":5,"scanned":1,"pages":9},
+                    "cpu_seconds":0.75,"memory_kib":2048}]},
+                {"script":"/index.php","mode":"snapshot","state":"booting","template":104}]},
+            {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]}}"#;
+
+    /// A key that is renamed, lost or added, or written otherwise than before, is found.
+    #[test]
+    fn keys_and_units_are_pinned() {
+        let status: Status = serde_json::from_str(PINNED).expect("a status");
+        let worker = &status.applications["app"][0].lanes[0].workers.as_ref().expect("workers")[0];
+        assert_eq!((worker.memory_kib, worker.spent_seconds["reading"]), (Some(2048), None));
+        let written = serde_json::to_value(&status).expect("JSON");
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(PINNED).expect("JSON"));
+    }
+
+    /// A later server may say more; a key that is read must be there, even if it may be `null`.
+    #[test]
+    fn unknown_keys_are_ignored_and_missing_ones_named() {
+        let longer = PINNED.replacen('{', r#"{"new": [1], "#, 1).replace(r#""slot""#, r#""colour": {}, "slot""#);
+        assert_eq!(serde_json::from_str::<Status>(&longer).ok(), serde_json::from_str(PINNED).ok());
+        let shorter = PINNED.replace(r#""template":null"#, r#""other":null"#);
+        let error = serde_json::from_str::<Status>(&shorter).expect_err("no template").to_string();
+        assert!(error.contains("missing field `template`"), "{error}");
+    }
+}
