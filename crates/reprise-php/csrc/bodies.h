@@ -1,11 +1,11 @@
-/* What the front is told of the bodies that PHP takes, as its forker is ready: bodies.c. */
+/* Which request bodies PHP takes: a forker tells the front when it is ready. */
 #ifndef REPRISE_BODIES_H
 #define REPRISE_BODIES_H
 
 #include "wire.h"
 
 struct wire_Bodies;
-void reprise_describe_bodies(struct wire_Bodies *bodies);         /* of one that has booted nothing */
-void reprise_describe_bodies_of_boot(struct wire_Bodies *bodies); /* whose settings are those of its boot */
+void reprise_describe_bodies(struct wire_Bodies *bodies);         /* of a forker that has booted nothing */
+void reprise_describe_bodies_of_boot(struct wire_Bodies *bodies); /* of a template: the settings of its boot */
 
 #endif

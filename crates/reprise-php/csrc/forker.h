@@ -40,7 +40,7 @@ struct forker {
 	int control;  /* socket to the supervisor */
 	int lifeline; /* read end of a pipe; hang-up means that the supervisor is gone */
 	int signals;  /* signalfd for SIGCHLD */
-	int watcher;  /* pipe that says that files have changed; -1: nobody watches */
+	int watcher;  /* pipe of the watcher; -1: there is none */
 	int slab;     /* -1 until the supervisor has sent one */
 	struct wire_Geometry geometry;
 	uint64_t epoch;

@@ -1,4 +1,4 @@
-/* Lines of the server's log: log.c. */
+/* Lines of the server's log. */
 #ifndef REPRISE_LOG_H
 #define REPRISE_LOG_H
 

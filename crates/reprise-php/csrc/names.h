@@ -1,4 +1,4 @@
-/* Settings that are configured and that PHP has not: names.c. */
+/* Settings that the configuration names and PHP does not have. */
 #ifndef REPRISE_NAMES_H
 #define REPRISE_NAMES_H
 

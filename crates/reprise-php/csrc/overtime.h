@@ -1,4 +1,4 @@
-/* The soft limit of a request: overtime.c. */
+/* The soft limit of a request. */
 #ifndef REPRISE_OVERTIME_H
 #define REPRISE_OVERTIME_H
 

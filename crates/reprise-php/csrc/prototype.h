@@ -1,4 +1,4 @@
-/* The prototype: prototype.c. */
+/* The prototype of an application. */
 #ifndef REPRISE_PROTOTYPE_H
 #define REPRISE_PROTOTYPE_H
 
@@ -6,6 +6,6 @@
 
 int reprise_prototype_run(void);
 struct forker;
-long reprise_fork_worker(struct forker *forker); /* 0: in the new worker; else its pid or a negative errno */
+long reprise_fork_worker(struct forker *forker); /* 0: in the new worker; otherwise its pid or a negative errno */
 
 #endif

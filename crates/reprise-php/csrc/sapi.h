@@ -1,10 +1,10 @@
-/* The SAPI: sapi.c. */
+/* The SAPI: PHP's callbacks. */
 #ifndef REPRISE_SAPI_H
 #define REPRISE_SAPI_H
 
 #include <stdbool.h>
 
-bool reprise_sapi_load(void);  /* PHP and its modules alone */
-bool reprise_sapi_start(void); /* with what an application needs */
+bool reprise_sapi_load(void);  /* loads PHP and its modules */
+bool reprise_sapi_start(void); /* also prepares PHP for the application's code */
 
 #endif

@@ -1,4 +1,4 @@
-/* Settings that are not the same for all requests: settings.c. */
+/* Settings that differ between requests. */
 #ifndef REPRISE_SETTINGS_H
 #define REPRISE_SETTINGS_H
 

@@ -1,4 +1,4 @@
-/* Where a child is in its PHP code: trace.c. */
+/* Where a worker is in its PHP code. */
 #ifndef REPRISE_TRACE_H
 #define REPRISE_TRACE_H
 
@@ -6,7 +6,7 @@
 
 struct forker;
 
-/* Tells the supervisor where a child is in its PHP code. */
+/* Sends the call frames of a child to the supervisor. */
 void reprise_forker_trace(struct forker *forker, pid_t pid);
 
 #endif

@@ -1,4 +1,4 @@
-/* The head of the request, and what PHP reads from it: variables.c. */
+/* The head of the request, and $_SERVER and getenv() from it. */
 #ifndef REPRISE_VARIABLES_H
 #define REPRISE_VARIABLES_H
 

@@ -1,4 +1,4 @@
-/* The watcher of files: watch.c. */
+/* The watcher of files. */
 #ifndef REPRISE_WATCH_H
 #define REPRISE_WATCH_H
 

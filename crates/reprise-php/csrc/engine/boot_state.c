@@ -49,7 +49,8 @@ static bool is_as_before(const zend_ini_entry *entry, const zval *before)
 	return zend_string_equals(Z_STR_P(before), entry->value);
 }
 
-/* opcache can be turned off by a setting, and on again only where a request begins for it. */
+/* A setting turns opcache off. It can be turned on again only when a request begins for opcache, which worker mode does
+ * not do. */
 static bool is_lost;
 
 bool reprise_boot_is_lost(void)
@@ -57,7 +58,7 @@ bool reprise_boot_is_lost(void)
 	return is_lost;
 }
 
-/* Settings that only requests have changed go back to what the files say. */
+/* Settings that the boot has not changed get the values of php.ini again. */
 static void restore_defaults(void)
 {
 	zend_ini_entry *entry;
@@ -79,14 +80,13 @@ static void restore_defaults(void)
 		ZEND_HASH_FOREACH_END();
 		for (size_t i = 0; i < count; i++) {
 			zend_restore_ini_entry(changed[i], PHP_INI_STAGE_DEACTIVATE);
-			/* Whatever it says to that: it is looked at once. */
+			/* A setting may refuse that. It must not be found again. */
 			zend_hash_del(EG(modified_ini_directives), changed[i]);
 			zend_string_release(changed[i]);
 		}
 	} while (count == sizeof changed / sizeof *changed);
 }
 
-/* Settings that a request has changed are again what they were when the loop began. */
 void reprise_boot_restore_ini(void)
 {
 	zend_string *name;
@@ -135,7 +135,7 @@ void reprise_boot_restore_environment(void)
 			continue;
 		}
 		char *added = estrndup(*pair, size);
-		/* PHP's own note of it first: it would put back what was there before. */
+		/* PHP's note of the old value goes first: PHP would set the old value. */
 		zend_hash_str_del(&BG(putenv_ht), added, size);
 		unsetenv(added);
 		efree(added);

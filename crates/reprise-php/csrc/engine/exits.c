@@ -1,6 +1,7 @@
 /*
- * Whether a request of a worker script has called exit(). PHP runs no `finally` then, and what the application has half
- * done stays so. It is noted where exit() begins, since PHP forgets it in places: behind an exception handler for one.
+ * Whether a request of a worker script has called exit(). PHP runs no `finally` block after exit(), so the application
+ * may be left in the middle of a change. The call itself is noted, because PHP forgets it in some places, such as after
+ * an exception handler.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -41,7 +42,7 @@ void reprise_exits_watch(void)
 	zend_set_user_opcode_handler(ZEND_EXIT, noting_exit);
 }
 #else
-/* Since PHP 8.4 it is a function, of two names. */
+/* Since PHP 8.4 exit() and die() are functions. */
 static zif_handler exit_of_php, die_of_php;
 
 static void noting_exit(INTERNAL_FUNCTION_PARAMETERS)

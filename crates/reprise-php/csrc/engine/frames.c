@@ -1,7 +1,7 @@
 /*
- * PHP's call frames. Those of another process are read while it runs: the forker has the same libraries at the same
- * addresses. The worker is not stopped, so what is read may change meanwhile: every address is only ever given to the
- * kernel, every length is bounded, and a chain that makes no sense ends the trace. That runs on any stack: raw system
+ * PHP's call frames. A forker reads the frames of a worker while the worker runs: both have the same libraries at the
+ * same addresses. The worker is not stopped, so its frames may change meanwhile. So addresses are only passed to the
+ * kernel, each length has a limit, and a chain that is not valid ends the trace. This runs on any stack: raw system
  * calls only.
  */
 #define _GNU_SOURCE
@@ -38,7 +38,7 @@ static void add_string(struct raw_text *text, pid_t pid, const zend_string *stri
 		return;
 	}
 	for (size_t i = 0; i < length; i++) {
-		/* Also a zero byte, of anonymous classes and functions. */
+		/* Names of anonymous classes and functions have a zero byte. */
 		bytes[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 127 ? '?' : bytes[i];
 	}
 	bytes[length] = 0;
@@ -61,7 +61,7 @@ static void add_place(struct raw_text *text, pid_t pid, const zend_execute_data 
 	}
 }
 
-/* False if it is no frame of a function. */
+/* False: it is no frame of a function. */
 static bool describe(struct raw_text *text, pid_t pid, const zend_execute_data *frame)
 {
 	zend_function function;
@@ -70,7 +70,7 @@ static bool describe(struct raw_text *text, pid_t pid, const zend_execute_data *
 	if (!frame->func || !fetch(pid, frame->func, &function.type, sizeof function.type)) {
 		return false;
 	}
-	/* An internal function is smaller, and may lie at the end of what is mapped. */
+	/* The structure of an internal function is smaller, and may lie at the end of a mapping. */
 	size_t size =
 	    function.type == ZEND_INTERNAL_FUNCTION ? sizeof function.internal_function : sizeof function.op_array;
 	if (!fetch(pid, frame->func, &function, size)) {
@@ -93,7 +93,7 @@ static bool describe(struct raw_text *text, pid_t pid, const zend_execute_data *
 struct chain {
 	zend_execute_data frames[MAX_FRAMES];
 	int size;
-	bool is_whole; /* its last frame is the script's own */
+	bool is_whole; /* the last frame is that of the script */
 };
 
 static bool is_main(pid_t pid, const zend_execute_data *frame)
@@ -128,7 +128,7 @@ void reprise_write_frames(int file, pid_t pid)
 	struct chain tried, longest = {0};
 	uint64_t number = 0;
 
-	/* Code that calls all the time may have left a frame, and begun another in its place, before that is read. */
+	/* The worker may leave a frame, and make another in its place, before the frame is read. */
 	for (int i = 0; i < MAX_TRIES && !longest.is_whole; i++) {
 		follow(&tried, pid);
 		if (tried.is_whole || tried.size > longest.size) {

@@ -1,13 +1,13 @@
 /*
- * The heads of ZendMM's free lists, one for each size. The heap is private, but its lists are known by what they do: a
- * slot that was just freed is the head of its size's list.
+ * The heads of ZendMM's free lists, one for each size. PHP's headers do not tell where they are. They are found by what
+ * ZendMM does: a slot that was just freed is the head of the list of its size.
  */
 #include <php.h>
 #include <zend_alloc_sizes.h>
 
 #include "free_lists.h"
 
-/* Words at the beginning of the heap among which the lists are looked for. */
+/* The lists are searched for among so many words at the beginning of the heap. */
 #define SEARCHED_WORDS 16
 
 #define SIZE_OF_BIN(number, size, elements, pages, x, y) size,

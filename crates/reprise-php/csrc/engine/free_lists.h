@@ -6,6 +6,6 @@
 
 size_t reprise_bin_count(void);
 size_t reprise_bin_size(size_t bin);
-void *const *reprise_free_lists(void); /* one head for each bin; NULL if they are not found, as with USE_ZEND_ALLOC=0 */
+void *const *reprise_free_lists(void); /* one head for each bin; NULL: not found, as with USE_ZEND_ALLOC=0 */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What PHP's own functions remember beyond a call, between two requests of a worker script: it is forgotten, or is
- * again what the script had when its loop began.
+ * What PHP's own functions remember after a call. Between two requests of a worker script it is forgotten, or is set to
+ * what the script had when its loop began.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -24,13 +24,13 @@
 static struct {
 	mode_t umask;
 	size_t tick_functions;
-	bool libxml_errors;          /* they are kept for libxml_get_errors() */
-	php_stream_context *context; /* the default one, or NULL */
-	HashTable *context_options;  /* of it */
-	HashTable *wrappers;         /* of streams, name => wrapper; NULL: PHP's own */
+	bool libxml_errors;          /* libxml keeps its errors for libxml_get_errors() */
+	php_stream_context *context; /* the default context, or NULL */
+	HashTable *context_options;  /* of the default context */
+	HashTable *wrappers;         /* stream wrappers, name => wrapper; NULL: PHP's own */
 } kept;
 
-/* Functions of modules that this one is not linked with; false if there is no such function. */
+/* Calls a function of a module that may not be loaded. False: there is no such function. */
 static bool call(const char *name, zval *result, uint32_t count, zval *arguments)
 {
 	zend_function *function = zend_hash_str_find_ptr(EG(function_table), name, strlen(name));
@@ -43,7 +43,7 @@ static bool call(const char *name, zval *result, uint32_t count, zval *arguments
 	return true;
 }
 
-/* Whether libxml keeps its errors, which this also sets; they are forgotten. */
+/* Whether libxml keeps its errors. With `set`, it does so from here on if `to` says so. */
 static bool libxml_keeps_errors(bool set, bool to)
 {
 	zval keeps, argument;
@@ -58,8 +58,8 @@ static size_t tick_functions(void)
 }
 
 /*
- * By PHP's own function where the last request went by that: opcache remembers where it went, to find what is included
- * by a relative name, and sees no request begin.
+ * Calls PHP's chdir(). opcache remembers the directory of the last chdir(), to find files that are included by a
+ * relative name. In worker mode opcache sees no request begin, so it would keep the directory of an earlier request.
  */
 void reprise_functions_enter_directory(const char *script)
 {
@@ -84,7 +84,7 @@ void reprise_functions_note(void)
 {
 	kept.umask = umask(0);
 	umask(kept.umask);
-	/* From here on it says that a request has changed it. */
+	/* Any other value means from here on that a request has changed the umask. */
 	BG(umask) = -1;
 	kept.tick_functions = tick_functions();
 	kept.libxml_errors = libxml_keeps_errors(false, false);
@@ -96,11 +96,11 @@ void reprise_functions_note(void)
 	if (FG(stream_wrappers)) {
 		kept.wrappers = zend_array_dup(FG(stream_wrappers));
 	}
-	/* Nor does the first request find what the boot has left: each is like the others. */
+	/* The first request finds nothing of the boot either, so all requests are alike. */
 	reprise_functions_forget();
 }
 
-/* A request may have replaced it, or set other options. */
+/* A request may have replaced the default context, or set other options. */
 static void restore_default_context(void)
 {
 	php_stream_context *now = FG(default_context);
@@ -115,7 +115,7 @@ static void restore_default_context(void)
 	}
 }
 
-/* Those that requests have registered go, those of PHP that they have taken away come back. */
+/* Removes stream wrappers that requests have registered, and registers wrappers of PHP that requests have removed. */
 static void restore_wrappers(void)
 {
 	HashTable *original = php_stream_get_url_stream_wrappers_hash_global(), *now = FG(stream_wrappers);
@@ -148,7 +148,8 @@ static void restore_wrappers(void)
 	ZEND_HASH_FOREACH_END();
 }
 
-/* As in the shutdown of its module, which sees no requests: without it the rewriting would never begin again. */
+/* As the request shutdown of ext/standard does. Worker mode does not call that. Without this, output_add_rewrite_var()
+ * would have no effect after the first request. */
 static void forget_rewriting(url_adapt_state_ex_t *state)
 {
 	if (state->active) {
@@ -181,7 +182,7 @@ void reprise_functions_forget(void)
 	while (tick_functions() > kept.tick_functions) {
 		zend_llist_remove_tail(BG(user_tick_functions));
 	}
-	/* What that has freed may have thrown, and nothing is called until it is settled. */
+	/* A destructor may have thrown. PHP calls no function while an exception is pending. */
 	reprise_settle_exception();
 	forget_rewriting(&BG(url_adapt_session_ex));
 	forget_rewriting(&BG(url_adapt_output_ex));

@@ -1,4 +1,4 @@
-/* What PHP's own functions remember beyond a call, between two requests of a worker script. */
+/* What PHP's own functions remember after a call, between two requests of a worker script. */
 #ifndef REPRISE_FUNCTION_STATE_H
 #define REPRISE_FUNCTION_STATE_H
 

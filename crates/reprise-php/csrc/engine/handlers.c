@@ -1,5 +1,6 @@
 /*
- * Handlers of errors and exceptions that a worker script has set before its loop, and PHP's stacks of earlier ones.
+ * Handlers of errors and exceptions that a worker script has set before its loop, and PHP's stacks of replaced
+ * handlers.
  */
 #include <php.h>
 
@@ -8,7 +9,7 @@
 static struct {
 	zval error_handler, exception_handler;
 	int error_handler_reporting;
-	int error_handlers, exception_handlers; /* depth of PHP's stacks of earlier ones */
+	int error_handlers, exception_handlers; /* depth of PHP's stacks of replaced handlers */
 } kept;
 
 void reprise_handlers_note(void)
@@ -34,7 +35,7 @@ static void restore_handler(zval *now, zval *before, zend_stack *earlier, int de
 	}
 }
 
-/* A handler that a request has set is an object of the request. */
+/* A handler that a request has set belongs to the request, and is removed. */
 void reprise_handlers_restore(void)
 {
 	while (zend_stack_count(&EG(user_error_handlers_error_reporting)) > kept.error_handlers) {

@@ -10,10 +10,11 @@
 #include "step.h"
 
 /*
- * Modules that come with PHP keep in their request state what the application has built (autoloaders, archives,
- * encodings), but for these; modules of others, profilers among them, see each request begin and end. Not opcache: it
- * restarts when a request begins and no other process holds its lock, under the code that the script runs. Nor Xdebug:
- * it keeps the stack of calls there, and the loop is one that goes on.
+ * Most modules of PHP keep in their request state what the application has built: autoloaders, archives, encodings. So
+ * they do not see the requests of a worker script, except for those in `reset`. Modules of other makers, profilers
+ * among them, see each request begin and end. Two of them do not. opcache could restart when a request begins and no
+ * other process holds its lock, and the script would lose its code. Xdebug keeps the call stack in its request state,
+ * and the call of the script goes on.
  */
 static bool sees_requests(const zend_module_entry *module)
 {
@@ -42,7 +43,8 @@ static bool sees_requests(const zend_module_entry *module)
 	return strncasecmp(module->name, "pdo_", 4) != 0;
 }
 
-/* Modules that see requests, in the order in which they were loaded; found anew when one has been loaded since. */
+/* Modules that see requests, in the order in which they were loaded. The list is made again when a module was loaded.
+ */
 static struct {
 	zend_module_entry **modules;
 	size_t count;
@@ -70,16 +72,16 @@ static void find_seeing(void)
 	ZEND_HASH_FOREACH_END();
 }
 
-/* Some, profilers among them, do the last of their work here. */
+/* Profilers and others do a part of their work here. */
 static void leave_module(zend_module_entry *module)
 {
 	STEP(module->post_deactivate_func());
 }
 
-/* They were told that a request is over. */
+/* The modules have seen the end of a request. */
 static bool are_stopped;
 
-/* What follows a request's end is done before the next one begins: if none comes, PHP does it at the end of the script.
+/* This step of a request's end comes before the next request. If there is none, PHP does it at the end of the script.
  */
 static void leave_modules(void)
 {

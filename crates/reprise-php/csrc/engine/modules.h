@@ -1,4 +1,4 @@
-/* PHP's modules between two requests: modules.c. */
+/* PHP's modules between two requests of a worker script. */
 #ifndef REPRISE_MODULES_H
 #define REPRISE_MODULES_H
 

@@ -1,12 +1,12 @@
 /*
- * PHP's objects and resources at the end of a request in snapshot mode. What only frees memory is left out: the rewind
- * does that.
+ * PHP's objects and resources at the end of a request in snapshot mode. Steps that only free memory are left out,
+ * because the rewind does that.
  *
- * What frees memory and does more is told apart: resources made since the snapshot are closed, and objects whose class
- * has a free_obj of its own are freed (it closes files, ends transactions, writes archives), but for those of PHP's
- * core, whose free_obj is known to free memory alone. That goes for objects of the snapshot too: what a request has
- * done with a PDO or a ZipArchive made by the boot is not to be seen from outside of it. Files of the snapshot that are
- * closed so are opened again by the rewind (kernel.c).
+ * Resources that were made since the snapshot are closed. An object is freed if its class has a free_obj of its own:
+ * that closes files, ends transactions, or writes archives. Objects of PHP's core are not freed, because their free_obj
+ * frees memory alone. Objects of the snapshot are freed, too: what a request has done with a PDO or a ZipArchive of the
+ * boot must have no effect outside of the request. The rewind opens files of the snapshot that are closed by this
+ * (kernel.c).
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -18,23 +18,24 @@
 #include "../snapshot/template.h"
 #include "objects.h"
 
+/* Classes of these modules free memory alone. SPL's classes of files are the exception. */
+static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
+#define CORE_MODULES (sizeof core_modules / sizeof *core_modules)
+
 static struct {
 	zend_long first_resource;
 	uint32_t persistent;
 	uint32_t top;
 	zend_object **objects;
-	const zend_module_entry *core[4]; /* of the classes whose objects are memory alone */
+	const zend_module_entry *core[CORE_MODULES];
 } ending;
-
-/* Classes of these modules free memory alone; but for files, of SPL. */
-static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
 
 static bool is_memory_alone(const zend_class_entry *class)
 {
 	while (class && class->type == ZEND_USER_CLASS) {
 		class = class->parent;
 	}
-	for (size_t i = 0; class && i < sizeof ending.core / sizeof *ending.core; i++) {
+	for (size_t i = 0; class && i < CORE_MODULES; i++) {
 		if (class->info.internal.module == ending.core[i]) {
 			return !instanceof_function(class, spl_ce_SplFileInfo);
 		}
@@ -55,7 +56,7 @@ static void *must_have(void *memory)
 	return memory;
 }
 
-/* At the snapshot, in the template. malloc: the lists are part of the snapshot, and no part of PHP's memory limit. */
+/* At the snapshot, in the template. The list is part of the snapshot. malloc keeps it out of PHP's memory limit. */
 void reprise_note_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
@@ -65,7 +66,7 @@ void reprise_note_objects(void)
 	ending.top = store->top;
 	ending.objects = must_have(malloc(store->top * sizeof *ending.objects));
 	memcpy(ending.objects, store->object_buckets, store->top * sizeof *ending.objects);
-	for (size_t i = 0; i < sizeof ending.core / sizeof *ending.core; i++) {
+	for (size_t i = 0; i < CORE_MODULES; i++) {
 		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
 	}
 }
@@ -76,9 +77,9 @@ static bool is_of_snapshot(const zend_object *object)
 }
 
 /*
- * zend_call_destructors frees the global variables that hold an object alone, and all that hangs on them. Those of the
- * snapshot are held meanwhile: their destructors are called like all others, but freeing them would be undone at once.
- * (Destructors of such objects run in the order of their making, after those of the request's own globals.)
+ * zend_call_destructors frees global variables that hold the only reference to an object. The rewind would undo that
+ * for objects of the snapshot at once, so these get a reference meanwhile. Their destructors run like all others, in
+ * the order in which the objects were made, after those of the request's own globals.
  */
 void reprise_hold_globals_of_snapshot(bool begins)
 {
@@ -139,7 +140,7 @@ void reprise_close_resources(void)
 	}
 }
 
-/* Persistent ones too: the rewind forgets them, so their other ends have to be told. */
+/* Persistent resources, too: the rewind forgets them, so their connections have to be closed. */
 void reprise_close_persistent(void)
 {
 	HashTable *list = &EG(persistent_list);
@@ -158,7 +159,7 @@ void reprise_close_persistent(void)
 	}
 }
 
-/* Objects without a destructor. */
+/* Marks objects without a destructor: compact.c says why. */
 void reprise_mark_destructed(void)
 {
 	const zend_objects_store *store = &EG(objects_store);

@@ -1,4 +1,4 @@
-/* PHP's stores of objects and resources: those of the snapshot, and those that a request has made. */
+/* PHP's stores of objects and resources: what the snapshot has, and what a request has made. */
 #ifndef REPRISE_OBJECTS_H
 #define REPRISE_OBJECTS_H
 

@@ -1,6 +1,6 @@
 /*
- * Since PHP 8.2.33 exhausted memory unwinds like exit(), and no function is called until that is forgotten. Earlier it
- * was an error like others.
+ * Since PHP 8.2.33 exhausted memory unwinds as exit() does, and PHP calls no function until its mark is removed.
+ * Earlier versions treat it as any fatal error.
  */
 #ifndef REPRISE_OOM_H
 #define REPRISE_OOM_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Whether memory was exhausted; from here on it is forgotten. */
+/* Whether memory was exhausted. Removes PHP's mark of it. */
 static inline bool reprise_forget_exhausted_memory(void)
 {
 #ifdef ZEND_HAS_OOM

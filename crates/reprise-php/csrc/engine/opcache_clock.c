@@ -1,7 +1,8 @@
 /*
- * opcache keeps the time of the request it was activated for: it leaves a file out that is newer, and looks for changes
- * by that time. Frozen at the snapshot it would do neither. The word lies in opcache's globals, which are private, but
- * opcache's ini settings point at them: a boot begins at a strange time, and the word that has it is the clock.
+ * The time that opcache keeps. opcache takes the time of a request when the request begins. By that time it decides
+ * whether a file is too new to be cached, and whether to look for changes. In a snapshot the time would stand still. It
+ * is in opcache's globals, which are private. opcache's ini settings point to these globals. So a boot begins at a time
+ * that occurs nowhere else, and the word with that time is opcache's.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -13,7 +14,7 @@
 #include "../snapshot/template.h"
 #include "opcache_clock.h"
 
-/* A time that is nowhere else: opcache keeps the time of the request it was activated for, and we look for it. */
+/* A time that occurs nowhere else. */
 #define STRANGE_TIME 1400000003.0
 
 static zend_result tell_strange_time(double *time)

@@ -1,4 +1,4 @@
-/* opcache's idea of the time: its design is in opcache_clock.c. */
+/* The time that opcache keeps. */
 #ifndef REPRISE_OPCACHE_CLOCK_H
 #define REPRISE_OPCACHE_CLOCK_H
 

@@ -1,6 +1,6 @@
 /*
- * opcache's module and its opcache_get_status(), which scripts may not be allowed to call: it is called by its handler,
- * with a call frame of ours.
+ * opcache's module and its function opcache_get_status(). opcache.restrict_api may keep scripts from calling the
+ * function. So its handler is called, with a call frame that is made here.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -43,7 +43,7 @@ bool reprise_opcache_tells(void)
 
 bool reprise_opcache_status(bool scripts, zval *status)
 {
-	/* A call frame with one argument. No PHP code runs, and there need not be a request. */
+	/* A call frame with one argument. No PHP code runs, and no request is needed. */
 	union {
 		zend_execute_data call;
 		zval slots[ZEND_CALL_FRAME_SLOT + 1];
@@ -57,7 +57,7 @@ bool reprise_opcache_status(bool scripts, zval *status)
 	ZVAL_BOOL(ZEND_CALL_ARG(&frame.call, 1), scripts);
 	ZVAL_NULL(status);
 	EG(current_execute_data) = &frame.call;
-	/* Who is kept from asking are scripts. */
+	/* opcache compares this path with opcache.restrict_api. */
 	if (allowed && *allowed) {
 		SG(request_info).path_translated = allowed;
 	}

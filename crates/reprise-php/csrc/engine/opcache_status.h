@@ -1,4 +1,4 @@
-/* What opcache says of itself, whoever may ask it. */
+/* What opcache_get_status() returns, whatever opcache.restrict_api says. */
 #ifndef REPRISE_OPCACHE_STATUS_H
 #define REPRISE_OPCACHE_STATUS_H
 
@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 void reprise_opcache_find_status(void); /* once, when PHP's modules have started */
-bool reprise_opcache_is_there(void);    /* is it loaded? */
-bool reprise_opcache_tells(void);       /* is there an opcache that can be asked? */
-/* What opcache_get_status() answers, with or without scripts; false if it is not there. The caller frees it. */
+bool reprise_opcache_is_there(void);    /* it is loaded */
+bool reprise_opcache_tells(void);       /* it is loaded and enabled */
+/* The result of opcache_get_status(), with or without the scripts. The caller frees it. False: there is no result. */
 bool reprise_opcache_status(bool scripts, zval *status);
 
-/* opcache takes what lies between for a request: it holds the lock that keeps it from restarting. */
+/* Between these two calls opcache sees a request: it holds the lock that keeps it from restarting. */
 void reprise_opcache_begin_request(void);
 void reprise_opcache_end_request(void);
 

@@ -1,5 +1,5 @@
 /*
- * PHP's cache of compiled regular expressions, in the order of their making.
+ * PHP's cache of compiled regular expressions, in the order in which they were compiled.
  */
 #include <php.h>
 #include <ext/pcre/php_pcre.h>

@@ -4,7 +4,7 @@
 
 #include <php.h>
 
-uint32_t reprise_pattern_count(void); /* of places in it that were ever taken */
+uint32_t reprise_pattern_count(void); /* places of the cache that were ever used */
 /* Calls `each` with the text of every pattern in the places from `first` on. */
 void reprise_each_pattern(uint32_t first, void (*each)(const zend_string *text, void *context), void *context);
 void reprise_compile_pattern(const char *text, size_t size);

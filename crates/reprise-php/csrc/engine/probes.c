@@ -54,7 +54,7 @@ static bool is_number(const char *what, long expected, long found)
 	return refuse(what, expected_text, found_text);
 }
 
-/* Another patch release is as good: the probes that follow look at what it has. */
+/* Another patch release is accepted: the other probes check its structures. */
 static bool is_version(void)
 {
 	static const char compiled[] = PHP_VERSION;
@@ -83,7 +83,7 @@ struct structure {
 	size_t size;
 };
 
-/* All have it: without these PHP cannot run. */
+/* Every libphp has these. */
 static const struct structure structures[] = {
     {"executor_globals", sizeof(zend_executor_globals)}, {"compiler_globals", sizeof(zend_compiler_globals)},
     {"core_globals", sizeof(php_core_globals)},          {"sapi_globals", sizeof(sapi_globals_struct)},
@@ -93,7 +93,7 @@ static const struct structure structures[] = {
     {"random_globals", sizeof(zend_random_globals)},     {"ps_globals", sizeof(php_ps_globals)},
 };
 
-/* What the library's symbol table says. 0: it does not know the name. */
+/* The size of a variable in the symbol table of its library. 0: no library has it. */
 static size_t size_in_library(const char *name)
 {
 	void *address = dlsym(RTLD_DEFAULT, name);
@@ -119,7 +119,7 @@ static bool are_structures(void)
 	return true;
 }
 
-/* exits.c puts a handler before that instruction. */
+/* exits.c puts a handler in front of this instruction. */
 static bool is_exit(void)
 {
 #ifdef ZEND_EXIT
@@ -133,7 +133,8 @@ static bool is_exit(void)
 #endif
 }
 
-/* free_lists.c finds them by what they do. What that has allocated is forgotten, as PHP does after its own start. */
+/* free_lists.c finds them by what ZendMM does. The search allocates memory, which is dropped, as PHP does after its
+ * start. */
 static bool are_free_lists(void)
 {
 	bool are_found = !is_zend_mm() || reprise_free_lists();

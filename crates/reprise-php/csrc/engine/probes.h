@@ -1,4 +1,4 @@
-/* Whether PHP is what this was compiled for. */
+/* Whether the PHP that runs is the PHP that Reprise was compiled for. */
 #ifndef REPRISE_PROBES_H
 #define REPRISE_PROBES_H
 

@@ -1,4 +1,4 @@
-/* The seeds of PHP's own generators: without them PHP draws new ones from the kernel. */
+/* The seeds of PHP's own generators. A generator without a seed takes one from the kernel. */
 #ifndef REPRISE_RANDOM_STATE_H
 #define REPRISE_RANDOM_STATE_H
 

@@ -1,6 +1,6 @@
 /*
- * ext/session between requests: the boot's session, which is nobody's, is forgotten at the snapshot; the handlers that
- * a worker script has set come back after session's own request shutdown has forgotten them.
+ * ext/session between requests. At the snapshot the session of the boot is forgotten, because it belongs to no visitor.
+ * The request shutdown of ext/session forgets the handlers that a worker script has set, so they are set again.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -16,7 +16,7 @@
 #include "../snapshot/template.h"
 #include "session.h"
 
-/* Long enough to be drawn, and made of what session ids are made of. */
+/* A value that may be a random id: long enough, and with the characters of a session id. */
 static bool looks_drawn(const char *value)
 {
 	size_t size = strspn(value, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,-");
@@ -34,8 +34,8 @@ static bool is_sessions(const char *cookie)
 	return size > 0 && strncmp(cookie, session_name, size) == 0 && cookie[size] == '=';
 }
 
-/* The session's cookie, or one that the boot has set with a drawn value (the session may have had another name): every
- * visitor would get the same. */
+/* The session's cookie, or another cookie of the boot with a random value. (The session may have had another name.)
+ * Every visitor would get the same value. */
 static int is_drawn_cookie(void *element)
 {
 	const sapi_header_struct *header = element;
@@ -51,7 +51,7 @@ static int is_drawn_cookie(void *element)
 	return true;
 }
 
-/* Its id would be every visitor's: in cookies, links and SID. */
+/* Otherwise every visitor would get its id in cookies, links and SID. */
 void reprise_session_forget(void)
 {
 	php_ps_globals *session = dlsym(RTLD_DEFAULT, "ps_globals");
@@ -87,8 +87,8 @@ void reprise_session_forget(void)
 /* ---- handlers of worker scripts -----------------------------------------------------------------------------------
  */
 
-/* open, close and so on, as session_set_save_handler has set them: an array of zvals until PHP 8.2, then a structure of
- * them. */
+/* The functions of session_set_save_handler(). They are an array of zvals in PHP 8.2, and a structure of zvals in later
+ * versions. */
 static zval *handler_of(size_t number)
 {
 	_Static_assert(sizeof PS(mod_user_names) == PS_NUM_APIS * sizeof(zval), "session's handlers are zvals in a row");

@@ -1,4 +1,4 @@
-/* What is private in ext/session. */
+/* ext/session between requests. */
 #ifndef REPRISE_SESSION_H
 #define REPRISE_SESSION_H
 
@@ -10,7 +10,7 @@ void reprise_session_forget(void); /* at the snapshot; fails the boot if a sessi
 void reprise_session_note_handlers(void);
 void reprise_session_restore_handlers(void);
 
-/* session.save_handler may be "user", which session refuses unless it sets that itself. */
+/* ext/session refuses session.save_handler = "user" unless it sets the value itself. With `takes` it accepts it. */
 void reprise_session_takes_handlers(bool takes);
 
 #endif

@@ -1,8 +1,8 @@
-/* Steps of a request's end. */
+/* A step of a request's end. */
 #ifndef REPRISE_STEP_H
 #define REPRISE_STEP_H
 
-/* A step of a request's end: a fatal error in it does not keep the others from being taken. */
+/* A fatal error in one step does not keep PHP from the next steps. */
 #define STEP(what)                                                                                                     \
 	zend_try                                                                                                           \
 	{                                                                                                                  \

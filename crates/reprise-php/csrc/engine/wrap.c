@@ -1,5 +1,5 @@
 /*
- * Handlers in front of PHP's own functions, before any code is compiled.
+ * Handlers in front of PHP's own functions. They are set before any code is compiled.
  */
 #include <php.h>
 
@@ -7,8 +7,6 @@
 
 #include "wrap.h"
 
-/* Puts a handler in front of a function of PHP's. `wrapped` gets the one before, or stays NULL if there is no such
- * function. */
 void reprise_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped)
 {
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));

@@ -1,4 +1,4 @@
-/* PHP's heap before the snapshot, on PHP's stack: compact.c. */
+/* Puts PHP's heap in order before the snapshot. On PHP's stack. */
 #ifndef REPRISE_COMPACT_H
 #define REPRISE_COMPACT_H
 

@@ -1,4 +1,4 @@
-/* The end of a request, on PHP's stack: end.c. */
+/* The end of a request. On PHP's stack. */
 #ifndef REPRISE_END_H
 #define REPRISE_END_H
 

@@ -1,4 +1,4 @@
-/* Kernel state back, on the service stack: kernel.c. */
+/* State that the kernel keeps for a process is put back. On the service stack. */
 #ifndef REPRISE_KERNEL_H
 #define REPRISE_KERNEL_H
 

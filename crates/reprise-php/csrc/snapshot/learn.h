@@ -1,4 +1,4 @@
-/* What requests compile, for the next snapshot: learn.c. */
+/* Regular expressions that requests compile become part of the next snapshot. */
 #ifndef REPRISE_LEARN_H
 #define REPRISE_LEARN_H
 

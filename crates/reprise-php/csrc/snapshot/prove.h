@@ -1,4 +1,4 @@
-/* Checks after each rewind, on the service stack: prove.c. */
+/* Checks after each rewind. On the service stack. */
 #ifndef REPRISE_PROVE_H
 #define REPRISE_PROVE_H
 

@@ -2,9 +2,9 @@
 #ifndef REPRISE_RANDOM_LIBC_H
 #define REPRISE_RANDOM_LIBC_H
 
-void reprise_random_libc_seed(void);   /* at once, if nobody has since the last: */
-void reprise_random_libc_forget(void); /* the next draw seeds */
+void reprise_random_libc_seed(void);   /* seeds the generators, unless they have a seed */
+void reprise_random_libc_forget(void); /* they have no seed: the next draw seeds them */
 void reprise_random_libc_renew(void);
-void reprise_random_libc_is_passed_by(void); /* it is drawn from without our seeing it */
+void reprise_random_libc_is_passed_by(void); /* code may draw by libc's own functions */
 
 #endif

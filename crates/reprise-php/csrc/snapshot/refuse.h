@@ -1,4 +1,4 @@
-/* Descriptors and processes at the snapshot: refuse.c. */
+/* What may not be open when a snapshot is taken. */
 #ifndef REPRISE_REFUSE_H
 #define REPRISE_REFUSE_H
 

@@ -1,4 +1,4 @@
-/* Memory back to the image, on the service stack: rewind.c. */
+/* Puts memory back to the image. On the service stack. */
 #ifndef REPRISE_REWIND_H
 #define REPRISE_REWIND_H
 
@@ -11,7 +11,7 @@ struct faults reprise_faults(void);
 bool reprise_protect(uintptr_t start, uintptr_t end);
 bool reprise_register(uintptr_t start, uintptr_t end);
 void reprise_remove_guards(void);
-void reprise_pin(uintptr_t start, uintptr_t end); /* hot for ever */
+void reprise_pin(uintptr_t start, uintptr_t end); /* these pages are always copied, and never protected */
 void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
 void reprise_rewind(void);
 

@@ -1,4 +1,4 @@
-/* Taking the snapshot, on the service stack: take.c. */
+/* Takes the snapshot. On the service stack. */
 #ifndef REPRISE_TAKE_H
 #define REPRISE_TAKE_H
 
@@ -6,7 +6,7 @@
 
 #include "wire.h"
 
-/* Writes why to `why` if it fails. */
+/* False: `why` has the reason. */
 bool reprise_take(const char **why);
 enum wire_Isolation reprise_choose_isolation(const char **why);
 void reprise_grow_stack(void);

@@ -13,7 +13,7 @@
  * | ends the request by exit()            | the request ends as if the callable had returned, then the script, as |
  * |                                       | by exit, and a fresh worker takes this one's place                    |
  * | the same, and survives_exit is true   | as if the callable had returned                                       |
- * | throws                                | PHP's own handling of what nobody catches; the loop goes on           |
+ * | throws an exception                   | PHP reports the exception; the loop goes on                           |
  * | runs into a fatal error               | the script ends, the request is answered as in classic mode, and a    |
  * |                                       | fresh worker takes this one's place                                   |
  */
