@@ -1,11 +1,16 @@
 <?php
 
 /**
- * The functions Reprise adds to PHP. The build generates their argument descriptions from this file.
+ * The functions that Reprise adds to PHP. The build makes their argument descriptions and the function table from this file.
+ * `scripts/docs --functions` makes docs/reference/functions.md and composer/src/stubs.php. The latter declares functions for other
+ * servers: behind `@elsewhere` a comment says in a sentence what the function does there, and has its code in the lines below.
  */
 
 /**
  * Sends the response and lets the script go on without its client. Returns false if the response was sent before.
+ *
+ * @elsewhere Calls PHP-FPM's function if there is one. Otherwise nothing is sent before the end.
+ *     return function_exists('fastcgi_finish_request') && fastcgi_finish_request();
  */
 function reprise_finish_request(): bool {}
 
@@ -20,6 +25,10 @@ function litespeed_finish_request(): bool {}
 
 /**
  * Writes a line to the server's log. $level is a syslog priority, 0 (emergency) to 7 (debug). $context is appended as JSON.
+ *
+ * @param array<mixed> $context
+ * @elsewhere Writes to PHP's error log.
+ *     error_log($context === [] ? $message : $message . ' ' . json_encode($context, JSON_PARTIAL_OUTPUT_ON_ERROR));
  */
 function reprise_log(string $message, int $level = 6, array $context = []): void {}
 
@@ -29,6 +38,8 @@ function reprise_log(string $message, int $level = 6, array $context = []): void
  *
  * With $per_host there is a snapshot for each host that the option `hosts` names, and for each of http and https. The boot of each
  * runs as a request of that host. Requests of any other host run in classic mode.
+ *
+ * @elsewhere Does nothing: the script goes on.
  */
 function reprise_snapshot(bool $per_host = false): void {}
 
@@ -39,6 +50,11 @@ function reprise_snapshot(bool $per_host = false): void {}
  * A request that calls exit() ends the script after its response, and a fresh run of the script takes the next request. PHP
  * runs no `finally` block on exit(), so what the application keeps may belong to that request. With $survives_exit the loop goes on:
  * use it in scripts that reset their own state.
+ *
+ * @elsewhere Runs $handler for the one request of the script.
+ *     $handler();
+ *
+ *     return false;
  */
 function reprise_handle_request(callable $handler, bool $survives_exit = false): bool {}
 
@@ -48,6 +64,10 @@ function frankenphp_handle_request(callable $handler, bool $survives_exit = fals
 /**
  * Returns the requests that the option `warmup` lists, each with `method`, `path` and `headers` (name => value). A boot passes
  * them through its application, so that what they build is part of the snapshot.
+ *
+ * @return list<array{method: string, path: string, headers: array<string, string>}>
+ * @elsewhere Returns an empty list.
+ *     return [];
  */
 function reprise_warmup_requests(): array {}
 
@@ -66,6 +86,10 @@ function reprise_warmup_requests(): array {}
  * | `requests` | how many requests this worker has taken |
  * | `rewinds` | of this worker: `fast`, `scanned`, and the `pages` that they copied |
  * | `recycles` | how many workers of the lane were recycled, by reason |
+ *
+ * @return array<string, mixed>
+ * @elsewhere Returns the mode "none" alone.
+ *     return ['mode' => 'none'];
  */
 function reprise_info(): array {}
 
