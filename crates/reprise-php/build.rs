@@ -10,8 +10,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
+use wire::control::Isolation;
 use wire::exit::Exit;
 use wire::layout::{Activity, Recycle};
+use wire::shared::LEVELS;
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -220,8 +222,13 @@ fn wire_header(wire: &Path, target: &Path) {
         .write_to_file(target);
 }
 
-/// The enums of `wire::table!`, which cbindgen does not see.
+/// What cbindgen does not see: the enums of `wire::table!`, and lists of words.
 fn tables() -> String {
+    fn words(name: &str, words: impl Iterator<Item = &'static str>) -> String {
+        let words: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+        format!("#define wire_{name} {{{}}}\n", words.join(", "))
+    }
+
     fn table(name: &str, rows: impl Iterator<Item = (&'static str, u32)>) -> String {
         let rows: String = rows.map(|(row, number)| format!("  wire_{name}_{row} = {number},\n")).collect();
         format!("\nenum wire_{name} {{\n{rows}}};\n")
@@ -231,6 +238,8 @@ fn tables() -> String {
         + &table("Activity", activities.iter().map(|row| (row.name(), *row as u32)))
         + &table("Exit", Exit::ALL.iter().map(|row| (row.name(), *row as u32)))
         + &format!("\n#define wire_RECYCLES {}\n#define wire_ACTIVITIES {}\n", recycles.len(), activities.len())
+        + &words("LEVELS", LEVELS.into_iter())
+        + &words("ISOLATIONS", Isolation::ALL.into_iter().map(Isolation::word))
 }
 
 /// `function name(type $name = default): type {}` lines become arginfo and the function table.

@@ -30,7 +30,7 @@ use crate::warm;
 /// How often time-outs are looked for and logs are written.
 const TICK: Duration = Duration::from_millis(250);
 /// How long a front whose supervisor is gone finishes what it has.
-const LAST_DRAIN: Duration = Duration::from_secs(30);
+const LAST_DRAIN: Duration = Duration::from_secs(wire::shared::LAST_DRAIN_SECONDS);
 
 /// Descriptors the supervisor gave.
 pub struct Inherited {

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use wire::shared::{MESSAGE_MARK as MESSAGE, MORE_MARK as MORE};
+use wire::shared::{LEVELS, MESSAGE_MARK as MESSAGE, MORE_MARK as MORE};
 
 use crate::log::{self, escape};
 
@@ -25,8 +25,6 @@ const MAX_MESSAGE: usize = 5 * MAX_LINE;
 const MAX_PARTS: usize = 64;
 /// What has no end is a line all the same when nothing has followed for so long.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Of the log, as reprise-php has them.
-const LEVELS: [&str; 8] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 
 /// A pipe on its way into the log.
 pub struct Lines {

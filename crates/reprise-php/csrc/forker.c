@@ -18,8 +18,8 @@
 #include "trace.h"
 #include "wire.h"
 
-/* How long workers may go on after the supervisor's death; the front gives up a little earlier. */
-#define ORPHAN_SECONDS 35
+/* How long workers may go on after the supervisor's death: a little longer than the front. */
+#define ORPHAN_SECONDS (wire_LAST_DRAIN_SECONDS + 5)
 
 int reprise_lift(int descriptor)
 {

@@ -16,6 +16,7 @@
 
 /* Templates a prototype may have: those of its lanes, and some on their way out. */
 #define MAX_TEMPLATES 32
+_Static_assert(MAX_TEMPLATES >= 2 * wire_MAX_LANES, "each lane may have an old and a new template");
 
 struct forker;
 

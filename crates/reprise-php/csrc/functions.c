@@ -37,8 +37,6 @@ ZEND_FUNCTION(reprise_finish_request)
 
 ZEND_FUNCTION(reprise_log)
 {
-	static const char *const levels[] = {"emergency", "alert",  "critical", "error",
-	                                     "warning",   "notice", "info",     "debug"};
 	zend_string *message;
 	zend_long level = 6;
 	zval *context = NULL;
@@ -62,7 +60,7 @@ ZEND_FUNCTION(reprise_log)
 		}
 		smart_str_0(&json);
 	}
-	reprise_log_line(levels[level], "%s%s%s", ZSTR_VAL(message), json.s ? " " : "", json.s ? ZSTR_VAL(json.s) : "");
+	reprise_log_line(reprise_log_level((unsigned)level), "%s%s%s", ZSTR_VAL(message), json.s ? " " : "", json.s ? ZSTR_VAL(json.s) : "");
 	smart_str_free(&json);
 }
 
@@ -79,7 +77,10 @@ static void decode_list(zval *list, const char *json)
 
 ZEND_FUNCTION(reprise_info)
 {
-	static const char *const isolations[] = {"none", "rewind", "fork"};
+	static const char *const isolations[] = wire_ISOLATIONS;
+	/* Only a template and its clones have one. */
+	enum wire_Isolation isolation =
+	    snapshot->isolation == wire_Isolation_Auto ? wire_Isolation_Loop : snapshot->isolation;
 	uint64_t recycles[wire_RECYCLES] = {0}, rewinds[3] = {0};
 	zval list;
 
@@ -92,7 +93,7 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
 	const char *mode = snapshot->is_taken || reprise_worker->is_template ? "snapshot" : "classic";
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_worker_mode() ? "worker" : mode));
-	add_assoc_string(return_value, "isolation", (char *)isolations[snapshot->isolation % 3]);
+	add_assoc_string(return_value, "isolation", (char *)isolations[isolation]);
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	decode_list(&list, reprise_options.hosts);
 	add_assoc_zval(return_value, "hosts", &list);

@@ -18,6 +18,13 @@
 #include "raw.h"
 #include "wire.h"
 
+const char *reprise_log_level(unsigned number)
+{
+	static const char *const levels[] = wire_LEVELS;
+
+	return levels[number % (sizeof levels / sizeof *levels)];
+}
+
 static const char message_mark[] = {wire_MESSAGE_MARK, 0};
 
 /* This runs on the service stack, where libc's time zones may not be used. */

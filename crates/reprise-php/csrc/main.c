@@ -164,9 +164,9 @@ static bool make_service_memory(void)
 
 static bool choose_isolation(const char *word)
 {
-	static const char *const words[] = {"auto", "rewind", "fork"};
+	static const char *const words[] = wire_ISOLATIONS;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = wire_Isolation_Auto; i <= wire_Isolation_Fork; i++) {
 		if (strcmp(word, words[i]) == 0) {
 			reprise_options.isolation = (enum wire_Isolation)i;
 			return true;

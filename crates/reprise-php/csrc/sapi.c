@@ -47,10 +47,7 @@
 
 static void log_message(const char *message, int syslog_type)
 {
-	static const char *const levels[] = {"emergency", "alert",  "critical", "error",
-	                                     "warning",   "notice", "info",     "debug"};
-
-	reprise_log_line(levels[syslog_type & 7], "%s", message);
+	reprise_log_line(reprise_log_level((unsigned)syslog_type), "%s", message);
 }
 
 static size_t ub_write(const char *bytes, size_t size)

@@ -9,7 +9,6 @@ use crate::flags::What;
 use crate::options::{self, Config};
 use crate::people::{self, People};
 use crate::php_ini;
-use crate::plan;
 use crate::survey;
 
 /// How long the trees of all applications may be looked at, together.
@@ -75,7 +74,7 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> 
         for entry in entries {
             let (function, how) = match entry.is_loop {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
-                false => ("reprise_snapshot", format!("isolation {}", plan::word(application.isolation))),
+                false => ("reprise_snapshot", format!("isolation {}", application.isolation.word())),
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };

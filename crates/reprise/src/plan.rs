@@ -10,7 +10,6 @@ use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings};
 use process::notify;
 use process::supervisor;
 use process::user::{self, Identity};
-use wire::control::Isolation;
 
 use crate::discover;
 use crate::exit::{Code, Failure};
@@ -127,7 +126,7 @@ fn php_application(
     entries: &[discover::Entry],
 ) -> supervisor::Application {
     let mut arguments =
-        ["--name", &application.name, "--isolation", word(application.isolation)].map(str::to_owned).to_vec();
+        ["--name", &application.name, "--isolation", application.isolation.word()].map(str::to_owned).to_vec();
     arguments.extend(php_ini::arguments(application));
     let mut hidden = php_ini::settings(application);
     if !application.warmup.is_empty() {
@@ -198,16 +197,6 @@ fn php_application(
         lane_timeout: application.lane_timeout,
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
-    }
-}
-
-/// An isolation's word in configuration, arguments and messages.
-pub fn word(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::Auto => "auto",
-        Isolation::Rewind => "rewind",
-        Isolation::Fork => "fork",
-        Isolation::Loop => "none",
     }
 }
 

@@ -11,6 +11,12 @@ pub const MESSAGE_MARK: u8 = 0x1e;
 /// Before the end of line: the rest of a message follows in another (unit separator).
 pub const MORE_MARK: u8 = 0x1f;
 
+/// Levels of a line of the log, by their number in syslog.
+pub const LEVELS: [&str; 8] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+
+/// Seconds in which a front whose supervisor is gone finishes what it has. Workers go on a little longer.
+pub const LAST_DRAIN_SECONDS: u64 = 30;
+
 /// Header of a response that the front made by itself: why, as a word.
 pub const REFUSED_HEADER: &str = "reprise-refused";
 /// Header of a request: its mode (`classic`), asked for on this machine. Of a response: the mode it was made in.

@@ -95,9 +95,11 @@ mod isolation {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Isolation, D::Error> {
-        let all = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::Loop];
         let number = i32::deserialize(from)?;
-        all.into_iter().find(|one| *one as i32 == number).ok_or_else(|| serde::de::Error::custom("no isolation"))
+        Isolation::ALL
+            .into_iter()
+            .find(|one| *one as i32 == number)
+            .ok_or_else(|| serde::de::Error::custom("no isolation"))
     }
 }
 

@@ -29,8 +29,11 @@ impl Word for Mode {
 }
 
 impl Word for Isolation {
-    const WORDS: &'static [(&'static str, Isolation)] =
-        &[("auto", Isolation::Auto), ("rewind", Isolation::Rewind), ("fork", Isolation::Fork)];
+    const WORDS: &'static [(&'static str, Isolation)] = &[
+        (Isolation::Auto.word(), Isolation::Auto),
+        (Isolation::Rewind.word(), Isolation::Rewind),
+        (Isolation::Fork.word(), Isolation::Fork),
+    ];
 }
 
 impl Word for LogFormat {

@@ -99,6 +99,16 @@ pub enum Isolation {
 impl Isolation {
     /// All of them.
     pub const ALL: [Isolation; 4] = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::Loop];
+
+    /// Its word in configuration, arguments, messages and `reprise_info()`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Isolation::Auto => "auto",
+            Isolation::Rewind => "rewind",
+            Isolation::Fork => "fork",
+            Isolation::Loop => "none",
+        }
+    }
 }
 
 impl Field for Isolation {
