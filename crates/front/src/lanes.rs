@@ -307,7 +307,7 @@ impl Lanes {
     }
 
     /// Tells the supervisor, once, that a script in classic mode asked for a snapshot, of these requests, or is a worker script.
-    pub fn report_entry(&self, generation: u32, key: Key<'_>, is_loop: bool) {
+    pub fn report_entry(&self, generation: u32, key: Key<'_>, is_worker_mode: bool) {
         let key = key.to_string();
         let mut known = self.known();
         let Some(entries) = known.generations.get_mut(&generation).map(|generation| &mut generation.entries) else {
@@ -320,7 +320,7 @@ impl Lanes {
         // Without descriptors to spare there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
         if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
-            self.link.send_with(&FromFront::Entry { generation, is_loop }, &[file.as_fd()]);
+            self.link.send_with(&FromFront::Entry { generation, is_worker_mode }, &[file.as_fd()]);
         }
     }
 }

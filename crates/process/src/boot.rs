@@ -10,7 +10,7 @@ use wire::key::Origin;
 use wire::layout::HEAD_SIZE;
 
 /// The head, with the variables the front gives to a real request to that origin and one more that tells it apart.
-pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_loop: bool) -> Result<Vec<u8>, TooLarge> {
+pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_worker_mode: bool) -> Result<Vec<u8>, TooLarge> {
     let mut buffer = vec![0; HEAD_SIZE];
     let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
     let mut head = Writer::new(&mut buffer);
@@ -45,7 +45,7 @@ pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_loop: bool) -> Res
     if origin.is_https {
         head.add(&[b"HTTPS"], &[b"on"])?;
     }
-    if is_loop {
+    if is_worker_mode {
         // What code written for that interface looks for.
         head.add(&[b"FRANKENPHP_WORKER"], &[b"1"])?;
     }

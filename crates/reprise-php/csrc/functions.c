@@ -60,7 +60,8 @@ ZEND_FUNCTION(reprise_log)
 		}
 		smart_str_0(&json);
 	}
-	reprise_log_line(reprise_log_level((unsigned)level), "%s%s%s", ZSTR_VAL(message), json.s ? " " : "", json.s ? ZSTR_VAL(json.s) : "");
+	reprise_log_line(reprise_log_level((unsigned)level), "%s%s%s", ZSTR_VAL(message), json.s ? " " : "",
+	                 json.s ? ZSTR_VAL(json.s) : "");
 	smart_str_free(&json);
 }
 
@@ -80,7 +81,7 @@ ZEND_FUNCTION(reprise_info)
 	static const char *const isolations[] = wire_ISOLATIONS;
 	/* Only a template and its clones have one. */
 	enum wire_Isolation isolation =
-	    snapshot->isolation == wire_Isolation_Auto ? wire_Isolation_Loop : snapshot->isolation;
+	    snapshot->isolation == wire_Isolation_Auto ? wire_Isolation_WorkerMode : snapshot->isolation;
 	uint64_t recycles[wire_RECYCLES] = {0}, rewinds[3] = {0};
 	zval list;
 

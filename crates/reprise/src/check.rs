@@ -72,7 +72,7 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> 
         };
         line("PHP", format!("{workers} as user {user}"));
         for entry in entries {
-            let (function, how) = match entry.is_loop {
+            let (function, how) = match entry.is_worker_mode {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
                 false => ("reprise_snapshot", format!("isolation {}", application.isolation.word())),
             };

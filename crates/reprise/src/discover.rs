@@ -92,7 +92,7 @@ pub struct Entry {
     /// The configuration wants it, so the server may not start without.
     pub is_required: bool,
     /// It handles requests in a loop; else it takes a snapshot.
-    pub is_loop: bool,
+    pub is_worker_mode: bool,
 }
 
 /// The entries of an application: what its configuration says, and its front controller if that asks for it. That is looked at
@@ -107,12 +107,12 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
             .hint("put a script there, or front_controller = \"\" if the application has none"));
     }
     let wanted = application.mode.iter().filter_map(|(script, mode)| {
-        let is_loop = match mode {
+        let is_worker_mode = match mode {
             Mode::Snapshot => false,
             Mode::Worker => true,
             Mode::Auto | Mode::Classic => return None,
         };
-        Some(Entry { script: script.clone(), is_required: true, is_loop })
+        Some(Entry { script: script.clone(), is_required: true, is_worker_mode })
     });
     let controller = application.front_controller.as_ref().map(|script| format!("/{script}"));
     let controller = controller.filter(|script| matches!(application.mode.get(script), None | Some(Mode::Auto)));
@@ -121,7 +121,7 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
         let path = application.root.join(&script[1..]);
         let failed = |error| Failure::new(Code::Permission, format!("application '{}'", application.name), error);
         let asks = process::sys::as_user(user, || asks_for(&path)).map_err(failed)?;
-        found = asks.map(|is_loop| Entry { script, is_required: false, is_loop });
+        found = asks.map(|is_worker_mode| Entry { script, is_required: false, is_worker_mode });
     }
     // The front controller first: it is the one that nearly all requests are for.
     let entries: Vec<Entry> = found.into_iter().chain(wanted).collect();

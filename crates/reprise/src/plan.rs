@@ -186,7 +186,7 @@ fn php_application(
             .map(|entry| supervisor::Entry {
                 script: entry.script.clone(),
                 is_required: entry.is_required,
-                is_loop: entry.is_loop,
+                is_worker_mode: entry.is_worker_mode,
             })
             .collect(),
         classic: is_classic.map(|(script, _)| script.clone()).collect(),

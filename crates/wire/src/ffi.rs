@@ -229,7 +229,7 @@ pub unsafe extern "C" fn wire_write_message(message: *const FromForker, packet: 
     bytes.len()
 }
 
-/// Leaves a note for the front: `wire_NOTE_SNAPSHOT`, perhaps with `wire_NOTE_HOST`, or `wire_NOTE_LOOP`.
+/// Leaves a note for the front: `wire_NOTE_SNAPSHOT`, perhaps with `wire_NOTE_HOST`, or `wire_NOTE_WORKER_MODE`.
 ///
 /// # Safety
 /// `w` is attached.

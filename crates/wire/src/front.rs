@@ -107,7 +107,7 @@ impl Posting {
         slab.control(self.exchange).worker.0.claimed.load(Ordering::Relaxed)
     }
 
-    /// What the worker noted about the script: [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_LOOP`] or nothing. Its
+    /// What the worker noted about the script: [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_WORKER_MODE`] or nothing. Its
     /// word, to be checked.
     pub fn notes(&self, slab: &Slab) -> u32 {
         slab.control(self.exchange).worker.0.notes.load(Ordering::Relaxed)

@@ -256,7 +256,7 @@ pub struct WorkerWords {
     pub waiting: AtomicU32,
     /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
     pub wants_space: AtomicU32,
-    /// [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_LOOP`] or nothing: what the worker found out about the script.
+    /// [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_WORKER_MODE`] or nothing: what the worker found out about the script.
     /// Zeroed by the front.
     pub notes: AtomicU32,
     /// [`crate::sys::ticks`] when a worker claimed the request.
@@ -286,8 +286,8 @@ pub const RENEW_FULL: u32 = 3;
 /// Note: the script called `reprise_snapshot()` where there is none.
 pub const NOTE_SNAPSHOT: u32 = 1;
 /// Note: the script called `reprise_handle_request()` where there is one request.
-pub const NOTE_LOOP: u32 = 2;
-/// Note: the snapshot is to be one of the request's host and scheme alone.
+pub const NOTE_WORKER_MODE: u32 = 2;
+/// Note: the snapshot is to be of the request's host and scheme alone.
 pub const NOTE_HOST: u32 = 4;
 
 /// Flag: all of the body is in the ring.

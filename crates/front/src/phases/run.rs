@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use wire::key::{Key, split_port};
-use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_LOOP, NOTE_SNAPSHOT};
+use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
 use super::admit::Admitted;
 use crate::doors;
@@ -103,7 +103,7 @@ async fn run_script(
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
         response.headers_mut().insert(MODE, mode);
     }
-    if notes & (NOTE_SNAPSHOT | NOTE_LOOP) != 0 && lane.is_classic() && !is_classic {
+    if notes & (NOTE_SNAPSHOT | NOTE_WORKER_MODE) != 0 && lane.is_classic() && !is_classic {
         job.report_entry(notes);
     }
     Ok(response.map(|body| Made::of_php(body, permit, admitted.began, lane.clone())))
@@ -188,8 +188,8 @@ impl<'a> Job<'a> {
         let origin = (notes & NOTE_HOST != 0).then_some(admitted.origin());
         let may_be = origin.is_none_or(|origin| may_have_lane(admitted, origin.host));
         if let Some(script) = self.script.text().filter(|_| may_be) {
-            let (key, is_loop) = (Key { script, origin }, notes & NOTE_LOOP != 0);
-            admitted.shared.lanes.report_entry(admitted.application.generation, key, is_loop);
+            let (key, is_worker_mode) = (Key { script, origin }, notes & NOTE_WORKER_MODE != 0);
+            admitted.shared.lanes.report_entry(admitted.application.generation, key, is_worker_mode);
         }
     }
 }

@@ -17,7 +17,7 @@ const NO_LANE_LEFT: &str = "the application has the most lanes it may have";
 
 impl Supervisor {
     /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_loop: bool) {
+    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_worker_mode: bool) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
             Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
@@ -41,13 +41,13 @@ impl Supervisor {
         }
         if generation.lanes.len() + self.errands.sought(number).count() >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a place for it.
-            generation.eviction.wait(&shown, is_loop);
+            generation.eviction.wait(&shown, is_worker_mode);
             return self.stays_classic(number, &shown, NO_LANE_LEFT);
         }
         // What the warm-up has found is there before visitors come.
         let is_awaited = generation.warmth != Warmth::Warm;
         generation.sought += usize::from(is_awaited);
-        let sought = Sought { generation: number, key: shown.clone(), is_loop, is_awaited };
+        let sought = Sought { generation: number, key: shown.clone(), is_worker_mode, is_awaited };
         self.look_for_script(&application, key.script, sought);
     }
 
@@ -86,7 +86,7 @@ impl Supervisor {
         let mut lane = Lane {
             entry: Some(key.clone()),
             is_awaited: sought.is_awaited,
-            isolation: if sought.is_loop { Isolation::Loop } else { Isolation::Auto },
+            isolation: if sought.is_worker_mode { Isolation::WorkerMode } else { Isolation::Auto },
             ..Lane::classic(Instant::now())
         };
         if self.front.is_running() {
@@ -95,7 +95,7 @@ impl Supervisor {
                 Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
             };
         }
-        let what = if sought.is_loop { "is a worker script" } else { "asks for a snapshot" };
+        let what = if sought.is_worker_mode { "is a worker script" } else { "asks for a snapshot" };
         log(
             "notice",
             format_args!("application '{name}': {key} {what}; requests run in classic mode until it is booted"),

@@ -43,7 +43,7 @@ enum Purpose {
 pub(super) struct Sought {
     pub(super) generation: GenerationId,
     pub(super) key: String,
-    pub(super) is_loop: bool,
+    pub(super) is_worker_mode: bool,
     /// Its generation is not ready before.
     pub(super) is_awaited: bool,
 }

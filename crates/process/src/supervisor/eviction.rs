@@ -39,9 +39,9 @@ impl LaneEviction {
     }
 
     /// A key for which there is no lane.
-    pub(super) fn wait(&mut self, key: &str, is_loop: bool) {
+    pub(super) fn wait(&mut self, key: &str, is_worker_mode: bool) {
         if self.waiting.len() < MAX_WAITING && !self.waiting.iter().any(|one| one.script == key) {
-            self.waiting.push(Entry { script: key.to_owned(), is_required: false, is_loop });
+            self.waiting.push(Entry { script: key.to_owned(), is_required: false, is_worker_mode });
         }
     }
 

@@ -146,8 +146,8 @@ impl Generation {
     /// Entries that the next generation may get from this one.
     pub(super) fn heritage(&self) -> Vec<Entry> {
         let staying = self.lanes[1..].iter().filter(|lane| !self.eviction.evicts(lane)).filter_map(|lane| {
-            let is_loop = lane.isolation == Isolation::Loop;
-            Some(Entry { script: lane.entry.clone()?, is_required: false, is_loop })
+            let is_worker_mode = lane.isolation == Isolation::WorkerMode;
+            Some(Entry { script: lane.entry.clone()?, is_required: false, is_worker_mode })
         });
         staying.chain(self.eviction.waiting().iter().cloned()).collect()
     }
@@ -180,7 +180,7 @@ impl Generation {
 
     /// Whether it is not ready because workers are on their way to their loop, which only their slots tell.
     pub(super) fn waits_for_workers(&self) -> bool {
-        let boots = |lane: &Lane| lane.isolation == Isolation::Loop && lane.has_workers() && !lane.is_served();
+        let boots = |lane: &Lane| lane.isolation == Isolation::WorkerMode && lane.has_workers() && !lane.is_served();
         self.warmth != Warmth::Warm && !self.is_ending() && self.lanes.iter().any(boots)
     }
 

@@ -80,7 +80,7 @@ impl Lane {
         Lane {
             entry: Some(entry.script.clone()),
             is_required: entry.is_required,
-            isolation: if entry.is_loop { Isolation::Loop } else { Isolation::Auto },
+            isolation: if entry.is_worker_mode { Isolation::WorkerMode } else { Isolation::Auto },
             ..Lane::classic(now)
         }
     }
@@ -102,11 +102,11 @@ impl Lane {
     pub(super) fn is_served(&self) -> bool {
         let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
         let is_there = |slot: usize| match mailbox.slots[slot] {
-            Slot::Live(_) => self.isolation != Isolation::Loop || mailbox.has_begun(slot),
+            Slot::Live(_) => self.isolation != Isolation::WorkerMode || mailbox.has_begun(slot),
             Slot::Asked | Slot::Empty | Slot::Leaving => false,
         };
         let are_booting = || mailbox.live() > (0..mailbox.slots.len()).filter(|slot| is_there(*slot)).count();
-        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::Loop && are_booting())
+        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::WorkerMode && are_booting())
     }
 
     /// Whether workers of a dead forker are not reaped yet, if its forker is dead.

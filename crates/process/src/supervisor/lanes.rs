@@ -48,7 +48,7 @@ impl Supervisor {
         }
         let application = &self.generations[number].application;
         let origin = key.origin.unwrap_or(application.first_origin());
-        let booted = boot::head(&application.root, key.script, origin, of_lane.isolation == Isolation::Loop)
+        let booted = boot::head(&application.root, key.script, origin, of_lane.isolation == Isolation::WorkerMode)
             .map_err(|_| std::io::Error::other("its request is too large"))
             .and_then(|head| boot::file(&head))
             .and_then(|head| Ok((head, Channel::pair()?)));
@@ -110,7 +110,7 @@ impl Supervisor {
         let is_known = template.child.pid > 0;
         of_lane.bodies = said.bodies;
         let got = match said.isolation {
-            Isolation::Loop => "worker mode",
+            Isolation::WorkerMode => "worker mode",
             Isolation::Fork => "isolation fork",
             Isolation::Auto | Isolation::Rewind => "isolation rewind",
         };
@@ -277,7 +277,9 @@ impl Supervisor {
     fn end_hung_scripts(&mut self, number: usize, lane: usize) {
         let generation = &self.generations[number];
         let (of_lane, limit) = (&generation.lanes[lane], generation.application.boot_timeout);
-        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| of_lane.isolation == Isolation::Loop) else { return };
+        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| of_lane.isolation == Isolation::WorkerMode) else {
+            return;
+        };
         let mut hung = Vec::new();
         for (slot, state) in mailbox.slots.iter().enumerate() {
             let (Slot::Live(pid), Some(line)) = (state, mailbox.slab.slot(slot)) else { continue };

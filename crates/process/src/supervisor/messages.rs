@@ -99,8 +99,8 @@ impl Supervisor {
                     sys::if_child_of(forker, pid, tell);
                 }
             }
-            FromFront::Entry { generation, is_loop } => {
-                attached.first().into_iter().for_each(|name| self.discovered(generation as usize, name, is_loop))
+            FromFront::Entry { generation, is_worker_mode } => {
+                attached.first().into_iter().for_each(|name| self.discovered(generation as usize, name, is_worker_mode))
             }
             FromFront::WarmUp { generation, index, status, took_us } => {
                 self.warmed_up(generation as usize, WarmUpResult { index, status, took_us }, &attached)
@@ -336,8 +336,8 @@ impl Supervisor {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again. And a snapshot that requests cannot go on from.
             let of_lane = &mut self.generations[number].lanes[lane];
-            let is_loop = of_lane.isolation == Isolation::Loop;
-            of_lane.template.iter_mut().for_each(|template| template.is_unfit = !is_loop);
+            let is_worker_mode = of_lane.isolation == Isolation::WorkerMode;
+            of_lane.template.iter_mut().for_each(|template| template.is_unfit = !is_worker_mode);
             self.kill_template(number, lane);
         }
         self.delay(number, lane, lived, worked);

@@ -218,5 +218,5 @@ pub struct Entry {
     /// The server may not start without.
     pub is_required: bool,
     /// It handles requests in a loop; else it takes a snapshot.
-    pub is_loop: bool,
+    pub is_worker_mode: bool,
 }

@@ -88,7 +88,7 @@ impl Supervisor {
             script: lane.entry.clone(),
             mode: match (&lane.entry, lane.isolation) {
                 (None, _) => Mode::Classic,
-                (Some(_), Isolation::Loop) => Mode::Worker,
+                (Some(_), Isolation::WorkerMode) => Mode::Worker,
                 (Some(_), _) => Mode::Snapshot,
             },
             state: match &lane.template {

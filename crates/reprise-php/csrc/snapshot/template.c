@@ -226,7 +226,7 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_worker->pid = getpid();
-	if (isolation == wire_Isolation_Loop) {
+	if (isolation == wire_Isolation_WorkerMode) {
 		reprise_worker_mode_run(forker);
 	}
 	reprise_worker->is_template = true;

@@ -154,7 +154,7 @@ static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cach
 	}
 	loop.was_called = true;
 	if (reprise_worker->is_worker && reprise_worker->responding) {
-		wire_note(&reprise_worker->wire, wire_NOTE_LOOP);
+		wire_note(&reprise_worker->wire, wire_NOTE_WORKER_MODE);
 	}
 	call_handler(handler, cache);
 }
@@ -341,7 +341,7 @@ _Noreturn void reprise_worker_mode_run(struct forker *forker)
 {
 	struct wire_FromForker ready = {
 	    .tag = wire_FromForker_TemplateReady,
-	    .template_ready = {.isolation = wire_Isolation_Loop},
+	    .template_ready = {.isolation = wire_Isolation_WorkerMode},
 	};
 
 	forker->methods = &methods;

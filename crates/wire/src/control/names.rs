@@ -92,13 +92,13 @@ pub enum Isolation {
     Rewind = 1,
     /// A process for each request.
     Fork = 2,
-    /// Not at all: a worker script handles them in a loop.
-    Loop = 3,
+    /// Not at all: worker mode.
+    WorkerMode = 3,
 }
 
 impl Isolation {
     /// All of them.
-    pub const ALL: [Isolation; 4] = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::Loop];
+    pub const ALL: [Isolation; 4] = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::WorkerMode];
 
     /// Its word in configuration, arguments, messages and `reprise_info()`.
     pub const fn word(self) -> &'static str {
@@ -106,7 +106,7 @@ impl Isolation {
             Isolation::Auto => "auto",
             Isolation::Rewind => "rewind",
             Isolation::Fork => "fork",
-            Isolation::Loop => "none",
+            Isolation::WorkerMode => "none",
         }
     }
 }

@@ -63,8 +63,11 @@ fn fields_come_back_as_they_were() {
 /// A truth that is neither, and an isolation that there is not.
 #[test]
 fn impossible_values_are_refused() {
-    let ready =
-        FromForker::TemplateReady { isolation: Isolation::Loop, is_for_one_host: true, bodies: Bodies::default() };
+    let ready = FromForker::TemplateReady {
+        isolation: Isolation::WorkerMode,
+        is_for_one_host: true,
+        bodies: Bodies::default(),
+    };
     let packet = ready.encode();
     for (at, value) in [(4, 4), (7, 0x80), (8, 2)] {
         let mut bytes = [0; MAX_PACKET];

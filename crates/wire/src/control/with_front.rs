@@ -130,7 +130,7 @@ pub enum FromFront {
         /// The generation.
         generation: u32,
         /// It is a worker script; else it asked for a snapshot.
-        is_loop: bool,
+        is_worker_mode: bool,
     },
     /// New requests are served by the settings that were sent last.
     Switched,
@@ -163,7 +163,7 @@ messages!(FromFront {
     0x208 => Weigh { running, limit_kib }
     0x209 => Busy { lane }
     0x20a => Renew { lane, why }
-    0x20b => Entry { generation, is_loop }
+    0x20b => Entry { generation, is_worker_mode }
     0x20c => Switched {}
     0x20d => Retired { generation }
     0x20e => WarmUp { generation, index, status, took_us }
