@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::server::project;
@@ -37,8 +38,8 @@ pub enum Wanted {
     BlackBox,
 }
 
-/// Builds the programs and the tests. The error says what Cargo said.
-pub fn build(wanted: &Wanted) -> Result<Vec<TestProgram>, String> {
+/// Builds the programs and the tests, and says what processor time that took.
+pub fn build(wanted: &Wanted) -> Result<(Vec<TestProgram>, Duration), String> {
     let tests: &[&str] = match wanted {
         Wanted::AllTests => &["--tests"],
         Wanted::BlackBox => &["--test", "black_box"],
@@ -47,30 +48,31 @@ pub fn build(wanted: &Wanted) -> Result<Vec<TestProgram>, String> {
     cargo
         .args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"])
         .args(tests);
-    let said = run(cargo.stdout(Stdio::piped()))?;
-    Ok(said.lines().filter_map(test_program).collect())
+    let (said, processor) = run(cargo.stdout(Stdio::piped()))?;
+    Ok((said.lines().filter_map(test_program).collect(), processor))
 }
 
-/// Builds reprise-php with sanitizers, beside copies of the other programs, and returns their directory.
-pub fn build_sanitized(sanitizers: &str) -> Result<PathBuf, String> {
+/// Builds reprise-php with sanitizers, beside copies of the other programs, and returns their directory and
+/// the processor time.
+pub fn build_sanitized(sanitizers: &str) -> Result<(PathBuf, Duration), String> {
     let place = project().join("target/sanitized");
     let mut cargo = cargo();
     cargo
         .args(["build", "--profile", PROFILE, "--package", "reprise-php", "--target-dir"])
         .arg(&place)
         .env("REPRISE_SANITIZE", sanitizers);
-    run(&mut cargo).map_err(|error| format!("with {sanitizers}: {error}"))?;
+    let (_, processor) = run(&mut cargo).map_err(|error| format!("with {sanitizers}: {error}"))?;
     let programs = place.join(PROFILE);
     for program in ["reprise", "reprise-bench"] {
         let built = tests::server::program().with_file_name(program);
         std::fs::copy(built, programs.join(program)).map_err(|error| format!("{program}: {error}"))?;
     }
-    Ok(programs)
+    Ok((programs, processor))
 }
 
-/// Builds what is shipped, as the README says.
-pub fn build_release() -> Result<(), String> {
-    run(cargo().args(["build", "--release"])).map(|_| ())
+/// Builds what is shipped, as the README says. Returns the processor time.
+pub fn build_release() -> Result<Duration, String> {
+    run(cargo().args(["build", "--release"])).map(|(_, processor)| processor)
 }
 
 fn cargo() -> Command {
@@ -79,8 +81,8 @@ fn cargo() -> Command {
     command
 }
 
-/// Runs Cargo to its end. Returns what it prints into a pipe.
-fn run(cargo: &mut Command) -> Result<String, String> {
+/// Runs Cargo to its end. Returns what it prints into a pipe, and the processor time.
+fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
     let failed = |error: std::io::Error| format!("cargo: {error}");
     let mut group = Group::start(cargo).map_err(failed)?;
     let mut said = Vec::new();
@@ -88,8 +90,8 @@ fn run(cargo: &mut Command) -> Result<String, String> {
         output.read_to_end(&mut said).map_err(failed)?;
     }
     match group.finish().map_err(failed)? {
-        status if status.success() => Ok(String::from_utf8_lossy(&said).into_owned()),
-        status => Err(format!("cargo build: {status}")),
+        (status, processor) if status.success() => Ok((String::from_utf8_lossy(&said).into_owned(), processor)),
+        (status, _) => Err(format!("cargo build: {status}")),
     }
 }
 

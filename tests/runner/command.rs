@@ -9,33 +9,47 @@ use tests::server::project;
 use crate::group::Group;
 use crate::report::Counts;
 
-/// Runs it, shows what it prints, and counts.
+/// Runs it, shows what it prints, and counts. What belongs to a check is shown together: another stage may run at the same time.
 pub fn run(command: &mut Command) -> Counts {
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut counts = Counts::default();
     let group = Group::start(command.current_dir(project()).stdin(Stdio::null()).stdout(Stdio::piped()));
     let mut group = match group {
         Ok(group) => group,
         Err(error) => {
             println!("{name}: {error}");
-            return Counts { passed: 0, failed: 1 };
+            return Counts::FAILED;
         }
     };
+    let (mut counts, mut said) = (Counts::default(), String::new());
     let output = group.child.stdout.take().expect("its output is a pipe");
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
-        println!("{line}");
+        said.push_str(&line);
+        said.push('\n');
         if line.starts_with("check: ok ") {
             counts.passed += 1;
         } else if line.starts_with("check: failed ") {
             counts.failed += 1;
         }
+        if line.starts_with("check: ") {
+            print!("{}", std::mem::take(&mut said));
+        }
     }
-    let succeeded = group.finish().is_ok_and(|status| status.success());
-    match (succeeded, counts) {
-        (true, Counts { passed: 0, failed: 0 }) => counts.passed = 1,
+    print!("{said}");
+    let is_success = match group.finish() {
+        Ok((status, processor)) => {
+            counts.processor = processor;
+            status.success()
+        }
+        Err(error) => {
+            println!("{name}: {error}");
+            false
+        }
+    };
+    match (is_success, counts.passed, counts.failed) {
+        (true, 0, 0) => counts.passed = 1,
         // A program that fails without counting anything has still failed.
-        (false, Counts { failed: 0, .. }) => counts.failed = 1,
+        (false, _, 0) => counts.failed = 1,
         _ => {}
     }
     counts

@@ -5,12 +5,16 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+/// In what /proc says of processor time; the kernel's USER_HZ.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// The run as a whole.
 struct Run {
@@ -69,7 +73,7 @@ impl Group {
         self.child.id() as i32
     }
 
-    /// Whether the program runs. It is not reaped: until [`Group::finish`], /proc has its processor time.
+    /// Whether the program runs. It is not reaped: [`Group::finish`] does that.
     pub fn is_running(&self) -> bool {
         let looks = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
         matches!(waitid(Id::Pid(Pid::from_raw(self.pid())), looks), Ok(WaitStatus::StillAlive))
@@ -80,15 +84,25 @@ impl Group {
         kill(self.pid());
     }
 
-    /// Waits for the program's end; what it has left behind in its group goes with it.
-    pub fn finish(mut self) -> io::Result<ExitStatus> {
+    /// Waits for the program's end; what it has left behind in its group goes with it. Returns its processor time too.
+    pub fn finish(mut self) -> io::Result<(ExitStatus, Duration)> {
         let looks = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         while waitid(Id::Pid(Pid::from_raw(self.pid())), looks) == Err(nix::Error::EINTR) {}
+        let processor = processor_time(self.pid());
         self.kill();
         // Before it is reaped: then another group may get its number.
         run().groups.remove(&self.pid());
-        self.child.wait()
+        Ok((self.child.wait()?, processor))
     }
+}
+
+/// The time of a process and of all that it has waited for.
+fn processor_time(pid: i32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The first behind the name is the third field; utime, stime, cutime and cstime are 14 to 17.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
 }
 
 fn kill(group: i32) {

@@ -15,9 +15,6 @@ use crate::gate::{Bounds, Gate};
 use crate::group::{Group, interrupted};
 use crate::report::{Counts, Ran};
 
-/// In what /proc says of processor time; the kernel's USER_HZ.
-const TICKS_PER_SECOND: u64 = 100;
-
 /// How a set of tests is run.
 pub struct Plan<'a> {
     /// How many at once.
@@ -39,8 +36,8 @@ struct Test<'a> {
     name: String,
 }
 
-/// Runs the tests of these programs.
-pub fn run(programs: &[&TestProgram], plan: &Plan) -> (Counts, Vec<Ran>) {
+/// Runs the tests of these programs. Before those that want the machine for themselves, `quiet` waits for what else runs.
+pub fn run(programs: &[&TestProgram], plan: &Plan, quiet: &dyn Fn()) -> (Counts, Vec<Ran>) {
     let mut tests = Vec::new();
     for program in programs {
         match names(program) {
@@ -48,7 +45,7 @@ pub fn run(programs: &[&TestProgram], plan: &Plan) -> (Counts, Vec<Ran>) {
                 tests.extend(names.into_iter().filter(|name| (plan.selects)(name)).map(|name| Test { program, name }));
             }
             Err(why) => {
-                return (Counts { passed: 0, failed: 1 }, vec![Ran::never(program.name.clone(), why)]);
+                return (Counts::FAILED, vec![Ran::never(program.name.clone(), why)]);
             }
         }
     }
@@ -57,9 +54,11 @@ pub fn run(programs: &[&TestProgram], plan: &Plan) -> (Counts, Vec<Ran>) {
         tests.into_iter().partition(|test| begins(plan.alone, &test.name).is_some());
     together.sort_by_key(|test| begins(plan.first, &test.name).unwrap_or(usize::MAX));
     let mut ran = run_queue(together, plan, plan.bounds);
+    quiet();
     ran.extend(run_queue(alone, plan, Bounds::ONE));
     let failed = ran.iter().filter(|test| test.failure.is_some()).count();
-    (Counts { passed: ran.len() - failed, failed }, ran)
+    let processor = ran.iter().map(|test| test.processor).sum();
+    (Counts { passed: ran.len() - failed, failed, processor }, ran)
 }
 
 /// Beginnings of names that no test of these programs has: what was to be chosen by them would be left out in silence.
@@ -148,24 +147,14 @@ fn watch(group: Group, deadline: Instant, limit: Duration) -> (Duration, Option<
         }
         std::thread::park_timeout(Duration::from_millis(10));
     }
-    let processor = processor_time(pid);
-    let failure = match group.finish() {
-        _ if is_late => Some(format!("ended: it may take {limit:?}")),
-        Ok(status) if status.success() => None,
-        Ok(status) => Some(status.to_string()),
-        Err(error) => Some(format!("wait: {error}")),
+    let (processor, failure) = match group.finish() {
+        Ok((_, processor)) if is_late => (processor, Some(format!("ended: it may take {limit:?}"))),
+        Ok((status, processor)) if status.success() => (processor, None),
+        Ok((status, processor)) => (processor, Some(status.to_string())),
+        Err(error) => (Duration::ZERO, Some(format!("wait: {error}"))),
     };
     if failure.is_some() {
         Directory::remove_all_of(pid);
     }
     (processor, failure)
-}
-
-/// The time of a process and of all that it has waited for.
-fn processor_time(pid: i32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The first behind the name is the third field; utime, stime, cutime and cstime are 14 to 17.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
 }

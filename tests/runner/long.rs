@@ -104,7 +104,7 @@ pub fn knob(name: &str, default: &str) -> String {
 }
 
 /// Runs all of them and writes the document.
-pub fn run(programs: &[TestProgram], report: &mut Report) -> Counts {
+pub fn run(programs: &[TestProgram], report: &Report) -> Counts {
     let mut counts = Counts::default();
     let mut lines = Vec::new();
     for Run { what, knob: (name, default), variable, environment, tests } in &RUNS {
@@ -123,8 +123,7 @@ pub fn run(programs: &[TestProgram], report: &mut Report) -> Counts {
         let what = what.replace("{}", &number);
         println!("{result}: {what}, {took} s");
         lines.push(format!("| {what} | {result} | {took} s | {} |", details.join("; ")));
-        counts.passed += of_run.passed;
-        counts.failed += failed;
+        counts = counts.and(Counts { failed, ..of_run });
         report.keep(ran);
     }
     if let Err(error) = std::fs::write(project().join(DOCUMENT), document(&lines)) {
@@ -142,10 +141,8 @@ fn without_limit(
 ) -> (Counts, Vec<Ran>) {
     const DAY_S: u64 = 24 * 3600;
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    harness::run(
-        &programs,
-        &Plan { bounds: Bounds::ONE, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S },
-    )
+    let plan = Plan { bounds: Bounds::ONE, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S };
+    harness::run(&programs, &plan, &|| {})
 }
 
 fn document(lines: &[String]) -> String {

@@ -43,20 +43,20 @@ fn main() -> ExitCode {
         eprintln!("./test: signals: {error}");
         return ExitCode::FAILURE;
     }
-    let mut report = Report::default();
+    let report = Report::new();
     match words[..] {
-        [] => stages::run(&stages::DEFAULT, &mut report),
-        ["--full"] => stages::run(&stages::FULL, &mut report),
+        [] => stages::run(&stages::DEFAULT, &report),
+        ["--full"] => stages::run(&stages::FULL, &report),
         ["--stages"] => {
             stages::names().for_each(|name| println!("{name}"));
             return ExitCode::SUCCESS;
         }
         ["--stage", ref names @ ..] if !names.is_empty() => match stages::by_name(names) {
-            Ok(chosen) => stages::run(&chosen, &mut report),
+            Ok(chosen) => stages::run(&chosen, &report),
             Err(unknown) => return misused(&format!("there is no stage '{unknown}'")),
         },
         [first, ..] if first.starts_with('-') => return misused(&format!("unknown option {first}")),
-        ref names => stages::run_named(names, &mut report),
+        ref names => stages::run_named(names, &report),
     }
     report.finish()
 }

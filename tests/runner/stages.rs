@@ -51,12 +51,21 @@ use Stage::{
     SanitizersFull, Style, Unit,
 };
 
+impl Stage {
+    fn is_black_box(self) -> bool {
+        matches!(self, BlackBox | BlackBoxFull)
+    }
+}
+
 /// Without an argument.
 pub const DEFAULT: [Stage; 6] = [Style, Unit, Model, Bench, BlackBox, Sanitizers];
 
 /// With --full.
 pub const FULL: [Stage; 11] =
     [Libraries, Style, Unit, ModelAlways, Bench, BlackBoxFull, Foreign, SanitizersFull, Release, Fuzz, Long];
+
+/// Stages that measure nothing, and so run beside the black box.
+const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
 const NAMES: [(&str, Stage); 14] = [
@@ -99,6 +108,9 @@ const LIMIT_S: u64 = 60;
 /// Those that install applications or send very many requests may take longer.
 const LONGER_S: [(&str, u64); 4] =
     [("bridges", 200), ("apps::", 200), ("faults::", 120), ("guestbook::the_readme", 600)];
+
+/// With which the C part is built.
+const SANITIZERS: &str = "address,undefined";
 
 /// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
 const SANITIZED: [&str; 9] = [
@@ -148,26 +160,53 @@ pub fn by_name<'a>(names: &[&'a str]) -> Result<Vec<Stage>, &'a str> {
     names.iter().map(find).collect()
 }
 
-/// Runs stages one after the other. Without the programs none is begun.
-pub fn run(stages: &[Stage], report: &mut Report) {
+/// Runs stages one after the other, but for those that run beside the black box. Without the programs none is begun.
+pub fn run(stages: &[Stage], report: &Report) {
     let Some(programs) = build(&Wanted::AllTests, report) else { return };
-    if !report.stage("names", |_| check_names(&programs)) {
+    if !report.stage("names", || check_names(&programs)) {
         return;
     }
-    for &stage in stages {
-        if interrupted().is_some() {
-            return;
+    let is_beside = |stage: &Stage| BESIDE.contains(stage) && stages.iter().any(|stage| stage.is_black_box());
+    let (beside, others): (Vec<Stage>, Vec<Stage>) = stages.iter().partition(|stage| is_beside(stage));
+    for stage in others {
+        if stage.is_black_box() {
+            run_with(stage, &beside, stages, &programs, report);
+        } else {
+            run_one(stage, &programs, report, &|| {});
         }
-        let name = NAMES.iter().find(|(_, known)| *known == stage).map_or("", |(name, _)| *name);
-        report.stage(name, |report| run_one(stage, &programs, report));
     }
 }
 
+/// The tests of the black box wait so often that there is time for stages beside them, and for building what comes next.
+fn run_with(black_box: Stage, beside: &[Stage], all: &[Stage], programs: &[TestProgram], report: &Report) {
+    let (done, waits) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for &stage in beside {
+                run_one(stage, programs, report, &|| {});
+            }
+            if all.iter().any(|stage| [Sanitizers, SanitizersFull].contains(stage)) {
+                report.stage("build with sanitizers", || match build::build_sanitized(SANITIZERS) {
+                    Ok((_, processor)) => Counts { processor, ..Counts::default() },
+                    // The stage that needs it tries again, and fails.
+                    Err(_) => Counts::default(),
+                });
+            }
+            drop(done);
+        });
+        let quiet = || {
+            // Nothing is sent: the end of the other thread is an error here.
+            let _ = waits.recv();
+        };
+        run_one(black_box, programs, report, &quiet);
+    });
+}
+
 /// Runs the black-box tests whose names contain one of these.
-pub fn run_named(names: &[&str], report: &mut Report) {
+pub fn run_named(names: &[&str], report: &Report) {
     let Some(programs) = build(&Wanted::BlackBox, report) else { return };
     let selects = |name: &str| names.iter().any(|wanted| name.contains(wanted));
-    report.stage("black box", |report| black_box(&programs, vec![], &selects, report));
+    report.stage("black box", || black_box(&programs, vec![], &selects, report, &|| {}));
 }
 
 /// Each beginning of a name that is listed above is that of a test.
@@ -176,30 +215,38 @@ fn check_names(programs: &[TestProgram]) -> Counts {
     let longer = LONGER_S.iter().map(|(word, _)| word);
     let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer).chain(&SANITIZED).chain(&NOT_SANITIZED);
     let why = match harness::unknown(words.copied(), &black_box) {
-        Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, failed: 0 },
+        Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
         Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
         Err(why) => why,
     };
     println!("{why}");
-    Counts { passed: 0, failed: 1 }
+    Counts::FAILED
 }
 
-fn build(wanted: &Wanted, report: &mut Report) -> Option<Vec<TestProgram>> {
+fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     let mut programs = None;
-    report.stage("build", |_| match build::build(wanted) {
-        Ok(built) => {
+    report.stage("build", || match build::build(wanted) {
+        Ok((built, processor)) => {
             programs = Some(built);
-            Counts::default()
+            Counts { processor, ..Counts::default() }
         }
         Err(why) => {
             println!("{why}");
-            Counts { passed: 0, failed: 1 }
+            Counts::FAILED
         }
     });
     programs
 }
 
-fn run_one(stage: Stage, programs: &[TestProgram], report: &mut Report) -> Counts {
+/// Runs a stage, unless the run is over. `quiet` waits for what runs beside it.
+fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) {
+    if interrupted().is_none() {
+        let name = NAMES.iter().find(|(_, known)| *known == stage).map_or("", |(name, _)| *name);
+        report.stage(name, || count(stage, programs, report, quiet));
+    }
+}
+
+fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
     let begins = |words: &[&str], name: &str| words.iter().any(|word| name.starts_with(word));
     match stage {
         Style => command::run(&mut Command::new("scripts/style")),
@@ -216,8 +263,8 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &mut Report) -> Count
         Foreign => foreign(None),
         Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
-        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name), report),
-        BlackBoxFull => black_box(programs, full(), &|_| true, report),
+        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name), report, quiet),
+        BlackBoxFull => black_box(programs, full(), &|_| true, report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name), report),
         Release => release(programs, report),
@@ -237,11 +284,11 @@ fn bounds() -> Bounds {
     wanted.map_or(Bounds { least: processors, most: 4 * processors }, |wanted| Bounds { least: wanted, most: wanted })
 }
 
-fn unit(programs: &[TestProgram], report: &mut Report) -> Counts {
+fn unit(programs: &[TestProgram], report: &Report) -> Counts {
     let units: Vec<&TestProgram> = programs.iter().filter(|program| !program.is_black_box()).collect();
     let bounds = bounds();
     let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
-    let (counts, ran) = harness::run(&units, &plan);
+    let (counts, ran) = harness::run(&units, &plan, &|| {});
     report.keep(ran);
     counts
 }
@@ -251,7 +298,8 @@ fn black_box(
     programs: &[TestProgram],
     mut environment: Vec<(&'static str, String)>,
     selects: &(dyn Fn(&str) -> bool + Sync),
-    report: &mut Report,
+    report: &Report,
+    quiet: &dyn Fn(),
 ) -> Counts {
     let limit_s = |name: &str| {
         let longer = LONGER_S.iter().find(|(word, _)| name.starts_with(word));
@@ -262,7 +310,7 @@ fn black_box(
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));
     let plan = Plan { bounds: bounds(), environment, selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
-    let (counts, ran) = harness::run(&programs, &plan);
+    let (counts, ran) = harness::run(&programs, &plan, quiet);
     report.keep(ran);
     counts
 }
@@ -277,31 +325,37 @@ fn sanitized(
     programs: &[TestProgram],
     mut environment: Vec<(&'static str, String)>,
     selects: &(dyn Fn(&str) -> bool + Sync),
-    report: &mut Report,
+    report: &Report,
 ) -> Counts {
-    let directory = match build::build_sanitized("address,undefined") {
-        Ok(directory) => directory,
+    let (directory, processor) = match build::build_sanitized(SANITIZERS) {
+        Ok(built) => built,
         Err(why) => {
             println!("{why}");
-            return Counts { passed: 0, failed: 1 };
+            return Counts::FAILED;
         }
     };
     environment.push(("REPRISE_PROGRAMS", directory.display().to_string()));
-    let tests = black_box(programs, environment, selects, report);
-    let suites = foreign(Some(&directory));
-    Counts { passed: tests.passed + suites.passed, failed: tests.failed + suites.failed }
+    std::thread::scope(|scope| {
+        let suites = scope.spawn(|| foreign(Some(&directory)));
+        let tests = black_box(programs, environment, selects, report, &|| {});
+        let suites = suites.join().unwrap_or(Counts::FAILED);
+        tests.and(suites).and(Counts { processor, ..Counts::default() })
+    })
 }
 
 /// What is shipped starts, answers in each mode, and reloads.
-fn release(programs: &[TestProgram], report: &mut Report) -> Counts {
-    if let Err(why) = build::build_release() {
-        println!("{why}");
-        return Counts { passed: 0, failed: 1 };
-    }
+fn release(programs: &[TestProgram], report: &Report) -> Counts {
+    let processor = match build::build_release() {
+        Ok(processor) => processor,
+        Err(why) => {
+            println!("{why}");
+            return Counts::FAILED;
+        }
+    };
     let directory: PathBuf = tests::server::project().join("target/release");
     let environment = vec![("REPRISE_PROGRAMS", directory.display().to_string())];
     let selects = |name: &str| SMOKE.iter().any(|word| name.starts_with(word));
-    black_box(programs, environment, &selects, report)
+    black_box(programs, environment, &selects, report, &|| {}).and(Counts { processor, ..Counts::default() })
 }
 
 /// Tests of what is shipped.

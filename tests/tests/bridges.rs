@@ -17,7 +17,7 @@ use tests::bridged::{
 use tests::client::multipart;
 use tests::compare::between;
 use tests::server::project;
-use tests::{Server, Setup, wait_until};
+use tests::{Server, Setup, amount, wait_until};
 
 /// The visitors' marks. Neither is part of the other or of any page.
 const ANNA: &str = "annax7391";
@@ -43,7 +43,7 @@ fn slim_with_its_bridge_answers_as_without() {
     for mode in ["snapshot", "worker", "classic"] {
         let mut pair = Pair::start(bridged(&root, mode, SLIM_WARM), plain(&root), &[]);
         let mut visitors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
-        for round in 0..12 {
+        for round in 0..amount(4, 12) {
             for (who, mark, other) in &mut visitors {
                 for path in ["/", "/post/5", "/api/posts", "/hello", "/section3/x/y", "/error", "/post/999", "/nowhere"]
                 {
@@ -179,7 +179,7 @@ fn symfony(mut pair: Pair, mode: &str) {
         let first = served(&pair.bridged);
         assert!(first > 8 && served(&pair.bridged) == first, "behind the same warm-up, each time: {first}");
     }
-    for round in 0..4 {
+    for round in 0..amount(2, 4) {
         let mut visitors =
             [(pair.visitor(ANNA), ANNA, BERT, "editor", "admin"), (pair.visitor(BERT), BERT, ANNA, "admin", "editor")];
         let pages =
@@ -253,22 +253,22 @@ const LARAVEL: [Drawn; 3] = [
 fn laravel_with_its_bridge_answers_as_without() {
     let (_place, application) = build_bridged("laravel");
     let root = application.join("public");
-    for mode in ["snapshot", "worker", "classic"] {
-        laravel(&root, mode);
+    for (mode, rounds) in [("snapshot", 2), ("worker", 2), ("classic", amount(1, 2))] {
+        laravel(&root, mode, rounds);
     }
     // Routes and configuration that are not from the cache: routes keep their controllers.
     for name in ["routes-v7.php", "config.php"] {
         fs::remove_file(application.join("bootstrap/cache").join(name)).unwrap();
     }
     for mode in ["snapshot", "worker"] {
-        laravel(&root, mode);
+        laravel(&root, mode, amount(1, 2));
     }
 }
 
 /// All kinds of pages, logged in as two users in turn.
-fn laravel(root: &Path, mode: &str) {
+fn laravel(root: &Path, mode: &str, rounds: usize) {
     let mut pair = Pair::start(bridged(root, mode, LARAVEL_WARM), plain(root), &LARAVEL);
-    for round in 0..2 {
+    for round in 0..rounds {
         let mut visitors =
             [(pair.visitor(ANNA), ANNA, BERT, "Editor", "Admin"), (pair.visitor(BERT), BERT, ANNA, "Admin", "Editor")];
         let pages =
@@ -358,9 +358,9 @@ fn wordpress_with_the_plugin_answers_as_without() {
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/show.php"), SHOW).unwrap();
     let hash = bridged::add_authors([ANNA, BERT], &application);
-    for theme in ["twentytwentythree", "twentytwentyone"] {
+    for (theme, rounds) in [("twentytwentythree", 2), ("twentytwentyone", amount(1, 2))] {
         php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
-        wordpress(&root, &hash, theme);
+        wordpress(&root, &hash, theme, rounds);
     }
 }
 
@@ -410,7 +410,7 @@ fn wordpress_boots_anew_after_a_change() {
 }
 
 /// Pages of the front, by authors and readers in turn.
-fn wordpress(root: &Path, hash: &str, theme: &str) {
+fn wordpress(root: &Path, hash: &str, theme: &str, rounds: usize) {
     let mode = |mode: &str| Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
     let mut pair = Pair::start(mode("snapshot").flag("--audit"), mode("classic"), &[]);
     let mut authors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
@@ -431,7 +431,7 @@ fn wordpress(root: &Path, hash: &str, theme: &str) {
     }
     let pages =
         ["/", "/post-5/", "/page-1/", "/feed/", "/wp-json/wp/v2/posts?per_page=3", "/nowhere/", "/post-5", "/?p=5"];
-    for round in 0..2 {
+    for round in 0..rounds {
         for path in pages {
             for (who, mark, other) in authors.iter_mut().chain(&mut readers) {
                 let path = if path.contains('?') { path.to_owned() } else { format!("{path}?loaded={mark}{round}%27") };

@@ -318,9 +318,9 @@ fn workers_killed_while_idle_are_back_within_a_second() {
 }
 
 #[test]
-fn a_thousand_workers_start_serve_and_stop() {
+fn hundreds_of_workers_start_serve_and_stop() {
     // With sanitizers each takes ten times the memory and time.
-    let count = if is_sanitized() { 100 } else { 1024 };
+    let count = if is_sanitized() { 100 } else { amount(512, 1024) };
     let mut server = Setup::app("plain").application(&format!("workers = {count}")).start();
     wait_until("all are there", 30, || server.workers().len() == count);
     assert_eq!(server.get("/").text(), "Hello World!");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tests::snapshot::{HAZARDS, Lane, both, snapshot, with_hazards};
-use tests::{Client, process, wait_for, wait_until};
+use tests::{Client, amount, process, wait_for, wait_until};
 
 const CASES: &str = r#"
 case 'fine': static $count = 0; echo 'fine ', ++$count, ' ', strlen($held); break;
@@ -174,7 +174,7 @@ fn descendants(pid: i32) -> Vec<i32> {
 /// Clones, killed at random points of a load: while they wait, serve, end a request or rewind.
 #[test]
 fn killed_clones_lose_their_own_requests() {
-    let kills = if std::env::var_os("REPRISE_REQUESTS").is_some() { 2000 } else { 100 };
+    let kills = if std::env::var_os("REPRISE_REQUESTS").is_some() { 2000 } else { amount(50, 100) as u64 };
     let cases = "case 'id': static $seen = []; $seen[] = $_GET['id']; $work = range(0, 3000); shuffle($work); usleep($_GET['id'] % 4 * 900); echo 'id=', implode(',', $seen), ' '; break;\n";
     both(
         || snapshot("$held = range(1, 20000);", cases).application("workers = 4"),

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tests::snapshot::{Lane, both, requests, snapshot_script};
-use tests::{Client, Setup, process};
+use tests::{Client, Setup, amount, process};
 
 /// Answers that depend on the request alone. `$n` is a number of it.
 const CASES: &str = r#"
@@ -100,7 +100,7 @@ fn compare(lane: &Lane, total: usize) {
 #[test]
 fn thousands_of_audited_requests() {
     assert_eq!(kinds().len(), 24);
-    both(setup, |lane| compare(lane, if lane.rewinds() { requests(2600) } else { 700 }));
+    both(setup, |lane| compare(lane, if lane.rewinds() { requests(amount(1040, 2600)) } else { amount(300, 700) }));
 }
 
 /// Leaves a visitor's mark wherever a request can, and says which marks it finds.
@@ -152,7 +152,7 @@ fn two_visitors_never_see_each_other() {
     both(
         || snapshot_script(&index, &cases).ini("display_errors", "0").ini("log_errors", "0"),
         |lane| {
-            let total = if lane.rewinds() { requests(1200) } else { 400 };
+            let total = if lane.rewinds() { requests(amount(600, 1200)) } else { amount(200, 400) };
             let memory = Mutex::new(Vec::new());
             let weigh = |lane: &Lane| memory.lock().unwrap().push(anonymous(lane));
             let lane: &Lane = lane;
