@@ -155,7 +155,10 @@ fn what_does_not_boot_is_served_in_classic_mode_and_tried_again() {
     let server = setup.file("index.php", entry(&fails)).start();
     assert_eq!(mode(&server, "/"), "classic");
     let log = server.log();
-    assert!(log.contains("/index.php did not boot: was killed by SIGKILL; its requests run in classic mode;"), "{log}");
+    assert!(
+        log.contains("/index.php did not boot: its process was killed by SIGKILL; its requests run in classic mode;"),
+        "{log}"
+    );
     std::fs::remove_file(&broken).unwrap();
     wait_for_mode(&server, "/", "snapshot");
 }

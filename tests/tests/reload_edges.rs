@@ -93,7 +93,7 @@ fn who_does_not_wait_for_a_reload_costs_nothing() {
     fs::write(server.root.join("slow"), "").unwrap();
     let mut client = UnixStream::connect(server.directory().join("state/admin.sock")).unwrap();
     client.write_all(b"reload\n").unwrap();
-    wait_until("the reload has begun", 10, || server.log().contains("reprise reload: reload"));
+    wait_until("the reload has begun", 10, || server.log().contains("reload requested: command `reprise reload`"));
     drop(client);
     std::thread::sleep(Duration::from_millis(500));
     let before = ticks(server.pid());

@@ -126,7 +126,7 @@ fn a_crash_is_reported_with_its_request() {
     wait_until("the report", 10, || server.log().contains("SIGSEGV"));
     let log = server.log();
     let line = log.lines().find(|line| line.contains("SIGSEGV")).unwrap();
-    assert!(line.contains("while it ran GET /crash?here (generation 1, 1 so far)"), "{line}");
+    assert!(line.contains("while it ran GET /crash?here (crash 1 of generation 1)"), "{line}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_stalled_error_stream_stops_nothing() {
     let mut said = String::new();
     wait_until("what was dropped is counted", 10, || {
         errors.read(&mut said);
-        said.contains(" lines were dropped here because nobody took them")
+        said.contains(" lines were dropped here because nobody read them")
     });
     // And what is said from now on is read.
     server.signal(Signal::SIGUSR1);
@@ -241,7 +241,7 @@ fn a_stalled_log_a_flipping_pipe_and_a_hanging_name_service_at_once_stop_no_othe
             let output = Command::new(program()).args(["reload", "--state-dir"]).arg(&state).output().unwrap();
             let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             // What the link leads to may be read by root alone.
-            let is_refused = ["not a regular file", "index.php (mode 400) is closed to www-data"];
+            let is_refused = ["not a regular file", "index.php (mode 400) is closed to user www-data"];
             assert!(said.contains("reloaded: ") || is_refused.iter().any(|why| said.contains(why)), "{said}");
         }
         fs::write(&hang, "").unwrap();

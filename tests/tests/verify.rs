@@ -78,7 +78,7 @@ fn ten_planted_leaks_are_found_in_a_worker_script() {
     assert!(
         text.contains("alike ")
             && text.contains("masked ")
-            && text.contains("2 pages, 96 answers, 1 with differences or leaks"),
+            && text.contains("2 pages, 96 responses, 1 with differences or leaks"),
         "{text}"
     );
 }
@@ -137,7 +137,7 @@ fn pages_of_many_shapes_are_compared_too() {
     assert_eq!((output.status.code(), &found["bad"]), (Some(2), &1.into()), "{found}");
     let output = Command::new(program()).args(["verify", &url("nothing")]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("UNKNOWN ") && text.contains("not seen: what pages do not show"), "{text}");
+    assert!(text.contains("UNKNOWN ") && text.contains("not checked: what pages do not show"), "{text}");
 }
 
 #[test]

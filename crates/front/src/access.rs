@@ -153,7 +153,7 @@ impl Log {
         } else if at > 0 && self.dropped > 0 {
             let dropped = self.dropped;
             // Standard error is a pipe to the supervisor. One that is full says as little as one that is closed.
-            let text = format!("access log: {dropped} bytes were dropped because nobody took them\n");
+            let text = format!("access log: {dropped} bytes were dropped because nobody read them\n");
             let _ = std::io::stderr().write_all(text.as_bytes());
             self.dropped = 0;
         }

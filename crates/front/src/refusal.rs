@@ -43,23 +43,23 @@ wire::table! {
         Forbidden, "forbidden": "the front's user may not read the file; `status_path` asked for from another machine", { status: 403, connection: Keep, header: None };
         NotFound, "not-found": "there is no such file and no front controller", { status: 404, connection: Keep, header: None };
         BadMethod, "bad-method": "CONNECT or TRACE", { status: 405, connection: Keep, header: ANY_METHOD };
-        FileMethod, "file-method": "a file answers only GET and HEAD, and so do `ping_path`, `status_path` and `admin_listen`", { status: 405, connection: Keep, header: READ_ONLY };
-        HeadTimeout, "head-timeout": "the first head of a connection did not come in `header_timeout`; a later one, or none at all, is closed without an answer", { status: 408, connection: Close, header: None };
-        BodyTimeout, "body-timeout": "the body did not come in time", { status: 408, connection: Close, header: None };
-        Precondition, "precondition": "If-Match or If-Unmodified-Since did not hold", { status: 412, connection: Keep, header: None };
+        FileMethod, "file-method": "files, `ping_path`, `status_path` and `admin_listen` take only GET and HEAD", { status: 405, connection: Keep, header: READ_ONLY };
+        HeadTimeout, "head-timeout": "the first request head of a connection did not arrive within `header_timeout`. If a later head is late, or no byte arrives at all, the connection is closed without a response", { status: 408, connection: Close, header: None };
+        BodyTimeout, "body-timeout": "the request body did not arrive in time", { status: 408, connection: Close, header: None };
+        Precondition, "precondition": "the condition of If-Match or If-Unmodified-Since was false", { status: 412, connection: Keep, header: None };
         BodyTooLarge, "body-too-large": "the body is longer than `max_body`, or php.ini's post_max_size where no `.user.ini` may raise it", { status: 413, connection: Close, header: None };
         TargetTooLong, "target-too-long": "the target is longer than 8 KiB", { status: 414, connection: Close, header: None };
-        Range, "range": "the range is not in the file", { status: 416, connection: Keep, header: None };
+        Range, "range": "the requested range lies outside the file", { status: 416, connection: Keep, header: None };
         UnknownHost, "unknown-host": "no application has this host", { status: 421, connection: Keep, header: None };
         HeadTooLarge, "head-too-large": "the head is larger than 32 KiB, or its host than 255 bytes", { status: 431, connection: Close, header: None };
         WorkerDied, "worker-died": "the worker died while it ran this request", { status: 502, connection: Keep, header: None };
-        BadAnswer, "bad-answer": "PHP's answer made no sense", { status: 502, connection: Keep, header: None };
-        QueueFull, "queue-full": "all places for waiting requests are taken; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        BadAnswer, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };
+        QueueFull, "queue-full": "`queue` requests are waiting already; with Retry-After", { status: 503, connection: Keep, header: RETRY };
         ClientBusy, "client-busy": "the client's address has as many PHP requests at once as `client_requests` says; Retry-After: 1", { status: 429, connection: Keep, header: RETRY };
-        QueueTimeout, "queue-timeout": "no worker was free in time; with Retry-After", { status: 503, connection: Keep, header: RETRY };
-        RequestMemory, "request-memory": "its worker held more memory than `request_memory`, and was killed", { status: 502, connection: Keep, header: None };
-        ClientGone, "client-gone": "the client left before the answer: this line is for the log, nobody reads the answer", { status: 499, connection: Keep, header: None };
-        RequestTimeout, "request-timeout": "it ran longer than `request_timeout`; its worker was killed", { status: 504, connection: Keep, header: None };
+        QueueTimeout, "queue-timeout": "no worker was free within `queue_timeout`; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        RequestMemory, "request-memory": "the worker held more memory than `request_memory`, and was killed", { status: 502, connection: Keep, header: None };
+        ClientGone, "client-gone": "the client left before the response; only the access log has this status", { status: 499, connection: Keep, header: None };
+        RequestTimeout, "request-timeout": "the request ran longer than `request_timeout`, and its worker was killed", { status: 504, connection: Keep, header: None };
     }
 }
 

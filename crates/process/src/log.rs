@@ -196,7 +196,7 @@ impl Output {
             return false;
         }
         let count = std::mem::take(&mut self.dropped);
-        let text = format!("{} warning supervisor: {count} lines were dropped here because nobody took them\n", now());
+        let text = format!("{} warning supervisor: {count} lines were dropped here because nobody read them\n", now());
         self.waiting.extend(text.as_bytes());
         true
     }

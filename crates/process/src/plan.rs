@@ -484,7 +484,7 @@ mod tests {
         assert!(Ending::from_status(88 << 8).is_regular() && !Ending::from_status(89 << 8).is_regular());
         assert_eq!(Ending::from_status(9).to_string(), "was killed by SIGKILL");
         assert_eq!(Ending::from_status(11 | 0x80).to_string(), "was killed by SIGSEGV (core dumped)");
-        let meanings = [(0, "drained"), (70, "did not boot"), (71, "asked for no lane"), (77, "permission")];
+        let meanings = [(0, "drained"), (70, "the start failed"), (71, "no snapshot and no loop"), (77, "permission")];
         let own = [(88, "recycle"), (89, "unhealthy"), (90, "a request closed the worker's own descriptors")];
         for (code, meaning) in meanings.into_iter().chain(own) {
             assert_eq!(Ending::from_status(code << 8).to_string(), format!("exited with code {code} ({meaning})"));

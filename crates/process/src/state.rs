@@ -170,7 +170,7 @@ impl StateDirectory {
     /// The socket by which `reprise reload` and its like speak to this server.
     pub fn listen(&self) -> Result<UnixListener, String> {
         let path = socket(&self.path);
-        UnixListener::bind(&path).map_err(|error| format!("admin socket {}: {error}", path.display()))
+        UnixListener::bind(&path).map_err(|error| format!("control socket {}: {error}", path.display()))
     }
 }
 

@@ -167,7 +167,7 @@ impl Supervisor {
             match signal {
                 Signal::SIGCHLD => {}
                 Signal::SIGUSR1 => self.reopen_access_log(),
-                Signal::SIGHUP => self.reload(|reload, _| reload.request_all("SIGHUP", None)),
+                Signal::SIGHUP => self.reload(|reload, _| reload.request_all("signal SIGHUP", None)),
                 other => self.stop(other.as_str()),
             }
         }

@@ -155,7 +155,7 @@ pub fn obstacle(user: &Identity, path: &Path) -> Option<String> {
         let wanted = if metadata.is_dir() { ENTER } else { READ };
         if !permits(user, (metadata.uid(), metadata.gid(), metadata.mode()), wanted) {
             return Some(format!(
-                "{} (mode {:o}) is closed to {}",
+                "{} (mode {:o}) is closed to user {}",
                 prefix.display(),
                 metadata.mode() & 0o777,
                 user.name

@@ -106,8 +106,9 @@ void reprise_print_unknown_settings(void)
 static void log_unknown(const char *name, int size, const char *nearest)
 {
 	reprise_log_line("warning",
-	                 "ini: PHP has no setting '%.*s'%s%s%s; is its extension loaded? get_cfg_var() has its value", size,
-	                 name, nearest ? ", the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");
+	                 "ini: PHP has no setting '%.*s'%s%s%s; is the extension loaded that defines it? Scripts see the "
+	                 "value by get_cfg_var() alone",
+	                 size, name, nearest ? ", the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");
 }
 
 void reprise_report_unknown_settings(void)

@@ -37,8 +37,12 @@ fn directory(which: &Which) -> Result<PathBuf, Failure> {
     running.sort();
     match running.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(Code::Usage, "no server", format!("none of this user runs in {}", base.display()))
-            .hint("--config FILE or --state-dir DIR, if its state is elsewhere")),
+        [] => Err(Failure::new(
+            Code::Usage,
+            "no server",
+            format!("no running server of this user has its state in {}", base.display()),
+        )
+        .hint("start one, or name its state directory: --config FILE or --state-dir DIR")),
         several => {
             let names = several.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
             let names = names.collect::<Vec<_>>().join(", ");

@@ -56,9 +56,12 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         (Some(file), _) => file::read(file)?,
         (None, Some(directory)) => from_directory(directory)?,
         (None, None) => {
-            return Err(
-                Failure::new(Code::Usage, "serve", "wants a directory or --config FILE").hint("reprise serve .")
-            );
+            return Err(Failure::new(
+                Code::Usage,
+                "serve",
+                "name a directory, or a configuration file with --config FILE",
+            )
+            .hint("reprise serve ."));
         }
     };
     if !what.listen.is_empty() {

@@ -127,7 +127,10 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
     let entries: Vec<Entry> = found.into_iter().chain(wanted).collect();
     if entries.len() >= MAX_LANES {
         let lanes = MAX_LANES - 1;
-        let why = format!("'{}' has more entries to boot than the {lanes} lanes it may have", application.name);
+        let why = format!(
+            "'{}' has more scripts to boot than the {lanes} lanes that an application may have",
+            application.name
+        );
         return Err(
             Failure::new(Code::Configuration, "mode", why).hint("mode.\"NAME.php\" = \"auto\" for some of them")
         );

@@ -69,7 +69,7 @@ pub fn run() -> Result<Code, Failure> {
     process::log::flush();
     // All is opened; threads, which inherit it, start later, and so does the reading of what clients send.
     for missing in process::confine::front().map_err(failed)? {
-        process::log::line("warning", "front", format_args!("it is not confined by {missing}"));
+        process::log::line("warning", "front", format_args!("the front is not confined by {missing}"));
     }
     front::run(settings, inherited).map_err(failed)?;
     Ok(Code::Success)

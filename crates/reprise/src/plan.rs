@@ -73,8 +73,12 @@ pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
         old.needs_restart(new).or_else(|| old.request.needs_restart(&new.request))
     };
     match now.needs_restart(next).or_else(|| pairs.into_iter().find_map(of_application)) {
-        Some(name) => Err(Failure::new(Code::Configuration, name, "has changed, and this option takes a restart")
-            .hint("restart the server, or restore the old value")),
+        Some(name) => Err(Failure::new(
+            Code::Configuration,
+            name,
+            "the value has changed, and a change of this option takes a restart",
+        )
+        .hint("restart the server, or restore the old value")),
         None => Ok(()),
     }
 }

@@ -101,7 +101,11 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
     service.admin = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
     let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
-    let addresses: Vec<String> = listeners.iter().map(|listener| listener.shown.clone()).collect();
+    let shown = |(number, listener): (usize, &Bound)| match number < for_visitors {
+        true => listener.shown.clone(),
+        false => format!("{} (metrics)", listener.shown),
+    };
+    let addresses: Vec<String> = listeners.iter().enumerate().map(shown).collect();
     let ready = move |took: Duration| {
         log::write(&format!("ready after {} ms: {}\n", took.as_millis(), addresses.join(" ")));
     };
@@ -109,7 +113,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         Outcome::Drained => Ok(Code::Success),
         Outcome::CutOff => Ok(Code::Internal),
         Outcome::NotBooted(name, what) => {
-            let why = format!("{what} did not start; its message is above");
+            let why = format!("{what} did not start; PHP's message is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
         }
         Outcome::Cold(name, request) => {

@@ -119,9 +119,10 @@ impl Survey {
         let more = if self.is_cut { "more than " } else { "" };
         (others >= MANY).then(|| {
             format!(
-                "{more}{others} scripts beside {controller} run by their own names; {controller} gets all paths without a \
-                 file, and usually responds with 200. If every page is a script of its own, front_controller = \"\" gives \
-                 404 for them. front_controller = \"{controller}\" keeps the default and ends this hint"
+                "{more}{others} scripts beside {controller} run by their own names. Every path without a file goes to \
+                 {controller}, which usually responds with 200. If every page is a script of its own, set \
+                 front_controller = \"\": such paths then get 404. To keep the default without this hint, set \
+                 front_controller = \"{controller}\""
             )
         })
     }

@@ -50,7 +50,7 @@ Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in anothe
 
 /// The same at the end of what it prints.
 const BLIND: &str =
-    "not seen: what pages do not show; pages that are not listed; what depends on more visitors than two";
+    "not checked: what pages do not show; pages that are not listed; what depends on more visitors than two";
 
 /// From the first to the last request of a page that shows a clock, so that a clock that stands still is seen.
 const TURN_OF_CLOCK: Duration = Duration::from_millis(1100);
@@ -89,7 +89,7 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         let answers: usize = all.iter().map(|(_, findings)| findings.answers).sum();
         let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
         let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
-        println!("{} pages, {answers} answers, {bad} with differences or leaks", all.len());
+        println!("{} pages, {answers} responses, {bad} with differences or leaks", all.len());
         println!(
             "not compared: {}; {masked} places that vary in classic mode, {unsure} of them unsure",
             compare::CLOSED_LIST

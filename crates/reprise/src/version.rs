@@ -23,7 +23,7 @@ pub fn find_program(name: &str, code: Code) -> Result<PathBuf, Failure> {
     candidates.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let looked: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         Failure::new(code, name, format!("not found; looked for {}", looked.join(" and ")))
-            .hint("cargo build --release builds all of them")
+            .hint("cargo build --release builds all programs of Reprise")
     })
 }
 

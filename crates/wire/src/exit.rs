@@ -15,12 +15,12 @@ crate::table! {
         NotMeasured = 3, "": "a target failed or cannot be measured; there is no result", { of: "reprise bench, psd" };
         Usage = 64, "": "the command line is wrong", { of: "reprise" };
         AddressInUse = 69, "": "the address or the state directory is in use", { of: "reprise" };
-        NotBooted = 70, "did not boot": "the application, or PHP for it, did not start", { of: "reprise, reprise-php" };
-        NotAsked = 71, "asked for no lane": "the script ran to its end without asking for a snapshot or a loop", { of: "templates" };
+        NotBooted = 70, "the start failed": "the application, or PHP for it, did not start", { of: "reprise, reprise-php" };
+        NotAsked = 71, "no snapshot and no loop": "the script ran to its end without asking for a snapshot or a loop", { of: "templates" };
         Permission = 77, "permission": "not permitted to this user, or to the one PHP or the front would run as", { of: "reprise, reprise-php" };
         Configuration = 78, "": "the configuration is wrong", { of: "reprise" };
         Recycle = 88, "recycle": "recycle: what a request left cannot be put back; a fresh clone takes its place", { of: "workers" };
-        Unhealthy = 89, "unhealthy": "unhealthy: the worker could not take its place", { of: "workers" };
+        Unhealthy = 89, "unhealthy": "unhealthy: the worker cannot use the memory that its lane shares with the front", { of: "workers" };
         Descriptors = 90, "a request closed the worker's own descriptors": "a request closed descriptors that are the worker's own", { of: "workers" };
     }
 }

@@ -79,7 +79,9 @@ impl Supervisor {
         let commands = self.control_socket.as_mut().map_or_else(Vec::new, |socket| socket.commands(now));
         for (client, command) in commands {
             match command {
-                Ok(Command::Reload) => self.reload(|reload, _| reload.request_all("reprise reload", Some(client))),
+                Ok(Command::Reload) => {
+                    self.reload(|reload, _| reload.request_all("command `reprise reload`", Some(client)))
+                }
                 Ok(Command::Status) => {
                     let status = json(&self.status());
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));

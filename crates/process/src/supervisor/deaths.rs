@@ -68,7 +68,10 @@ impl Supervisor {
                 self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;
             }
-            self.reload.generation_failed(number, &format_args!("PHP of {name} {ending}; its message is in the log"));
+            self.reload.generation_failed(
+                number,
+                &format_args!("the prototype of {name} {ending}; PHP's message is in the log"),
+            );
             self.delay(number, CLASSIC, child.since.elapsed(), child.ready);
         }
         self.adopt_orphans(number, CLASSIC);

@@ -154,7 +154,7 @@ impl Supervisor {
             let limit = self.generations[number].application.boot_timeout;
             match template.is_late {
                 true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}"), false),
-                false => self.boot_failed(number, lane, how, template.is_unasked),
+                false => self.boot_failed(number, lane, &format_args!("its process {how}"), template.is_unasked),
             }
         } else if !is_expected && template.is_unfit {
             self.boot_failed(number, lane, &"a request could not continue from its snapshot", false);
@@ -203,7 +203,7 @@ impl Supervisor {
             self.reload
                 .generation_failed(number, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
         }
-        let consequence = format_args!("its requests run in classic mode; next try in {delay:?}");
+        let consequence = format_args!("its requests run in classic mode; next boot in {delay:?}");
         log("error", format_args!("{what} did not boot: {why}; {consequence}"));
     }
 

@@ -324,7 +324,7 @@ impl Supervisor {
                 request.map_or("without a request".to_owned(), |shown| format!("while it ran {}", shown.request));
             log(
                 "warning",
-                format_args!("worker {} of {name} {ending} {what} (generation {ordinal}, {count} so far)", death.pid),
+                format_args!("worker {} of {name} {ending} {what} (crash {count} of generation {ordinal})", death.pid),
             );
             self.suspect(number, death.pid, ending);
         }
@@ -368,7 +368,7 @@ impl Supervisor {
         of_lane.served |= worked;
         if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
             let what = self.describe(number, lane);
-            log("warning", format_args!("{what} failed early; next start in {delay:?}"));
+            log("warning", format_args!("{what}: a process failed soon after its start; next start in {delay:?}"));
         }
     }
 }

@@ -207,7 +207,7 @@ impl Reload {
 /// Requests for a reload.
 impl Reload {
     fn request(&mut self, why: &str) -> (Vec<Action>, &mut ReloadRequest) {
-        let log = Action::Log("notice", format!("{why}: reload"));
+        let log = Action::Log("notice", format!("reload requested: {why}"));
         (vec![log], self.request.get_or_insert_default())
     }
 
@@ -282,7 +282,7 @@ impl Reload {
         if !self.refused_roots.insert(root.clone()) {
             return Vec::new();
         }
-        self.request_all(&format!("application '{name}': its root leads to {} now", root.display()), None)
+        self.request_all(&format!("application '{name}': the root leads to {} now", root.display()), None)
     }
 }
 

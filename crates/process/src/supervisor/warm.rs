@@ -62,11 +62,12 @@ impl Supervisor {
         }
         let body = attached.first().and_then(|file| boot::read(file, SHOWN).ok()).unwrap_or_default();
         let body = String::from_utf8_lossy(&body).replace(|one: char| one.is_control(), " ");
-        log("error", format_args!("{what}: {}", body.trim()));
+        let shown = if body.trim().is_empty() { "the response has no body" } else { body.trim() };
+        log("error", format_args!("{what}: {shown}"));
         if application.is_warmup_optional {
             return;
         }
-        self.reload.generation_failed(number, &format_args!("{what}: {}", body.trim()));
+        self.reload.generation_failed(number, &format_args!("{what}: {shown}"));
         if !self.announced && self.reload.current().contains(&number) {
             self.shutdown.fail(Outcome::Cold(name.clone(), request.clone()));
         }

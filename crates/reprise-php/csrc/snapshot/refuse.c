@@ -162,8 +162,8 @@ static void judge(int number)
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	if (S_ISSOCK(about.st_mode)) {
 		describe_socket(number, text, sizeof text);
-		reprise_boot_failed(text,
-		                    "close it before reprise_snapshot() and open it after: its other end cannot be rewound");
+		reprise_boot_failed(
+		    text, "close it before reprise_snapshot() and open it after the call: a rewind cannot reset the other end");
 	}
 	if (number >= wire_SERVICE_DESCRIPTOR) {
 		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, wire_SERVICE_DESCRIPTOR);
@@ -171,7 +171,8 @@ static void judge(int number)
 	}
 	if (S_ISREG(about.st_mode) && writes) {
 		snprintf(text, sizeof text, "descriptor %d is %s, open for writing", number, target);
-		reprise_boot_failed(text, "close it before reprise_snapshot(): what is written to it cannot be rewound");
+		reprise_boot_failed(text,
+		                    "close it before reprise_snapshot(): a rewind cannot take back what is written to it");
 	}
 	if (S_ISREG(about.st_mode) && is_locked(&about)) {
 		snprintf(text, sizeof text, "descriptor %d is %s, and locked", number, target);

@@ -250,8 +250,8 @@ static _Noreturn void leave_after_exit(void)
 	wire_recycles(&reprise_worker->wire, &recycles);
 	if (recycles[wire_Recycle_Exit] == 0) {
 		reprise_recycle(wire_Recycle_Exit,
-		                "a request called exit(), and its script has ended with it; from here on this "
-		                "is only counted (docs/guides/worker.md: survives_exit)");
+		                "a request called exit(), so the script ended, and starts again; further ends by exit() "
+		                "are counted and not logged (docs/guides/worker.md: survives_exit)");
 	}
 	wire_recycled(&reprise_worker->wire, wire_Recycle_Exit);
 	_exit(wire_Exit_Recycle);

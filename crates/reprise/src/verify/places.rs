@@ -131,7 +131,7 @@ impl<'a> Place<'a> {
             return self.mask("token", "nothing: a mark within a token of base64", false, found);
         }
         if self.follows_memory() {
-            return self.mask("memory", "it grows with the request's head in classic mode", true, found);
+            return self.mask("memory", "the number grows with the request's head in classic mode", true, found);
         }
         if self.rows.iter().all(|row| looks_like_memory(&row.parts, self.number)) {
             return self.mask(
@@ -198,11 +198,11 @@ impl<'a> Place<'a> {
             is_of_clock(self.value(row), near(self.number.wrapping_sub(1)), near(self.number + 1))
         };
         if classic.iter().all(|value| unix_time(value).is_some()) {
-            self.mask("time", "it goes on as in classic mode", true, found);
+            self.mask("time", "the time goes on as in classic mode", true, found);
             return self.goes_on(unix_time, None, found);
         }
         if self.of(true).all(|row| clock(&row)) {
-            self.mask("clock", "it goes on as in classic mode", true, found);
+            self.mask("clock", "the time goes on as in classic mode", true, found);
             return self.goes_on(|value| value.parse().ok(), Some(60.0), found);
         }
         let is_distinct = classic.iter().collect::<HashSet<_>>().len() == classic.len();

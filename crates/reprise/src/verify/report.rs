@@ -37,7 +37,7 @@ pub fn print(page: &Page, findings: &Findings) {
     let found = &findings.found;
     match findings {
         Findings { is_classic: true, .. } => {
-            println!("CLASSIC    {page}: it ran in classic mode, compared with itself")
+            println!("CLASSIC    {page}: the page ran in classic mode, so it was compared with itself")
         }
         _ if found.is_blind => println!("UNKNOWN    {page}: no two bodies of classic mode are alike"),
         _ if findings.is_fine() => println!("alike      {page}"),
@@ -63,7 +63,7 @@ pub fn print(page: &Page, findings: &Findings) {
             let word = if is_sure { "masked " } else { "unsure " };
             let (values, answers) = mask.seen;
             println!(
-                "  {word}  {}, {}: {values} values in {answers} answers of classic mode; looked for: {}",
+                "  {word}  {}, {}: {values} values in {answers} responses of classic mode; checked instead: {}",
                 mask.what, mask.kind, mask.checked
             );
             println!("           {}", mask.place);

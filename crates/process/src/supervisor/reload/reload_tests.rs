@@ -140,9 +140,9 @@ fn refusal(clients: &[Client], why: &str) -> [Action; 3] {
 #[test]
 fn requests_that_come_before_a_reload_begins_are_one_reload() {
     let mut server = Server::of(&["a", "b"]);
-    assert_eq!(server.renew(0), [Action::Log("notice", "application 'a': why: reload".to_owned())]);
+    assert_eq!(server.renew(0), [Action::Log("notice", "reload requested: application 'a': why".to_owned())]);
     for client in [7, 8] {
-        let log = Action::Log("notice", "reprise reload: reload".to_owned());
+        let log = Action::Log("notice", "reload requested: reprise reload".to_owned());
         assert_eq!(server.reload.request_all("reprise reload", Some(client)), [log]);
     }
     // A reload of everything covers it.
