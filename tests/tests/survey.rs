@@ -90,7 +90,7 @@ fn a_front_controller_among_many_scripts_is_told_of() {
     let text = check(&root, "");
     let hint = line(&text, "hint").expect("a hint");
     assert!(hint.starts_with("5 scripts beside index.php run by their own names"), "{hint}");
-    assert!(hint.contains("front_controller = \"\" gives"), "{hint}");
+    assert!(hint.contains("set front_controller = \"\":"), "{hint}");
     // Who has said what he wants is told nothing.
     assert_eq!(line(&check(&root, "front_controller = \"\""), "hint"), None);
     assert_eq!(line(&check(&root, "front_controller = \"index.php\""), "hint"), None);
