@@ -201,12 +201,13 @@ fn service_helps_itself(place: &Place, path: &str) {
 /// The page, from what was found in all modes.
 fn page(found: &[Found]) -> String {
     let mut text = String::from(
-        "# Faults\n\nGenerated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../../tests/tests/fault_suite.rs): \
-         each line was a request\namong good ones of three clients that keep their connections, with four workers. All of those were \
-         answered rightly and in\ntime; afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s.\n\n\
-         Requests that run over their time may hang on a lock that nobody releases: two within ten seconds make a new generation\n\
-         ([reload.md](reload.md)). A killed front, prototype, template or supervisor: [faults.rs](../../tests/tests/faults.rs),\n\
-         [lanes.rs](../../tests/tests/lanes.rs).\n",
+        "# Faults\n\n\
+         Generated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../../tests/tests/fault_suite.rs). Each line was one\n\
+         request, sent while three clients sent good requests over connections that they keep, to four workers. All good requests got the right\n\
+         response in time, and afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s.\n\n\
+         Requests that run over their time may wait for a lock that nobody releases. After two such requests within ten seconds the application gets\n\
+         a new generation ([reload.md](reload.md)). What the death of a front, prototype, template or supervisor costs is tested in\n\
+         [faults.rs](../../tests/tests/faults.rs) and [lanes.rs](../../tests/tests/lanes.rs).\n",
     );
     let mut table = |title: &str, first: &str, last: &str, rows: &[(&str, &str)], skip: usize| {
         let headings: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();

@@ -54,7 +54,7 @@ pub const COLUMNS: [Column; 4] = [
         script: ["while (reprise_handle_request(function () { answer(); })) {}", ""],
     },
     Column { name: "snapshot", mode: "snapshot", isolation: "rewind", user: "news", script: SNAPSHOT },
-    Column { name: "snapshot, a process each", mode: "snapshot", isolation: "fork", user: "backup", script: SNAPSHOT },
+    Column { name: "snapshot, fork isolation", mode: "snapshot", isolation: "fork", user: "backup", script: SNAPSHOT },
 ];
 
 /// Good requests have a number, others name a file. `victim` says who had the last of these.
