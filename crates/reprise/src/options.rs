@@ -217,7 +217,7 @@ pub fn reference() -> String {
     }
     let (head, whole_response) = (HEAD_SIZE / 1024, wire::reply::MAX_SIZE / 1024);
     text.push_str(&format!(
-        "\n## Fixed limits\n\n| what | limit | answer |\n|---|---|---|\n| request head, as PHP gets it | {head} KiB | 431 |\n\
+        "\n## Fixed limits\n\n| what | limit | beyond the limit |\n|---|---|---|\n| request head, as PHP gets it | {head} KiB | 431 |\n\
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | {whole_response} KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\

@@ -87,13 +87,13 @@ option_table! {
         name: String = String::new(), "name of the root's directory", Text, Reload,
             "For messages and logs.", to front;
         root: PathBuf = PathBuf::new(), "required", Text, Reload,
-            "Document root. Relative paths count from the configuration file.", by root, to front;
+            "Document root. Relative paths start at the directory of the configuration file.", by root, to front;
         watch: bool = false, "false", Switch, Reload,
             "Whether Reprise reloads by itself, within a second or two, when the root's symbolic link leads elsewhere or \
              a file that opcache has loaded changes.";
         watch_except: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
             "Directories whose files may change without a reload, such as caches of PHP files that the application \
-             writes. Relative paths count from the configuration file.", by paths_in_part;
+             writes. Relative paths start at the directory of the configuration file.", by paths_in_part;
         follow: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
             "Directories outside the root that symbolic links may lead to: files, scripts and the front controller.", by real_paths, to front;
         front_controller: Option<String> = None, "\"index.php\" if the root has one", Text, Reload,
@@ -212,19 +212,19 @@ option_table! {
     /// What a request may have: options of an application, and of paths below its `limits`.
     pub struct RequestLimits => () {
         queue: usize = 1024, "1024", Number(1, 3000), Reload,
-            "Requests that may wait for a worker, when all `workers` are there; one more is answered 503.";
+            "Requests that may wait for a worker while all workers are busy. One more gets 503.";
         queue_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(1, DAY), Reload,
             "How long a request waits for a worker, then 503.";
         request_timeout: Duration = Duration::from_secs(300), "\"5m\"", Time(0, DAY), Reload,
-            "Wall-clock time of a request in PHP; then its worker is killed and 504 answered. 0: none.";
+            "Longest wall-clock time of a request in PHP. After that its worker is killed, and the client gets 504. 0: no limit.";
         soft_timeout: Duration = Duration::ZERO, "0 (none)", Time(0, DAY), Reload,
-            "Wall-clock time of a request after which PHP ends it with a fatal error that says where it was. It cannot \
-             where it waits outside of PHP, in a database for one; then request_timeout ends it.";
+            "Wall-clock time after which PHP itself ends a request with a fatal error that names the line. PHP cannot end a \
+             request that waits outside of PHP, for a database for example; request_timeout then ends it.";
         request_memory: u64 = 0, "0 (any)", Size, Reload,
-            "Memory that a worker may hold while it runs a request, beyond what the process has that it was forked from \
-             (with a snapshot: the snapshot's); looked at four times a second. Then it is killed and 502 answered.";
+            "Most memory that a worker may hold while it runs a request, without the memory of the process that it was forked \
+             from (the snapshot's memory, if there is one). Checked four times a second. A worker that holds more is killed, and the client gets 502.";
         client_requests: usize = 0, "0 (any number)", Number(0, 1_000_000), Reload,
-            "PHP requests at once of one client address, waiting ones included; one more is answered 429.";
+            "Most PHP requests at once from one client address, waiting ones included. One more gets 429.";
     }
     beside {}
 }
