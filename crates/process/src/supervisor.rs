@@ -182,8 +182,8 @@ impl Supervisor {
 
     fn take_messages(&mut self) {
         self.listen_to_front();
-        for (number, lane) in self.all_lanes() {
-            self.listen_to_forker(number, lane);
+        for (id, lane) in self.all_lanes() {
+            self.listen_to_forker(id, lane);
         }
     }
 
@@ -200,7 +200,7 @@ impl Supervisor {
 
     /// Each lane as the numbers of its generation and itself.
     fn all_lanes(&self) -> Vec<(usize, usize)> {
-        let each = |number: usize| (0..self.generations[number].lanes.len()).map(move |lane| (number, lane));
+        let each = |id: GenerationId| (0..self.generations[id].lanes.len()).map(move |lane| (id, lane));
         self.generations.ids().into_iter().flat_map(each).collect()
     }
 
@@ -263,13 +263,13 @@ impl Supervisor {
     }
 
     /// A lane as the front of now knows it.
-    fn lane_id(&self, number: usize, lane: usize) -> LaneId {
-        LaneId { generation: number as u32, lane: lane as u32, epoch: self.front.epoch() }
+    fn lane_id(&self, id: GenerationId, lane: usize) -> LaneId {
+        LaneId { generation: id as u32, lane: lane as u32, epoch: self.front.epoch() }
     }
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     fn is_ready(&self) -> bool {
-        self.front.is_ready() && self.reload.current().iter().all(|number| self.generations[*number].is_ready())
+        self.front.is_ready() && self.reload.current().iter().all(|id| self.generations[*id].is_ready())
     }
 }
 

@@ -11,7 +11,7 @@
 
 use wire::layout::Phase;
 
-use super::generation::Stage;
+use super::generation::{GenerationId, Stage};
 use super::{Supervisor, log};
 
 /// Why such a generation is replaced.
@@ -24,8 +24,8 @@ const PAUSE: u32 = 60;
 
 impl Supervisor {
     /// Looks whether a slab can still be what it was made as. Once a second.
-    pub(super) fn look_at_slab(&mut self, number: usize, lane: usize) {
-        let generation = &mut self.generations[number];
+    pub(super) fn look_at_slab(&mut self, id: GenerationId, lane: usize) {
+        let generation = &mut self.generations[id];
         let is_serving = generation.stage == Stage::Serving;
         let Some(mailbox) = generation.lanes[lane].mailbox.as_mut().filter(|_| is_serving) else { return };
         if mailbox.slab.is_intact() {
@@ -34,18 +34,18 @@ impl Supervisor {
         }
         mailbox.damaged += 1;
         if mailbox.damaged % PAUSE == LOOKS {
-            let what = self.describe(number, lane);
+            let what = self.describe(id, lane);
             log(
                 "error",
                 format_args!("{what}: a worker has overwritten the memory that its lane shares with the front"),
             );
-            self.renew(number, DAMAGED);
+            self.renew(id, DAMAGED);
         }
     }
 
     /// Workers end when their lane's phase says so, and they can write there themselves: what nobody here has said is taken back.
-    pub(super) fn judge_phase(&mut self, number: usize, lane: usize) {
-        let generation = &self.generations[number];
+    pub(super) fn judge_phase(&mut self, id: GenerationId, lane: usize) {
+        let generation = &self.generations[id];
         let of_lane = &generation.lanes[lane];
         let is_leaving = of_lane.template.as_ref().is_some_and(|template| template.leaving.is_some());
         let Some(mailbox) = of_lane.mailbox.as_ref().filter(|mailbox| mailbox.slab.phase() != Phase::Open) else {
@@ -55,7 +55,7 @@ impl Supervisor {
             return;
         }
         mailbox.slab.set_phase(Phase::Open);
-        let what = self.describe(number, lane);
+        let what = self.describe(id, lane);
         log(
             "error",
             format_args!(
@@ -63,8 +63,8 @@ impl Supervisor {
             ),
         );
         let now = self.began.elapsed();
-        if self.generations[number].suspicion.unhealthy(now) {
-            self.renew(number, DAMAGED);
+        if self.generations[id].suspicion.unhealthy(now) {
+            self.renew(id, DAMAGED);
         }
     }
 }

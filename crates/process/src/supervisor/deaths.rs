@@ -5,7 +5,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use wire::layout::Phase;
 
-use super::generation::{Stage, Warmth};
+use super::generation::{GenerationId, Stage, Warmth};
 use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
 use super::{Outcome, Supervisor, log};
@@ -23,71 +23,68 @@ impl Supervisor {
                 continue;
             }
             match self.forker_of(pid) {
-                Some((number, CLASSIC)) => {
-                    self.listen_to_forker(number, CLASSIC);
-                    self.prototype_died(number, ending);
+                Some((id, CLASSIC)) => {
+                    self.listen_to_forker(id, CLASSIC);
+                    self.prototype_died(id, ending);
                 }
                 // Left to us by its prototype, which died before it.
-                Some((number, lane)) => self.template_died(number, lane, &ending),
+                Some((id, lane)) => self.template_died(id, lane, &ending),
                 None => self.orphan_died(pid, status),
             }
         }
     }
 
     fn forker_of(&self, pid: i32) -> Option<(usize, usize)> {
-        let is_it = |&(number, lane): &(usize, usize)| {
-            self.generations[number].forker(lane).is_some_and(|child| child.pid == pid)
-        };
+        let is_it =
+            |&(id, lane): &(usize, usize)| self.generations[id].forker(lane).is_some_and(|child| child.pid == pid);
         self.all_lanes().into_iter().find(is_it)
     }
 
     /// A worker whose forker died before it came to us.
     fn orphan_died(&mut self, pid: i32, status: i32) {
-        for (number, lane) in self.all_lanes() {
-            let of_lane = &mut self.generations[number].lanes[lane];
+        for (id, lane) in self.all_lanes() {
+            let of_lane = &mut self.generations[id].lanes[lane];
             of_lane.retired.retain(|(retired, _)| *retired != pid);
             let Some(mailbox) = &of_lane.mailbox else { continue };
             if let Some(slot) = mailbox.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
                 let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
-                self.worker_died(number, lane, death);
+                self.worker_died(id, lane, death);
                 return;
             }
         }
     }
 
-    fn prototype_died(&mut self, number: usize, ending: Ending) {
-        let name = self.generations[number].application.name.clone();
-        let generation = &mut self.generations[number];
+    fn prototype_died(&mut self, id: GenerationId, ending: Ending) {
+        let name = self.generations[id].application.name.clone();
+        let generation = &mut self.generations[id];
         let generation_is_ending = generation.is_ending();
         let Some(child) = generation.prototype.take() else { return };
         // Also a front that drains has to learn whose requests are lost.
-        self.adopt_templates(number);
+        self.adopt_templates(id);
         if !self.shutdown.is_begun() && !generation_is_ending {
             log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
-            if !child.ready && !self.generations[number].lanes[CLASSIC].served && !self.announced {
+            if !child.ready && !self.generations[id].lanes[CLASSIC].served && !self.announced {
                 self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
                 return;
             }
-            self.reload.generation_failed(
-                number,
-                &format_args!("the prototype of {name} {ending}; PHP's message is in the log"),
-            );
-            self.delay(number, CLASSIC, child.since.elapsed(), child.ready);
+            self.reload
+                .generation_failed(id, &format_args!("the prototype of {name} {ending}; PHP's message is in the log"));
+            self.delay(id, CLASSIC, child.since.elapsed(), child.ready);
         }
-        self.adopt_orphans(number, CLASSIC);
+        self.adopt_orphans(id, CLASSIC);
     }
 
     /// The workers of a dead forker are our children now (it had one thread and was reaped, so they have been given
     /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
-    pub(super) fn adopt_orphans(&mut self, number: usize, lane: usize) {
-        let Some(mailbox) = &self.generations[number].lanes[lane].mailbox else { return };
+    pub(super) fn adopt_orphans(&mut self, id: GenerationId, lane: usize) {
+        let Some(mailbox) = &self.generations[id].lanes[lane].mailbox else { return };
         for (slot, state) in mailbox.slots.clone().into_iter().enumerate() {
             let dead = match state {
                 Slot::Live(pid) => match sys::reap(Some(pid)) {
                     Reaped::Dead(pid, status) => Some((pid, status)),
                     Reaped::NoChild => Some((pid, Signal::SIGKILL as i32)),
                     Reaped::Nobody => {
-                        self.kill_worker(number, lane, pid);
+                        self.kill_worker(id, lane, pid);
                         None
                     }
                 },
@@ -98,7 +95,7 @@ impl Supervisor {
             };
             if let Some((pid, status)) = dead {
                 let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
-                self.worker_died(number, lane, death);
+                self.worker_died(id, lane, death);
             }
         }
     }
@@ -128,12 +125,12 @@ impl Supervisor {
             }
         }
         // What drained had its requests in that front, and what was warmed up too.
-        for number in self.generations.ids() {
-            if self.generations[number].warmth == Warmth::Asked {
-                self.generations[number].warmth = Warmth::Cold;
+        for id in self.generations.ids() {
+            if self.generations[id].warmth == Warmth::Asked {
+                self.generations[id].warmth = Warmth::Cold;
             }
-            if matches!(self.generations[number].stage, Stage::Draining(_)) {
-                self.end_generation(number);
+            if matches!(self.generations[id].stage, Stage::Draining(_)) {
+                self.end_generation(id);
             }
         }
     }

@@ -7,7 +7,7 @@ use wire::control::{Isolation, MAX_LANES};
 use wire::key::{Key, MAX_ORIGIN};
 
 use super::errands::Sought;
-use super::generation::Warmth;
+use super::generation::{GenerationId, Warmth};
 use super::lane::Lane;
 use super::{Supervisor, log};
 use crate::boot;
@@ -17,15 +17,15 @@ const NO_LANE_LEFT: &str = "the application has the most lanes it may have";
 
 impl Supervisor {
     /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
-    pub(super) fn discovered(&mut self, number: usize, name: &OwnedFd, is_worker_mode: bool) {
+    pub(super) fn discovered(&mut self, id: GenerationId, name: &OwnedFd, is_worker_mode: bool) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
             Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
         };
         let shown = String::from_utf8_lossy(&bytes).into_owned();
-        let (Some(generation), Some(key)) = (self.generations.get_mut(number), Key::parse(&shown)) else { return };
+        let (Some(generation), Some(key)) = (self.generations.get_mut(id), Key::parse(&shown)) else { return };
         let application = generation.application.clone();
-        let is_sought = self.errands.sought(number).any(|key| key == shown);
+        let is_sought = self.errands.sought(id).any(|key| key == shown);
         if application.classic.contains(key.script) || is_sought || generation.has_lane_for(&shown) {
             return;
         }
@@ -37,22 +37,22 @@ impl Supervisor {
             Ok(_) => None,
         };
         if let Some(why) = refused {
-            return self.stays_classic(number, &shown, why);
+            return self.stays_classic(id, &shown, why);
         }
-        if generation.lanes.len() + self.errands.sought(number).count() >= MAX_LANES {
+        if generation.lanes.len() + self.errands.sought(id).count() >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a place for it.
             generation.eviction.wait(&shown, is_worker_mode);
-            return self.stays_classic(number, &shown, NO_LANE_LEFT);
+            return self.stays_classic(id, &shown, NO_LANE_LEFT);
         }
         // What the warm-up has found is there before visitors come.
         let is_awaited = generation.warmth != Warmth::Warm;
         generation.sought += usize::from(is_awaited);
-        let sought = Sought { generation: number, key: shown.clone(), is_worker_mode, is_awaited };
+        let sought = Sought { generation: id, key: shown.clone(), is_worker_mode, is_awaited };
         self.look_for_script(&application, key.script, sought);
     }
 
-    fn stays_classic(&self, number: usize, key: &str, why: &str) {
-        let Some(generation) = self.generations.get(number) else { return };
+    fn stays_classic(&self, id: GenerationId, key: &str, why: &str) {
+        let Some(generation) = self.generations.get(id) else { return };
         let name = &generation.application.name;
         log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use wire::atomics::Ordering;
 
 use super::Supervisor;
+use super::generation::GenerationId;
 use super::lane::{CLASSIC, Lane};
 use super::mailbox::Mailbox;
 use super::service::Application;
@@ -23,8 +24,8 @@ struct Pool {
 impl Supervisor {
     /// Whom a lane shares workers with. With `max_workers` all lanes share; without, those that the configuration does not name:
     /// one line in a file that many scripts include makes as many lanes as there may be.
-    fn pool(&self, number: usize, lane: usize) -> Option<Pool> {
-        let generation = &self.generations[number];
+    fn pool(&self, id: GenerationId, lane: usize) -> Option<Pool> {
+        let generation = &self.generations[id];
         let Application { workers, min_workers, max_workers, .. } = *generation.application;
         if let Some(all) = max_workers {
             return Some(Pool { lanes: (0..generation.lanes.len()).collect(), all, least: min_workers });
@@ -35,10 +36,10 @@ impl Supervisor {
     }
 
     /// The least and the most workers of a lane.
-    fn bounds(&self, number: usize, lane: usize) -> (usize, usize) {
-        let generation = &self.generations[number];
+    fn bounds(&self, id: GenerationId, lane: usize) -> (usize, usize) {
+        let generation = &self.generations[id];
         let application = &generation.application;
-        if let Some(pool) = self.pool(number, lane) {
+        if let Some(pool) = self.pool(id, lane) {
             return (pool.least.min(pool.all / pool.lanes.len()).max(1), application.workers.min(pool.all));
         }
         let is_beside = generation.lanes[1..].iter().any(|lane| !lane.has_failed);
@@ -50,10 +51,10 @@ impl Supervisor {
     }
 
     /// How many workers a lane is to have now.
-    pub(super) fn wanted_workers(&mut self, number: usize, lane: usize, now: Instant) -> usize {
-        let (least, most) = self.bounds(number, lane);
-        let shared = self.pool(number, lane);
-        let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[number].lanes[lane] else { return 0 };
+    pub(super) fn wanted_workers(&mut self, id: GenerationId, lane: usize, now: Instant) -> usize {
+        let (least, most) = self.bounds(id, lane);
+        let shared = self.pool(id, lane);
+        let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[id].lanes[lane] else { return 0 };
         if least == most {
             // They do not come and go. Whatever was said before there was another configuration, or lane.
             mailbox.slab.surplus().store(0, Ordering::SeqCst);
@@ -70,22 +71,22 @@ impl Supervisor {
             }
             Some(pool) => {
                 match is_due {
-                    true => self.share_out(number, &pool, now),
+                    true => self.share_out(id, &pool, now),
                     // Some may have ended by themselves.
                     false => keep(mailbox, target.share),
                 }
-                self.share_of(number, lane, &pool)
+                self.share_of(id, lane, &pool)
             }
         }
     }
 
     /// Shares workers out among the lanes that share them. What a lane has and others are to have ends, if it is idle at
     /// once, else after its request.
-    fn share_out(&mut self, number: usize, pool: &Pool, now: Instant) {
+    fn share_out(&mut self, id: GenerationId, pool: &Pool, now: Instant) {
         let (able, others): (Vec<usize>, Vec<usize>) =
-            pool.lanes.iter().partition(|lane| self.may_fork(number, **lane, now));
+            pool.lanes.iter().partition(|lane| self.may_fork(id, **lane, now));
         let least = pool.least.min(pool.all / pool.lanes.len()).max(1);
-        let lanes = &mut self.generations[number].lanes;
+        let lanes = &mut self.generations[id].lanes;
         let kept: usize = others.into_iter().filter_map(|lane| Some(lanes[lane].mailbox.as_ref()?.live())).sum();
         let want = |lane: &usize| {
             let Lane { target, mailbox, .. } = &mut lanes[*lane];
@@ -101,11 +102,11 @@ impl Supervisor {
     }
 
     /// A lane's share, as far as others have let go of it. One that stays it has in any case.
-    fn share_of(&self, number: usize, lane: usize, pool: &Pool) -> usize {
+    fn share_of(&self, id: GenerationId, lane: usize, pool: &Pool) -> usize {
         let held = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live) + lane.retired.len();
-        let lanes = &self.generations[number].lanes;
+        let lanes = &self.generations[id].lanes;
         let Lane { target, mailbox: Some(mailbox), .. } = &lanes[lane] else { return 0 };
-        if !(0..mailbox.slots.len()).any(|number| mailbox.stays(number)) {
+        if !(0..mailbox.slots.len()).any(|id| mailbox.stays(id)) {
             return mailbox.live() + 1;
         }
         let room = pool.all.saturating_sub(pool.lanes.iter().filter_map(|lane| lanes.get(*lane)).map(held).sum());
@@ -113,16 +114,15 @@ impl Supervisor {
     }
 
     /// Requests wait in a lane: it is judged at once.
-    pub(super) fn lane_is_busy(&mut self, number: usize, lane: usize) {
-        let lane = self.generations.get_mut(number).and_then(|generation| generation.lanes.get_mut(lane));
+    pub(super) fn lane_is_busy(&mut self, id: GenerationId, lane: usize) {
+        let lane = self.generations.get_mut(id).and_then(|generation| generation.lanes.get_mut(lane));
         let now = Instant::now();
         lane.into_iter().for_each(|lane| lane.target.is_busy(now));
     }
 
     /// When a lane is to be judged next, if its number of workers can change now.
-    pub(super) fn next_judgement(&self, number: usize, lane: usize) -> Option<Instant> {
-        let (least, most) = self.bounds(number, lane);
-        (least < most && self.may_fork(number, lane, Instant::now()))
-            .then(|| self.generations[number].lanes[lane].target.next)
+    pub(super) fn next_judgement(&self, id: GenerationId, lane: usize) -> Option<Instant> {
+        let (least, most) = self.bounds(id, lane);
+        (least < most && self.may_fork(id, lane, Instant::now())).then(|| self.generations[id].lanes[lane].target.next)
     }
 }

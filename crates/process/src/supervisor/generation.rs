@@ -217,22 +217,22 @@ impl Generation {
 
 impl Generations {
     pub(super) fn add(&mut self, generation: Generation) -> usize {
-        let number = self.next;
+        let id = self.next;
         self.next += 1;
-        self.list.insert(number, generation);
-        number
+        self.list.insert(id, generation);
+        id
     }
 
-    pub(super) fn remove(&mut self, number: usize) {
-        self.list.remove(&number);
+    pub(super) fn remove(&mut self, id: GenerationId) {
+        self.list.remove(&id);
     }
 
-    pub(super) fn get(&self, number: usize) -> Option<&Generation> {
-        self.list.get(&number)
+    pub(super) fn get(&self, id: GenerationId) -> Option<&Generation> {
+        self.list.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Generation> {
-        self.list.get_mut(&number)
+    pub(super) fn get_mut(&mut self, id: GenerationId) -> Option<&mut Generation> {
+        self.list.get_mut(&id)
     }
 
     pub(super) fn ids(&self) -> Vec<usize> {
@@ -251,13 +251,13 @@ impl Generations {
 impl Index<usize> for Generations {
     type Output = Generation;
 
-    fn index(&self, number: usize) -> &Generation {
-        &self.list[&number]
+    fn index(&self, id: GenerationId) -> &Generation {
+        &self.list[&id]
     }
 }
 
 impl IndexMut<usize> for Generations {
-    fn index_mut(&mut self, number: usize) -> &mut Generation {
-        self.list.get_mut(&number).expect("numbers come from the list")
+    fn index_mut(&mut self, id: GenerationId) -> &mut Generation {
+        self.list.get_mut(&id).expect("numbers come from the list")
     }
 }

@@ -17,6 +17,7 @@ use nix::sys::signal::Signal;
 use wire::control::ToForker;
 
 use super::child::Forker;
+use super::generation::GenerationId;
 use super::lane::CLASSIC;
 use super::liveness::PATIENCE;
 use super::{Supervisor, log, send};
@@ -28,8 +29,8 @@ const TURN: Duration = Duration::from_secs(1);
 const MODULES: Duration = Duration::from_secs(60);
 
 impl Supervisor {
-    fn forker_mut(&mut self, number: usize, lane: usize) -> Option<&mut Forker> {
-        let generation = self.generations.get_mut(number)?;
+    fn forker_mut(&mut self, id: GenerationId, lane: usize) -> Option<&mut Forker> {
+        let generation = self.generations.get_mut(id)?;
         if lane == CLASSIC {
             return generation.prototype.as_mut();
         }
@@ -37,8 +38,8 @@ impl Supervisor {
     }
 
     /// A forker has answered.
-    pub(super) fn has_answered(&mut self, number: usize, lane: usize) {
-        if let Some(child) = self.forker_mut(number, lane) {
+    pub(super) fn has_answered(&mut self, id: GenerationId, lane: usize) {
+        if let Some(child) = self.forker_mut(id, lane) {
             child.liveness.answered();
         }
     }
@@ -50,13 +51,13 @@ impl Supervisor {
         if is_turn {
             self.next_hearing = now + TURN;
         }
-        for (number, lane) in self.all_lanes() {
+        for (id, lane) in self.all_lanes() {
             if is_turn {
-                self.look_at_slab(number, lane);
-                self.ask(number, lane);
+                self.look_at_slab(id, lane);
+                self.ask(id, lane);
             }
-            let patience = self.generations[number].application.boot_timeout.max(MODULES);
-            let Some(child) = self.forker_mut(number, lane).filter(|child| child.pid > 0 && !child.liveness.is_killed)
+            let patience = self.generations[id].application.boot_timeout.max(MODULES);
+            let Some(child) = self.forker_mut(id, lane).filter(|child| child.pid > 0 && !child.liveness.is_killed)
             else {
                 continue;
             };
@@ -72,26 +73,23 @@ impl Supervisor {
             let pid = child.pid;
             log(
                 "error",
-                format_args!(
-                    "{}: process {pid}, which forks its workers, is killed: {why}",
-                    self.describe(number, lane)
-                ),
+                format_args!("{}: process {pid}, which forks its workers, is killed: {why}", self.describe(id, lane)),
             );
             match lane {
                 CLASSIC => sys::kill(pid, Signal::SIGKILL),
-                _ => self.kill_template(number, lane),
+                _ => self.kill_template(id, lane),
             }
         }
         self.front.end_unresponsive();
     }
 
     /// Asks a forker whether it answers, when it is time. One that drains hears nothing; `drain_timeout` is for that.
-    fn ask(&mut self, number: usize, lane: usize) {
-        let generation = &self.generations[number];
+    fn ask(&mut self, id: GenerationId, lane: usize) {
+        let generation = &self.generations[id];
         if generation.is_ending() || generation.working_forker(lane).is_none() {
             return;
         }
-        let Some(child) = self.forker_mut(number, lane) else { return };
+        let Some(child) = self.forker_mut(id, lane) else { return };
         if child.liveness.turn() {
             send(&child.channel, &ToForker::Ping, &[]);
         }

@@ -20,6 +20,7 @@ use wire::key::Key;
 use wire::layout::{Activity, Phase, Recycle};
 
 use super::child::Child;
+use super::generation::GenerationId;
 use super::lane::CLASSIC;
 use super::template::{Forked, Template, TemplateReady};
 use super::{Outcome, Supervisor, log, send};
@@ -33,20 +34,20 @@ const UNASKED: Duration = Duration::from_secs(600);
 
 impl Supervisor {
     /// What messages about a lane begin with.
-    pub(super) fn describe(&self, number: usize, lane: usize) -> String {
-        let entry = self.generations[number].lanes[lane].entry.as_deref().unwrap_or("classic mode");
-        format!("application '{}': {entry}", self.generations[number].application.name)
+    pub(super) fn describe(&self, id: GenerationId, lane: usize) -> String {
+        let entry = self.generations[id].lanes[lane].entry.as_deref().unwrap_or("classic mode");
+        format!("application '{}': {entry}", self.generations[id].application.name)
     }
 
-    pub(super) fn boot_if_missing(&mut self, number: usize, lane: usize, now: Instant) {
-        let generation = &self.generations[number];
+    pub(super) fn boot_if_missing(&mut self, id: GenerationId, lane: usize, now: Instant) {
+        let generation = &self.generations[id];
         let of_lane = &generation.lanes[lane];
         let Some(key) = of_lane.key() else { return };
         let Some(prototype) = generation.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
         if of_lane.template.is_some() || of_lane.has_workers() || !of_lane.restart.is_due(now) {
             return;
         }
-        let application = &self.generations[number].application;
+        let application = &self.generations[id].application;
         let origin = key.origin.unwrap_or(application.first_origin());
         let booted = boot::head(&application.root, key.script, origin, of_lane.isolation == Isolation::WorkerMode)
             .map_err(|_| std::io::Error::other("its request is too large"))
@@ -54,7 +55,7 @@ impl Supervisor {
             .and_then(|head| Ok((head, Channel::pair()?)));
         let (head, (ours, theirs)) = match booted {
             Ok(made) => made,
-            Err(error) => return self.boot_failed(number, lane, &error, false),
+            Err(error) => return self.boot_failed(id, lane, &error, false),
         };
         let message = ToForker::Boot { lane: lane as u32, isolation: of_lane.isolation };
         send(&prototype.channel, &message, &[theirs.as_fd(), head.as_fd()]);
@@ -68,12 +69,12 @@ impl Supervisor {
             requests: 0,
             threads_before: ended.map_or(0, |count| count.load(Ordering::Relaxed)),
         };
-        self.generations[number].lanes[lane].template = Some(template);
+        self.generations[id].lanes[lane].template = Some(template);
     }
 
     /// What the prototype says of a template: forked, or not.
-    pub(super) fn template_started(&mut self, number: usize, lane: usize, forked: Forked) {
-        let generation = &mut self.generations[number];
+    pub(super) fn template_started(&mut self, id: GenerationId, lane: usize, forked: Forked) {
+        let generation = &mut self.generations[id];
         let prototype = generation.prototype.as_ref().map(|prototype| prototype.pid);
         let Some(template) = generation.lanes.get_mut(lane).and_then(|lane| lane.template.as_mut()) else { return };
         if template.child.pid != 0 {
@@ -82,24 +83,24 @@ impl Supervisor {
         if let Some(pid) = forked.child_of(prototype) {
             template.child.pid = pid;
             if template.child.ready {
-                self.template_ready(number, lane);
-            } else if self.shutdown.is_begun() || self.generations[number].is_ending() {
-                self.kill_template(number, lane);
+                self.template_ready(id, lane);
+            } else if self.shutdown.is_begun() || self.generations[id].is_ending() {
+                self.kill_template(id, lane);
             }
         } else {
-            self.template_died(number, lane, &format_args!("could not be forked: {}", forked.why()));
+            self.template_died(id, lane, &format_args!("could not be forked: {}", forked.why()));
         }
     }
 
     /// Its snapshot is taken. Told by the template, on another way than its pid.
-    pub(super) fn template_said_ready(&mut self, number: usize, lane: usize, said: TemplateReady) {
-        let application = self.generations[number].application.clone();
-        let of_lane = &mut self.generations[number].lanes[lane];
+    pub(super) fn template_said_ready(&mut self, id: GenerationId, lane: usize, said: TemplateReady) {
+        let application = self.generations[id].application.clone();
+        let of_lane = &mut self.generations[id].lanes[lane];
         let is_narrower = said.is_for_one_host && of_lane.key().is_some_and(|key| key.origin.is_none());
         if is_narrower && of_lane.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_told) {
             // Code has changed under it, and requests of any host may wait in its queue.
-            self.kill_template(number, lane);
-            return self.renew(number, "a script now asks for a snapshot per host");
+            self.kill_template(id, lane);
+            return self.renew(id, "a script now asks for a snapshot per host");
         }
         if is_narrower {
             let origin = Some(application.first_origin());
@@ -114,32 +115,32 @@ impl Supervisor {
             Isolation::Fork => "isolation fork",
             Isolation::Auto | Isolation::Rewind => "isolation rewind",
         };
-        log("notice", format_args!("{} is booted, {got}", self.describe(number, lane)));
+        log("notice", format_args!("{} is booted, {got}", self.describe(id, lane)));
         if is_known {
-            self.template_ready(number, lane);
+            self.template_ready(id, lane);
         }
     }
 
-    fn template_ready(&mut self, number: usize, lane: usize) {
-        self.generations[number].lanes[lane].has_failed = false;
-        if !self.shutdown.is_begun() && !self.generations[number].is_ending() {
-            self.introduce(number, lane);
-            self.fill_slots(number, lane, Instant::now());
+    fn template_ready(&mut self, id: GenerationId, lane: usize) {
+        self.generations[id].lanes[lane].has_failed = false;
+        if !self.shutdown.is_begun() && !self.generations[id].is_ending() {
+            self.introduce(id, lane);
+            self.fill_slots(id, lane, Instant::now());
         }
     }
 
     /// A template was reaped, by its prototype or by us, or never came to be.
-    pub(super) fn template_died(&mut self, number: usize, lane: usize, how: &dyn Display) {
+    pub(super) fn template_died(&mut self, id: GenerationId, lane: usize, how: &dyn Display) {
         if lane != CLASSIC {
             // What it said before it died counts.
-            self.listen_to_forker(number, lane);
+            self.listen_to_forker(id, lane);
         }
-        let down = ToFront::LaneDown { lane: self.lane_id(number, lane) };
-        let has_prototype = self.generations[number].prototype.is_some();
-        let is_ending = self.generations[number].is_ending();
-        let slots = self.generations[number].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
-        let has_served = (0..slots as u32).any(|slot| self.has_worked(number, lane, slot));
-        let of_lane = &mut self.generations[number].lanes[lane];
+        let down = ToFront::LaneDown { lane: self.lane_id(id, lane) };
+        let has_prototype = self.generations[id].prototype.is_some();
+        let is_ending = self.generations[id].is_ending();
+        let slots = self.generations[id].lanes[lane].mailbox.as_ref().map_or(0, |mailbox| mailbox.slots.len());
+        let has_served = (0..slots as u32).any(|slot| self.has_worked(id, lane, slot));
+        let of_lane = &mut self.generations[id].lanes[lane];
         let has_served = of_lane.served || has_served;
         let Some(template) = of_lane.template.take() else { return };
         self.front.send(&down, &[]);
@@ -151,15 +152,15 @@ impl Supervisor {
         }
         of_lane.served = false;
         if !is_expected && !template.child.ready {
-            let limit = self.generations[number].application.boot_timeout;
+            let limit = self.generations[id].application.boot_timeout;
             match template.is_late {
-                true => self.boot_failed(number, lane, &format_args!("it took longer than {limit:?}"), false),
-                false => self.boot_failed(number, lane, &format_args!("its process {how}"), template.is_unasked),
+                true => self.boot_failed(id, lane, &format_args!("it took longer than {limit:?}"), false),
+                false => self.boot_failed(id, lane, &format_args!("its process {how}"), template.is_unasked),
             }
         } else if !is_expected && template.is_unfit {
-            self.boot_failed(number, lane, &"a request could not continue from its snapshot", false);
+            self.boot_failed(id, lane, &"a request could not continue from its snapshot", false);
         } else if !is_expected {
-            let what = self.describe(number, lane);
+            let what = self.describe(id, lane);
             let pid = template.child.pid;
             log(
                 "error",
@@ -168,25 +169,25 @@ impl Supervisor {
                 ),
             );
             if !has_served {
-                self.needs_no_waiting(number, lane);
+                self.needs_no_waiting(id, lane);
             }
-            self.delay(number, lane, template.child.since.elapsed(), has_served);
+            self.delay(id, lane, template.child.since.elapsed(), has_served);
         }
-        self.adopt_orphans(number, lane);
+        self.adopt_orphans(id, lane);
     }
 
     /// A lane whose workers cannot begin is not waited for at the start: other applications' visitors would wait with its own. A
     /// reload goes on waiting, and is refused in the end.
-    fn needs_no_waiting(&mut self, number: usize, lane: usize) {
+    fn needs_no_waiting(&mut self, id: GenerationId, lane: usize) {
         if !self.announced {
-            self.generations[number].lanes[lane].has_failed = true;
+            self.generations[id].lanes[lane].has_failed = true;
         }
     }
 
-    fn boot_failed(&mut self, number: usize, lane: usize, why: &dyn Display, is_unasked: bool) {
-        let what = self.describe(number, lane);
-        let name = self.generations[number].application.name.clone();
-        let of_lane = &mut self.generations[number].lanes[lane];
+    fn boot_failed(&mut self, id: GenerationId, lane: usize, why: &dyn Display, is_unasked: bool) {
+        let what = self.describe(id, lane);
+        let name = self.generations[id].application.name.clone();
+        let of_lane = &mut self.generations[id].lanes[lane];
         of_lane.has_failed = true;
         // It ran to its end: nothing is broken, and the next time it does the same.
         let unasked = Some(UNASKED).filter(|_| is_unasked && !of_lane.is_required);
@@ -198,19 +199,18 @@ impl Supervisor {
             return;
         }
         // New code may do without what the old code asked for.
-        let is_required = self.generations[number].lanes[lane].is_required;
-        if is_required || !is_unasked && self.is_served_now(number, lane) {
-            self.reload
-                .generation_failed(number, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
+        let is_required = self.generations[id].lanes[lane].is_required;
+        if is_required || !is_unasked && self.is_served_now(id, lane) {
+            self.reload.generation_failed(id, &format_args!("{what} did not boot: {why}; PHP's message is in the log"));
         }
         let consequence = format_args!("its requests run in classic mode; next boot in {delay:?}");
         log("error", format_args!("{what} did not boot: {why}; {consequence}"));
     }
 
     /// Whether the generation that a new one is to replace has this entry booted.
-    fn is_served_now(&self, number: usize, lane: usize) -> bool {
-        let generation = &self.generations[number];
-        let current = self.reload.current().iter().filter_map(|number| self.generations.get(*number));
+    fn is_served_now(&self, id: GenerationId, lane: usize) -> bool {
+        let generation = &self.generations[id];
+        let current = self.reload.current().iter().filter_map(|id| self.generations.get(*id));
         current.filter(|one| one.application.name == generation.application.name).flat_map(|one| &one.lanes).any(
             |one| {
                 let is_this = |entry: &String| generation.lanes[lane].boots(entry, &generation.application);
@@ -222,35 +222,35 @@ impl Supervisor {
 
     /// The templates of a dead prototype have been killed by the kernel and are ours to reap now, unless it had reaped
     /// them itself.
-    pub(super) fn adopt_templates(&mut self, number: usize) {
-        for lane in 1..self.generations[number].lanes.len() {
-            let Some(template) = &self.generations[number].lanes[lane].template else { continue };
-            self.front.send(&ToFront::LaneDown { lane: self.lane_id(number, lane) }, &[]);
+    pub(super) fn adopt_templates(&mut self, id: GenerationId) {
+        for lane in 1..self.generations[id].lanes.len() {
+            let Some(template) = &self.generations[id].lanes[lane].template else { continue };
+            self.front.send(&ToFront::LaneDown { lane: self.lane_id(id, lane) }, &[]);
             // One whose pid we were not told is not waited for: it has no worker and dies all the same.
             let pid = template.child.pid;
             let reaped = if pid > 0 { sys::reap(Some(pid)) } else { sys::Reaped::NoChild };
             match reaped {
-                sys::Reaped::Dead(_, status) => self.template_died(number, lane, &Ending::from_status(status)),
-                sys::Reaped::Nobody => self.kill_template(number, lane),
-                sys::Reaped::NoChild => self.template_died(number, lane, &"died with its prototype"),
+                sys::Reaped::Dead(_, status) => self.template_died(id, lane, &Ending::from_status(status)),
+                sys::Reaped::Nobody => self.kill_template(id, lane),
+                sys::Reaped::NoChild => self.template_died(id, lane, &"died with its prototype"),
             }
         }
     }
 
-    pub(super) fn kill_template(&self, number: usize, lane: usize) {
-        let prototype = self.generations[number].prototype.as_ref().map(|prototype| prototype.pid);
-        if let Some(template) = self.generations[number].forker(lane) {
+    pub(super) fn kill_template(&self, id: GenerationId, lane: usize) {
+        let prototype = self.generations[id].prototype.as_ref().map(|prototype| prototype.pid);
+        if let Some(template) = self.generations[id].forker(lane) {
             Supervisor::kill_child_of(prototype, template.pid);
         }
     }
 
     /// When a template has to be ready, or gone.
-    pub(super) fn template_deadline(&self, number: usize, lane: usize) -> Option<Instant> {
-        let template = self.generations[number].lanes[lane].template.as_ref()?;
+    pub(super) fn template_deadline(&self, id: GenerationId, lane: usize) -> Option<Instant> {
+        let template = self.generations[id].lanes[lane].template.as_ref()?;
         match template.leaving {
             Some(since) => Some(since + self.reload.plan().drain_timeout),
             None if template.child.ready => None,
-            None => Some(template.child.since + self.generations[number].application.boot_timeout),
+            None => Some(template.child.since + self.generations[id].application.boot_timeout),
         }
     }
 
@@ -258,15 +258,15 @@ impl Supervisor {
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         self.end_overdue_generations();
-        for (number, lane) in self.all_lanes() {
-            if self.template_deadline(number, lane).is_some_and(|deadline| now >= deadline) {
-                self.kill_template(number, lane);
-                self.generations[number].lanes[lane].template.iter_mut().for_each(|template| template.is_late = true);
+        for (id, lane) in self.all_lanes() {
+            if self.template_deadline(id, lane).is_some_and(|deadline| now >= deadline) {
+                self.kill_template(id, lane);
+                self.generations[id].lanes[lane].template.iter_mut().for_each(|template| template.is_late = true);
             }
-            self.end_hung_scripts(number, lane);
-            for (pid, since) in &self.generations[number].lanes[lane].retired {
+            self.end_hung_scripts(id, lane);
+            for (pid, since) in &self.generations[id].lanes[lane].retired {
                 if since.elapsed() > self.reload.plan().drain_timeout {
-                    self.kill_worker(number, lane, *pid);
+                    self.kill_worker(id, lane, *pid);
                 }
             }
         }
@@ -274,8 +274,8 @@ impl Supervisor {
 
     /// A worker script that does not come to its loop, or back to it after a request, takes no requests and ends by nothing
     /// else.
-    fn end_hung_scripts(&mut self, number: usize, lane: usize) {
-        let generation = &self.generations[number];
+    fn end_hung_scripts(&mut self, id: GenerationId, lane: usize) {
+        let generation = &self.generations[id];
         let (of_lane, limit) = (&generation.lanes[lane], generation.application.boot_timeout);
         let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| of_lane.isolation == Isolation::WorkerMode) else {
             return;
@@ -293,25 +293,25 @@ impl Supervisor {
             }
         }
         for pid in hung {
-            let what = self.describe(number, lane);
+            let what = self.describe(id, lane);
             log("warning", format_args!("{what}: worker {pid} did not reach its loop within {limit:?} and is killed"));
-            self.kill_worker(number, lane, pid);
-            self.needs_no_waiting(number, lane);
+            self.kill_worker(id, lane, pid);
+            self.needs_no_waiting(id, lane);
         }
     }
 
     /// Whether a worker has come to wait for requests. Its own word: it delays a new start or does not.
-    pub(super) fn has_worked(&self, number: usize, lane: usize, slot: u32) -> bool {
-        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
+    pub(super) fn has_worked(&self, id: GenerationId, lane: usize, slot: u32) -> bool {
+        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
         mailbox.is_some_and(|mailbox| mailbox.has_begun(slot as usize))
     }
 
     /// Counts the requests of a dead worker. If threads end too many of them, a process for each request is the way: once,
     /// and only where the choice is ours.
-    pub(super) fn judge_isolation(&mut self, number: usize, lane: usize, slot: u32, ending: Ending) {
-        let is_ours = self.generations[number].application.isolation == Isolation::Auto;
-        let down = ToFront::LaneDown { lane: self.lane_id(number, lane) };
-        let of_lane = &mut self.generations[number].lanes[lane];
+    pub(super) fn judge_isolation(&mut self, id: GenerationId, lane: usize, slot: u32, ending: Ending) {
+        let is_ours = self.generations[id].application.isolation == Isolation::Auto;
+        let down = ToFront::LaneDown { lane: self.lane_id(id, lane) };
+        let of_lane = &mut self.generations[id].lanes[lane];
         let (Some(template), Some(mailbox)) = (&mut of_lane.template, &of_lane.mailbox) else { return };
         let requests_of = |slot| mailbox.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed));
         template.requests = template.requests.saturating_add(requests_of(slot as usize));
@@ -330,7 +330,7 @@ impl Supervisor {
             send(&template.child.channel, &ToForker::Drain, &[]);
             self.front.send(&down, &[]);
             let why = format_args!("{threads} of {requests} requests left threads running");
-            log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(number, lane)));
+            log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(id, lane)));
         }
     }
 }

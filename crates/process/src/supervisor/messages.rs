@@ -11,7 +11,7 @@ use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
 use super::damage::DAMAGED;
-use super::generation::Limit;
+use super::generation::{GenerationId, Limit};
 use super::lane::CLASSIC;
 use super::mailbox::Mailbox;
 use super::template::{Forked, TemplateReady};
@@ -53,8 +53,8 @@ impl Supervisor {
                 let settings = self.reload.settings();
                 self.carry_out(settings);
                 self.reload(|reload, generations| reload.switched(generations, Instant::now()));
-                for (number, lane) in self.all_lanes() {
-                    self.introduce(number, lane);
+                for (id, lane) in self.all_lanes() {
+                    self.introduce(id, lane);
                 }
             }
             FromFront::Ready => {
@@ -82,8 +82,8 @@ impl Supervisor {
             FromFront::Slow { running } => {
                 if let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) {
                     if self.still_runs(running) {
-                        let (number, lane) = place(running.lane);
-                        self.request_is_slow(number, lane, running.slot, pid);
+                        let (id, lane) = place(running.lane);
+                        self.request_is_slow(id, lane, running.slot, pid);
                     }
                 }
             }
@@ -106,8 +106,8 @@ impl Supervisor {
                 self.warmed_up(generation as usize, WarmUpResult { index, status, took_us }, &attached)
             }
             FromFront::Busy { lane } => {
-                let (number, lane) = place(lane);
-                self.lane_is_busy(number, lane);
+                let (id, lane) = place(lane);
+                self.lane_is_busy(id, lane);
             }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::Retired { generation } => self.generation_retired(generation as usize),
@@ -139,7 +139,7 @@ impl Supervisor {
     /// Kills a worker that holds more memory than its request may, and tells the front.
     fn weigh(&mut self, running: RunningRequest, most: u64) {
         let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) else { return };
-        let (number, lane) = place(running.lane);
+        let (id, lane) = place(running.lane);
         let forker = self.forker_pid(running.lane);
         let private = |pid: i32| sys::usage(pid).map_or(0, |usage| usage.private_kib);
         // What it began with is of the process that it was forked from: a snapshot's memory may be large.
@@ -147,13 +147,13 @@ impl Supervisor {
         if held <= most {
             return;
         }
-        let request = self.request_of(number, lane, running.slot).map(|shown| shown.request);
+        let request = self.request_of(id, lane, running.slot).map(|shown| shown.request);
         if self.kill_running(running).is_none() {
             return;
         }
-        self.generations[number].limited.insert(pid, Limit::Memory);
+        self.generations[id].limited.insert(pid, Limit::Memory);
         self.front.send(&ToFront::TooHeavy { lane: running.lane, request: running.request }, &[]);
-        let (name, request) = (&self.generations[number].application.name, request.unwrap_or_default());
+        let (name, request) = (&self.generations[id].application.name, request.unwrap_or_default());
         log(
             "warning",
             format_args!(
@@ -164,8 +164,8 @@ impl Supervisor {
 
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
     fn still_runs(&self, running: RunningRequest) -> bool {
-        let (number, lane) = place(running.lane);
-        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
+        let (id, lane) = place(running.lane);
+        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
         let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(running.request.exchange));
         owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
             owner.sequence == running.request.sequence
@@ -175,8 +175,8 @@ impl Supervisor {
     }
 
     /// Kills a worker of a lane.
-    pub(super) fn kill_worker(&self, number: usize, lane: usize, pid: i32) {
-        Supervisor::kill_child_of(self.generations[number].forker(lane).map(|forker| forker.pid), pid);
+    pub(super) fn kill_worker(&self, id: GenerationId, lane: usize, pid: i32) {
+        Supervisor::kill_child_of(self.generations[id].forker(lane).map(|forker| forker.pid), pid);
     }
 
     /// Kills a child of that process, or ours since that is dead. Anything else of its number is a stranger.
@@ -186,8 +186,8 @@ impl Supervisor {
 
     /// What a message is about, unless that is of an earlier epoch.
     fn mailbox(&mut self, of: LaneId) -> Option<&mut Mailbox> {
-        let (number, lane) = place(of);
-        let generation = self.generations.get_mut(number).filter(|_| of.epoch == self.front.epoch())?;
+        let (id, lane) = place(of);
+        let generation = self.generations.get_mut(id).filter(|_| of.epoch == self.front.epoch())?;
         generation.lanes.get_mut(lane)?.mailbox.as_mut()
     }
 
@@ -196,55 +196,53 @@ impl Supervisor {
     }
 
     fn forker_pid(&self, of: LaneId) -> Option<i32> {
-        let (number, lane) = place(of);
-        self.generations.get(number)?.forker(lane).map(|forker| forker.pid)
+        let (id, lane) = place(of);
+        self.generations.get(id)?.forker(lane).map(|forker| forker.pid)
     }
 
     /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
-    pub(super) fn listen_to_forker(&mut self, number: usize, lane: usize) {
+    pub(super) fn listen_to_forker(&mut self, id: GenerationId, lane: usize) {
         for _ in 0..TURN {
-            let Some(forker) = self.generations[number].forker(lane) else { return };
+            let Some(forker) = self.generations[id].forker(lane) else { return };
             let (message, attached) = match forker.channel.receive() {
                 Ok(Received::Message(message, attached)) => (message, attached),
                 Ok(Received::Nothing) => return,
                 // A prototype that closes its end is about to die. A template may be made to by the application's code.
                 Ok(Received::Closed) if lane == CLASSIC => return,
-                Ok(Received::Closed) => return self.kill_template(number, lane),
+                Ok(Received::Closed) => return self.kill_template(id, lane),
                 Err(error) => {
-                    self.kill_template(number, lane);
-                    let name = &self.generations[number].application.name;
+                    self.kill_template(id, lane);
+                    let name = &self.generations[id].application.name;
                     return log("error", format_args!("a control message of PHP ({name}) cannot be read: {error}"));
                 }
             };
             let is_prototype = lane == CLASSIC;
             match message {
-                FromForker::PrototypeReady { bodies } if is_prototype => self.prototype_ready(number, bodies),
+                FromForker::PrototypeReady { bodies } if is_prototype => self.prototype_ready(id, bodies),
                 FromForker::FilesChanged if is_prototype => {
-                    self.reload(|reload, generations| reload.files_changed(number, generations))
+                    self.reload(|reload, generations| reload.files_changed(id, generations))
                 }
                 FromForker::TemplateSpawned { lane, pid } if is_prototype => {
-                    self.template_started(number, lane as usize, Forked(Ok(pid)))
+                    self.template_started(id, lane as usize, Forked(Ok(pid)))
                 }
                 FromForker::TemplateNotSpawned { lane, error } if is_prototype => {
-                    self.template_started(number, lane as usize, Forked(Err(error)))
+                    self.template_started(id, lane as usize, Forked(Err(error)))
                 }
                 FromForker::TemplateDead { lane, pid, status } if is_prototype => {
-                    self.template_reaped(number, lane as usize, pid, status)
+                    self.template_reaped(id, lane as usize, pid, status)
                 }
                 FromForker::TemplateReady { isolation, is_for_one_host, bodies } if !is_prototype => {
-                    self.template_said_ready(number, lane, TemplateReady { isolation, is_for_one_host, bodies })
+                    self.template_said_ready(id, lane, TemplateReady { isolation, is_for_one_host, bodies })
                 }
-                FromForker::Spawned { slot, pid, epoch } => {
-                    self.worker_started(number, lane, slot, epoch, Forked(Ok(pid)))
-                }
+                FromForker::Spawned { slot, pid, epoch } => self.worker_started(id, lane, slot, epoch, Forked(Ok(pid))),
                 FromForker::NotSpawned { slot, error, epoch } => {
-                    self.worker_started(number, lane, slot, epoch, Forked(Err(error)))
+                    self.worker_started(id, lane, slot, epoch, Forked(Err(error)))
                 }
                 FromForker::Dead { slot, pid, status, epoch } => {
-                    self.worker_died(number, lane, WorkerDeath { slot, pid, status, epoch })
+                    self.worker_died(id, lane, WorkerDeath { slot, pid, status, epoch })
                 }
-                FromForker::Traced { pid } => self.traced((number, lane), pid, &attached),
-                FromForker::Pong => self.has_answered(number, lane),
+                FromForker::Traced { pid } => self.traced((id, lane), pid, &attached),
+                FromForker::Pong => self.has_answered(id, lane),
                 // A template may be made to say anything by the application's code. It has no say in those.
                 FromForker::PrototypeReady { .. }
                 | FromForker::FilesChanged
@@ -256,30 +254,30 @@ impl Supervisor {
         }
     }
 
-    fn prototype_ready(&mut self, number: usize, bodies: Bodies) {
+    fn prototype_ready(&mut self, id: GenerationId, bodies: Bodies) {
         let now = Instant::now();
-        let generation = &mut self.generations[number];
+        let generation = &mut self.generations[id];
         generation.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
         generation.lanes[CLASSIC].bodies = bodies;
-        self.introduce(number, CLASSIC);
-        for lane in 0..self.generations[number].lanes.len() {
-            self.boot_if_missing(number, lane, now);
+        self.introduce(id, CLASSIC);
+        for lane in 0..self.generations[id].lanes.len() {
+            self.boot_if_missing(id, lane, now);
         }
-        self.fill_slots(number, CLASSIC, now);
+        self.fill_slots(id, CLASSIC, now);
     }
 
-    fn template_reaped(&mut self, number: usize, lane: usize, pid: i32, status: i32) {
-        let template = self.generations[number].forker(lane).filter(|_| lane != CLASSIC).map(|template| template.pid);
+    fn template_reaped(&mut self, id: GenerationId, lane: usize, pid: i32, status: i32) {
+        let template = self.generations[id].forker(lane).filter(|_| lane != CLASSIC).map(|template| template.pid);
         if pid > 0 && template == Some(pid) {
             let ending = Ending::from_status(status);
-            let template = self.generations[number].lanes[lane].template.as_mut();
+            let template = self.generations[id].lanes[lane].template.as_mut();
             template.into_iter().for_each(|template| template.is_unasked = ending.is(Exit::NotAsked));
-            self.template_died(number, lane, &ending);
+            self.template_died(id, lane, &ending);
         }
     }
 
-    fn worker_started(&mut self, number: usize, lane: usize, slot: u32, epoch: u64, forked: Forked) {
-        let of = LaneId { epoch, ..self.lane_id(number, lane) };
+    fn worker_started(&mut self, id: GenerationId, lane: usize, slot: u32, epoch: u64, forked: Forked) {
+        let of = LaneId { epoch, ..self.lane_id(id, lane) };
         let forker = self.forker_pid(of);
         let Some(slot) = self.slot(of, slot).filter(|slot| **slot == Slot::Asked) else { return };
         if let Some(pid) = forked.child_of(forker) {
@@ -287,37 +285,37 @@ impl Supervisor {
         } else {
             *slot = Slot::Empty;
             let why = forked.why();
-            log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(number, lane)));
+            log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(id, lane)));
             // Perhaps it never got the slab.
-            self.introduce(number, lane);
-            self.delay(number, lane, Duration::ZERO, false);
+            self.introduce(id, lane);
+            self.delay(id, lane, Duration::ZERO, false);
         }
     }
 
     /// A worker was reaped, by its forker or by us.
-    pub(super) fn worker_died(&mut self, number: usize, lane: usize, death: WorkerDeath) {
+    pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
         let ending = Ending::from_status(death.status);
         if death.epoch != self.front.epoch() {
-            self.generations[number].lanes[lane].retired.retain(|(pid, _)| *pid != death.pid);
+            self.generations[id].lanes[lane].retired.retain(|(pid, _)| *pid != death.pid);
             return;
         }
-        let of = self.lane_id(number, lane);
+        let of = self.lane_id(id, lane);
         let Some(slot) = self.slot(of, death.slot) else { return };
         if !matches!(*slot, Slot::Live(pid) if pid == death.pid) && *slot != Slot::Asked {
             return;
         }
         *slot = Slot::Leaving;
         // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
-        let worked = ending.is_regular() || self.has_worked(number, lane, death.slot);
+        let worked = ending.is_regular() || self.has_worked(id, lane, death.slot);
         // Before the front hears of it: it clears the exchange.
-        let request = (!ending.is_regular()).then(|| self.request_of(number, lane, death.slot)).flatten();
+        let request = (!ending.is_regular()).then(|| self.request_of(id, lane, death.slot)).flatten();
         self.front.send(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
         if death.pid == 0 {
             // It was asked for and never came to be; whoever should have forked it is blamed, not the lane.
             return;
         }
         if !ending.is_regular() {
-            let generation = &mut self.generations[number];
+            let generation = &mut self.generations[id];
             generation.crashes += 1;
             let (name, ordinal, count) = (generation.application.name.clone(), generation.ordinal, generation.crashes);
             let what =
@@ -326,27 +324,27 @@ impl Supervisor {
                 "warning",
                 format_args!("worker {} of {name} {ending} {what} (crash {count} of generation {ordinal})", death.pid),
             );
-            self.suspect(number, death.pid, ending);
+            self.suspect(id, death.pid, ending);
         }
-        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
+        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[death.slot as usize].elapsed());
-        self.judge_isolation(number, lane, death.slot, ending);
-        self.judge_phase(number, lane);
+        self.judge_isolation(id, lane, death.slot, ending);
+        self.judge_phase(id, lane);
         if (ending.is(Exit::NotBooted) || ending.is(Exit::NotAsked)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again. And a snapshot that requests cannot go on from.
-            let of_lane = &mut self.generations[number].lanes[lane];
+            let of_lane = &mut self.generations[id].lanes[lane];
             let is_worker_mode = of_lane.isolation == Isolation::WorkerMode;
             of_lane.template.iter_mut().for_each(|template| template.is_unfit = !is_worker_mode);
-            self.kill_template(number, lane);
+            self.kill_template(id, lane);
         }
-        self.delay(number, lane, lived, worked);
+        self.delay(id, lane, lived, worked);
     }
 
     /// A worker may have died within what all workers of its generation share.
-    fn suspect(&mut self, number: usize, pid: i32, ending: Ending) {
+    fn suspect(&mut self, id: GenerationId, pid: i32, ending: Ending) {
         let now = self.began.elapsed();
-        let generation = &mut self.generations[number];
+        let generation = &mut self.generations[id];
         let why = match (generation.limited.remove(&pid), ending) {
             (Some(Limit::Time), _) => generation
                 .suspicion
@@ -360,14 +358,14 @@ impl Supervisor {
             }
             (None, _) => None,
         };
-        why.into_iter().for_each(|why| self.renew(number, why));
+        why.into_iter().for_each(|why| self.renew(id, why));
     }
 
-    pub(super) fn delay(&mut self, number: usize, lane: usize, lived: Duration, worked: bool) {
-        let of_lane = &mut self.generations[number].lanes[lane];
+    pub(super) fn delay(&mut self, id: GenerationId, lane: usize, lived: Duration, worked: bool) {
+        let of_lane = &mut self.generations[id].lanes[lane];
         of_lane.served |= worked;
         if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
-            let what = self.describe(number, lane);
+            let what = self.describe(id, lane);
             log("warning", format_args!("{what}: a process failed soon after its start; next start in {delay:?}"));
         }
     }

@@ -9,6 +9,7 @@ use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
 use super::child::Child;
+use super::generation::GenerationId;
 use super::lane::{CLASSIC, largest_limit};
 use super::mailbox::Mailbox;
 use super::service::Application;
@@ -26,7 +27,7 @@ impl Supervisor {
         if self.shutdown.is_begun() {
             // What is queued is still to be answered, and in fork isolation each request takes a worker with it.
             if self.shutdown.is_draining() {
-                self.all_lanes().into_iter().for_each(|(number, lane)| self.fill_slots(number, lane, now));
+                self.all_lanes().into_iter().for_each(|(id, lane)| self.fill_slots(id, lane, now));
             }
             return;
         }
@@ -41,42 +42,42 @@ impl Supervisor {
                 self.front.start_failed(now);
             }
         }
-        for number in self.generations.ids() {
-            let generation = &self.generations[number];
+        for id in self.generations.ids() {
+            let generation = &self.generations[id];
             if generation.is_ending() {
                 continue;
             }
             let is_due = generation.lanes[CLASSIC].restart.is_due(now);
             if generation.prototype.is_none() && is_due && generation.has_no_orphans() {
-                if let Err(error) = self.start_prototype(number) {
-                    let name = self.generations[number].application.name.clone();
+                if let Err(error) = self.start_prototype(id) {
+                    let name = self.generations[id].application.name.clone();
                     log("error", format_args!("the prototype of {name} cannot be started: {error}"));
                     if !self.announced {
                         self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
                         return;
                     }
                     self.reload
-                        .generation_failed(number, &format_args!("the prototype of {name} cannot be started: {error}"));
-                    self.delay(number, CLASSIC, Duration::ZERO, false);
+                        .generation_failed(id, &format_args!("the prototype of {name} cannot be started: {error}"));
+                    self.delay(id, CLASSIC, Duration::ZERO, false);
                     continue;
                 }
             }
-            for lane in 0..self.generations[number].lanes.len() {
-                self.boot_if_missing(number, lane, now);
-                self.fill_slots(number, lane, now);
+            for lane in 0..self.generations[id].lanes.len() {
+                self.boot_if_missing(id, lane, now);
+                self.fill_slots(id, lane, now);
             }
         }
     }
 
     fn start_front(&mut self) -> io::Result<()> {
         self.front.begin_epoch();
-        for number in self.generations.ids() {
-            if !self.generations[number].is_ending() {
-                self.make_mailboxes(number)?;
+        for id in self.generations.ids() {
+            if !self.generations[id].is_ending() {
+                self.make_mailboxes(id)?;
             }
         }
         let (ours, theirs) = Channel::pair()?;
-        let numbers: Vec<u32> = self.reload.current().iter().map(|number| *number as u32).collect();
+        let numbers: Vec<u32> = self.reload.current().iter().map(|id| *id as u32).collect();
         let settings = (self.service.settings)(&self.reload.plan().settings, &numbers)?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
@@ -94,10 +95,10 @@ impl Supervisor {
     }
 
     /// New slabs for all lanes of a generation, for the front of this epoch.
-    pub(super) fn make_mailboxes(&mut self, number: usize) -> io::Result<()> {
-        for lane in 0..self.generations[number].lanes.len() {
-            let mailbox = self.new_mailbox(&self.generations[number].application, lane)?;
-            let lane = &mut self.generations[number].lanes[lane];
+    pub(super) fn make_mailboxes(&mut self, id: GenerationId) -> io::Result<()> {
+        for lane in 0..self.generations[id].lanes.len() {
+            let mailbox = self.new_mailbox(&self.generations[id].application, lane)?;
+            let lane = &mut self.generations[id].lanes[lane];
             lane.mailbox = Some(mailbox);
             lane.template.iter_mut().for_each(Template::count_anew);
         }
@@ -116,8 +117,8 @@ impl Supervisor {
         Ok(Mailbox { descriptor, slab, started, damaged: 0, slots, is_told: false, is_known: false })
     }
 
-    fn start_prototype(&mut self, number: usize) -> io::Result<()> {
-        let application = &self.generations[number].application;
+    fn start_prototype(&mut self, id: GenerationId) -> io::Result<()> {
+        let application = &self.generations[id].application;
         let (ours, theirs) = Channel::pair()?;
         let settings = settings_file(&application.settings)?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
@@ -127,26 +128,26 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
-        let ordinal = self.generations[number].ordinal;
+        let ordinal = self.generations[id].ordinal;
         arguments.extend(["--generation".to_owned(), ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
-            executable: self.generations[number].php.as_fd(),
+            executable: self.generations[id].php.as_fd(),
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(self.generations[number].output.writer()),
+            messages: Some(self.generations[id].output.writer()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
-        self.generations[number].prototype = Some(Child::new(pid, ours));
+        self.generations[id].prototype = Some(Child::new(pid, ours));
         Ok(())
     }
 
     /// Sends a lane's slab of the current epoch to its forker and to the front, which learns of a snapshot lane only when
     /// that has a template to serve it.
-    pub(super) fn introduce(&mut self, number: usize, lane: usize) {
-        let generation = &self.generations[number];
+    pub(super) fn introduce(&mut self, id: GenerationId, lane: usize) {
+        let generation = &self.generations[id];
         let (Some(mailbox), false) = (&generation.lanes[lane].mailbox, self.front.doors().is_empty()) else { return };
         let forker = generation.working_forker(lane);
         if lane != CLASSIC && forker.is_none() {
@@ -165,36 +166,36 @@ impl Supervisor {
         let bodies = Bodies { limit: largest_limit(own, generation.lanes[CLASSIC].bodies), ..own };
         // One that shares workers with others is to say when it has too few.
         let shares_workers = generation.is_found(lane);
-        let offer = LaneOffer { id: self.lane_id(number, lane), geometry, shares_workers, bodies };
+        let offer = LaneOffer { id: self.lane_id(id, lane), geometry, shares_workers, bodies };
         let message = ToFront::Lane { offer };
         match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => self.front.send(&message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => self.front.send(&message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
             Err(error) => return log("error", format_args!("the front cannot be told of a lane: {error}")),
         }
-        self.generations[number].lanes[lane].mailbox.iter_mut().for_each(|mailbox| mailbox.is_told = true);
+        self.generations[id].lanes[lane].mailbox.iter_mut().for_each(|mailbox| mailbox.is_told = true);
     }
 
     /// Whether workers of a lane can be forked now.
-    pub(super) fn may_fork(&self, number: usize, lane: usize, now: Instant) -> bool {
-        let generation = &self.generations[number];
+    pub(super) fn may_fork(&self, id: GenerationId, lane: usize, now: Instant) -> bool {
+        let generation = &self.generations[id];
         let is_due = generation.lanes[lane].restart.is_due(now) && !generation.is_ending();
         let has_mailbox = generation.lanes[lane].mailbox.is_some();
         self.front.is_open() && is_due && has_mailbox && generation.working_forker(lane).is_some()
     }
 
-    pub(super) fn fill_slots(&mut self, number: usize, lane: usize, now: Instant) {
-        if !self.may_fork(number, lane, now) {
+    pub(super) fn fill_slots(&mut self, id: GenerationId, lane: usize, now: Instant) {
+        if !self.may_fork(id, lane, now) {
             return;
         }
-        let wanted = self.wanted_workers(number, lane, now);
-        let Some(mailbox) = &mut self.generations[number].lanes[lane].mailbox else { return };
+        let wanted = self.wanted_workers(id, lane, now);
+        let Some(mailbox) = &mut self.generations[id].lanes[lane].mailbox else { return };
         let slots = slots_to_fill(&mailbox.slots, wanted);
         for &slot in &slots {
             mailbox.ask(slot, now);
         }
         let epoch = self.front.epoch();
-        let Some(forker) = self.generations[number].working_forker(lane) else { return };
+        let Some(forker) = self.generations[id].working_forker(lane) else { return };
         for slot in slots {
             send(&forker.channel, &ToForker::Spawn { slot: slot as u32, epoch }, &[]);
         }

@@ -46,8 +46,8 @@ impl Supervisor {
     /// The front has finished, or is gone: workers end when their lane is drained, a template with its last worker, a
     /// prototype with the last of its workers and templates.
     pub(super) fn end_forkers(&mut self) {
-        for number in self.generations.ids() {
-            self.end_generation(number);
+        for id in self.generations.ids() {
+            self.end_generation(id);
         }
     }
 
@@ -65,21 +65,21 @@ impl Supervisor {
     /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their templates become ours,
     /// and then the templates' workers. What PHP code has started in the background and left to us is not waited for.
     fn kill_everything(&mut self) {
-        for number in self.generations.ids() {
-            let generation = &self.generations[number];
+        for id in self.generations.ids() {
+            let generation = &self.generations[id];
             let mut workers = Vec::new();
             for (lane, of_lane) in generation.lanes.iter().enumerate() {
                 let live = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };
                 let from = workers.len();
                 workers.extend(of_lane.mailbox.iter().flat_map(|mailbox| &mailbox.slots).filter_map(live));
                 workers.extend(of_lane.retired.iter().map(|(pid, _)| *pid));
-                workers[from..].iter().for_each(|&pid| self.kill_worker(number, lane, pid));
+                workers[from..].iter().for_each(|&pid| self.kill_worker(id, lane, pid));
             }
             if let Some(prototype) = &generation.prototype {
                 end(prototype.pid, true);
             }
             for lane in 1..generation.lanes.len() {
-                self.kill_template(number, lane);
+                self.kill_template(id, lane);
                 generation.forker(lane).into_iter().for_each(|template| end(template.pid, false));
             }
             workers.into_iter().for_each(|pid| end(pid, false));

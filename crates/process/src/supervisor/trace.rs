@@ -13,6 +13,7 @@ use wire::ring::Memory;
 use wire::slab::Slab;
 
 use super::control_socket::Client;
+use super::generation::GenerationId;
 use super::{Supervisor, log, send};
 use crate::boot;
 use crate::plan::Slot;
@@ -100,19 +101,19 @@ fn printable(bytes: &[u8]) -> String {
 
 impl Supervisor {
     /// The request that a worker has, by its own words.
-    pub(super) fn request_of(&self, number: usize, lane: usize, slot: u32) -> Option<Shown> {
-        let mailbox = self.generations[number].lanes[lane].mailbox.as_ref()?;
+    pub(super) fn request_of(&self, id: GenerationId, lane: usize, slot: u32) -> Option<Shown> {
+        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref()?;
         let line = mailbox.slab.slot(slot as usize)?;
         let has_one = Activity::has_request(line.activity.load(Ordering::Relaxed));
         has_one.then(|| request_in(&mailbox.slab, line.exchange.load(Ordering::Relaxed))).flatten()
     }
 
     /// A request runs for longer than `slow_timeout`.
-    pub(super) fn request_is_slow(&mut self, number: usize, lane: usize, slot: u32, pid: i32) {
-        let Some(shown) = self.request_of(number, lane, slot) else { return };
-        let application = self.generations[number].application.clone();
+    pub(super) fn request_is_slow(&mut self, id: GenerationId, lane: usize, slot: u32, pid: i32) {
+        let Some(shown) = self.request_of(id, lane, slot) else { return };
+        let application = self.generations[id].application.clone();
         let mut text = format!("slow request of application '{}': {}", application.name, shown.request);
-        text.extend(self.narrow_lane(number, lane).map(|key| format!(", lane {key}")));
+        text.extend(self.narrow_lane(id, lane).map(|key| format!(", lane {key}")));
         for name in &application.slow_headers {
             let variable = format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_"));
             if let Some(value) = head::variable(&shown.head, variable.as_bytes()) {
@@ -121,28 +122,28 @@ impl Supervisor {
         }
         let after = application.slow_timeout.as_secs_f64();
         text.push_str(&format!(", running for more than {after} s in worker {pid}"));
-        self.trace(number, lane, pid, Why::Slow(text));
+        self.trace(id, lane, pid, Why::Slow(text));
     }
 
     /// Somebody asks where a worker is.
     pub(super) fn trace_for(&mut self, pid: i32, client: Client) {
-        let found = self.all_lanes().into_iter().find(|&(number, lane)| {
-            let mailbox = self.generations[number].lanes[lane].mailbox.as_ref();
+        let found = self.all_lanes().into_iter().find(|&(id, lane)| {
+            let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
             mailbox.is_some_and(|mailbox| mailbox.slots.contains(&Slot::Live(pid)))
         });
         match found {
-            Some((number, lane)) => self.trace(number, lane, pid, Why::Asked(client)),
+            Some((id, lane)) => self.trace(id, lane, pid, Why::Asked(client)),
             None => self.respond(vec![client], Err(&format!("process {pid} is no worker of this server"))),
         }
     }
 
-    fn trace(&mut self, number: usize, lane: usize, pid: i32, why: Why) {
-        match self.generations[number].forker(lane) {
+    fn trace(&mut self, id: GenerationId, lane: usize, pid: i32, why: Why) {
+        match self.generations[id].forker(lane) {
             Some(forker) => send(&forker.channel, &ToForker::Trace { pid }, &[]),
             // Died just now: nobody can read it.
             None => return self.not_traced(why),
         }
-        self.traces.asked(pid, (number, lane), why, Instant::now());
+        self.traces.asked(pid, (id, lane), why, Instant::now());
     }
 
     /// A forker has read where a worker of its own is.
@@ -160,8 +161,8 @@ impl Supervisor {
     }
 
     /// The key of a lane that is for one host, which the target of a request does not show.
-    fn narrow_lane(&self, number: usize, lane: usize) -> Option<&str> {
-        let of_lane = &self.generations[number].lanes[lane];
+    fn narrow_lane(&self, id: GenerationId, lane: usize) -> Option<&str> {
+        let of_lane = &self.generations[id].lanes[lane];
         of_lane.key()?.origin?;
         of_lane.entry.as_deref()
     }

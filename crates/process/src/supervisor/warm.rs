@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::control::ToFront;
 
-use super::generation::Warmth;
+use super::generation::{GenerationId, Warmth};
 use super::{Outcome, Supervisor, log};
 use crate::boot;
 
@@ -27,22 +27,22 @@ impl Supervisor {
         if !self.front.is_ready() {
             return;
         }
-        for number in self.generations.ids() {
-            let generation = &self.generations[number];
+        for id in self.generations.ids() {
+            let generation = &self.generations[id];
             if generation.warmth != Warmth::Cold || generation.is_ending() || !generation.has_lanes() {
                 continue;
             }
             let is_needed = !generation.application.warmup.is_empty();
             if is_needed {
-                self.front.send(&ToFront::WarmUp { generation: number as u32 }, &[]);
+                self.front.send(&ToFront::WarmUp { generation: id as u32 }, &[]);
             }
-            self.generations[number].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
+            self.generations[id].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
         }
     }
 
     /// A request of a warm-up is answered.
-    pub(super) fn warmed_up(&mut self, number: usize, result: WarmUpResult, attached: &[OwnedFd]) {
-        let Some(generation) = self.generations.get_mut(number).filter(|one| one.warmth == Warmth::Asked) else {
+    pub(super) fn warmed_up(&mut self, id: GenerationId, result: WarmUpResult, attached: &[OwnedFd]) {
+        let Some(generation) = self.generations.get_mut(id).filter(|one| one.warmth == Warmth::Asked) else {
             return;
         };
         let application = generation.application.clone();
@@ -67,8 +67,8 @@ impl Supervisor {
         if application.is_warmup_optional {
             return;
         }
-        self.reload.generation_failed(number, &format_args!("{what}: {shown}"));
-        if !self.announced && self.reload.current().contains(&number) {
+        self.reload.generation_failed(id, &format_args!("{what}: {shown}"));
+        if !self.announced && self.reload.current().contains(&id) {
             self.shutdown.fail(Outcome::Cold(name.clone(), request.clone()));
         }
     }

@@ -228,7 +228,7 @@ fn a_shorter_pause_replaces_a_longer_one_and_a_request_for_all_waits_for_none() 
     assert_eq!(server.renew(1), [], "known already");
     assert_eq!(server.files_changed(1).len(), 1);
     assert_eq!(server.after(4).turn(), []);
-    server.reload.request_all("SIGHUP", None);
+    server.reload.request_all("signal SIGHUP", None);
     assert_eq!(server.turn(), [Action::Read(Scope::All)]);
 }
 
