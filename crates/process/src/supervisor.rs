@@ -6,7 +6,7 @@
 //! 2. `WorkerDead` goes to the front, which re-queues or fails the request of that slot;
 //! 3. the front answers `SlotFree`; only then is the slot filled again.
 //!
-//! Each lane has a forker: the prototype for lane 0, its template (see [`lanes`]) for any other. Both are told and say
+//! Each lane has a forker: the prototype for lane 0, its template (see [`templates`]) for any other. Both are told and say
 //! the same. What a template says is checked, for it has run the application's code.
 //!
 //! When the front dies its slab is closed (workers of it end after their request) and a new front gets a new slab: an
@@ -26,9 +26,7 @@ mod errands;
 mod eviction;
 mod front_link;
 mod generation;
-mod hearing;
 mod lane;
-mod lanes;
 mod liveness;
 mod mailbox;
 mod manager;
@@ -42,7 +40,9 @@ mod starting;
 mod status;
 mod stopping;
 mod template;
+mod templates;
 mod trace;
+mod unresponsive;
 mod warm;
 mod worker_target;
 
@@ -85,8 +85,8 @@ pub struct Supervisor {
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
-    /// When forkers are asked next whether they answer.
-    next_hearing: Instant,
+    /// When forkers are pinged next, and slabs looked at.
+    next_ping: Instant,
     rate: Rate,
     /// The server has been ready.
     announced: bool,
@@ -116,7 +116,7 @@ impl Supervisor {
             errands: Errands::default(),
             traces: Traces::default(),
             shutdown: Shutdown::new(),
-            next_hearing: now,
+            next_ping: now,
             rate: Rate::begin(),
             announced: false,
             began: now,
@@ -188,7 +188,7 @@ impl Supervisor {
     }
 
     fn end_what_is_overdue(&mut self) {
-        self.end_deaf();
+        self.end_unresponsive();
         self.end_overdue();
         self.end_overdue_traces();
         self.end_overdue_drain();
@@ -200,7 +200,8 @@ impl Supervisor {
 
     /// Each lane as the numbers of its generation and itself.
     fn all_lanes(&self) -> Vec<(usize, usize)> {
-        let each = |id: GenerationId| (0..self.generations[id].lanes.len()).map(move |lane| (id, lane));
+        let lanes = |id: GenerationId| self.generations.get(id).map_or(0, |generation| generation.lanes.len());
+        let each = |id: GenerationId| (0..lanes(id)).map(move |lane| (id, lane));
         self.generations.ids().into_iter().flat_map(each).collect()
     }
 
@@ -244,7 +245,7 @@ impl Supervisor {
     /// When something is to be done though nothing happens.
     fn next_turn(&self, now: Instant) -> Instant {
         let drain_timeout = self.reload.plan().drain_timeout;
-        let lanes = self.all_lanes().into_iter();
+        let (lanes, around) = (self.all_lanes().into_iter(), self.circumstances(now));
         let booting = self.generations.all().any(Generation::waits_for_workers).then(|| now + BOOTING_TURN);
         let turns = [self.service.notify.next_turn(now), self.front.wakes(now), self.errands.deadline(), booting];
         turns
@@ -253,7 +254,11 @@ impl Supervisor {
             .chain(self.outputs().map(Output::deadline))
             .chain(self.generations.all().flat_map(|one| &one.lanes).map(|lane| lane.restart.wakes(now)))
             .chain(self.generations.all().map(|generation| generation.deadline(drain_timeout)))
-            .chain(lanes.flat_map(|(id, lane)| [self.template_deadline(id, lane), self.next_judgement(id, lane)]))
+            .chain(lanes.flat_map(|(id, lane)| {
+                let generation = self.generations.get(id);
+                let judgement = generation.and_then(|generation| generation.next_judgement(lane, around));
+                [self.template_deadline(id, lane), judgement]
+            }))
             .flatten()
             .fold(now + Duration::from_secs(1), Instant::min)
     }
@@ -269,7 +274,8 @@ impl Supervisor {
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
     fn is_ready(&self) -> bool {
-        self.front.is_ready() && self.reload.current().iter().all(|id| self.generations[*id].is_ready())
+        self.front.is_ready()
+            && self.reload.current().iter().filter_map(|id| self.generations.get(*id)).all(Generation::is_ready)
     }
 }
 

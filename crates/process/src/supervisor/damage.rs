@@ -11,7 +11,8 @@
 
 use wire::layout::Phase;
 
-use super::generation::{GenerationId, Stage};
+use super::generation::{Generation, GenerationId, Stage};
+use super::template::Template;
 use super::{Supervisor, log};
 
 /// Why such a generation is replaced.
@@ -25,15 +26,9 @@ const PAUSE: u32 = 60;
 impl Supervisor {
     /// Looks whether a slab can still be what it was made as. Once a second.
     pub(super) fn look_at_slab(&mut self, id: GenerationId, lane: usize) {
-        let generation = &mut self.generations[id];
-        let is_serving = generation.stage == Stage::Serving;
-        let Some(mailbox) = generation.lanes[lane].mailbox.as_mut().filter(|_| is_serving) else { return };
-        if mailbox.slab.is_intact() {
-            mailbox.damaged = 0;
-            return;
-        }
-        mailbox.damaged += 1;
-        if mailbox.damaged % PAUSE == LOOKS {
+        let Some(generation) = self.generations.get_mut(id).filter(|one| one.stage == Stage::Serving) else { return };
+        let mailbox = generation.lanes.get_mut(lane).and_then(|lane| lane.mailbox.as_mut());
+        if mailbox.is_some_and(|mailbox| mailbox.is_damaged(LOOKS, PAUSE)) {
             let what = self.describe(id, lane);
             log(
                 "error",
@@ -45,25 +40,25 @@ impl Supervisor {
 
     /// Workers end when their lane's phase says so, and they can write there themselves: what nobody here has said is taken back.
     pub(super) fn judge_phase(&mut self, id: GenerationId, lane: usize) {
-        let generation = &self.generations[id];
-        let of_lane = &generation.lanes[lane];
-        let is_leaving = of_lane.template.as_ref().is_some_and(|template| template.leaving.is_some());
-        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|mailbox| mailbox.slab.phase() != Phase::Open) else {
-            return;
-        };
-        if generation.stage != Stage::Serving || is_leaving || self.shutdown.is_begun() {
+        let is_stopping = self.shutdown.is_begun();
+        let is_serving = |generation: &&mut Generation| generation.stage == Stage::Serving && !is_stopping;
+        let Some(generation) = self.generations.get_mut(id).filter(is_serving) else { return };
+        let Some(of_lane) = generation.lanes.get(lane) else { return };
+        let is_leaving = of_lane.template.as_ref().is_some_and(Template::is_leaving);
+        let Some(mailbox) = of_lane.mailbox.as_ref().filter(|_| !is_leaving) else { return };
+        if mailbox.slab.phase() == Phase::Open {
             return;
         }
         mailbox.slab.set_phase(Phase::Open);
-        let what = self.describe(id, lane);
+        let what = generation.describe(lane);
+        let is_suspect = generation.suspicion.unhealthy(self.began.elapsed());
         log(
             "error",
             format_args!(
                 "{what}: a worker has told all workers of its lane to end; the supervisor withdraws that order"
             ),
         );
-        let now = self.began.elapsed();
-        if self.generations[id].suspicion.unhealthy(now) {
+        if is_suspect {
             self.renew(id, DAMAGED);
         }
     }

@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use wire::layout::Phase;
 
-use super::generation::{GenerationId, Stage, Warmth};
+use super::generation::{GenerationId, Stage};
 use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
 use super::{Outcome, Supervisor, log};
@@ -34,41 +33,42 @@ impl Supervisor {
         }
     }
 
-    fn forker_of(&self, pid: i32) -> Option<(usize, usize)> {
-        let is_it =
-            |&(id, lane): &(usize, usize)| self.generations[id].forker(lane).is_some_and(|child| child.pid == pid);
+    fn forker_of(&self, pid: i32) -> Option<(GenerationId, usize)> {
+        let is_it = |&(id, lane): &(GenerationId, usize)| {
+            let forker = self.generations.get(id).and_then(|generation| generation.forker(lane));
+            forker.is_some_and(|child| child.pid == pid)
+        };
         self.all_lanes().into_iter().find(is_it)
     }
 
     /// A worker whose forker died before it came to us.
     fn orphan_died(&mut self, pid: i32, status: i32) {
         for (id, lane) in self.all_lanes() {
-            let of_lane = &mut self.generations[id].lanes[lane];
+            let Some(of_lane) = self.generations.lane_mut(id, lane) else { continue };
             of_lane.retired.retain(|(retired, _)| *retired != pid);
-            let Some(mailbox) = &of_lane.mailbox else { continue };
-            if let Some(slot) = mailbox.slots.iter().position(|slot| *slot == Slot::Live(pid)) {
+            let is_it = |(_, live): &(usize, i32)| *live == pid;
+            let found = of_lane.mailbox.as_ref().and_then(|mailbox| mailbox.live_workers().find(is_it));
+            if let Some((slot, _)) = found {
                 let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
-                self.worker_died(id, lane, death);
-                return;
+                return self.worker_died(id, lane, death);
             }
         }
     }
 
     fn prototype_died(&mut self, id: GenerationId, ending: Ending) {
-        let name = self.generations[id].application.name.clone();
-        let generation = &mut self.generations[id];
-        let generation_is_ending = generation.is_ending();
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        let (name, is_ending) = (generation.application.name.clone(), generation.is_ending());
+        let has_served = generation.lanes.get(CLASSIC).is_some_and(|lane| lane.served);
         let Some(child) = generation.prototype.take() else { return };
         // Also a front that drains has to learn whose requests are lost.
         self.adopt_templates(id);
-        if !self.shutdown.is_begun() && !generation_is_ending {
+        if !self.shutdown.is_begun() && !is_ending {
             log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
-            if !child.ready && !self.generations[id].lanes[CLASSIC].served && !self.announced {
-                self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
-                return;
+            if !child.ready && !has_served && !self.announced {
+                return self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
             }
-            self.reload
-                .generation_failed(id, &format_args!("the prototype of {name} {ending}; PHP's message is in the log"));
+            let refusal = format_args!("the prototype of {name} {ending}; PHP's message is in the log");
+            self.reload.generation_failed(id, &refusal);
             self.delay(id, CLASSIC, child.since.elapsed(), child.ready);
         }
         self.adopt_orphans(id, CLASSIC);
@@ -77,8 +77,9 @@ impl Supervisor {
     /// The workers of a dead forker are our children now (it had one thread and was reaped, so they have been given
     /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
     pub(super) fn adopt_orphans(&mut self, id: GenerationId, lane: usize) {
-        let Some(mailbox) = &self.generations[id].lanes[lane].mailbox else { return };
-        for (slot, state) in mailbox.slots.clone().into_iter().enumerate() {
+        let mailbox = self.generations.lane(id, lane).and_then(|lane| lane.mailbox.as_ref());
+        let slots = mailbox.map_or_else(Vec::new, |mailbox| mailbox.slots.clone());
+        for (slot, state) in slots.into_iter().enumerate() {
             let dead = match state {
                 Slot::Live(pid) => match sys::reap(Some(pid)) {
                     Reaped::Dead(pid, status) => Some((pid, status)),
@@ -116,20 +117,11 @@ impl Supervisor {
             return;
         }
         self.front.restart_after(&front, Instant::now());
-        // Its workers end after their request, whose answer nobody can read any more.
-        for lane in self.generations.all_mut().flat_map(|generation| &mut generation.lanes) {
-            if let Some(mailbox) = lane.mailbox.take() {
-                mailbox.slab.set_phase(Phase::Closed);
-                let pid = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };
-                lane.retired.extend(mailbox.slots.iter().filter_map(pid).map(|pid| (pid, Instant::now())));
-            }
-        }
-        // What drained had its requests in that front, and what was warmed up too.
         for id in self.generations.ids() {
-            if self.generations[id].warmth == Warmth::Asked {
-                self.generations[id].warmth = Warmth::Cold;
-            }
-            if matches!(self.generations[id].stage, Stage::Draining(_)) {
+            let Some(generation) = self.generations.get_mut(id) else { continue };
+            generation.front_died(Instant::now());
+            // What drained had its requests in that front.
+            if matches!(generation.stage, Stage::Draining(_)) {
                 self.end_generation(id);
             }
         }

@@ -9,6 +9,7 @@ use wire::key::{Key, MAX_ORIGIN};
 use super::errands::Sought;
 use super::generation::{GenerationId, Warmth};
 use super::lane::Lane;
+use super::starting::new_mailbox;
 use super::{Supervisor, log};
 use crate::boot;
 use crate::plan::{MAX_NAME, script_name};
@@ -90,10 +91,11 @@ impl Supervisor {
             ..Lane::classic(Instant::now())
         };
         if self.front.is_running() {
-            lane.mailbox = match self.new_mailbox(&generation.application, generation.lanes.len()) {
-                Ok(mailbox) => Some(mailbox),
-                Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
-            };
+            lane.mailbox =
+                match new_mailbox(&generation.application, generation.lanes.len(), self.service.front_threads) {
+                    Ok(mailbox) => Some(mailbox),
+                    Err(error) => return log("error", format_args!("a lane of '{name}' cannot be made: {error}")),
+                };
         }
         let what = if sought.is_worker_mode { "is a worker script" } else { "asks for a snapshot" };
         log(

@@ -1,16 +1,26 @@
-//! Workers that come and go with the load: see [`crate::plan::next_target`] for how many, and [`share_out`] for how lanes share them.
+//! Workers that come and go with the load: see [`crate::plan::next_target`] for how many, and [`share_out`] for how lanes share
+//! them.
 
 use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
 
-use super::Supervisor;
-use super::generation::GenerationId;
+use super::generation::Generation;
 use super::lane::{CLASSIC, Lane};
 use super::mailbox::Mailbox;
 use super::service::Application;
 use super::worker_target::{keep, load};
-use crate::plan::{Want, classic_workers, share_out};
+use crate::plan::{Want, classic_workers, share_out, slots_to_fill};
+
+/// What numbers of workers depend on beside the load.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances {
+    /// CPUs this server may use.
+    pub(super) cpus: usize,
+    /// Workers can serve the front.
+    pub(super) is_front_open: bool,
+    pub(super) now: Instant,
+}
 
 /// Lanes that share workers.
 struct Pool {
@@ -21,108 +31,186 @@ struct Pool {
     least: usize,
 }
 
-impl Supervisor {
+impl Pool {
+    /// Those that each lane keeps in any case.
+    fn least_of_each(&self) -> usize {
+        self.all.checked_div(self.lanes.len()).unwrap_or(0).min(self.least).max(1)
+    }
+}
+
+impl Generation {
+    /// Whether workers of a lane can be forked now.
+    fn may_fork(&self, lane: usize, around: Circumstances) -> bool {
+        let is_due = |lane: &Lane| lane.restart.is_due(around.now) && lane.mailbox.is_some();
+        let has_forker = || self.working_forker(lane).is_some();
+        around.is_front_open && !self.is_ending() && self.lanes.get(lane).is_some_and(is_due) && has_forker()
+    }
+
+    /// The slots of a lane that workers are to be forked for now. They count as asked for.
+    pub(super) fn ask_for_workers(&mut self, lane: usize, around: Circumstances) -> Vec<u32> {
+        if !self.may_fork(lane, around) {
+            return Vec::new();
+        }
+        let wanted = self.wanted_workers(lane, around);
+        let Some(mailbox) = self.lanes.get_mut(lane).and_then(|lane| lane.mailbox.as_mut()) else { return Vec::new() };
+        let slots = slots_to_fill(&mailbox.slots, wanted);
+        slots.iter().for_each(|slot| mailbox.ask(*slot, around.now));
+        slots.into_iter().map(|slot| slot as u32).collect()
+    }
+
+    /// Requests wait in a lane: it is judged at once.
+    pub(super) fn lane_is_busy(&mut self, lane: usize, now: Instant) {
+        self.lanes.get_mut(lane).into_iter().for_each(|lane| lane.target.is_busy(now));
+    }
+
+    /// When a lane is to be judged next, if its number of workers can change now.
+    pub(super) fn next_judgement(&self, lane: usize, around: Circumstances) -> Option<Instant> {
+        let (least, most) = self.bounds(lane, around.cpus);
+        let may_change = least < most && self.may_fork(lane, around);
+        self.lanes.get(lane).filter(|_| may_change).map(|lane| lane.target.next)
+    }
+
     /// Whom a lane shares workers with. With `max_workers` all lanes share; without, those that the configuration does not name:
     /// one line in a file that many scripts include makes as many lanes as there may be.
-    fn pool(&self, id: GenerationId, lane: usize) -> Option<Pool> {
-        let generation = &self.generations[id];
-        let Application { workers, min_workers, max_workers, .. } = *generation.application;
+    fn pool(&self, lane: usize) -> Option<Pool> {
+        let Application { workers, min_workers, max_workers, .. } = *self.application;
         if let Some(all) = max_workers {
-            return Some(Pool { lanes: (0..generation.lanes.len()).collect(), all, least: min_workers });
+            return Some(Pool { lanes: (0..self.lanes.len()).collect(), all, least: min_workers });
         }
-        let found: Vec<usize> = (0..generation.lanes.len()).filter(|lane| generation.is_found(*lane)).collect();
+        let found: Vec<usize> = (0..self.lanes.len()).filter(|lane| self.is_found(*lane)).collect();
         let least = if min_workers < workers { min_workers } else { 1 };
         (found.len() > 1 && found.contains(&lane)).then_some(Pool { lanes: found, all: workers, least })
     }
 
     /// The least and the most workers of a lane.
-    fn bounds(&self, id: GenerationId, lane: usize) -> (usize, usize) {
-        let generation = &self.generations[id];
-        let application = &generation.application;
-        if let Some(pool) = self.pool(id, lane) {
-            return (pool.least.min(pool.all / pool.lanes.len()).max(1), application.workers.min(pool.all));
+    fn bounds(&self, lane: usize, cpus: usize) -> (usize, usize) {
+        let application = &self.application;
+        if let Some(pool) = self.pool(lane) {
+            return (pool.least_of_each(), application.workers.min(pool.all));
         }
-        let is_beside = generation.lanes[1..].iter().any(|lane| !lane.has_failed);
+        let is_beside = self.lanes.iter().skip(CLASSIC + 1).any(|lane| !lane.has_failed);
         let most = match lane {
-            CLASSIC => classic_workers(application.workers, is_beside, self.service.cpus),
+            CLASSIC => classic_workers(application.workers, is_beside, cpus),
             _ => application.workers,
         };
         (application.min_workers.min(most), most)
     }
 
     /// How many workers a lane is to have now.
-    pub(super) fn wanted_workers(&mut self, id: GenerationId, lane: usize, now: Instant) -> usize {
-        let (least, most) = self.bounds(id, lane);
-        let shared = self.pool(id, lane);
-        let Lane { target, mailbox: Some(mailbox), .. } = &mut self.generations[id].lanes[lane] else { return 0 };
+    fn wanted_workers(&mut self, lane: usize, around: Circumstances) -> usize {
+        let (least, most) = self.bounds(lane, around.cpus);
+        let shared = self.pool(lane);
+        let Some(Lane { target, mailbox: Some(mailbox), .. }) = self.lanes.get_mut(lane) else { return 0 };
         if least == most {
             // They do not come and go. Whatever was said before there was another configuration, or lane.
             mailbox.slab.surplus().store(0, Ordering::SeqCst);
             return most;
         }
-        let is_due = now >= target.next;
+        let is_due = around.now >= target.next;
         if is_due {
-            target.judge(mailbox, least, most, now);
+            target.judge(mailbox, least, most, around.now);
         }
-        match shared {
-            None => {
-                keep(mailbox, target.workers);
-                target.workers
-            }
-            Some(pool) => {
-                match is_due {
-                    true => self.share_out(id, &pool, now),
-                    // Some may have ended by themselves.
-                    false => keep(mailbox, target.share),
-                }
-                self.share_of(id, lane, &pool)
-            }
+        let Some(pool) = shared else {
+            keep(mailbox, target.workers);
+            return target.workers;
+        };
+        match is_due {
+            true => self.share_out(&pool, around),
+            // Some may have ended by themselves.
+            false => keep(mailbox, target.share),
         }
+        self.share_of(lane, &pool)
     }
 
     /// Shares workers out among the lanes that share them. What a lane has and others are to have ends, if it is idle at
     /// once, else after its request.
-    fn share_out(&mut self, id: GenerationId, pool: &Pool, now: Instant) {
+    fn share_out(&mut self, pool: &Pool, around: Circumstances) {
         let (able, others): (Vec<usize>, Vec<usize>) =
-            pool.lanes.iter().partition(|lane| self.may_fork(id, **lane, now));
-        let least = pool.least.min(pool.all / pool.lanes.len()).max(1);
-        let lanes = &mut self.generations[id].lanes;
-        let kept: usize = others.into_iter().filter_map(|lane| Some(lanes[lane].mailbox.as_ref()?.live())).sum();
+            pool.lanes.iter().partition(|lane| self.may_fork(**lane, around));
+        let least = pool.least_of_each();
+        let kept: usize =
+            others.into_iter().filter_map(|lane| Some(self.lanes.get(lane)?.mailbox.as_ref()?.live())).sum();
         let want = |lane: &usize| {
-            let Lane { target, mailbox, .. } = &mut lanes[*lane];
+            let Lane { target, mailbox, .. } = self.lanes.get_mut(*lane)?;
             let load = load(mailbox.as_ref()?, Duration::ZERO);
-            Some(target.need.want(load, least, target.workers, now))
+            Some(target.need.want(load, least, target.workers, around.now))
         };
         let wants: Vec<Want> = able.iter().filter_map(want).collect();
         for (lane, share) in able.into_iter().zip(share_out(&wants, pool.all.saturating_sub(kept))) {
-            let Lane { target, mailbox, .. } = &mut lanes[lane];
+            let Some(Lane { target, mailbox, .. }) = self.lanes.get_mut(lane) else { continue };
             target.share = share;
             mailbox.iter().for_each(|mailbox| keep(mailbox, share));
         }
     }
 
     /// A lane's share, as far as others have let go of it. One that stays it has in any case.
-    fn share_of(&self, id: GenerationId, lane: usize, pool: &Pool) -> usize {
+    fn share_of(&self, lane: usize, pool: &Pool) -> usize {
         let held = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live) + lane.retired.len();
-        let lanes = &self.generations[id].lanes;
-        let Lane { target, mailbox: Some(mailbox), .. } = &lanes[lane] else { return 0 };
-        if !(0..mailbox.slots.len()).any(|id| mailbox.stays(id)) {
+        let Some(Lane { target, mailbox: Some(mailbox), .. }) = self.lanes.get(lane) else { return 0 };
+        if !(0..mailbox.slots.len()).any(|slot| mailbox.stays(slot)) {
             return mailbox.live() + 1;
         }
-        let room = pool.all.saturating_sub(pool.lanes.iter().filter_map(|lane| lanes.get(*lane)).map(held).sum());
+        let all_held = pool.lanes.iter().filter_map(|lane| self.lanes.get(*lane)).map(held).sum();
+        let room = pool.all.saturating_sub(all_held);
         target.share.min(mailbox.live() + room)
     }
+}
 
-    /// Requests wait in a lane: it is judged at once.
-    pub(super) fn lane_is_busy(&mut self, id: GenerationId, lane: usize) {
-        let lane = self.generations.get_mut(id).and_then(|generation| generation.lanes.get_mut(lane));
-        let now = Instant::now();
-        lane.into_iter().for_each(|lane| lane.target.is_busy(now));
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::super::child::{Child, Forker};
+    use super::super::generation::Stage;
+    use super::super::service::Plan;
+    use super::super::starting::new_mailbox;
+    use super::*;
+    use crate::channel::Channel;
+    use crate::plan::{FIRST_DELAY, Slot};
+
+    /// A generation with a classic lane of `workers`, and a prototype that could fork.
+    fn generation(workers: usize) -> Generation {
+        let mut application = Application::for_test("app");
+        (application.workers, application.min_workers) = (workers, workers);
+        let (application, php) = (Rc::new(application), Plan::for_test(&[], "").php);
+        let mut generation = Generation::new(&application, &php, 1, Stage::Serving).unwrap();
+        let (ours, _) = Channel::pair().unwrap();
+        generation.prototype = Some(Forker { ready: true, ..Child::new(1, ours) });
+        generation.lanes[CLASSIC].mailbox = Some(new_mailbox(&application, CLASSIC, 1).unwrap());
+        generation
     }
 
-    /// When a lane is to be judged next, if its number of workers can change now.
-    pub(super) fn next_judgement(&self, id: GenerationId, lane: usize) -> Option<Instant> {
-        let (least, most) = self.bounds(id, lane);
-        (least < most && self.may_fork(id, lane, Instant::now())).then(|| self.generations[id].lanes[lane].target.next)
+    #[test]
+    fn workers_that_are_missing_are_asked_for_once() {
+        let mut generation = generation(3);
+        let around = Circumstances { cpus: 2, is_front_open: true, now: Instant::now() };
+        assert_eq!(generation.ask_for_workers(CLASSIC, around), [0, 1, 2]);
+        assert_eq!(generation.ask_for_workers(CLASSIC, around), [0; 0]);
+        let mailbox = generation.lanes[CLASSIC].mailbox.as_mut().unwrap();
+        (mailbox.slots[0], mailbox.slots[1]) = (Slot::Empty, Slot::Leaving);
+        assert_eq!(generation.ask_for_workers(CLASSIC, around), [0]);
+    }
+
+    #[test]
+    fn nobody_is_asked_for_who_could_not_serve() {
+        let now = Instant::now();
+        let open = Circumstances { cpus: 2, is_front_open: true, now };
+        let rows: [(&str, fn(&mut Generation)); 5] = [
+            ("no forker", |one| one.prototype = None),
+            ("not ready", |one| one.prototype.as_mut().unwrap().ready = false),
+            ("no slab", |one| one.lanes[CLASSIC].mailbox = None),
+            ("ends", |one| one.stage = Stage::Ending(Instant::now())),
+            ("delayed", |one| {
+                one.lanes[CLASSIC].restart.failed(None, Instant::now() + FIRST_DELAY);
+            }),
+        ];
+        for (what, change) in rows {
+            let mut generation = generation(2);
+            change(&mut generation);
+            assert_eq!(generation.ask_for_workers(CLASSIC, open), [0; 0], "{what}");
+        }
+        let closed = Circumstances { is_front_open: false, ..open };
+        assert_eq!(generation(2).ask_for_workers(CLASSIC, closed), [0; 0]);
+        assert_eq!(generation(2).ask_for_workers(7, open), [0; 0], "there is no such lane");
     }
 }

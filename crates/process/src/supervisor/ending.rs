@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use wire::control::{ToForker, ToFront};
 use wire::layout::Phase;
 
-use super::generation::{GenerationId, Stage};
+use super::generation::{Generation, GenerationId, Stage};
 use super::lane::CLASSIC;
 use super::{Supervisor, log, send};
 use crate::sys;
@@ -14,31 +14,30 @@ use crate::sys;
 impl Supervisor {
     /// Lets the processes of a generation end: its lanes are drained, or nobody needs their answers.
     pub(super) fn end_generation(&mut self, id: GenerationId) {
-        self.generations[id].stage = Stage::Ending(Instant::now());
-        for lane in 0..self.generations[id].lanes.len() {
-            let generation = &self.generations[id];
-            if let Some(mailbox) = &generation.lanes[lane].mailbox {
-                mailbox.slab.set_phase(Phase::Draining);
-            }
-            if let Some(forker) = generation.forker(lane) {
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        generation.stage = Stage::Ending(Instant::now());
+        let mut booting = Vec::new();
+        for (number, lane) in generation.lanes.iter().enumerate() {
+            lane.mailbox.iter().for_each(|mailbox| mailbox.slab.set_phase(Phase::Draining));
+            if let Some(forker) = generation.forker(number) {
                 send(&forker.channel, &ToForker::Drain, &[]);
-                // It runs the application's code, and would hear of this after that.
-                if !forker.ready && lane != CLASSIC {
-                    self.kill_template(id, lane);
-                }
+                // It runs the application's code, and would read this message after that.
+                booting.extend(Some(number).filter(|_| !forker.ready && number != CLASSIC));
             }
         }
+        booting.into_iter().for_each(|lane| self.kill_template(id, lane));
     }
 
     /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
     /// are reaped by us.
     pub(super) fn kill_generation(&mut self, id: GenerationId) {
         self.front.send(&ToFront::GiveUp { generation: id as u32 }, &[]);
-        let generation = &mut self.generations[id];
+        let Some(generation) = self.generations.get_mut(id) else { return };
         generation.stage = Stage::Killed(Instant::now());
+        let lanes = generation.lanes.len();
         match &generation.prototype {
             Some(prototype) => sys::kill(prototype.pid, Signal::SIGKILL),
-            None => (0..generation.lanes.len()).for_each(|lane| self.kill_template(id, lane)),
+            None => (0..lanes).for_each(|lane| self.kill_template(id, lane)),
         }
     }
 
@@ -46,10 +45,8 @@ impl Supervisor {
     pub(super) fn end_overdue_generations(&mut self) {
         let (now, patience) = (Instant::now(), self.reload.plan().drain_timeout);
         for id in self.generations.ids() {
-            if self.generations[id].deadline(patience).is_none_or(|deadline| now < deadline) {
-                continue;
-            }
-            let generation = &self.generations[id];
+            let is_overdue = |one: &&Generation| one.deadline(patience).is_some_and(|deadline| now >= deadline);
+            let Some(generation) = self.generations.get(id).filter(is_overdue) else { continue };
             let (name, ordinal) = (&generation.application.name, generation.ordinal);
             log(
                 "warning",
@@ -62,7 +59,7 @@ impl Supervisor {
     /// Takes generations off the list when the last of their processes is reaped.
     pub(super) fn forget_generations(&mut self) {
         for id in self.generations.ids() {
-            if self.generations[id].is_ending() && self.generations[id].is_gone() {
+            if self.generations.get(id).is_some_and(|one| one.is_ending() && one.is_gone()) {
                 self.pass_on_last_output(&[id]);
                 self.generations.remove(id);
             }

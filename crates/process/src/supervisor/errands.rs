@@ -218,7 +218,7 @@ impl Supervisor {
     pub(super) fn read_for(&mut self, scope: Scope) {
         self.tell_reloading();
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let current = self.reload.current().iter().map(|id| &self.generations[*id]);
+        let current = self.reload.current().iter().filter_map(|id| self.generations.get(*id));
         // Another application's file system may hang: what is not renewed is not looked at.
         for generation in current.filter(|one| scope.includes(&one.application.name)) {
             let entries = generation.heritage().into_iter();
@@ -241,7 +241,8 @@ impl Supervisor {
 
     /// Has a child look where the roots lead that are watched.
     pub(super) fn look_at_roots(&mut self) {
-        let applications = self.reload.current().iter().map(|id| self.generations[*id].application.clone());
+        let applications =
+            self.reload.current().iter().filter_map(|id| Some(self.generations.get(*id)?.application.clone()));
         let watched: Vec<Rc<Application>> = applications.filter(|one| one.watched.is_some()).collect();
         if watched.is_empty() {
             return;

@@ -80,3 +80,61 @@ fn least_used<'a>(lanes: &'a [Lane], application: &Application, now: Instant) ->
     let is_found = |lane: &&Lane| !lane.entry.as_ref().is_some_and(is_wanted);
     lanes.get(CLASSIC + 1..)?.iter().filter(is_found).min_by_key(|lane| lane.used.at)
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::atomics::Ordering;
+
+    use super::super::starting::new_mailbox;
+    use super::*;
+
+    /// An application with a required entry, and two lanes that were found; each lane has a slab.
+    fn lanes(now: Instant) -> (Application, Vec<Lane>) {
+        let entry = |script: &str| Entry { script: script.to_owned(), is_required: false, is_worker_mode: false };
+        let mut application = Application::for_test("app");
+        application.entries = vec![entry("/wanted.php")];
+        let found = ["/wanted.php", "/a.php", "/b.php"].map(|script| Lane::of(&entry(script), now));
+        let mut lanes: Vec<Lane> = std::iter::once(Lane::classic(now)).chain(found).collect();
+        for lane in &mut lanes {
+            lane.mailbox = Some(new_mailbox(&application, 1, 1).unwrap());
+        }
+        (application, lanes)
+    }
+
+    fn has_request(lane: &Lane) {
+        lane.mailbox.as_ref().unwrap().slab.queue().head.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_lane_that_had_no_request_for_longest_is_evicted_if_a_key_waits() {
+        let now = Instant::now();
+        let (application, mut lanes) = lanes(now);
+        let (patience, mut eviction) = (application.lane_timeout, LaneEviction::default());
+        // Nothing waits: nothing is evicted, but uses are noted.
+        has_request(&lanes[2]);
+        assert_eq!(eviction.look(&mut lanes, &application, true, now + patience / 2), None);
+        eviction.wait("/new.php", false);
+        eviction.wait("/new.php", false);
+        assert_eq!(eviction.waiting().len(), 1);
+        let almost = now + patience - TURN;
+        assert_eq!(eviction.look(&mut lanes, &application, true, almost), None);
+        // It is looked at once in a turn, and chosen only if a new generation may be asked for.
+        let later = now + patience;
+        assert_eq!(eviction.look(&mut lanes, &application, true, later - Duration::from_nanos(1)), None);
+        assert_eq!(eviction.look(&mut lanes, &application, false, later), None);
+        let why = eviction.look(&mut lanes, &application, true, later + TURN);
+        assert!(why.is_some_and(|why| why.starts_with("/b.php had no request") && why.ends_with("/new.php")));
+        let evicted: Vec<bool> = lanes.iter().map(|lane| eviction.evicts(lane)).collect();
+        assert_eq!(evicted, [false, false, false, true]);
+        // A request that comes before the next generation is made saves it.
+        has_request(&lanes[3]);
+        assert!(!eviction.evicts(&lanes[3]));
+    }
+
+    #[test]
+    fn the_keys_that_wait_are_few() {
+        let mut eviction = LaneEviction::default();
+        (0..2 * MAX_WAITING).for_each(|number| eviction.wait(&format!("/{number}.php"), true));
+        assert_eq!(eviction.waiting().len(), MAX_WAITING);
+    }
+}

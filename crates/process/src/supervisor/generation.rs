@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use wire::control::{Isolation, MAX_LANES};
 use wire::key::Key;
+use wire::layout::Phase;
 
 use super::child::Forker;
 use super::eviction::LaneEviction;
 use super::lane::{CLASSIC, Lane};
 use super::output::Output;
 use super::service::{Application, Entry};
+use super::template::Template;
 use crate::plan::Suspicion;
 
 /// Names a generation, in messages too. Never used again.
@@ -145,16 +146,44 @@ impl Generation {
 
     /// Entries that the next generation may get from this one.
     pub(super) fn heritage(&self) -> Vec<Entry> {
-        let staying = self.lanes[1..].iter().filter(|lane| !self.eviction.evicts(lane)).filter_map(|lane| {
-            let is_worker_mode = lane.isolation == Isolation::WorkerMode;
-            Some(Entry { script: lane.entry.clone()?, is_required: false, is_worker_mode })
-        });
+        let staying =
+            self.lanes.iter().skip(CLASSIC + 1).filter(|lane| !self.eviction.evicts(lane)).filter_map(|lane| {
+                let is_worker_mode = lane.isolation == Isolation::WorkerMode;
+                Some(Entry { script: lane.entry.clone()?, is_required: false, is_worker_mode })
+            });
         staying.chain(self.eviction.waiting().iter().cloned()).collect()
+    }
+
+    /// The front has died. Workers end after their request, whose response nobody can read any more; what was warmed up was that
+    /// front.
+    pub(super) fn front_died(&mut self, now: Instant) {
+        for lane in &mut self.lanes {
+            if let Some(mailbox) = lane.mailbox.take() {
+                mailbox.slab.set_phase(Phase::Closed);
+                lane.retired.extend(mailbox.live_workers().map(|(_, pid)| (pid, now)));
+            }
+        }
+        if self.warmth == Warmth::Asked {
+            self.warmth = Warmth::Cold;
+        }
+    }
+
+    /// What messages about a lane begin with.
+    pub(super) fn describe(&self, lane: usize) -> String {
+        let entry = self.lanes.get(lane).and_then(|lane| lane.entry.as_deref()).unwrap_or("classic mode");
+        format!("application '{}': {entry}", self.application.name)
     }
 
     /// The process that forks a lane's workers.
     pub(super) fn forker(&self, lane: usize) -> Option<&Forker> {
         if lane == CLASSIC { self.prototype.as_ref() } else { Some(&self.lanes.get(lane)?.template.as_ref()?.child) }
+    }
+
+    pub(super) fn forker_mut(&mut self, lane: usize) -> Option<&mut Forker> {
+        match lane {
+            CLASSIC => self.prototype.as_mut(),
+            _ => Some(&mut self.lanes.get_mut(lane)?.template.as_mut()?.child),
+        }
     }
 
     /// The prototype and the templates.
@@ -164,8 +193,18 @@ impl Generation {
 
     /// The forker of a lane, if it can fork now.
     pub(super) fn working_forker(&self, lane: usize) -> Option<&Forker> {
-        let is_leaving = self.lanes.get(lane)?.template.as_ref().is_some_and(|template| template.leaving.is_some());
+        let is_leaving = self.lanes.get(lane)?.template.as_ref().is_some_and(Template::is_leaving);
         self.forker(lane).filter(|child| child.ready && child.pid > 0 && !is_leaving)
+    }
+
+    /// Begins the warm-up if all lanes serve. True: the front is to make its requests.
+    pub(super) fn begin_warm_up(&mut self) -> bool {
+        if self.warmth != Warmth::Cold || self.is_ending() || !self.has_lanes() {
+            return false;
+        }
+        let is_needed = !self.application.warmup.is_empty();
+        self.warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
+        is_needed
     }
 
     /// Whether visitors' requests may come.
@@ -204,6 +243,12 @@ impl Generation {
         }
     }
 
+    /// Whether its prototype is missing and may be started now.
+    pub(super) fn is_prototype_due(&self, now: Instant) -> bool {
+        let is_due = self.lanes.get(CLASSIC).is_some_and(|lane| lane.restart.is_due(now));
+        self.prototype.is_none() && is_due && self.has_no_orphans()
+    }
+
     /// Whether all templates and workers of an earlier prototype are reaped.
     pub(super) fn has_no_orphans(&self) -> bool {
         self.lanes.iter().all(|lane| lane.template.is_none() && !lane.has_workers())
@@ -235,6 +280,14 @@ impl Generations {
         self.list.get_mut(&id)
     }
 
+    pub(super) fn lane(&self, id: GenerationId, lane: usize) -> Option<&Lane> {
+        self.get(id)?.lanes.get(lane)
+    }
+
+    pub(super) fn lane_mut(&mut self, id: GenerationId, lane: usize) -> Option<&mut Lane> {
+        self.get_mut(id)?.lanes.get_mut(lane)
+    }
+
     pub(super) fn ids(&self) -> Vec<usize> {
         self.list.keys().copied().collect()
     }
@@ -245,19 +298,5 @@ impl Generations {
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Generation> {
         self.list.values_mut()
-    }
-}
-
-impl Index<usize> for Generations {
-    type Output = Generation;
-
-    fn index(&self, id: GenerationId) -> &Generation {
-        &self.list[&id]
-    }
-}
-
-impl IndexMut<usize> for Generations {
-    fn index_mut(&mut self, id: GenerationId) -> &mut Generation {
-        self.list.get_mut(&id).expect("numbers come from the list")
     }
 }

@@ -1,10 +1,11 @@
 //! A lane of a generation.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
 use wire::control::{Bodies, Isolation};
 use wire::key::Key;
+use wire::layout::Activity;
 
 use super::mailbox::Mailbox;
 use super::restart::Restart;
@@ -101,12 +102,31 @@ impl Lane {
     /// Whether the front sends it requests and somebody takes them. Workers of a worker script boot first, each by itself.
     pub(super) fn is_served(&self) -> bool {
         let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
-        let is_there = |slot: usize| match mailbox.slots[slot] {
-            Slot::Live(_) => self.isolation != Isolation::WorkerMode || mailbox.has_begun(slot),
-            Slot::Asked | Slot::Empty | Slot::Leaving => false,
+        let is_worker_mode = self.isolation == Isolation::WorkerMode;
+        let there = mailbox.live_workers().filter(|(slot, _)| !is_worker_mode || mailbox.has_begun(*slot)).count();
+        there > 0 && !(is_worker_mode && mailbox.live() > there)
+    }
+
+    /// Whether a worker of its forker has come to wait for requests.
+    pub(super) fn has_served(&self) -> bool {
+        let has_begun = |mailbox: &Mailbox| (0..mailbox.slots.len()).any(|slot| mailbox.has_begun(slot));
+        self.served || self.mailbox.as_ref().is_some_and(has_begun)
+    }
+
+    /// Workers of a worker script that have not reached its loop within that time. `since` tells how long ago a worker's clock
+    /// showed something.
+    pub(super) fn hung_workers(&self, limit: Duration, since: impl Fn(u64) -> Option<Duration>) -> Vec<i32> {
+        let Some(mailbox) = &self.mailbox else { return Vec::new() };
+        let took = |slot: usize| {
+            let line = mailbox.slab.slot(slot)?;
+            match line.activity.load(Ordering::Relaxed) {
+                activity if activity == Activity::Empty as u32 => Some(mailbox.age(slot)),
+                activity if activity == Activity::Booting as u32 => since(line.since.load(Ordering::Relaxed)),
+                _ => None,
+            }
         };
-        let are_booting = || mailbox.live() > (0..mailbox.slots.len()).filter(|slot| is_there(*slot)).count();
-        (0..mailbox.slots.len()).any(is_there) && !(self.isolation == Isolation::WorkerMode && are_booting())
+        let hung = mailbox.live_workers().filter(|(slot, _)| took(*slot).is_some_and(|took| took > limit));
+        hung.map(|(_, pid)| pid).collect()
     }
 
     /// Whether workers of a dead forker are not reaped yet, if its forker is dead.

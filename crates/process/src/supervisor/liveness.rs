@@ -1,4 +1,4 @@
-//! Whether a forker still answers: counted in turns of the supervisor, not in time alone (see [`super::hearing`]).
+//! Whether a forker still answers: counted in turns of the supervisor, not in time alone (see [`super::unresponsive`]).
 
 /// Turns between an answer and the next question.
 const PAUSE: u32 = 5;

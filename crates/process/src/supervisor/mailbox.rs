@@ -1,7 +1,7 @@
 //! A lane's slab and what the supervisor knows of its slots, for one front.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::atomics::Ordering;
 use wire::layout::Activity;
@@ -14,9 +14,9 @@ pub(super) struct Mailbox {
     pub(super) descriptor: OwnedFd,
     pub(super) slab: Slab,
     pub(super) slots: Vec<Slot>,
-    pub(super) started: Vec<Instant>,
+    started: Vec<Instant>,
     /// How often in a row its slab was found in disorder.
-    pub(super) damaged: u32,
+    damaged: u32,
     /// The front was told of it.
     pub(super) is_told: bool,
     /// The front has said that it uses it.
@@ -24,15 +24,28 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
+    /// With a new slab, which nobody knows yet.
+    pub(super) fn new(descriptor: OwnedFd, slab: Slab, now: Instant) -> Mailbox {
+        let slots = vec![Slot::Empty; slab.geometry().slots as usize];
+        let started = vec![now; slots.len()];
+        Mailbox { descriptor, slab, slots, started, damaged: 0, is_told: false, is_known: false }
+    }
+
     /// Workers that live or were asked for.
     pub(super) fn live(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Slot::Live(_) | Slot::Asked)).count()
     }
 
+    /// Workers that live: their slot and process.
+    pub(super) fn live_workers(&self) -> impl Iterator<Item = (usize, i32)> {
+        let live = |(slot, state): (usize, &Slot)| if let Slot::Live(pid) = *state { Some((slot, pid)) } else { None };
+        self.slots.iter().enumerate().filter_map(live)
+    }
+
     /// Whether there is or will be one in that slot which does not end.
     pub(super) fn stays(&self, slot: usize) -> bool {
         let is_leaving = || self.slab.slot(slot).is_some_and(|line| line.leaves.load(Ordering::SeqCst) != 0);
-        matches!(self.slots[slot], Slot::Live(_) | Slot::Asked) && !is_leaving()
+        matches!(self.slots.get(slot), Some(Slot::Live(_) | Slot::Asked)) && !is_leaving()
     }
 
     /// Whether the worker in that slot has come to wait for requests. Its own word.
@@ -40,9 +53,26 @@ impl Mailbox {
         self.slab.slot(slot).is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
     }
 
+    /// How many requests the worker in that slot has had. Its own word.
+    pub(super) fn requests_of(&self, slot: usize) -> u64 {
+        self.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed))
+    }
+
+    /// Looks whether the slab is in disorder. True after so many `looks` that have found it so, and again each `pause`.
+    pub(super) fn is_damaged(&mut self, looks: u32, pause: u32) -> bool {
+        self.damaged = if self.slab.is_intact() { 0 } else { self.damaged + 1 };
+        self.damaged % pause == looks
+    }
+
+    /// How long ago a worker was asked for in that slot.
+    pub(super) fn age(&self, slot: usize) -> Duration {
+        self.started.get(slot).map_or(Duration::ZERO, Instant::elapsed)
+    }
+
     /// A worker is asked for.
     pub(super) fn ask(&mut self, slot: usize, now: Instant) {
-        (self.slots[slot], self.started[slot]) = (Slot::Asked, now);
+        let (Some(state), Some(started)) = (self.slots.get_mut(slot), self.started.get_mut(slot)) else { return };
+        (*state, *started) = (Slot::Asked, now);
         self.slab.slot(slot).into_iter().for_each(|line| line.leaves.store(0, Ordering::SeqCst));
     }
 }

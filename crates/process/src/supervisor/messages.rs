@@ -74,9 +74,8 @@ impl Supervisor {
                 }
             }
             FromFront::Kill { running } => {
-                if let Some(pid) = self.kill_running(running) {
-                    self.generations[running.lane.generation as usize].limited.insert(pid, Limit::Time);
-                }
+                let killed = self.kill_running(running);
+                killed.into_iter().for_each(|pid| self.note_limit(running.lane, pid, Limit::Time));
             }
             FromFront::Weigh { running, limit_kib } => self.weigh(running, limit_kib),
             FromFront::Slow { running } => {
@@ -107,7 +106,8 @@ impl Supervisor {
             }
             FromFront::Busy { lane } => {
                 let (id, lane) = place(lane);
-                self.lane_is_busy(id, lane);
+                let generation = self.generations.get_mut(id);
+                generation.into_iter().for_each(|generation| generation.lane_is_busy(lane, Instant::now()));
             }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::Retired { generation } => self.generation_retired(generation as usize),
@@ -151,9 +151,9 @@ impl Supervisor {
         if self.kill_running(running).is_none() {
             return;
         }
-        self.generations[id].limited.insert(pid, Limit::Memory);
+        self.note_limit(running.lane, pid, Limit::Memory);
         self.front.send(&ToFront::TooHeavy { lane: running.lane, request: running.request }, &[]);
-        let (name, request) = (&self.generations[id].application.name, request.unwrap_or_default());
+        let (name, request) = (self.application_name(id), request.unwrap_or_default());
         log(
             "warning",
             format_args!(
@@ -162,10 +162,21 @@ impl Supervisor {
         );
     }
 
+    /// Notes why a worker was killed, for when it is reaped.
+    fn note_limit(&mut self, of: LaneId, pid: i32, limit: Limit) {
+        if let Some(generation) = self.generations.get_mut(of.generation as usize) {
+            generation.limited.insert(pid, limit);
+        }
+    }
+
+    fn application_name(&self, id: GenerationId) -> &str {
+        self.generations.get(id).map_or("", |generation| &generation.application.name)
+    }
+
     /// Whether a worker still has the request it is to be killed for; it may have gone on to another.
     fn still_runs(&self, running: RunningRequest) -> bool {
         let (id, lane) = place(running.lane);
-        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
+        let mailbox = self.generations.lane(id, lane).and_then(|lane| lane.mailbox.as_ref());
         let owner = mailbox.and_then(|mailbox| mailbox.slab.owner(running.request.exchange));
         owner.and_then(|word| Owner::unpack(word.load(Ordering::Acquire))).is_none_or(|owner| {
             owner.sequence == running.request.sequence
@@ -176,7 +187,8 @@ impl Supervisor {
 
     /// Kills a worker of a lane.
     pub(super) fn kill_worker(&self, id: GenerationId, lane: usize, pid: i32) {
-        Supervisor::kill_child_of(self.generations[id].forker(lane).map(|forker| forker.pid), pid);
+        let forker = self.generations.get(id).and_then(|generation| generation.forker(lane));
+        Supervisor::kill_child_of(forker.map(|forker| forker.pid), pid);
     }
 
     /// Kills a child of that process, or ours since that is dead. Anything else of its number is a stranger.
@@ -203,7 +215,8 @@ impl Supervisor {
     /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
     pub(super) fn listen_to_forker(&mut self, id: GenerationId, lane: usize) {
         for _ in 0..TURN {
-            let Some(forker) = self.generations[id].forker(lane) else { return };
+            let forker = self.generations.get(id).and_then(|generation| generation.forker(lane));
+            let Some(forker) = forker else { return };
             let (message, attached) = match forker.channel.receive() {
                 Ok(Received::Message(message, attached)) => (message, attached),
                 Ok(Received::Nothing) => return,
@@ -212,7 +225,7 @@ impl Supervisor {
                 Ok(Received::Closed) => return self.kill_template(id, lane),
                 Err(error) => {
                     self.kill_template(id, lane);
-                    let name = &self.generations[id].application.name;
+                    let name = self.application_name(id);
                     return log("error", format_args!("a control message of PHP ({name}) cannot be read: {error}"));
                 }
             };
@@ -242,7 +255,7 @@ impl Supervisor {
                     self.worker_died(id, lane, WorkerDeath { slot, pid, status, epoch })
                 }
                 FromForker::Traced { pid } => self.traced((id, lane), pid, &attached),
-                FromForker::Pong => self.has_answered(id, lane),
+                FromForker::Pong => self.has_responded(id, lane),
                 // A template may be made to say anything by the application's code. It has no say in those.
                 FromForker::PrototypeReady { .. }
                 | FromForker::FilesChanged
@@ -256,24 +269,23 @@ impl Supervisor {
 
     fn prototype_ready(&mut self, id: GenerationId, bodies: Bodies) {
         let now = Instant::now();
-        let generation = &mut self.generations[id];
+        let Some(generation) = self.generations.get_mut(id) else { return };
         generation.prototype.iter_mut().for_each(|prototype| prototype.ready = true);
-        generation.lanes[CLASSIC].bodies = bodies;
+        generation.lanes.get_mut(CLASSIC).into_iter().for_each(|lane| lane.bodies = bodies);
+        let lanes = generation.lanes.len();
         self.introduce(id, CLASSIC);
-        for lane in 0..self.generations[id].lanes.len() {
+        for lane in 0..lanes {
             self.boot_if_missing(id, lane, now);
         }
         self.fill_slots(id, CLASSIC, now);
     }
 
     fn template_reaped(&mut self, id: GenerationId, lane: usize, pid: i32, status: i32) {
-        let template = self.generations[id].forker(lane).filter(|_| lane != CLASSIC).map(|template| template.pid);
-        if pid > 0 && template == Some(pid) {
-            let ending = Ending::from_status(status);
-            let template = self.generations[id].lanes[lane].template.as_mut();
-            template.into_iter().for_each(|template| template.is_unasked = ending.is(Exit::NotAsked));
-            self.template_died(id, lane, &ending);
-        }
+        let ending = Ending::from_status(status);
+        let template = self.generations.lane_mut(id, lane).and_then(|lane| lane.template.as_mut());
+        let Some(template) = template.filter(|template| pid > 0 && template.child.pid == pid) else { return };
+        template.was_reaped(ending.is(Exit::NotAsked));
+        self.template_died(id, lane, &ending);
     }
 
     fn worker_started(&mut self, id: GenerationId, lane: usize, slot: u32, epoch: u64, forked: Forked) {
@@ -296,8 +308,8 @@ impl Supervisor {
     pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
         let ending = Ending::from_status(death.status);
         if death.epoch != self.front.epoch() {
-            self.generations[id].lanes[lane].retired.retain(|(pid, _)| *pid != death.pid);
-            return;
+            let of_lane = self.generations.lane_mut(id, lane);
+            return of_lane.into_iter().for_each(|lane| lane.retired.retain(|(pid, _)| *pid != death.pid));
         }
         let of = self.lane_id(id, lane);
         let Some(slot) = self.slot(of, death.slot) else { return };
@@ -306,7 +318,10 @@ impl Supervisor {
         }
         *slot = Slot::Leaving;
         // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
-        let worked = ending.is_regular() || self.has_worked(id, lane, death.slot);
+        let mailbox = self.mailbox(of);
+        let has_begun = mailbox.as_ref().is_some_and(|mailbox| mailbox.has_begun(death.slot as usize));
+        let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.age(death.slot as usize));
+        let worked = ending.is_regular() || has_begun;
         // Before the front hears of it: it clears the exchange.
         let request = (!ending.is_regular()).then(|| self.request_of(id, lane, death.slot)).flatten();
         self.front.send(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
@@ -315,36 +330,36 @@ impl Supervisor {
             return;
         }
         if !ending.is_regular() {
-            let generation = &mut self.generations[id];
-            generation.crashes += 1;
-            let (name, ordinal, count) = (generation.application.name.clone(), generation.ordinal, generation.crashes);
-            let what =
-                request.map_or("without a request".to_owned(), |shown| format!("while it ran {}", shown.request));
-            log(
-                "warning",
-                format_args!("worker {} of {name} {ending} {what} (crash {count} of generation {ordinal})", death.pid),
-            );
-            self.suspect(id, death.pid, ending);
+            let what = request.map_or("without a request".to_owned(), |one| format!("while it ran {}", one.request));
+            self.worker_crashed(id, death.pid, ending, &what);
         }
-        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
-        let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.started[death.slot as usize].elapsed());
         self.judge_isolation(id, lane, death.slot, ending);
         self.judge_phase(id, lane);
         if (ending.is(Exit::NotBooted) || ending.is(Exit::NotAsked)) && lane != CLASSIC {
             // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
             // it does again. And a snapshot that requests cannot go on from.
-            let of_lane = &mut self.generations[id].lanes[lane];
-            let is_worker_mode = of_lane.isolation == Isolation::WorkerMode;
-            of_lane.template.iter_mut().for_each(|template| template.is_unfit = !is_worker_mode);
+            if let Some(of_lane) = self.generations.lane_mut(id, lane) {
+                let is_unfit = of_lane.isolation != Isolation::WorkerMode;
+                of_lane.template.iter_mut().for_each(|template| template.is_given_up(is_unfit));
+            }
             self.kill_template(id, lane);
         }
         self.delay(id, lane, lived, worked);
     }
 
+    /// A worker has ended as it should not.
+    fn worker_crashed(&mut self, id: GenerationId, pid: i32, ending: Ending, what: &str) {
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        generation.crashes += 1;
+        let (name, ordinal, count) = (&generation.application.name, generation.ordinal, generation.crashes);
+        log("warning", format_args!("worker {pid} of {name} {ending} {what} (crash {count} of generation {ordinal})"));
+        self.suspect(id, pid, ending);
+    }
+
     /// A worker may have died within what all workers of its generation share.
     fn suspect(&mut self, id: GenerationId, pid: i32, ending: Ending) {
         let now = self.began.elapsed();
-        let generation = &mut self.generations[id];
+        let Some(generation) = self.generations.get_mut(id) else { return };
         let why = match (generation.limited.remove(&pid), ending) {
             (Some(Limit::Time), _) => generation
                 .suspicion
@@ -362,7 +377,7 @@ impl Supervisor {
     }
 
     pub(super) fn delay(&mut self, id: GenerationId, lane: usize, lived: Duration, worked: bool) {
-        let of_lane = &mut self.generations[id].lanes[lane];
+        let Some(of_lane) = self.generations.lane_mut(id, lane) else { return };
         of_lane.served |= worked;
         if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
             let what = self.describe(id, lane);

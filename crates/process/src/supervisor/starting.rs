@@ -9,6 +9,7 @@ use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
 use super::child::Child;
+use super::elastic::Circumstances;
 use super::generation::GenerationId;
 use super::lane::{CLASSIC, largest_limit};
 use super::mailbox::Mailbox;
@@ -18,7 +19,6 @@ use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::capabilities;
 use crate::channel::Channel;
-use crate::plan::{Slot, slots_to_fill};
 use crate::sys::{self, ProcessLimits, Program};
 
 impl Supervisor {
@@ -36,43 +36,47 @@ impl Supervisor {
                 log("error", format_args!("the front cannot be started: {error}"));
                 if !self.announced {
                     // What is missing at the start does not come by waiting: who started this server is told.
-                    self.shutdown.fail(Outcome::NoFront);
-                    return;
+                    return self.shutdown.fail(Outcome::NoFront);
                 }
                 self.front.start_failed(now);
             }
         }
         for id in self.generations.ids() {
-            let generation = &self.generations[id];
-            if generation.is_ending() {
+            if !self.prototype_is_started(id, now) {
                 continue;
             }
-            let is_due = generation.lanes[CLASSIC].restart.is_due(now);
-            if generation.prototype.is_none() && is_due && generation.has_no_orphans() {
-                if let Err(error) = self.start_prototype(id) {
-                    let name = self.generations[id].application.name.clone();
-                    log("error", format_args!("the prototype of {name} cannot be started: {error}"));
-                    if !self.announced {
-                        self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
-                        return;
-                    }
-                    self.reload
-                        .generation_failed(id, &format_args!("the prototype of {name} cannot be started: {error}"));
-                    self.delay(id, CLASSIC, Duration::ZERO, false);
-                    continue;
-                }
-            }
-            for lane in 0..self.generations[id].lanes.len() {
+            for lane in 0..self.generations.get(id).map_or(0, |generation| generation.lanes.len()) {
                 self.boot_if_missing(id, lane, now);
                 self.fill_slots(id, lane, now);
             }
         }
     }
 
+    /// Starts the prototype of a generation if it is missing. Says whether lanes can go on.
+    fn prototype_is_started(&mut self, id: GenerationId, now: Instant) -> bool {
+        let Some(generation) = self.generations.get(id).filter(|generation| !generation.is_ending()) else {
+            return false;
+        };
+        if !generation.is_prototype_due(now) {
+            return true;
+        }
+        let Err(error) = self.start_prototype(id) else { return true };
+        let name = self.generations.get(id).map_or_else(String::new, |one| one.application.name.clone());
+        let what = format!("the prototype of {name} cannot be started: {error}");
+        log("error", format_args!("{what}"));
+        if self.announced {
+            self.reload.generation_failed(id, &what);
+            self.delay(id, CLASSIC, Duration::ZERO, false);
+        } else {
+            self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
+        }
+        false
+    }
+
     fn start_front(&mut self) -> io::Result<()> {
         self.front.begin_epoch();
         for id in self.generations.ids() {
-            if !self.generations[id].is_ending() {
+            if self.generations.get(id).is_some_and(|generation| !generation.is_ending()) {
                 self.make_mailboxes(id)?;
             }
         }
@@ -96,29 +100,17 @@ impl Supervisor {
 
     /// New slabs for all lanes of a generation, for the front of this epoch.
     pub(super) fn make_mailboxes(&mut self, id: GenerationId) -> io::Result<()> {
-        for lane in 0..self.generations[id].lanes.len() {
-            let mailbox = self.new_mailbox(&self.generations[id].application, lane)?;
-            let lane = &mut self.generations[id].lanes[lane];
-            lane.mailbox = Some(mailbox);
+        let Some(generation) = self.generations.get_mut(id) else { return Ok(()) };
+        for (number, lane) in generation.lanes.iter_mut().enumerate() {
+            lane.mailbox = Some(new_mailbox(&generation.application, number, self.service.front_threads)?);
             lane.template.iter_mut().for_each(Template::count_anew);
         }
         Ok(())
     }
 
-    pub(super) fn new_mailbox(&self, application: &Application, lane: usize) -> io::Result<Mailbox> {
-        // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
-        let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
-        let geometry = Geometry::new(application.exchanges, slots, self.service.front_threads);
-        let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);
-        let descriptor = sys::own(slab::create(geometry).map_err(error)?);
-        let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
-        let slots = vec![Slot::Empty; geometry.slots as usize];
-        let started = vec![self.began; slots.len()];
-        Ok(Mailbox { descriptor, slab, started, damaged: 0, slots, is_told: false, is_known: false })
-    }
-
     fn start_prototype(&mut self, id: GenerationId) -> io::Result<()> {
-        let application = &self.generations[id].application;
+        let Some(generation) = self.generations.get_mut(id) else { return Ok(()) };
+        let application = &generation.application;
         let (ours, theirs) = Channel::pair()?;
         let settings = settings_file(&application.settings)?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
@@ -128,28 +120,29 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
-        let ordinal = self.generations[id].ordinal;
-        arguments.extend(["--generation".to_owned(), ordinal.to_string()]);
+        arguments.extend(["--generation".to_owned(), generation.ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
-            executable: self.generations[id].php.as_fd(),
+            executable: generation.php.as_fd(),
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(self.generations[id].output.writer()),
+            messages: Some(generation.output.writer()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;
-        self.generations[id].prototype = Some(Child::new(pid, ours));
+        generation.prototype = Some(Child::new(pid, ours));
         Ok(())
     }
 
     /// Sends a lane's slab of the current epoch to its forker and to the front, which learns of a snapshot lane only when
     /// that has a template to serve it.
     pub(super) fn introduce(&mut self, id: GenerationId, lane: usize) {
-        let generation = &self.generations[id];
-        let (Some(mailbox), false) = (&generation.lanes[lane].mailbox, self.front.doors().is_empty()) else { return };
+        let (lane_id, epoch) = (self.lane_id(id, lane), self.front.epoch());
+        let Some(generation) = self.generations.get_mut(id).filter(|_| !self.front.doors().is_empty()) else { return };
         let forker = generation.working_forker(lane);
+        let Some(of_lane) = generation.lanes.get(lane) else { return };
+        let Some(mailbox) = &of_lane.mailbox else { return };
         if lane != CLASSIC && forker.is_none() {
             return;
         }
@@ -157,47 +150,39 @@ impl Supervisor {
         if let Some(forker) = forker {
             let mut attached = vec![mailbox.descriptor.as_fd()];
             attached.extend(self.front.doors().iter().map(AsFd::as_fd));
-            send(&forker.channel, &ToForker::Slab { geometry, epoch: self.front.epoch() }, &attached);
+            send(&forker.channel, &ToForker::Slab { geometry, epoch }, &attached);
         }
         if !self.front.is_running() {
             return;
         }
-        let own = generation.lanes[lane].bodies;
-        let bodies = Bodies { limit: largest_limit(own, generation.lanes[CLASSIC].bodies), ..own };
+        let own = of_lane.bodies;
+        let classic = generation.lanes.get(CLASSIC).map_or(own, |classic| classic.bodies);
+        let bodies = Bodies { limit: largest_limit(own, classic), ..own };
         // One that shares workers with others is to say when it has too few.
         let shares_workers = generation.is_found(lane);
-        let offer = LaneOffer { id: self.lane_id(id, lane), geometry, shares_workers, bodies };
-        let message = ToFront::Lane { offer };
-        match generation.lanes[lane].entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
+        let message = ToFront::Lane { offer: LaneOffer { id: lane_id, geometry, shares_workers, bodies } };
+        match of_lane.entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
             Ok(None) => self.front.send(&message, &[mailbox.descriptor.as_fd()]),
             Ok(Some(name)) => self.front.send(&message, &[mailbox.descriptor.as_fd(), name.as_fd()]),
             Err(error) => return log("error", format_args!("the front cannot be told of a lane: {error}")),
         }
-        self.generations[id].lanes[lane].mailbox.iter_mut().for_each(|mailbox| mailbox.is_told = true);
+        let mailbox = generation.lanes.get_mut(lane).and_then(|lane| lane.mailbox.as_mut());
+        mailbox.into_iter().for_each(|mailbox| mailbox.is_told = true);
     }
 
-    /// Whether workers of a lane can be forked now.
-    pub(super) fn may_fork(&self, id: GenerationId, lane: usize, now: Instant) -> bool {
-        let generation = &self.generations[id];
-        let is_due = generation.lanes[lane].restart.is_due(now) && !generation.is_ending();
-        let has_mailbox = generation.lanes[lane].mailbox.is_some();
-        self.front.is_open() && is_due && has_mailbox && generation.working_forker(lane).is_some()
+    /// What numbers of workers depend on beside the load.
+    pub(super) fn circumstances(&self, now: Instant) -> Circumstances {
+        Circumstances { cpus: self.service.cpus, is_front_open: self.front.is_open(), now }
     }
 
+    /// Asks the forker of a lane for the workers that are missing.
     pub(super) fn fill_slots(&mut self, id: GenerationId, lane: usize, now: Instant) {
-        if !self.may_fork(id, lane, now) {
-            return;
-        }
-        let wanted = self.wanted_workers(id, lane, now);
-        let Some(mailbox) = &mut self.generations[id].lanes[lane].mailbox else { return };
-        let slots = slots_to_fill(&mailbox.slots, wanted);
-        for &slot in &slots {
-            mailbox.ask(slot, now);
-        }
-        let epoch = self.front.epoch();
-        let Some(forker) = self.generations[id].working_forker(lane) else { return };
+        let (around, epoch) = (self.circumstances(now), self.front.epoch());
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        let slots = generation.ask_for_workers(lane, around);
+        let Some(forker) = generation.working_forker(lane) else { return };
         for slot in slots {
-            send(&forker.channel, &ToForker::Spawn { slot: slot as u32, epoch }, &[]);
+            send(&forker.channel, &ToForker::Spawn { slot, epoch }, &[]);
         }
     }
 }
@@ -207,4 +192,15 @@ impl Supervisor {
 pub fn settings_file(settings: &[(String, String)]) -> io::Result<OwnedFd> {
     let text = settings.iter().flat_map(|(option, value)| format!("{option}={value}\0").into_bytes());
     boot::sealed(&text.collect::<Vec<u8>>())
+}
+
+/// A slab for a lane, and what is known of its slots: nothing runs there yet.
+pub(super) fn new_mailbox(application: &Application, lane: usize, front_threads: usize) -> io::Result<Mailbox> {
+    // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
+    let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
+    let geometry = Geometry::new(application.exchanges, slots, front_threads);
+    let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);
+    let descriptor = sys::own(slab::create(geometry).map_err(error)?);
+    let slab = Slab::map(descriptor.as_raw_fd(), geometry).map_err(error)?;
+    Ok(Mailbox::new(descriptor, slab, Instant::now()))
 }

@@ -50,7 +50,7 @@ impl Supervisor {
     pub(super) fn status(&self) -> Status {
         let mut applications: BTreeMap<String, Vec<status::Generation>> = BTreeMap::new();
         for number in self.generations.ids() {
-            let generation = &self.generations[number];
+            let Some(generation) = self.generations.get(number) else { continue };
             let of_application = applications.entry(generation.application.name.clone()).or_default();
             of_application.push(self.status_of(generation));
         }

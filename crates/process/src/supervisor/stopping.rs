@@ -66,7 +66,7 @@ impl Supervisor {
     /// and then the templates' workers. What PHP code has started in the background and left to us is not waited for.
     fn kill_everything(&mut self) {
         for id in self.generations.ids() {
-            let generation = &self.generations[id];
+            let Some(generation) = self.generations.get(id) else { continue };
             let mut workers = Vec::new();
             for (lane, of_lane) in generation.lanes.iter().enumerate() {
                 let live = |slot: &Slot| if let Slot::Live(pid) = *slot { Some(pid) } else { None };

@@ -1,27 +1,121 @@
 //! A template: the process that has booted a lane's entry up to its snapshot, or the forker of a worker script.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use wire::control::{Bodies, Isolation};
+use wire::control::{Bodies, FromForker, Isolation, ToForker};
 
-use super::child::Forker;
+use super::child::{Child, Forker};
+use crate::channel::Channel;
+use crate::plan::is_fork_better;
 use crate::sys;
 
 /// A template and what is known of it.
 pub(super) struct Template {
     pub(super) child: Forker,
     /// Since when it is to end so that another can take its place.
-    pub(super) leaving: Option<Instant>,
+    leaving: Option<Instant>,
     /// It was killed because it took too long to boot.
-    pub(super) is_late: bool,
+    is_late: bool,
     /// The script has shown that it wants no lane.
-    pub(super) is_unasked: bool,
+    is_unasked: bool,
     /// A request could not go on from its snapshot.
-    pub(super) is_unfit: bool,
+    is_unfit: bool,
     /// Requests of its dead workers.
-    pub(super) requests: u64,
+    requests: u64,
     /// What the slab said of workers ended by threads when it began.
-    pub(super) threads_before: u64,
+    threads_before: u64,
+}
+
+/// What the end of a template means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TemplateEnd {
+    /// It was to end.
+    Expected,
+    /// It took longer than `boot_timeout`.
+    Late,
+    /// It has not come to its snapshot, or its loop. `is_unasked`: it has run to its end without asking for a lane.
+    NotBooted { is_unasked: bool },
+    /// A request could not go on from its snapshot.
+    Unfit,
+    /// It has served, or could have.
+    Died,
+}
+
+impl Template {
+    /// One that the prototype was asked to fork. `threads_before`: workers of its lane that threads had ended by then.
+    pub(super) fn new(channel: Channel<ToForker, FromForker>, threads_before: u64) -> Template {
+        Template {
+            child: Child::new(0, channel),
+            leaving: None,
+            is_late: false,
+            is_unasked: false,
+            is_unfit: false,
+            requests: 0,
+            threads_before,
+        }
+    }
+
+    /// Its lane has a new slab.
+    pub(super) fn count_anew(&mut self) {
+        (self.requests, self.threads_before) = (0, 0);
+    }
+
+    /// It is to end so that another can take its place.
+    pub(super) fn leave(&mut self, now: Instant) {
+        self.leaving = Some(now);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// When it has to be ready, or gone.
+    pub(super) fn deadline(&self, boot_timeout: Duration, drain_timeout: Duration) -> Option<Instant> {
+        match self.leaving {
+            Some(since) => Some(since + drain_timeout),
+            None if self.child.ready => None,
+            None => Some(self.child.since + boot_timeout),
+        }
+    }
+
+    /// It is killed because its deadline is over.
+    pub(super) fn is_overdue(&mut self) {
+        self.is_late = true;
+    }
+
+    /// It was reaped; `is_unasked`: it has said that its script wants no lane.
+    pub(super) fn was_reaped(&mut self, is_unasked: bool) {
+        self.is_unasked = is_unasked;
+    }
+
+    /// It is killed because a worker could not begin. `is_unfit`: a request could not go on from its snapshot.
+    pub(super) fn is_given_up(&mut self, is_unfit: bool) {
+        self.is_unfit = is_unfit;
+    }
+
+    /// What its end means. `is_expected`: whatever it belongs to ends too.
+    pub(super) fn end(&self, is_expected: bool) -> TemplateEnd {
+        match () {
+            () if is_expected || self.is_leaving() => TemplateEnd::Expected,
+            () if !self.child.ready && self.is_late => TemplateEnd::Late,
+            () if !self.child.ready => TemplateEnd::NotBooted { is_unasked: self.is_unasked },
+            () if self.is_unfit => TemplateEnd::Unfit,
+            () => TemplateEnd::Died,
+        }
+    }
+
+    /// Counts the requests of a worker that has died.
+    pub(super) fn count_requests(&mut self, requests: u64) {
+        self.requests = self.requests.saturating_add(requests);
+    }
+
+    /// Whether a process for each request would do better: so many workers were `ended` by threads in this lane, and those that
+    /// `live` have had so many requests. Returns the numbers that show it.
+    pub(super) fn suffers_from_threads(&self, ended: u64, live: u64) -> Option<(u64, u64)> {
+        let threads = ended.saturating_sub(self.threads_before);
+        let requests = self.requests.saturating_add(live);
+        is_fork_better(threads, requests).then_some((threads, requests))
+    }
 }
 
 /// What a template says when it is ready.
@@ -49,9 +143,58 @@ impl Forked {
     }
 }
 
-impl Template {
-    /// Its lane has a new slab.
-    pub(super) fn count_anew(&mut self) {
-        (self.requests, self.threads_before) = (0, 0);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template() -> Template {
+        Template::new(Channel::pair().unwrap().0, 0)
+    }
+
+    #[test]
+    fn the_end_of_a_template_means_what_went_before() {
+        use TemplateEnd::*;
+        let plain: fn(&mut Template) = |_| {};
+        let is_ready: fn(&mut Template) = |one| one.child.ready = true;
+        let rows: [(fn(&mut Template), fn(&mut Template), TemplateEnd); 8] = [
+            (plain, plain, NotBooted { is_unasked: false }),
+            (plain, |one| one.was_reaped(true), NotBooted { is_unasked: true }),
+            (plain, Template::is_overdue, Late),
+            (plain, |one| one.is_given_up(true), NotBooted { is_unasked: false }),
+            (is_ready, plain, Died),
+            (is_ready, |one| one.is_given_up(true), Unfit),
+            (is_ready, |one| one.is_given_up(false), Died),
+            (is_ready, |one| one.leave(Instant::now()), Expected),
+        ];
+        for (number, (before, then, means)) in rows.into_iter().enumerate() {
+            let mut template = template();
+            before(&mut template);
+            then(&mut template);
+            assert_eq!((template.end(false), template.end(true)), (means, Expected), "row {number}");
+        }
+    }
+
+    #[test]
+    fn a_template_has_a_deadline_until_it_is_ready_and_again_when_it_leaves() {
+        let (boot, drain) = (Duration::from_secs(5), Duration::from_secs(30));
+        let mut template = template();
+        let since = template.child.since;
+        assert_eq!(template.deadline(boot, drain), Some(since + boot));
+        template.child.ready = true;
+        assert_eq!(template.deadline(boot, drain), None);
+        template.leave(since);
+        assert_eq!(template.deadline(boot, drain), Some(since + drain));
+    }
+
+    #[test]
+    fn threads_are_counted_since_the_template_began() {
+        let mut template = Template::new(Channel::pair().unwrap().0, 50);
+        template.count_requests(150);
+        assert_eq!(template.suffers_from_threads(50, 50), None);
+        assert_eq!(template.suffers_from_threads(60, 50), None);
+        assert_eq!(template.suffers_from_threads(61, 50), Some((11, 200)));
+        template.count_anew();
+        assert_eq!(template.suffers_from_threads(11, 199), None);
+        assert_eq!(template.suffers_from_threads(11, 200), Some((11, 200)));
     }
 }

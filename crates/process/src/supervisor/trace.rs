@@ -102,7 +102,7 @@ fn printable(bytes: &[u8]) -> String {
 impl Supervisor {
     /// The request that a worker has, by its own words.
     pub(super) fn request_of(&self, id: GenerationId, lane: usize, slot: u32) -> Option<Shown> {
-        let mailbox = self.generations[id].lanes[lane].mailbox.as_ref()?;
+        let mailbox = self.generations.lane(id, lane)?.mailbox.as_ref()?;
         let line = mailbox.slab.slot(slot as usize)?;
         let has_one = Activity::has_request(line.activity.load(Ordering::Relaxed));
         has_one.then(|| request_in(&mailbox.slab, line.exchange.load(Ordering::Relaxed))).flatten()
@@ -111,7 +111,7 @@ impl Supervisor {
     /// A request runs for longer than `slow_timeout`.
     pub(super) fn request_is_slow(&mut self, id: GenerationId, lane: usize, slot: u32, pid: i32) {
         let Some(shown) = self.request_of(id, lane, slot) else { return };
-        let application = self.generations[id].application.clone();
+        let Some(application) = self.generations.get(id).map(|one| one.application.clone()) else { return };
         let mut text = format!("slow request of application '{}': {}", application.name, shown.request);
         text.extend(self.narrow_lane(id, lane).map(|key| format!(", lane {key}")));
         for name in &application.slow_headers {
@@ -128,7 +128,7 @@ impl Supervisor {
     /// Somebody asks where a worker is.
     pub(super) fn trace_for(&mut self, pid: i32, client: Client) {
         let found = self.all_lanes().into_iter().find(|&(id, lane)| {
-            let mailbox = self.generations[id].lanes[lane].mailbox.as_ref();
+            let mailbox = self.generations.lane(id, lane).and_then(|lane| lane.mailbox.as_ref());
             mailbox.is_some_and(|mailbox| mailbox.slots.contains(&Slot::Live(pid)))
         });
         match found {
@@ -138,7 +138,7 @@ impl Supervisor {
     }
 
     fn trace(&mut self, id: GenerationId, lane: usize, pid: i32, why: Why) {
-        match self.generations[id].forker(lane) {
+        match self.generations.get(id).and_then(|generation| generation.forker(lane)) {
             Some(forker) => send(&forker.channel, &ToForker::Trace { pid }, &[]),
             // Died just now: nobody can read it.
             None => return self.not_traced(why),
@@ -162,7 +162,7 @@ impl Supervisor {
 
     /// The key of a lane that is for one host, which the target of a request does not show.
     fn narrow_lane(&self, id: GenerationId, lane: usize) -> Option<&str> {
-        let of_lane = &self.generations[id].lanes[lane];
+        let of_lane = self.generations.lane(id, lane)?;
         of_lane.key()?.origin?;
         of_lane.entry.as_deref()
     }

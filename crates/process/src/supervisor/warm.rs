@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::control::ToFront;
 
-use super::generation::{GenerationId, Warmth};
+use super::generation::{Generation, GenerationId, Warmth};
 use super::{Outcome, Supervisor, log};
 use crate::boot;
 
@@ -28,15 +28,9 @@ impl Supervisor {
             return;
         }
         for id in self.generations.ids() {
-            let generation = &self.generations[id];
-            if generation.warmth != Warmth::Cold || generation.is_ending() || !generation.has_lanes() {
-                continue;
-            }
-            let is_needed = !generation.application.warmup.is_empty();
-            if is_needed {
+            if self.generations.get_mut(id).is_some_and(Generation::begin_warm_up) {
                 self.front.send(&ToFront::WarmUp { generation: id as u32 }, &[]);
             }
-            self.generations[id].warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
         }
     }
 

@@ -67,8 +67,8 @@ enum State {
 
 fn state(mailbox: &Mailbox, number: usize) -> State {
     let activity = mailbox.slab.slot(number).map_or(0, |line| line.activity.load(Ordering::Relaxed));
-    match (mailbox.slots[number], activity) {
-        (Slot::Asked, _) => State::Starting,
+    match (mailbox.slots.get(number), activity) {
+        (Some(Slot::Asked), _) => State::Starting,
         (_, activity) if activity == Activity::Empty as u32 || activity == Activity::Booting as u32 => State::Starting,
         (_, activity) if activity == Activity::Idle as u32 => State::Idle,
         _ => State::Busy,
