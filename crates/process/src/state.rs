@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 /// All that a server keeps there.
 const FILES: [&str; 3] = ["lock", "pid", SOCKET];
-/// The admin socket.
+/// The control socket. Its file keeps the name that clients know.
 const SOCKET: &str = "admin.sock";
 /// Directories of other servers that are looked at.
 const MAX_SIBLINGS: usize = 1000;
@@ -174,7 +174,7 @@ impl StateDirectory {
     }
 }
 
-/// Where the admin socket of a state directory is.
+/// Where the control socket of a state directory is.
 pub fn socket(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }

@@ -29,8 +29,8 @@ mod generation;
 mod lane;
 mod liveness;
 mod mailbox;
-mod manager;
 mod messages;
+mod notices;
 mod output;
 mod reload;
 mod restart;
@@ -43,7 +43,7 @@ mod template;
 mod templates;
 mod trace;
 mod unresponsive;
-mod warm;
+mod warmup;
 mod worker_target;
 
 use std::io;
@@ -109,7 +109,7 @@ impl Supervisor {
         }
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
-            control_socket: service.admin.take().map(ControlSocket::new).transpose()?,
+            control_socket: service.control_socket.take().map(ControlSocket::new).transpose()?,
             reload: Reload::new(plan, current, now),
             generations,
             front: FrontLink::new(now)?,

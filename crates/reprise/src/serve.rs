@@ -99,7 +99,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     // The only copies here: the supervisor drops them when it drains.
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
-    service.admin = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
+    service.control_socket = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
     let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
     let shown = |(number, listener): (usize, &Bound)| match number < for_visitors {
         true => listener.shown.clone(),
@@ -116,7 +116,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
             let why = format!("{what} did not start; PHP's message is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
         }
-        Outcome::Cold(name, request) => {
+        Outcome::WarmUpFailed(name, request) => {
             let why = format!("its warm-up request {request} failed; the response is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why)
                 .hint("warmup_failure = \"log\" starts the server anyway"))
@@ -144,7 +144,7 @@ fn service(
         // Where it is not there or not for us, PHP does what it can without.
         userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
         cpus: options::cpus(),
-        admin: None,
+        control_socket: None,
         signals,
         notify: Notify::from_environment(),
         read: Box::new(move || read_again(&what, &config, &opened).map_err(|failure| failure.to_string())),

@@ -7,7 +7,7 @@ use wire::control::{Isolation, MAX_LANES};
 use wire::key::{Key, MAX_ORIGIN};
 
 use super::errands::Sought;
-use super::generation::{GenerationId, Warmth};
+use super::generation::{GenerationId, WarmupState};
 use super::lane::Lane;
 use super::starting::new_mailbox;
 use super::{Supervisor, log};
@@ -46,7 +46,7 @@ impl Supervisor {
             return self.stays_classic(id, &shown, NO_LANE_LEFT);
         }
         // What the warm-up has found is there before visitors come.
-        let is_awaited = generation.warmth != Warmth::Warm;
+        let is_awaited = generation.warmup != WarmupState::Done;
         generation.sought += usize::from(is_awaited);
         let sought = Sought { generation: id, key: shown.clone(), is_worker_mode, is_awaited };
         self.look_for_script(&application, key.script, sought);

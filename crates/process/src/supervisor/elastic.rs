@@ -9,7 +9,7 @@ use super::generation::Generation;
 use super::lane::{CLASSIC, Lane};
 use super::mailbox::Mailbox;
 use super::service::Application;
-use super::worker_target::{keep, load};
+use super::worker_target::{dismiss_surplus, load};
 use crate::plan::{Want, classic_workers, share_out, slots_to_fill};
 
 /// What numbers of workers depend on beside the load.
@@ -60,7 +60,7 @@ impl Generation {
 
     /// Requests wait in a lane: it is judged at once.
     pub(super) fn lane_is_busy(&mut self, lane: usize, now: Instant) {
-        self.lanes.get_mut(lane).into_iter().for_each(|lane| lane.target.is_busy(now));
+        self.lanes.get_mut(lane).into_iter().for_each(|lane| lane.target.mark_busy(now));
     }
 
     /// When a lane is to be judged next, if its number of workers can change now.
@@ -111,13 +111,13 @@ impl Generation {
             target.judge(mailbox, least, most, around.now);
         }
         let Some(pool) = shared else {
-            keep(mailbox, target.workers);
+            dismiss_surplus(mailbox, target.workers);
             return target.workers;
         };
         match is_due {
             true => self.share_out(&pool, around),
             // Some may have ended by themselves.
-            false => keep(mailbox, target.share),
+            false => dismiss_surplus(mailbox, target.share),
         }
         self.share_of(lane, &pool)
     }
@@ -139,7 +139,7 @@ impl Generation {
         for (lane, share) in able.into_iter().zip(share_out(&wants, pool.all.saturating_sub(kept))) {
             let Some(Lane { target, mailbox, .. }) = self.lanes.get_mut(lane) else { continue };
             target.share = share;
-            mailbox.iter().for_each(|mailbox| keep(mailbox, share));
+            mailbox.iter().for_each(|mailbox| dismiss_surplus(mailbox, share));
         }
     }
 

@@ -221,7 +221,7 @@ impl Supervisor {
         let current = self.reload.current().iter().filter_map(|id| self.generations.get(*id));
         // Another application's file system may hang: what is not renewed is not looked at.
         for generation in current.filter(|one| scope.includes(&one.application.name)) {
-            let entries = generation.heritage().into_iter();
+            let entries = generation.successor_entries().into_iter();
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);
         }

@@ -38,13 +38,12 @@ pub(super) enum Stage {
 
 /// How far the warm-up of a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Warmth {
-    /// Not begun.
-    Cold,
-    /// The front is at it.
-    Asked,
-    /// Done, or there is nothing to be done.
-    Warm,
+pub(super) enum WarmupState {
+    NotBegun,
+    /// The front makes its requests.
+    UnderWay,
+    /// Or there is nothing to be done.
+    Done,
 }
 
 /// What a worker is killed for.
@@ -67,7 +66,7 @@ pub(super) struct Generation {
     pub(super) suspicion: Suspicion,
     /// Workers that ended as they should not.
     pub(super) crashes: u64,
-    pub(super) warmth: Warmth,
+    pub(super) warmup: WarmupState,
     pub(super) eviction: LaneEviction,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
@@ -109,7 +108,7 @@ impl Generation {
             stage,
             suspicion: Suspicion::default(),
             crashes: 0,
-            warmth: Warmth::Cold,
+            warmup: WarmupState::NotBegun,
             eviction: LaneEviction::default(),
             limited: BTreeMap::new(),
             prototype: None,
@@ -122,7 +121,7 @@ impl Generation {
     /// Adds the lanes that another generation of the application has found out about while it ran; each begins with as many
     /// workers as it had there. `present` names scripts that are files in the root.
     pub(super) fn inherit(&mut self, other: &Generation, present: &BTreeSet<String>) {
-        for entry in other.heritage() {
+        for entry in other.successor_entries() {
             let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
             let application = &self.application;
             let is_known = self.lanes.iter().any(|own| own.boots(text, application));
@@ -145,7 +144,7 @@ impl Generation {
     }
 
     /// Entries that the next generation may get from this one.
-    pub(super) fn heritage(&self) -> Vec<Entry> {
+    pub(super) fn successor_entries(&self) -> Vec<Entry> {
         let staying =
             self.lanes.iter().skip(CLASSIC + 1).filter(|lane| !self.eviction.evicts(lane)).filter_map(|lane| {
                 let is_worker_mode = lane.isolation == Isolation::WorkerMode;
@@ -163,8 +162,8 @@ impl Generation {
                 lane.retired.extend(mailbox.live_workers().map(|(_, pid)| (pid, now)));
             }
         }
-        if self.warmth == Warmth::Asked {
-            self.warmth = Warmth::Cold;
+        if self.warmup == WarmupState::UnderWay {
+            self.warmup = WarmupState::NotBegun;
         }
     }
 
@@ -199,17 +198,17 @@ impl Generation {
 
     /// Begins the warm-up if all lanes serve. True: the front is to make its requests.
     pub(super) fn begin_warm_up(&mut self) -> bool {
-        if self.warmth != Warmth::Cold || self.is_ending() || !self.has_lanes() {
+        if self.warmup != WarmupState::NotBegun || self.is_ending() || !self.has_lanes() {
             return false;
         }
         let is_needed = !self.application.warmup.is_empty();
-        self.warmth = if is_needed { Warmth::Asked } else { Warmth::Warm };
+        self.warmup = if is_needed { WarmupState::UnderWay } else { WarmupState::Done };
         is_needed
     }
 
     /// Whether visitors' requests may come.
     pub(super) fn is_ready(&self) -> bool {
-        self.warmth == Warmth::Warm && self.has_lanes()
+        self.warmup == WarmupState::Done && self.has_lanes()
     }
 
     /// Whether everything that is known to be needed serves, or has shown that it will not.
@@ -220,7 +219,7 @@ impl Generation {
     /// Whether it is not ready because workers are on their way to their loop, which only their slots tell.
     pub(super) fn waits_for_workers(&self) -> bool {
         let boots = |lane: &Lane| lane.isolation == Isolation::WorkerMode && lane.has_workers() && !lane.is_served();
-        self.warmth != Warmth::Warm && !self.is_ending() && self.lanes.iter().any(boots)
+        self.warmup != WarmupState::Done && !self.is_ending() && self.lanes.iter().any(boots)
     }
 
     /// Whether that lane is of a script that the configuration does not name, nor is the front controller.

@@ -15,7 +15,7 @@ use super::generation::{GenerationId, Limit};
 use super::lane::CLASSIC;
 use super::mailbox::Mailbox;
 use super::template::{Forked, TemplateReady};
-use super::warm::WarmUpResult;
+use super::warmup::WarmUpResult;
 use super::{Supervisor, log};
 use crate::channel::Received;
 use crate::plan::{Ending, Slot};
@@ -340,7 +340,7 @@ impl Supervisor {
             // it does again. And a snapshot that requests cannot go on from.
             if let Some(of_lane) = self.generations.lane_mut(id, lane) {
                 let is_unfit = of_lane.isolation != Isolation::WorkerMode;
-                of_lane.template.iter_mut().for_each(|template| template.is_given_up(is_unfit));
+                of_lane.template.iter_mut().for_each(|template| template.mark_unfit(is_unfit));
             }
             self.kill_template(id, lane);
         }

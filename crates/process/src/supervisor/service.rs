@@ -35,7 +35,7 @@ pub struct Service {
     /// CPUs this server may use.
     pub cpus: usize,
     /// Where `reprise reload` and its like connect to.
-    pub admin: Option<UnixListener>,
+    pub control_socket: Option<UnixListener>,
     /// Watched since before anything was started.
     pub signals: Signals,
     /// systemd, or who else watches over this server.

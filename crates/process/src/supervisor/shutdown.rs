@@ -14,7 +14,7 @@ pub enum Outcome {
     /// An application never booted; what of it.
     NotBooted(String, String),
     /// A warm-up request of an application failed; which.
-    Cold(String, String),
+    WarmUpFailed(String, String),
     /// The front never started.
     NoFront,
 }

@@ -17,7 +17,7 @@ pub(super) struct Template {
     /// It was killed because it took too long to boot.
     is_late: bool,
     /// The script has shown that it wants no lane.
-    is_unasked: bool,
+    wants_no_lane: bool,
     /// A request could not go on from its snapshot.
     is_unfit: bool,
     /// Requests of its dead workers.
@@ -33,8 +33,8 @@ pub(super) enum TemplateEnd {
     Expected,
     /// It took longer than `boot_timeout`.
     Late,
-    /// It has not come to its snapshot, or its loop. `is_unasked`: it has run to its end without asking for a lane.
-    NotBooted { is_unasked: bool },
+    /// It has not come to its snapshot, or its loop. `wants_no_lane`: it has run to its end without asking for a lane.
+    NotBooted { wants_no_lane: bool },
     /// A request could not go on from its snapshot.
     Unfit,
     /// It has served, or could have.
@@ -48,7 +48,7 @@ impl Template {
             child: Child::new(0, channel),
             leaving: None,
             is_late: false,
-            is_unasked: false,
+            wants_no_lane: false,
             is_unfit: false,
             requests: 0,
             threads_before,
@@ -79,17 +79,17 @@ impl Template {
     }
 
     /// It is killed because its deadline is over.
-    pub(super) fn is_overdue(&mut self) {
+    pub(super) fn mark_overdue(&mut self) {
         self.is_late = true;
     }
 
-    /// It was reaped; `is_unasked`: it has said that its script wants no lane.
-    pub(super) fn was_reaped(&mut self, is_unasked: bool) {
-        self.is_unasked = is_unasked;
+    /// It was reaped; `wants_no_lane`: it has said that its script wants no lane.
+    pub(super) fn was_reaped(&mut self, wants_no_lane: bool) {
+        self.wants_no_lane = wants_no_lane;
     }
 
     /// It is killed because a worker could not begin. `is_unfit`: a request could not go on from its snapshot.
-    pub(super) fn is_given_up(&mut self, is_unfit: bool) {
+    pub(super) fn mark_unfit(&mut self, is_unfit: bool) {
         self.is_unfit = is_unfit;
     }
 
@@ -98,7 +98,7 @@ impl Template {
         match () {
             () if is_expected || self.is_leaving() => TemplateEnd::Expected,
             () if !self.child.ready && self.is_late => TemplateEnd::Late,
-            () if !self.child.ready => TemplateEnd::NotBooted { is_unasked: self.is_unasked },
+            () if !self.child.ready => TemplateEnd::NotBooted { wants_no_lane: self.wants_no_lane },
             () if self.is_unfit => TemplateEnd::Unfit,
             () => TemplateEnd::Died,
         }
@@ -157,13 +157,13 @@ mod tests {
         let plain: fn(&mut Template) = |_| {};
         let is_ready: fn(&mut Template) = |one| one.child.ready = true;
         let rows: [(fn(&mut Template), fn(&mut Template), TemplateEnd); 8] = [
-            (plain, plain, NotBooted { is_unasked: false }),
-            (plain, |one| one.was_reaped(true), NotBooted { is_unasked: true }),
-            (plain, Template::is_overdue, Late),
-            (plain, |one| one.is_given_up(true), NotBooted { is_unasked: false }),
+            (plain, plain, NotBooted { wants_no_lane: false }),
+            (plain, |one| one.was_reaped(true), NotBooted { wants_no_lane: true }),
+            (plain, Template::mark_overdue, Late),
+            (plain, |one| one.mark_unfit(true), NotBooted { wants_no_lane: false }),
             (is_ready, plain, Died),
-            (is_ready, |one| one.is_given_up(true), Unfit),
-            (is_ready, |one| one.is_given_up(false), Died),
+            (is_ready, |one| one.mark_unfit(true), Unfit),
+            (is_ready, |one| one.mark_unfit(false), Died),
             (is_ready, |one| one.leave(Instant::now()), Expected),
         ];
         for (number, (before, then, means)) in rows.into_iter().enumerate() {

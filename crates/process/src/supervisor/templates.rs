@@ -29,7 +29,7 @@ use crate::plan::Ending;
 use crate::sys;
 
 /// How long a script that needs no lane is left alone.
-const UNASKED: Duration = Duration::from_secs(600);
+const NO_LANE_PAUSE: Duration = Duration::from_secs(600);
 
 impl Supervisor {
     /// What messages about a lane begin with.
@@ -139,8 +139,8 @@ impl Supervisor {
         match template.end(is_expected) {
             TemplateEnd::Expected => {}
             TemplateEnd::Late => self.boot_failed(id, lane, &format_args!("it took longer than {limit:?}"), false),
-            TemplateEnd::NotBooted { is_unasked } => {
-                self.boot_failed(id, lane, &format_args!("its process {how}"), is_unasked)
+            TemplateEnd::NotBooted { wants_no_lane } => {
+                self.boot_failed(id, lane, &format_args!("its process {how}"), wants_no_lane)
             }
             TemplateEnd::Unfit => {
                 self.boot_failed(id, lane, &"a request could not continue from its snapshot", false);
@@ -165,15 +165,15 @@ impl Supervisor {
         of_lane.into_iter().for_each(|lane| lane.has_failed = true);
     }
 
-    fn boot_failed(&mut self, id: GenerationId, lane: usize, why: &dyn Display, is_unasked: bool) {
+    fn boot_failed(&mut self, id: GenerationId, lane: usize, why: &dyn Display, wants_no_lane: bool) {
         let what = self.describe(id, lane);
         let Some(generation) = self.generations.get_mut(id) else { return };
         let name = generation.application.name.clone();
         let Some(of_lane) = generation.lanes.get_mut(lane) else { return };
         of_lane.has_failed = true;
         // It ran to its end: nothing is broken, and the next time it does the same.
-        let unasked = Some(UNASKED).filter(|_| is_unasked && !of_lane.is_required);
-        let delay = of_lane.restart.failed(unasked, Instant::now());
+        let pause = Some(NO_LANE_PAUSE).filter(|_| wants_no_lane && !of_lane.is_required);
+        let delay = of_lane.restart.failed(pause, Instant::now());
         let is_required = of_lane.is_required;
         if is_required && !self.announced {
             let entry = of_lane.entry.clone().unwrap_or_default();
@@ -181,7 +181,7 @@ impl Supervisor {
             return self.shutdown.fail(Outcome::NotBooted(name, entry));
         }
         // New code may do without what the old code asked for.
-        if is_required || !is_unasked && self.is_served_now(id, lane) {
+        if is_required || !wants_no_lane && self.is_served_now(id, lane) {
             let refusal = format_args!("{what} did not boot: {why}; PHP's message is in the log");
             self.reload.generation_failed(id, &refusal);
         }
@@ -242,7 +242,7 @@ impl Supervisor {
             if self.template_deadline(id, lane).is_some_and(|deadline| now >= deadline) {
                 self.kill_template(id, lane);
                 let of_lane = self.generations.lane_mut(id, lane);
-                of_lane.and_then(|lane| lane.template.as_mut()).into_iter().for_each(Template::is_overdue);
+                of_lane.and_then(|lane| lane.template.as_mut()).into_iter().for_each(Template::mark_overdue);
             }
             self.end_hung_scripts(id, lane);
             let limit = self.reload.plan().drain_timeout;

@@ -41,7 +41,7 @@ impl WorkerTarget {
     }
 
     /// Requests wait: it is judged at once, and often for a while.
-    pub(super) fn is_busy(&mut self, now: Instant) {
+    pub(super) fn mark_busy(&mut self, now: Instant) {
         (self.next, self.alert) = (now, now + ALERT);
     }
 
@@ -90,7 +90,7 @@ pub(super) fn load(mailbox: &Mailbox, quiet: Duration) -> Load {
 
 /// Lets a lane keep so many workers that are ready: as many as are too many end, whoever is idle or gets done first. What asks
 /// for the places of those that boot meanwhile waits until they are there.
-pub(super) fn keep(mailbox: &Mailbox, count: usize) {
+pub(super) fn dismiss_surplus(mailbox: &Mailbox, count: usize) {
     // Workers only count down; one that does not play fair has its lane looked at later.
     for _ in 0..8 {
         let before = mailbox.slab.surplus().load(Ordering::SeqCst);

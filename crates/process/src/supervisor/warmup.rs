@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::control::ToFront;
 
-use super::generation::{Generation, GenerationId, Warmth};
+use super::generation::{Generation, GenerationId, WarmupState};
 use super::{Outcome, Supervisor, log};
 use crate::boot;
 
@@ -36,7 +36,7 @@ impl Supervisor {
 
     /// A request of a warm-up is answered.
     pub(super) fn warmed_up(&mut self, id: GenerationId, result: WarmUpResult, attached: &[OwnedFd]) {
-        let Some(generation) = self.generations.get_mut(id).filter(|one| one.warmth == Warmth::Asked) else {
+        let Some(generation) = self.generations.get_mut(id).filter(|one| one.warmup == WarmupState::UnderWay) else {
             return;
         };
         let application = generation.application.clone();
@@ -46,7 +46,7 @@ impl Supervisor {
         let is_answered = (100..500).contains(&result.status);
         let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, result.status);
         if index + 1 == count && (is_answered || application.is_warmup_optional) {
-            generation.warmth = Warmth::Warm;
+            generation.warmup = WarmupState::Done;
         }
         if !self.announced {
             self.tell_booting();
@@ -63,7 +63,7 @@ impl Supervisor {
         }
         self.reload.generation_failed(id, &format_args!("{what}: {shown}"));
         if !self.announced && self.reload.current().contains(&id) {
-            self.shutdown.fail(Outcome::Cold(name.clone(), request.clone()));
+            self.shutdown.fail(Outcome::WarmUpFailed(name.clone(), request.clone()));
         }
     }
 }
