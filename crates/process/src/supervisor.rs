@@ -1,18 +1,35 @@
-//! The supervisor: starts the front and one prototype per application, has workers forked and notices every death.
+//! The supervisor: it starts the front and one prototype per application, has workers forked and notices every death.
 //!
-//! The order that keeps a request from being answered twice or forgotten:
+//! This order keeps a request from being run twice or forgotten:
 //!
-//! 1. a worker dies; its prototype (or, if that died too, this process) reaps it;
+//! 1. a worker dies; its forker reaps it, or this process if the forker has died too;
 //! 2. `WorkerDead` goes to the front, which re-queues or fails the request of that slot;
-//! 3. the front answers `SlotFree`; only then is the slot filled again.
+//! 3. the front sends `SlotFree`; only then is the slot filled again.
 //!
-//! Each lane has a forker: the prototype for lane 0, its template (see [`templates`]) for any other. Both are told and say
-//! the same. What a template says is checked, for it has run the application's code.
+//! Each lane has a forker: the prototype for lane 0, a template (see [`templates`]) for any other. Prototype and templates use
+//! the same messages. The supervisor checks what a template sends, because a template has run the application's code.
 //!
-//! When the front dies its slab is closed (workers of it end after their request) and a new front gets a new slab: an
-//! epoch. Messages about older epochs are ignored.
+//! When the front dies, its slabs are closed, and the workers on them end after their request. The next front gets new slabs:
+//! an epoch. Messages about earlier epochs are ignored.
 //!
-//! An application is run by a [`generation`]: a prototype with everything under it. A [`reload`] makes another beside it.
+//! A [`generation`] runs an application: a prototype with everything under it. A [`reload`] makes another generation beside it.
+//!
+//! # Layout
+//!
+//! [`Supervisor`] gathers events, asks its parts, and carries out what they return. A part has private fields, and its decisions
+//! are its methods' results.
+//!
+//! | part | what it knows |
+//! |---|---|
+//! | [`reload`] | the plan in force, the generations that serve it, the reload that is under way; [`carry_out`] acts |
+//! | [`generation`], [`lane`], [`template`], [`mailbox`], [`child`] | the processes of an application and their slabs |
+//! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
+//! | [`front_link`] | the front's process, epoch and restarts |
+//! | [`control_socket`], [`errands`], [`trace`] | clients, helper processes and traces that are under way |
+//! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
+//!
+//! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
+//! [`warmup`], [`unresponsive`], [`damage`], [`notices`].
 
 mod carry_out;
 mod child;
@@ -71,7 +88,7 @@ pub use starting::settings_file;
 use status::Rate;
 use trace::Traces;
 
-/// How often workers that boot are looked at, which say it in their slab alone.
+/// How often workers that boot are looked at: only their slab says when they have booted.
 const BOOTING_TURN: Duration = Duration::from_millis(10);
 
 /// The loop's state.
@@ -98,7 +115,7 @@ fn log(level: &str, text: std::fmt::Arguments<'_>) {
 }
 
 impl Supervisor {
-    /// Prepares; starts nothing yet.
+    /// Prepares a server; starts no process yet.
     pub fn new(mut service: Service, plan: Plan) -> io::Result<Supervisor> {
         let now = Instant::now();
         sys::become_subreaper()?;
@@ -140,7 +157,7 @@ impl Supervisor {
             self.take_signals();
             self.flush();
             self.pass_on_output();
-            // Messages before deaths: what a process said before it died counts.
+            // Messages before deaths: a message that a process sent before it died counts.
             self.take_messages();
             self.take_errands();
             self.reap();
@@ -150,7 +167,7 @@ impl Supervisor {
         }
     }
 
-    /// Visitors may come, if everything that is known to be needed serves.
+    /// Lets visitors come when everything that is known to be needed serves.
     fn announce(&mut self, ready: &dyn Fn(Duration)) {
         if self.announced || self.shutdown.has_failed() || !self.is_ready() {
             return;
@@ -198,7 +215,7 @@ impl Supervisor {
         self.generations.all().flat_map(Generation::forkers)
     }
 
-    /// Each lane as the numbers of its generation and itself.
+    /// Each lane: the id of its generation, and its index there.
     fn all_lanes(&self) -> Vec<(usize, usize)> {
         let lanes = |id: GenerationId| self.generations.get(id).map_or(0, |generation| generation.lanes.len());
         let each = |id: GenerationId| (0..lanes(id)).map(move |lane| (id, lane));
@@ -214,7 +231,7 @@ impl Supervisor {
         }
     }
 
-    /// The same, of generations that write no more.
+    /// Logs the same for generations whose processes are gone.
     fn pass_on_last_output(&mut self, ids: &[GenerationId]) {
         self.pass_on_output();
         for id in ids {
@@ -242,7 +259,7 @@ impl Supervisor {
         let _ = poll(&mut watched, Some(&timeout));
     }
 
-    /// When something is to be done though nothing happens.
+    /// When the loop has to go on although no event comes.
     fn next_turn(&self, now: Instant) -> Instant {
         let drain_timeout = self.reload.plan().drain_timeout;
         let (lanes, around) = (self.all_lanes().into_iter(), self.circumstances(now));
@@ -267,12 +284,12 @@ impl Supervisor {
         self.generations.all().map(|generation| &generation.output).chain([self.front.output()])
     }
 
-    /// A lane as the front of now knows it.
+    /// How messages to the front that runs now name a lane.
     fn lane_id(&self, id: GenerationId, lane: usize) -> LaneId {
         LaneId { generation: id as u32, lane: lane as u32, epoch: self.front.epoch() }
     }
 
-    /// Whether everything that is known to be needed serves, or has shown that it will not.
+    /// Whether everything that is known to be needed serves, or has shown that it cannot.
     fn is_ready(&self) -> bool {
         self.front.is_ready()
             && self.reload.current().iter().filter_map(|id| self.generations.get(*id)).all(Generation::is_ready)
@@ -285,7 +302,7 @@ fn reads<Fd: AsFd>(from: &Fd) -> PollFd<'_> {
 
 fn send<Out: Message, In: Message>(channel: &Channel<Out, In>, message: &Out, attached: &[BorrowedFd<'_>]) {
     if let Err(error) = channel.send(message, attached) {
-        // Its death will be reaped and handled; a message to the dead is no loss.
+        // The peer is dead: it will be reaped, and needs no message.
         if error.raw_os_error() != Some(nix::libc::EPIPE) && error.raw_os_error() != Some(nix::libc::ECONNRESET) {
             log("error", format_args!("a control message cannot be sent: {error}"));
         }

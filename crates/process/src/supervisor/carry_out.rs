@@ -1,4 +1,4 @@
-//! Carries out what [`super::reload`] decides.
+//! Carries out what [`super::reload`] decides and what clients of [`super::control_socket`] ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -106,7 +106,7 @@ impl Supervisor {
     /// Does of a reload what can be done now.
     pub(super) fn advance_reload(&mut self) {
         if self.shutdown.is_begun() {
-            // Nobody waits for what they look at.
+            // Nobody waits for their results any more.
             self.errands.end();
         }
         let around = Surroundings {
@@ -129,7 +129,7 @@ impl Supervisor {
         }
         let now = Instant::now();
         for id in self.reload.current().to_vec() {
-            // One that was refused, or has been joined by others' requests, is judged anew.
+            // While a request waits, no lane is evicted. An eviction whose reload was refused is decided anew.
             let may_evict = !self.reload.is_requested();
             let generation = self.generations.get_mut(id);
             if let Some(why) = generation.and_then(|generation| generation.look_for_eviction(may_evict, now)) {
@@ -176,7 +176,7 @@ impl Supervisor {
     }
 
     fn make_slabs_of_change(&mut self, id: GenerationId) {
-        // Without a front they are made with those of the next.
+        // Without a front, the slabs are made when the next front is started.
         if !self.front.is_running() {
             return;
         }

@@ -9,7 +9,7 @@ use crate::channel::Channel;
 
 /// The front, or a forker.
 pub(super) struct Child<Out, In> {
-    /// 0: a template whose process is not known yet.
+    /// 0 for a template whose process is not known yet.
     pub(super) pid: i32,
     pub(super) channel: Channel<Out, In>,
     pub(super) since: Instant,

@@ -1,13 +1,13 @@
-//! Slabs that a worker has written over. Whoever runs PHP code as an application's user can: a slab is memory that all workers of its
-//! lane write to. The front believes nothing that it reads there; but a lane whose slab cannot be used any more serves nobody.
-//! Its application gets a new generation then, with new slabs, and the log says why. Between two of those lies the same pause
-//! as between others that come by themselves ([`super::reload`]).
+//! Slabs that a worker has overwritten. Code that runs as an application's user can do that, because all workers of a lane write to
+//! its slab. The front believes nothing that it reads there, but a lane whose slab is damaged serves nobody. Its application then
+//! gets a new generation with new slabs, and the log says why. The pauses between such generations are those of other renewals
+//! ([`super::reload`]).
 //!
 //! | sign | seen by |
 //! |---|---|
 //! | workers end with 89: they cannot map the slab, or what is there makes no sense to them | [`crate::plan::Suspicion::unhealthy`] |
-//! | its header, or its queue, says what cannot be, several times in a row | [`Supervisor::look_at_slab`] |
-//! | its phase says that workers are to end, which nobody here has said: it is put back, and counts as such an end | [`Supervisor::judge_phase`] |
+//! | its header or its queue has impossible values, several times in a row | [`Supervisor::look_at_slab`] |
+//! | its phase says that workers are to end, and the supervisor has not set that: the phase is set back, and counts like a worker that ended with 89 | [`Supervisor::judge_phase`] |
 
 use wire::layout::Phase;
 
@@ -15,16 +15,16 @@ use super::generation::{Generation, GenerationId, Stage};
 use super::template::Template;
 use super::{Supervisor, log};
 
-/// Why such a generation is replaced.
+/// Why a generation with a damaged slab is replaced.
 pub(super) const DAMAGED: &str =
     "its workers cannot start; perhaps one of them has damaged the memory that they share with the front";
-/// Looks, a second apart, that find a slab in disorder before something is done about it.
+/// So many looks, a second apart, have to find a slab damaged before its generation is replaced.
 const LOOKS: u32 = 3;
-/// And until something is done again.
+/// After so many looks the generation is to be replaced again.
 const PAUSE: u32 = 60;
 
 impl Supervisor {
-    /// Looks whether a slab can still be what it was made as. Once a second.
+    /// Looks whether a slab is damaged. Once a second.
     pub(super) fn look_at_slab(&mut self, id: GenerationId, lane: usize) {
         let Some(generation) = self.generations.get_mut(id).filter(|one| one.stage == Stage::Serving) else { return };
         let mailbox = generation.lanes.get_mut(lane).and_then(|lane| lane.mailbox.as_mut());
@@ -38,7 +38,8 @@ impl Supervisor {
         }
     }
 
-    /// Workers end when their lane's phase says so, and they can write there themselves: what nobody here has said is taken back.
+    /// Workers end when their lane's phase says so. They can write the phase themselves: one that the supervisor has not set is set
+    /// back.
     pub(super) fn judge_phase(&mut self, id: GenerationId, lane: usize) {
         let is_stopping = self.shutdown.is_begun();
         let is_serving = |generation: &&mut Generation| generation.stage == Stage::Serving && !is_stopping;

@@ -1,4 +1,4 @@
-//! Deaths of children, and of what they leave to this process.
+//! Deaths of children, and of processes that become children of the supervisor because their parent has died.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ impl Supervisor {
                     self.listen_to_forker(id, CLASSIC);
                     self.prototype_died(id, ending);
                 }
-                // Left to us by its prototype, which died before it.
+                // Its prototype died before it, so it is a child of this process now.
                 Some((id, lane)) => self.template_died(id, lane, &ending),
                 None => self.orphan_died(pid, status),
             }
@@ -41,7 +41,7 @@ impl Supervisor {
         self.all_lanes().into_iter().find(is_it)
     }
 
-    /// A worker whose forker died before it came to us.
+    /// A worker was reaped here because its forker had died before.
     fn orphan_died(&mut self, pid: i32, status: i32) {
         for (id, lane) in self.all_lanes() {
             let Some(of_lane) = self.generations.lane_mut(id, lane) else { continue };
@@ -60,7 +60,7 @@ impl Supervisor {
         let (name, is_ending) = (generation.application.name.clone(), generation.is_ending());
         let has_served = generation.lanes.get(CLASSIC).is_some_and(|lane| lane.served);
         let Some(child) = generation.prototype.take() else { return };
-        // Also a front that drains has to learn whose requests are lost.
+        // A front that drains has to learn too whose requests are lost.
         self.adopt_templates(id);
         if !self.shutdown.is_begun() && !is_ending {
             log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
@@ -74,8 +74,8 @@ impl Supervisor {
         self.adopt_orphans(id, CLASSIC);
     }
 
-    /// The workers of a dead forker are our children now (it had one thread and was reaped, so they have been given
-    /// to us) and have been sent SIGKILL. Those that it had reaped itself without telling are no children of ours.
+    /// Reaps the workers of a dead forker. The forker had one thread and was reaped, so its workers are children of the supervisor
+    /// now; the kernel has sent them SIGKILL. A worker that the forker had reaped without a message is no child.
     pub(super) fn adopt_orphans(&mut self, id: GenerationId, lane: usize) {
         let mailbox = self.generations.lane(id, lane).and_then(|lane| lane.mailbox.as_ref());
         let slots = mailbox.map_or_else(Vec::new, |mailbox| mailbox.slots.clone());
@@ -89,8 +89,8 @@ impl Supervisor {
                         None
                     }
                 },
-                // Forked or not, we were not told. If it was, it died with its parent, long before a new forker has
-                // started PHP's modules, or booted, and could be asked for this slot.
+                // No message says whether it was forked. If it was, it died with its parent, long before a new forker
+                // has booted and can be asked for this slot.
                 Slot::Asked => Some((0, Signal::SIGKILL as i32)),
                 Slot::Empty | Slot::Leaving => None,
             };
@@ -120,7 +120,7 @@ impl Supervisor {
         for id in self.generations.ids() {
             let Some(generation) = self.generations.get_mut(id) else { continue };
             generation.front_died(Instant::now());
-            // What drained had its requests in that front.
+            // The requests of a generation that drains were in that front.
             if matches!(generation.stage, Stage::Draining(_)) {
                 self.end_generation(id);
             }

@@ -17,7 +17,8 @@ use crate::plan::{MAX_NAME, script_name};
 const NO_LANE_LEFT: &str = "the application has the most lanes it may have";
 
 impl Supervisor {
-    /// A script in classic mode asked for a snapshot or has a loop: it gets a lane, if it is what the front says and may have one.
+    /// A script in classic mode has called one of the functions that want a lane. It gets a lane if its key is valid, there is such a
+    /// file, and a lane is left.
     pub(super) fn discovered(&mut self, id: GenerationId, name: &OwnedFd, is_worker_mode: bool) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
@@ -41,11 +42,11 @@ impl Supervisor {
             return self.stays_classic(id, &shown, why);
         }
         if generation.lanes.len() + self.errands.sought(id).count() >= MAX_LANES {
-            // Whether there is such a file is looked at when a new generation may have a place for it.
+            // Whether there is such a file is looked at when a new generation may have a lane for it.
             generation.eviction.wait(&shown, is_worker_mode);
             return self.stays_classic(id, &shown, NO_LANE_LEFT);
         }
-        // What the warm-up has found is there before visitors come.
+        // A lane that the warm-up has discovered serves before visitors come.
         let is_awaited = generation.warmup != WarmupState::Done;
         generation.sought += usize::from(is_awaited);
         let sought = Sought { generation: id, key: shown.clone(), is_worker_mode, is_awaited };
@@ -58,7 +59,7 @@ impl Supervisor {
         log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
     }
 
-    /// A child has looked whether a script is a file: it gets its lane, or stays in classic mode.
+    /// A child has looked whether a script is a file: the script gets its lane, or stays in classic mode.
     pub(super) fn script_found(&mut self, sought: &Sought, found: Result<bool, String>) {
         let id = sought.generation;
         let Some(generation) = self.generations.get_mut(id) else { return };

@@ -12,12 +12,12 @@ use super::service::Application;
 use super::worker_target::{dismiss_surplus, load};
 use crate::plan::{Want, classic_workers, share_out, slots_to_fill};
 
-/// What numbers of workers depend on beside the load.
+/// What the number of workers depends on beside the load.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
     /// CPUs this server may use.
     pub(super) cpus: usize,
-    /// Workers can serve the front.
+    /// The front is ready for workers.
     pub(super) is_front_open: bool,
     pub(super) now: Instant,
 }
@@ -25,14 +25,14 @@ pub(super) struct Circumstances {
 /// Lanes that share workers.
 struct Pool {
     lanes: Vec<usize>,
-    /// So many at most.
+    /// How many workers they may have together.
     all: usize,
-    /// Those that each lane keeps, if there are enough.
+    /// How many each lane keeps, if there are enough.
     least: usize,
 }
 
 impl Pool {
-    /// Those that each lane keeps in any case.
+    /// How many each lane keeps in any case.
     fn least_of_each(&self) -> usize {
         self.all.checked_div(self.lanes.len()).unwrap_or(0).min(self.least).max(1)
     }
@@ -46,7 +46,7 @@ impl Generation {
         around.is_front_open && !self.is_ending() && self.lanes.get(lane).is_some_and(is_due) && has_forker()
     }
 
-    /// The slots of a lane that workers are to be forked for now. They count as asked for.
+    /// Marks the slots of a lane that workers are missing in as asked for, and returns them.
     pub(super) fn ask_for_workers(&mut self, lane: usize, around: Circumstances) -> Vec<u32> {
         if !self.may_fork(lane, around) {
             return Vec::new();
@@ -58,20 +58,20 @@ impl Generation {
         slots.into_iter().map(|slot| slot as u32).collect()
     }
 
-    /// Requests wait in a lane: it is judged at once.
+    /// Requests wait in a lane: how many workers it needs is decided at once.
     pub(super) fn lane_is_busy(&mut self, lane: usize, now: Instant) {
         self.lanes.get_mut(lane).into_iter().for_each(|lane| lane.target.mark_busy(now));
     }
 
-    /// When a lane is to be judged next, if its number of workers can change now.
+    /// When the number of a lane's workers is decided next, if it can change now.
     pub(super) fn next_judgement(&self, lane: usize, around: Circumstances) -> Option<Instant> {
         let (least, most) = self.bounds(lane, around.cpus);
         let may_change = least < most && self.may_fork(lane, around);
         self.lanes.get(lane).filter(|_| may_change).map(|lane| lane.target.next)
     }
 
-    /// Whom a lane shares workers with. With `max_workers` all lanes share; without, those that the configuration does not name:
-    /// one line in a file that many scripts include makes as many lanes as there may be.
+    /// The lanes that a lane shares workers with. With `max_workers` all lanes share. Without it, lanes share that the configuration
+    /// does not name: one line in a file that many scripts include makes as many of those as there may be.
     fn pool(&self, lane: usize) -> Option<Pool> {
         let Application { workers, min_workers, max_workers, .. } = *self.application;
         if let Some(all) = max_workers {
@@ -102,7 +102,7 @@ impl Generation {
         let shared = self.pool(lane);
         let Some(Lane { target, mailbox: Some(mailbox), .. }) = self.lanes.get_mut(lane) else { return 0 };
         if least == most {
-            // They do not come and go. Whatever was said before there was another configuration, or lane.
+            // The number is fixed. A surplus from before the bounds changed does not count any more.
             mailbox.slab.surplus().store(0, Ordering::SeqCst);
             return most;
         }
@@ -116,14 +116,14 @@ impl Generation {
         };
         match is_due {
             true => self.share_out(&pool, around),
-            // Some may have ended by themselves.
+            // Some workers may have ended by themselves.
             false => dismiss_surplus(mailbox, target.share),
         }
         self.share_of(lane, &pool)
     }
 
-    /// Shares workers out among the lanes that share them. What a lane has and others are to have ends, if it is idle at
-    /// once, else after its request.
+    /// Shares workers out among the lanes of a pool. Where a lane has more workers than its share, an idle one ends at once, a busy
+    /// one after its request.
     fn share_out(&mut self, pool: &Pool, around: Circumstances) {
         let (able, others): (Vec<usize>, Vec<usize>) =
             pool.lanes.iter().partition(|lane| self.may_fork(**lane, around));
@@ -143,7 +143,7 @@ impl Generation {
         }
     }
 
-    /// A lane's share, as far as others have let go of it. One that stays it has in any case.
+    /// A lane's share, as far as other lanes have given up workers for it. A lane always has one worker that stays.
     fn share_of(&self, lane: usize, pool: &Pool) -> usize {
         let held = |lane: &Lane| lane.mailbox.as_ref().map_or(0, Mailbox::live) + lane.retired.len();
         let Some(Lane { target, mailbox: Some(mailbox), .. }) = self.lanes.get(lane) else { return 0 };

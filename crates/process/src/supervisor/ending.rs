@@ -12,7 +12,7 @@ use super::{Supervisor, log, send};
 use crate::sys;
 
 impl Supervisor {
-    /// Lets the processes of a generation end: its lanes are drained, or nobody needs their answers.
+    /// Lets the processes of a generation end: its lanes are drained, or nobody needs their responses.
     pub(super) fn end_generation(&mut self, id: GenerationId) {
         let Some(generation) = self.generations.get_mut(id) else { return };
         generation.stage = Stage::Ending(Instant::now());
@@ -21,15 +21,15 @@ impl Supervisor {
             lane.mailbox.iter().for_each(|mailbox| mailbox.slab.set_phase(Phase::Draining));
             if let Some(forker) = generation.forker(number) {
                 send(&forker.channel, &ToForker::Drain, &[]);
-                // It runs the application's code, and would read this message after that.
+                // A template that boots runs the application's code, and would read the message after that.
                 booting.extend(Some(number).filter(|_| !forker.ready && number != CLASSIC));
             }
         }
         booting.into_iter().for_each(|lane| self.kill_template(id, lane));
     }
 
-    /// Ends a generation at once; the front refuses what waits there. Its templates and workers die with the prototype and
-    /// are reaped by us.
+    /// Ends a generation at once; the front refuses the requests that wait there. Templates and workers die with the prototype, and
+    /// the supervisor reaps them.
     pub(super) fn kill_generation(&mut self, id: GenerationId) {
         self.front.send(&ToFront::GiveUp { generation: id as u32 }, &[]);
         let Some(generation) = self.generations.get_mut(id) else { return };

@@ -1,6 +1,6 @@
-//! What the supervisor has children do ([`crate::errand`]), because it may take as long as somebody else likes:
+//! Errands: work that a child does ([`crate::errand`]), because others decide how long it takes.
 //!
-//! | errand | who may make it wait |
+//! | errand | who may delay it |
 //! |---|---|
 //! | to read the configuration, choose users and find `reprise-php` | name services, file systems, `reprise-php --version` |
 //! | to look whether scripts are files, and where roots lead | an application's user, who may have put anything there |
@@ -34,7 +34,7 @@ enum Purpose {
     Script(Sought),
     /// Where roots lead.
     Roots,
-    /// SIGUSR1.
+    /// The access log is to be opened again (SIGUSR1).
     AccessLog,
 }
 
@@ -44,14 +44,14 @@ pub(super) struct Sought {
     pub(super) generation: GenerationId,
     pub(super) key: String,
     pub(super) is_worker_mode: bool,
-    /// Its generation is not ready before.
+    /// Its generation is not ready before the lane is.
     pub(super) is_awaited: bool,
 }
 
 /// The scripts that are files, by application.
 pub(super) type Present = BTreeMap<String, BTreeSet<String>>;
 
-/// What a child has found out. An error says why it has not.
+/// The result of a child's work, or why there is none.
 pub(super) enum Found {
     /// The new plan, if the configuration was to be read.
     Configuration(Result<(Option<Plan>, Present), String>),
@@ -72,7 +72,7 @@ pub(super) struct Errands {
 }
 
 impl Errands {
-    /// A child is on its way, or could not be started: that is found out, then.
+    /// Notes a child that was started. Returns a result at once if it could not be started.
     fn begin(&mut self, errand: std::io::Result<Errand>, purpose: Purpose) -> Option<Found> {
         match errand {
             Ok(errand) => {
@@ -88,7 +88,7 @@ impl Errands {
         self.list.iter().map(|pending| &pending.errand)
     }
 
-    /// When the next has taken too long.
+    /// When the next of them has taken too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.list.iter().map(|pending| pending.errand.deadline()).min()
     }
@@ -103,7 +103,7 @@ impl Errands {
         self.list.clear();
     }
 
-    /// What they have found out since.
+    /// The results that have come.
     pub(super) fn found(&mut self) -> Vec<Found> {
         let mut found = Vec::new();
         self.list = std::mem::take(&mut self.list)
@@ -134,7 +134,7 @@ impl Errands {
 }
 
 impl Purpose {
-    /// What the child has found out; the purpose again if it has not yet.
+    /// The result of the child's work; the purpose again if there is none yet.
     fn found(self, errand: &Errand) -> Result<Found, Purpose> {
         let answer = match &self {
             Purpose::Configuration => errand.answer().map(|answer| Found::Configuration(answer.and_then(plan))),
@@ -159,7 +159,7 @@ impl Purpose {
     }
 }
 
-/// A draft of the configuration, if it was to be read, with `reprise-php`, opened.
+/// What a child sends: a draft of the configuration, if it was to be read, and `reprise-php`, opened.
 type Read = ((Option<Draft>, Present), Vec<OwnedFd>);
 
 fn plan(((draft, present), descriptors): Read) -> Result<(Option<Plan>, Present), String> {
@@ -180,7 +180,7 @@ impl Supervisor {
         failed.into_iter().for_each(|found| self.take_found(found));
     }
 
-    /// Goes on with what children have found out.
+    /// Goes on with the results of children.
     pub(super) fn take_errands(&mut self) {
         self.errands.found().into_iter().for_each(|found| self.take_found(found));
     }
@@ -214,12 +214,12 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::Script(sought));
     }
 
-    /// Has what a reload needs read.
+    /// Has a child read what a reload needs.
     pub(super) fn read_for(&mut self, scope: Scope) {
         self.tell_reloading();
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let current = self.reload.current().iter().filter_map(|id| self.generations.get(*id));
-        // Another application's file system may hang: what is not renewed is not looked at.
+        // Another application's file system may hang, so only applications that get a new generation are looked at.
         for generation in current.filter(|one| scope.includes(&one.application.name)) {
             let entries = generation.successor_entries().into_iter();
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
@@ -239,7 +239,7 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::Configuration);
     }
 
-    /// Has a child look where the roots lead that are watched.
+    /// Has a child look where watched roots lead.
     pub(super) fn look_at_roots(&mut self) {
         let applications =
             self.reload.current().iter().filter_map(|id| Some(self.generations.get(*id)?.application.clone()));
@@ -254,7 +254,7 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::Roots);
     }
 
-    /// After the file was renamed: what is logged from now on goes to a new one, in this front and in later ones.
+    /// Has a child open the access log again, because the file was renamed. This front and later ones write to the new file.
     pub(super) fn reopen_access_log(&mut self) {
         let Some(path) = self.service.access_log.clone() else {
             return log("notice", format_args!("SIGUSR1: the access log is not a file, nothing to open again"));
@@ -275,7 +275,7 @@ impl Supervisor {
     }
 }
 
-/// Opens the access log for lines to be added. Where that is a pipe, nobody waits for its reader.
+/// Opens the access log to append lines. If it is a pipe, opening and writing do not wait for its reader.
 pub fn open_access_log(path: &std::path::Path) -> std::io::Result<OwnedFd> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(path).map(OwnedFd::from)
@@ -289,7 +289,7 @@ fn present<'a>(
     let of = |application: &Application| {
         let scripts = wanted.get(&application.name)?;
         let look = || scripts.iter().filter(|script| files::is_script(&application.root, script)).cloned().collect();
-        // What cannot be seen by its user is not there for PHP either.
+        // A file that the user cannot see is not there for PHP either.
         Some((application.name.clone(), sys::as_user(application.user.as_ref(), look).unwrap_or_default()))
     };
     applications.filter_map(of).collect()

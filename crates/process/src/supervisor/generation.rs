@@ -18,17 +18,17 @@ use super::service::{Application, Entry};
 use super::template::Template;
 use crate::plan::Suspicion;
 
-/// Names a generation, in messages too. Never used again.
+/// Names a generation, in messages too. An id is never used again.
 pub(super) type GenerationId = usize;
 
-/// What a generation is there for.
+/// In which part of its life a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// It is made ready beside the one that serves.
     Booting,
     /// New requests go to it.
     Serving,
-    /// The front finishes what it has there, since then.
+    /// The front finishes the requests that it has there, since then.
     Draining(Instant),
     /// Its processes end, since then.
     Ending(Instant),
@@ -60,11 +60,11 @@ pub(super) struct Generation {
     pub(super) application: Rc<Application>,
     /// `reprise-php`, opened.
     pub(super) php: Rc<OwnedFd>,
-    /// Which of its application's, from 1.
+    /// Counts the generations of its application, from 1.
     pub(super) ordinal: u32,
     pub(super) stage: Stage,
     pub(super) suspicion: Suspicion,
-    /// Workers that ended as they should not.
+    /// Workers that have crashed, or ended with an error.
     pub(super) crashes: u64,
     pub(super) warmup: WarmupState,
     pub(super) eviction: LaneEviction,
@@ -74,11 +74,11 @@ pub(super) struct Generation {
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
     pub(super) output: Output,
-    /// Scripts that a child looks for, and that are to have their lane before visitors come.
+    /// Scripts that a child looks for and whose lanes have to serve before visitors come.
     pub(super) sought: usize,
 }
 
-/// All generations that have processes, by numbers that are never used again.
+/// All generations that have processes, by id.
 #[derive(Default)]
 pub(super) struct Generations {
     list: BTreeMap<usize, Generation>,
@@ -118,8 +118,8 @@ impl Generation {
         })
     }
 
-    /// Adds the lanes that another generation of the application has found out about while it ran; each begins with as many
-    /// workers as it had there. `present` names scripts that are files in the root.
+    /// Adds the lanes that another generation of the application got while it ran. Each begins with as many workers as it had there.
+    /// `present` names scripts that are files in the root.
     pub(super) fn inherit(&mut self, other: &Generation, present: &BTreeSet<String>) {
         for entry in other.successor_entries() {
             let (text, Some(key)) = (&entry.script, Key::parse(&entry.script)) else { continue };
@@ -153,8 +153,8 @@ impl Generation {
         staying.chain(self.eviction.waiting().iter().cloned()).collect()
     }
 
-    /// The front has died. Workers end after their request, whose response nobody can read any more; what was warmed up was that
-    /// front.
+    /// The front has died. Workers end after their request, whose response nobody can read any more. A warm-up that was under way
+    /// begins again with the next front.
     pub(super) fn front_died(&mut self, now: Instant) {
         for lane in &mut self.lanes {
             if let Some(mailbox) = lane.mailbox.take() {
@@ -211,18 +211,18 @@ impl Generation {
         self.warmup == WarmupState::Done && self.has_lanes()
     }
 
-    /// Whether everything that is known to be needed serves, or has shown that it will not.
+    /// Whether all lanes that are waited for serve, or have shown that they cannot.
     pub(super) fn has_lanes(&self) -> bool {
         self.sought == 0 && self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
     }
 
-    /// Whether it is not ready because workers are on their way to their loop, which only their slots tell.
+    /// Whether it waits for workers that are on their way to their loop. Only their slots in the slab tell when they have reached it.
     pub(super) fn waits_for_workers(&self) -> bool {
         let boots = |lane: &Lane| lane.isolation == Isolation::WorkerMode && lane.has_workers() && !lane.is_served();
         self.warmup != WarmupState::Done && !self.is_ending() && self.lanes.iter().any(boots)
     }
 
-    /// Whether that lane is of a script that the configuration does not name, nor is the front controller.
+    /// Whether the lane was discovered: its script is neither named by the configuration nor the front controller.
     pub(super) fn is_found(&self, lane: usize) -> bool {
         let Some(key) = self.lanes.get(lane).and_then(Lane::key) else { return false };
         let is_its = |entry: &Entry| Key::parse(&entry.script).is_some_and(|named| named.script == key.script);

@@ -14,15 +14,15 @@ use super::template::Template;
 use super::worker_target::WorkerTarget;
 use crate::plan::Slot;
 
-/// The lane of whatever has no lane of its own.
+/// The lane of all requests that have no lane of their own.
 pub(super) const CLASSIC: usize = 0;
 
-/// Of what php.ini allows and a boot has, the front refuses what is longer than both.
+/// The limit by which the front refuses bodies: a body may be as long as either of the two settings allows.
 pub(super) fn largest_limit(one: Bodies, other: Bodies) -> u64 {
     if one.limit == 0 || other.limit == 0 { 0 } else { one.limit.max(other.limit) }
 }
 
-/// What a lane was last seen to have begun, and when that has changed.
+/// How many requests a lane had begun when it was last looked at, and when that number had changed.
 #[derive(Clone, Copy)]
 pub(super) struct LaneUse {
     pub(super) begun: u64,
@@ -38,7 +38,7 @@ impl LaneUse {
 /// One lane, with its template if it has one.
 pub(super) struct Lane {
     pub(super) bodies: Bodies,
-    /// The [`Key`] of the requests it takes, as text; none: classic.
+    /// The [`Key`] of the requests that it takes, as text. The classic lane has none.
     pub(super) entry: Option<String>,
     pub(super) template: Option<Template>,
     pub(super) isolation: Isolation,
@@ -86,20 +86,20 @@ impl Lane {
         }
     }
 
-    /// Which requests it takes; none: classic.
+    /// Which requests it takes. The classic lane has no key.
     pub(super) fn key(&self) -> Option<Key<'_>> {
         Key::parse(self.entry.as_deref()?)
     }
 
-    /// Whether its template is booted as that key wants it: as its own, or by the first origin, for whose requests alone the
-    /// snapshot may turn out to be.
+    /// Whether its template boots for that key: the key is its own, or names its script and the first origin. A lane without an
+    /// origin boots with the first origin, and its snapshot may turn out to be for that origin alone.
     pub(super) fn boots(&self, wanted: &str, application: &Application) -> bool {
         let own = self.entry.as_deref();
         let is_first = |key: Key<'_>| Some(key.script) == own && key.origin == Some(application.first_origin());
         own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
     }
 
-    /// Whether the front sends it requests and somebody takes them. Workers of a worker script boot first, each by itself.
+    /// Whether the front sends it requests and workers take them. Each worker of a worker script boots by itself first.
     pub(super) fn is_served(&self) -> bool {
         let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
         let is_worker_mode = self.isolation == Isolation::WorkerMode;
@@ -129,12 +129,12 @@ impl Lane {
         hung.map(|(_, pid)| pid).collect()
     }
 
-    /// Whether workers of a dead forker are not reaped yet, if its forker is dead.
+    /// Whether it has workers. If its forker is dead, these are not reaped yet.
     pub(super) fn has_workers(&self) -> bool {
         self.mailbox.iter().flat_map(|mailbox| &mailbox.slots).any(|slot| matches!(slot, Slot::Live(_) | Slot::Asked))
     }
 
-    /// Entries that workers have taken from its queue: one for each request.
+    /// How many entries workers have taken from its queue: one for each request.
     pub(super) fn begun(&self) -> Option<u64> {
         self.mailbox.as_ref().map(|mailbox| mailbox.slab.queue().head.load(Ordering::Relaxed))
     }

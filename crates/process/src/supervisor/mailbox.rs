@@ -15,7 +15,7 @@ pub(super) struct Mailbox {
     pub(super) slab: Slab,
     pub(super) slots: Vec<Slot>,
     started: Vec<Instant>,
-    /// How often in a row its slab was found in disorder.
+    /// How many looks in a row have found the slab damaged.
     damaged: u32,
     /// The front was told of it.
     pub(super) is_told: bool,
@@ -42,23 +42,23 @@ impl Mailbox {
         self.slots.iter().enumerate().filter_map(live)
     }
 
-    /// Whether there is or will be one in that slot which does not end.
+    /// Whether the slot has a worker that has not been told to end, or will have one.
     pub(super) fn stays(&self, slot: usize) -> bool {
         let is_leaving = || self.slab.slot(slot).is_some_and(|line| line.leaves.load(Ordering::SeqCst) != 0);
         matches!(self.slots.get(slot), Some(Slot::Live(_) | Slot::Asked)) && !is_leaving()
     }
 
-    /// Whether the worker in that slot has come to wait for requests. Its own word.
+    /// Whether the worker in that slot has come to wait for requests, by what the worker itself has written.
     pub(super) fn has_begun(&self, slot: usize) -> bool {
         self.slab.slot(slot).is_some_and(|line| line.activity.load(Ordering::Relaxed) >= Activity::Idle as u32)
     }
 
-    /// How many requests the worker in that slot has had. Its own word.
+    /// How many requests the worker in that slot has had, by what the worker itself has written.
     pub(super) fn requests_of(&self, slot: usize) -> u64 {
         self.slab.slot(slot).map_or(0, |line| line.requests.load(Ordering::Relaxed))
     }
 
-    /// Looks whether the slab is in disorder. True after so many `looks` that have found it so, and again each `pause`.
+    /// Looks whether the slab is damaged. True when so many `looks` in a row have found damage, and again after each `pause`.
     pub(super) fn is_damaged(&mut self, looks: u32, pause: u32) -> bool {
         self.damaged = if self.slab.is_intact() { 0 } else { self.damaged + 1 };
         self.damaged % pause == looks

@@ -1,4 +1,4 @@
-//! What front, prototypes and templates say, and what follows from it.
+//! Messages of the front, of prototypes and of templates, and what follows from them.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use crate::channel::Received;
 use crate::plan::{Ending, Slot};
 use crate::sys;
 
-/// Messages taken from one process before others have their turn; more than its socket holds.
+/// How many messages of one process are handled before those of others: more than its socket holds.
 const TURN: usize = 1024;
 
 /// A worker that was reaped, by its forker or by this process.
 #[derive(Clone, Copy)]
 pub(super) struct WorkerDeath {
     pub(super) slot: u32,
-    /// 0: it never came to be.
+    /// 0 if it was never forked.
     pub(super) pid: i32,
     pub(super) status: i32,
     pub(super) epoch: u64,
@@ -89,7 +89,7 @@ impl Supervisor {
             FromFront::Overtime { running } => {
                 if let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) {
                     let forker = self.forker_pid(running.lane);
-                    // Here too.
+                    // Checked last of all, as in `kill_running`.
                     let tell = |pid| {
                         if self.still_runs(running) {
                             sys::tell_overtime(pid);
@@ -125,7 +125,7 @@ impl Supervisor {
         let Some(&mut Slot::Live(pid)) = self.slot(running.lane, running.slot) else { return None };
         let forker = self.forker_pid(running.lane);
         let mut is_killed = false;
-        // Looked at last of all: the signal must not come to its next request.
+        // Checked last of all: the signal must not hit the worker's next request.
         let kill = |pid| {
             is_killed = self.still_runs(running);
             if is_killed {
@@ -142,7 +142,7 @@ impl Supervisor {
         let (id, lane) = place(running.lane);
         let forker = self.forker_pid(running.lane);
         let private = |pid: i32| sys::usage(pid).map_or(0, |usage| usage.private_kib);
-        // What it began with is of the process that it was forked from: a snapshot's memory may be large.
+        // The memory that a worker began with belongs to its forker: a snapshot may be large.
         let held = private(pid).saturating_sub(forker.map_or(0, private));
         if held <= most {
             return;
@@ -191,12 +191,13 @@ impl Supervisor {
         Supervisor::kill_child_of(forker.map(|forker| forker.pid), pid);
     }
 
-    /// Kills a child of that process, or ours since that is dead. Anything else of its number is a stranger.
+    /// Kills a child of that forker, or a child of this process if the forker is dead. Another process may have the same pid by now:
+    /// that one is left alone.
     pub(super) fn kill_child_of(forker: Option<i32>, pid: i32) {
         sys::if_child_of(forker, pid, |pid| sys::kill(pid, Signal::SIGKILL));
     }
 
-    /// What a message is about, unless that is of an earlier epoch.
+    /// The mailbox that a message is about, unless the message is of an earlier epoch.
     fn mailbox(&mut self, of: LaneId) -> Option<&mut Mailbox> {
         let (id, lane) = place(of);
         let generation = self.generations.get_mut(id).filter(|_| of.epoch == self.front.epoch())?;
@@ -212,7 +213,7 @@ impl Supervisor {
         self.generations.get(id)?.forker(lane).map(|forker| forker.pid)
     }
 
-    /// Takes what a prototype or a template says, which is about its own lane; a prototype's words on templates apart.
+    /// Handles the messages of a forker. They are about its own lane, but for a prototype's messages about templates.
     pub(super) fn listen_to_forker(&mut self, id: GenerationId, lane: usize) {
         for _ in 0..TURN {
             let forker = self.generations.get(id).and_then(|generation| generation.forker(lane));
@@ -220,7 +221,8 @@ impl Supervisor {
             let (message, attached) = match forker.channel.receive() {
                 Ok(Received::Message(message, attached)) => (message, attached),
                 Ok(Received::Nothing) => return,
-                // A prototype that closes its end is about to die. A template may be made to by the application's code.
+                // A prototype that closes its end is about to die. A template may have been made to close it by the
+                // application's code.
                 Ok(Received::Closed) if lane == CLASSIC => return,
                 Ok(Received::Closed) => return self.kill_template(id, lane),
                 Err(error) => {
@@ -256,7 +258,7 @@ impl Supervisor {
                 }
                 FromForker::Traced { pid } => self.traced((id, lane), pid, &attached),
                 FromForker::Pong => self.has_responded(id, lane),
-                // A template may be made to say anything by the application's code. It has no say in those.
+                // The application's code can make a template send anything. These are not for a template to send.
                 FromForker::PrototypeReady { .. }
                 | FromForker::FilesChanged
                 | FromForker::TemplateSpawned { .. }
@@ -298,13 +300,13 @@ impl Supervisor {
             *slot = Slot::Empty;
             let why = forked.why();
             log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(id, lane)));
-            // Perhaps it never got the slab.
+            // Perhaps the forker never got the slab.
             self.introduce(id, lane);
             self.delay(id, lane, Duration::ZERO, false);
         }
     }
 
-    /// A worker was reaped, by its forker or by us.
+    /// A worker was reaped, by its forker or by this process.
     pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
         let ending = Ending::from_status(death.status);
         if death.epoch != self.front.epoch() {
@@ -317,16 +319,17 @@ impl Supervisor {
             return;
         }
         *slot = Slot::Leaving;
-        // A worker that came to wait for requests has started well, whatever killed it then. The front clears its line.
+        // A worker that came to wait for requests has started well, whatever killed it then. This is read before the front
+        // clears the worker's line.
         let mailbox = self.mailbox(of);
         let has_begun = mailbox.as_ref().is_some_and(|mailbox| mailbox.has_begun(death.slot as usize));
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.age(death.slot as usize));
         let worked = ending.is_regular() || has_begun;
-        // Before the front hears of it: it clears the exchange.
+        // Read before the front learns of the death: the front clears the exchange.
         let request = (!ending.is_regular()).then(|| self.request_of(id, lane, death.slot)).flatten();
         self.front.send(&ToFront::WorkerDead { lane: of, slot: death.slot }, &[]);
         if death.pid == 0 {
-            // It was asked for and never came to be; whoever should have forked it is blamed, not the lane.
+            // It was asked for and never forked: the forker has failed, not the lane.
             return;
         }
         if !ending.is_regular() {
@@ -336,8 +339,8 @@ impl Supervisor {
         self.judge_isolation(id, lane, death.slot, ending);
         self.judge_phase(id, lane);
         if (ending.is(Exit::NotBooted) || ending.is(Exit::NotAsked)) && lane != CLASSIC {
-            // A worker script that has got to its loop before and does not now: classic mode serves until a trial shows that
-            // it does again. And a snapshot that requests cannot go on from.
+            // Either a worker script does not reach its loop any more: classic mode serves until a trial shows that the script
+            // reaches it again. Or requests cannot go on from the snapshot.
             if let Some(of_lane) = self.generations.lane_mut(id, lane) {
                 let is_unfit = of_lane.isolation != Isolation::WorkerMode;
                 of_lane.template.iter_mut().for_each(|template| template.mark_unfit(is_unfit));
@@ -356,7 +359,7 @@ impl Supervisor {
         self.suspect(id, pid, ending);
     }
 
-    /// A worker may have died within what all workers of its generation share.
+    /// Notes a death that may have damaged what all workers of a generation share, and renews the generation after too many.
     fn suspect(&mut self, id: GenerationId, pid: i32, ending: Ending) {
         let now = self.began.elapsed();
         let Some(generation) = self.generations.get_mut(id) else { return };
@@ -365,7 +368,7 @@ impl Supervisor {
                 .suspicion
                 .stuck(now)
                 .then_some("two workers ran over their time; perhaps a lock is never released"),
-            // A lock that it held shows itself by others that are stuck.
+            // If it held a lock, other workers get stuck, and that counts.
             (Some(Limit::Memory), _) => None,
             (None, ending) if ending.is(Exit::Unhealthy) => generation.suspicion.unhealthy(now).then_some(DAMAGED),
             (None, Ending::Killed(..)) => {

@@ -1,12 +1,12 @@
-//! What the service manager is told of the server's state, and how long that may take by the configuration: what a boot or a
-//! drain may take is said in one place, and the manager's own time-outs are not to be shorter.
+//! Notices to the service manager: the server's state, and how long the next state may take by the configuration. The time limits
+//! of boots and drains are configured in one place, so the service manager's own limits must not be shorter.
 
 use std::time::Duration;
 
 use super::Supervisor;
 use super::reload::names;
 
-/// For PHP's modules, which have no time-out of their own, and for the end of processes.
+/// For the start of PHP's modules, which has no configured limit, and for the end of processes.
 const SPARE: Duration = Duration::from_secs(15);
 
 impl Supervisor {
@@ -15,7 +15,7 @@ impl Supervisor {
         self.service.notify.tell("", &"booting", Some(patience));
     }
 
-    /// Everything serves; also after a reload, which went well or was refused.
+    /// Everything serves, after the start or after a reload, whether that succeeded or was refused.
     pub(super) fn tell_ready(&mut self, refused: Option<&str>) {
         if self.shutdown.is_begun() {
             return;

@@ -16,7 +16,7 @@ use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
 use crate::user::Identity;
 
-/// What lasts as long as the supervisor.
+/// What stays the same as long as the supervisor runs.
 pub struct Service {
     /// `reprise` itself, opened; it is the front too.
     pub front: OwnedFd,
@@ -30,20 +30,20 @@ pub struct Service {
     pub access_log: Option<PathBuf>,
     /// Threads of the front.
     pub front_threads: usize,
-    /// /dev/userfaultfd, if this user may open it: what it gives works where the system call does not.
+    /// /dev/userfaultfd, if this user may open it. It works where the system call is not allowed.
     pub userfaultfd: Option<OwnedFd>,
     /// CPUs this server may use.
     pub cpus: usize,
     /// Where `reprise reload` and its like connect to.
     pub control_socket: Option<UnixListener>,
-    /// Watched since before anything was started.
+    /// Watched before any process was started.
     pub signals: Signals,
     /// systemd, or who else watches over this server.
     pub notify: Notify,
-    /// Reads the configuration again, and opens `reprise-php`. It may take its time: it is called in a child. An error says
-    /// what is wrong, where, and what to do.
+    /// Reads the configuration again, and opens `reprise-php`. It is called in a child, so it may take long. An error says what is
+    /// wrong, where, and what to do.
     pub read: Box<dyn Fn() -> Result<(Draft, OwnedFd), String>>,
-    /// Makes a file of a draft's settings for the front, when these are the generations of its applications.
+    /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
 }
 
@@ -61,7 +61,7 @@ pub struct Draft {
     pub settings: String,
 }
 
-/// What a reload replaces, as a whole.
+/// The configuration in force. A reload replaces it as a whole.
 pub struct Plan {
     /// `reprise-php`, opened.
     pub php: Rc<OwnedFd>,
@@ -106,11 +106,11 @@ mod isolation {
 /// One application.
 #[derive(Serialize, Deserialize)]
 pub struct Application {
-    /// For messages; unlike any other's.
+    /// For messages; no other application has the same.
     pub name: String,
     /// argv of its prototype after the descriptors.
     pub arguments: Vec<String>,
-    /// What every user could read there, and is not meant to: options with their values, which may be secrets.
+    /// Options with their values, which may be secrets. In the arguments every user could read them.
     pub settings: Vec<(String, String)>,
     /// Its whole environment.
     pub environment: Vec<String>,
@@ -120,7 +120,7 @@ pub struct Application {
     pub limits: ProcessLimits,
     /// Workers of each lane, at most.
     pub workers: usize,
-    /// And at least.
+    /// Workers of each lane, at least.
     pub min_workers: usize,
     /// Workers of all lanes of a generation together, at most.
     pub max_workers: Option<usize>,
@@ -128,7 +128,7 @@ pub struct Application {
     pub exchanges: usize,
     /// Document root, resolved.
     pub root: PathBuf,
-    /// As it is configured, if a reload is to follow when that comes to lead elsewhere.
+    /// The root as it is configured, if a reload is to follow when that path leads elsewhere.
     pub watched: Option<PathBuf>,
     /// Host names that it answers to, patterns left out.
     pub hosts: Vec<String>,
@@ -139,27 +139,27 @@ pub struct Application {
     /// How requests of snapshot lanes are kept apart.
     #[serde(with = "isolation")]
     pub isolation: Isolation,
-    /// The requests that the front makes before visitors' come, for people: `GET /`.
+    /// The requests that the front makes before visitors' come, as people read them: `GET /`.
     pub warmup: Vec<String>,
-    /// One that fails stops nothing.
+    /// A warm-up request that fails stops nothing.
     pub is_warmup_optional: bool,
     /// How long a boot may take.
     pub boot_timeout: Duration,
-    /// For how long nobody asks for a lane before it may have to give its place to another.
+    /// A lane that has had no request for so long may be evicted.
     pub lane_timeout: Duration,
-    /// After which the log says where a request is.
+    /// A request that takes longer is slow: the log says where it is.
     pub slow_timeout: Duration,
-    /// Headers of such a request that the log shows.
+    /// Headers of a slow request that the log shows.
     pub slow_headers: Vec<String>,
 }
 
 impl Application {
-    /// What the boot of a script is asked by, unless it is for another origin.
+    /// The origin that a script boots with, unless its lane is for another.
     pub fn first_origin(&self) -> Origin<'_> {
         Origin { is_https: false, host: self.hosts.first().map_or("localhost", String::as_str) }
     }
 
-    /// Whether there may be lanes for that origin: nobody but the configuration names hosts.
+    /// Whether there may be lanes for that origin: the configuration has to name its host.
     pub fn answers_to(&self, origin: Origin<'_>) -> bool {
         let is_port = |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|host| host == origin.name()) && origin.port().is_none_or(is_port)
@@ -215,7 +215,7 @@ impl Plan {
 pub struct Entry {
     /// `/index.php`, or a [`wire::key::Key`] as text.
     pub script: String,
-    /// The server may not start without.
+    /// The server does not start without it.
     pub is_required: bool,
     /// It handles requests in a loop; else it takes a snapshot.
     pub is_worker_mode: bool,

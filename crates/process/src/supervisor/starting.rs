@@ -1,4 +1,4 @@
-//! Whatever should run and does not: the front, prototypes, templates (see [`super::lanes`]), workers.
+//! Starts what should run and does not: the front, prototypes, templates (see [`super::templates`]), workers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -25,7 +25,7 @@ impl Supervisor {
     pub(super) fn start_what_is_missing(&mut self) {
         let now = Instant::now();
         if self.shutdown.is_begun() {
-            // What is queued is still to be answered, and in fork isolation each request takes a worker with it.
+            // Requests that are queued still have to be run, and in fork isolation each request uses up a worker.
             if self.shutdown.is_draining() {
                 self.all_lanes().into_iter().for_each(|(id, lane)| self.fill_slots(id, lane, now));
             }
@@ -35,7 +35,7 @@ impl Supervisor {
             if let Err(error) = self.start_front() {
                 log("error", format_args!("the front cannot be started: {error}"));
                 if !self.announced {
-                    // What is missing at the start does not come by waiting: who started this server is told.
+                    // At the start, waiting does not help: whoever has started the server is told.
                     return self.shutdown.fail(Outcome::NoFront);
                 }
                 self.front.start_failed(now);
@@ -135,8 +135,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Sends a lane's slab of the current epoch to its forker and to the front, which learns of a snapshot lane only when
-    /// that has a template to serve it.
+    /// Sends a lane's slab of the current epoch to its forker and to the front. The front learns of a snapshot lane only when a
+    /// template can serve it.
     pub(super) fn introduce(&mut self, id: GenerationId, lane: usize) {
         let (lane_id, epoch) = (self.lane_id(id, lane), self.front.epoch());
         let Some(generation) = self.generations.get_mut(id).filter(|_| !self.front.doors().is_empty()) else { return };
@@ -158,7 +158,7 @@ impl Supervisor {
         let own = of_lane.bodies;
         let classic = generation.lanes.get(CLASSIC).map_or(own, |classic| classic.bodies);
         let bodies = Bodies { limit: largest_limit(own, classic), ..own };
-        // One that shares workers with others is to say when it has too few.
+        // For a lane that shares workers, the front reports when there are too few.
         let shares_workers = generation.is_found(lane);
         let message = ToFront::Lane { offer: LaneOffer { id: lane_id, geometry, shares_workers, bodies } };
         match of_lane.entry.as_deref().map(|entry| boot::file(entry.as_bytes())).transpose() {
@@ -170,7 +170,7 @@ impl Supervisor {
         mailbox.into_iter().for_each(|mailbox| mailbox.is_told = true);
     }
 
-    /// What numbers of workers depend on beside the load.
+    /// What the numbers of workers depend on beside the load.
     pub(super) fn circumstances(&self, now: Instant) -> Circumstances {
         Circumstances { cpus: self.service.cpus, is_front_open: self.front.is_open(), now }
     }
@@ -187,8 +187,8 @@ impl Supervisor {
     }
 }
 
-/// What reprise-php gets in a file in memory: `OPTION=VALUE` with a zero byte behind each. Neither has one in it: the configuration is
-/// refused then.
+/// The settings that reprise-php gets in a file in memory: `OPTION=VALUE`, each with a zero byte behind it. A configuration with a zero
+/// byte in an option or a value is refused.
 pub fn settings_file(settings: &[(String, String)]) -> io::Result<OwnedFd> {
     let text = settings.iter().flat_map(|(option, value)| format!("{option}={value}\0").into_bytes());
     boot::sealed(&text.collect::<Vec<u8>>())
@@ -196,7 +196,7 @@ pub fn settings_file(settings: &[(String, String)]) -> io::Result<OwnedFd> {
 
 /// A slab for a lane, and what is known of its slots: nothing runs there yet.
 pub(super) fn new_mailbox(application: &Application, lane: usize, front_threads: usize) -> io::Result<Mailbox> {
-    // A clone of a template is there at once: it need not wait until the front has let go of the slot of a dead one.
+    // A template's clone starts at once. More slots than workers let it start before the front has freed a dead worker's slot.
     let slots = if lane == CLASSIC { application.workers } else { (2 * application.workers).min(MAX_SLOTS) };
     let geometry = Geometry::new(application.exchanges, slots, front_threads);
     let error = |errno: wire::sys::Errno| io::Error::from_raw_os_error(errno.0);

@@ -1,4 +1,4 @@
-//! The end: of the server in order, or of everything at once.
+//! The end of the server: a drain, or everything at once.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ impl Supervisor {
             Stop::Drain => {
                 log("notice", format_args!("{why}: draining, at most {limit:?}"));
                 self.tell_stopping();
-                // The listeners among them: with the front's copies closed too, new connections are refused.
+                // The listeners are among them. When the front has closed its copies too, new connections are refused.
                 self.service.front_descriptors.clear();
                 match self.front.is_running() {
                     true => self.front.send(&ToFront::Drain, &[]),
@@ -43,27 +43,27 @@ impl Supervisor {
         self.front.is_running() || self.forkers().next().is_some()
     }
 
-    /// The front has finished, or is gone: workers end when their lane is drained, a template with its last worker, a
-    /// prototype with the last of its workers and templates.
+    /// Lets all forkers end, because the front has finished or is gone. Workers end when their lane is drained, a template ends with
+    /// its last worker, a prototype with the last of its workers and templates.
     pub(super) fn end_forkers(&mut self) {
         for id in self.generations.ids() {
             self.end_generation(id);
         }
     }
 
-    /// The end, if nothing is left to be done.
+    /// The outcome, if the supervisor can end now.
     pub(super) fn finished(&mut self) -> Option<Outcome> {
         let end = self.shutdown.end(self.has_processes())?;
         if end.kills {
             self.kill_everything();
         }
-        // The last words of those that have just ended.
+        // The last output of processes that have just ended.
         self.pass_on_last_output(&self.generations.ids());
         Some(end.outcome)
     }
 
-    /// Ends all children and waits for them, so that nothing is left over. Prototypes first: their templates become ours,
-    /// and then the templates' workers. What PHP code has started in the background and left to us is not waited for.
+    /// Ends all children and waits for them, so that no process is left. Prototypes end first: then their templates become children of
+    /// this process, and then the templates' workers. Processes that PHP code has started in the background are not waited for.
     fn kill_everything(&mut self) {
         for id in self.generations.ids() {
             let Some(generation) = self.generations.get(id) else { continue };
@@ -90,8 +90,8 @@ impl Supervisor {
     }
 }
 
-/// Waits for a child's end, after killing it if it is `ours` from the start. A worker that its forker had reaped is no
-/// child of ours.
+/// Waits for a child's end, after killing it if the supervisor has started it (`ours`). A worker that its forker had reaped is no
+/// child, and is not waited for.
 fn end(pid: i32, ours: bool) {
     if ours {
         sys::kill(pid, Signal::SIGKILL);

@@ -1,6 +1,6 @@
 //! Traces: where workers are in their PHP code, if their request is slow or somebody asks.
 //!
-//! The forker reads a worker's frames while that runs ([`ToForker::Trace`]); this process has neither PHP nor the right to.
+//! The forker reads a worker's frames while the worker runs ([`ToForker::Trace`]). The supervisor has neither PHP nor the right to.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ impl Traces {
     }
 }
 
-/// What a worker's line and exchange say of its request, for people. Its own words.
+/// A worker's request, for people, by what the worker's line and its exchange say.
 pub(super) struct Shown {
     /// Method and target.
     pub(super) request: String,
@@ -86,7 +86,7 @@ pub(super) fn request_in(slab: &Slab, exchange: u32) -> Option<Shown> {
     let mut bytes = vec![0; HEAD_SIZE];
     slab.head(exchange).load(0, &mut bytes);
     let (method, target) = head::request_line(&bytes)?;
-    // What no front has written there is not shown.
+    // Text that no front can have written is not shown.
     let is_method = !method.is_empty() && method.iter().all(|byte| byte.is_ascii_graphic());
     if !is_method || target.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return None;
@@ -100,7 +100,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 impl Supervisor {
-    /// The request that a worker has, by its own words.
+    /// The request that a worker has, by what the worker itself has written.
     pub(super) fn request_of(&self, id: GenerationId, lane: usize, slot: u32) -> Option<Shown> {
         let mailbox = self.generations.lane(id, lane)?.mailbox.as_ref()?;
         let line = mailbox.slab.slot(slot as usize)?;
@@ -140,7 +140,7 @@ impl Supervisor {
     fn trace(&mut self, id: GenerationId, lane: usize, pid: i32, why: Why) {
         match self.generations.get(id).and_then(|generation| generation.forker(lane)) {
             Some(forker) => send(&forker.channel, &ToForker::Trace { pid }, &[]),
-            // Died just now: nobody can read it.
+            // The forker has died: no process can read the worker's frames.
             None => return self.not_traced(why),
         }
         self.traces.asked(pid, (id, lane), why, Instant::now());

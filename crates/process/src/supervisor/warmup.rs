@@ -1,4 +1,4 @@
-//! Warm-up: a generation whose lanes serve gets its configured requests from the front before any visitor's.
+//! Warm-up: when the lanes of a generation serve, the front makes the configured requests there, before any visitor's.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::generation::{Generation, GenerationId, WarmupState};
 use super::{Outcome, Supervisor, log};
 use crate::boot;
 
-/// Bytes of an answer that are logged.
+/// Bytes of a response that are logged.
 const SHOWN: usize = 2048;
 
-/// What the front says of a request of a warm-up.
+/// What the front reports of a request of a warm-up.
 pub(super) struct WarmUpResult {
     /// Which of the configured ones.
     pub(super) index: u32,
-    /// 0: it cannot be made.
+    /// 0 if it could not be made.
     pub(super) status: u32,
     pub(super) took_us: u64,
 }
 
 impl Supervisor {
-    /// Has the front warm up whatever can be.
+    /// Has the front warm up each generation that can be.
     pub(super) fn warm_up(&mut self) {
         if !self.front.is_ready() {
             return;
@@ -34,7 +34,7 @@ impl Supervisor {
         }
     }
 
-    /// A request of a warm-up is answered.
+    /// The front reports a request of a warm-up.
     pub(super) fn warmed_up(&mut self, id: GenerationId, result: WarmUpResult, attached: &[OwnedFd]) {
         let Some(generation) = self.generations.get_mut(id).filter(|one| one.warmup == WarmupState::UnderWay) else {
             return;

@@ -8,25 +8,25 @@ use wire::layout::Activity;
 use super::mailbox::Mailbox;
 use crate::plan::{Load, Need, Slot, next_target};
 
-/// How often a lane in which requests wait is looked at.
+/// How often a lane is looked at while requests wait there.
 const BUSY_TURN: Duration = Duration::from_millis(10);
-/// How often another is.
+/// How often any other lane is looked at.
 const IDLE_TURN: Duration = Duration::from_secs(1);
-/// For so long a lane is looked at as if requests waited after they did: those that took them may be long at it.
+/// For so long after requests have waited, a lane is still looked at often: the workers that took them may need long.
 const ALERT: Duration = Duration::from_millis(50);
 
 /// How many workers a lane is to have.
 pub(super) struct WorkerTarget {
-    /// By its own load; 0: not judged yet.
+    /// By its own load. 0: not decided yet.
     pub(super) workers: usize,
     pub(super) need: Need,
-    /// Of those that it shares with other lanes.
+    /// Its share of the workers of a pool.
     pub(super) share: usize,
     /// Since when nothing has waited.
     quiet: Instant,
     /// Until when it is looked at often.
     alert: Instant,
-    /// When it is judged again.
+    /// When the number is decided again.
     pub(super) next: Instant,
 }
 
@@ -35,17 +35,17 @@ impl WorkerTarget {
         WorkerTarget { workers: 0, need: Need::new(now), share: 0, quiet: now, alert: now, next: now }
     }
 
-    /// As many as the same lane had in the generation before.
+    /// Begins with as many as the same lane had in the generation before.
     pub(super) fn inherit(&mut self, old: &WorkerTarget) {
         self.workers = old.workers;
     }
 
-    /// Requests wait: it is judged at once, and often for a while.
+    /// Requests wait: the number is decided at once, and often for a while.
     pub(super) fn mark_busy(&mut self, now: Instant) {
         (self.next, self.alert) = (now, now + ALERT);
     }
 
-    /// Follows the load.
+    /// Decides the number by the load.
     pub(super) fn judge(&mut self, mailbox: &Mailbox, least: usize, most: usize, now: Instant) {
         let load = load(mailbox, now.saturating_duration_since(self.quiet));
         let before = if self.workers == 0 { load.busy() } else { self.workers };
@@ -88,13 +88,13 @@ pub(super) fn load(mailbox: &Mailbox, quiet: Duration) -> Load {
     }
 }
 
-/// Lets a lane keep so many workers that are ready: as many as are too many end, whoever is idle or gets done first. What asks
-/// for the places of those that boot meanwhile waits until they are there.
+/// Lets a lane keep so many ready workers. The surplus ends: idle workers, or those that are done first. Workers that boot are not
+/// counted, so they end, if they are too many, when they are ready.
 pub(super) fn dismiss_surplus(mailbox: &Mailbox, count: usize) {
-    // Workers only count down; one that does not play fair has its lane looked at later.
+    // Workers only count down. If a worker keeps changing the number, the lane is looked at again later.
     for _ in 0..8 {
         let before = mailbox.slab.surplus().load(Ordering::SeqCst);
-        // From above: low numbers are woken for requests first and have what they need at hand.
+        // From above: workers in low slots are woken first, so their caches are warm.
         let staying = (0..mailbox.slots.len()).rev().filter(|number| mailbox.stays(*number));
         let states: Vec<(usize, State)> = staying.map(|number| (number, state(mailbox, number))).collect();
         let ready = states.iter().filter(|(_, state)| *state != State::Starting).count();
