@@ -1,4 +1,4 @@
-//! What a template gets to boot an entry with: the head of a `GET /` that nobody sent.
+//! The request that a template boots an entry with: the head of a `GET /` that no client has sent.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use wire::head::{TooLarge, Writer};
 use wire::key::Origin;
 use wire::layout::HEAD_SIZE;
 
-/// The head, with the variables the front gives to a real request to that origin and one more that tells it apart.
+/// The head, with the variables that the front gives to a real request to that origin, and one more that marks it as a boot.
 pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_worker_mode: bool) -> Result<Vec<u8>, TooLarge> {
     let mut buffer = vec![0; HEAD_SIZE];
     let (root, name) = (root.as_os_str().as_encoded_bytes(), script.as_bytes());
@@ -46,7 +46,7 @@ pub fn head(root: &Path, script: &str, origin: Origin<'_>, is_worker_mode: bool)
         head.add(&[b"HTTPS"], &[b"on"])?;
     }
     if is_worker_mode {
-        // What code written for that interface looks for.
+        // The variable that code written for such a server looks for.
         head.add(&[b"FRANKENPHP_WORKER"], &[b"1"])?;
     }
     let size = head.finish()?;
@@ -79,7 +79,7 @@ pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// Reads up to `limit` bytes of a memory file that another process has made, without ever waiting for it.
 pub fn read(file: &OwnedFd, limit: usize) -> io::Result<Vec<u8>> {
-    // Only files in memory have seals: no pipe, and no file of a system that answers when it likes.
+    // Only files in memory have seals. Pipes, and files of a file system that may hang, have none and are not read.
     rustix::fs::fcntl_get_seals(file)?;
     let mut bytes = vec![0; limit];
     let count = rustix::io::pread(file, &mut bytes, 0)?;

@@ -18,7 +18,7 @@ pub fn empty_bounding_set() -> nix::Result<()> {
         let one = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // The kernel knows no more of them.
+            // The kernel has no capability of that number, nor of higher ones.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(Errno::from_raw(error.raw_os_error())),
         }
@@ -26,7 +26,7 @@ pub fn empty_bounding_set() -> nix::Result<()> {
     Ok(())
 }
 
-/// Gives up all that this process has, the ambient ones with the inheritable. Only async-signal-safe calls.
+/// Gives up all capabilities of this process, the ambient ones together with the inheritable. Only async-signal-safe calls.
 pub fn renounce() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -19,10 +19,10 @@ use wire::layout::MAX_DOORS;
 /// Descriptors that may be attached to one message.
 const MAX_ATTACHED: usize = MAX_DOORS + 1;
 
-/// Messages that wait for a peer, at most: more than the supervisor says to one process in minutes. A peer that leaves so many
+/// Messages that wait for a peer, at most: more than the supervisor sends to one process in minutes. A peer that leaves so many
 /// unread does not read at all.
 const MAX_BACKLOG: usize = 8192;
-/// And descriptors attached to them.
+/// Descriptors attached to waiting messages, at most.
 const MAX_BACKLOG_ATTACHED: usize = 4096;
 
 /// One end. Messages that the other end has no room for wait here, so that sending never blocks.
@@ -35,7 +35,7 @@ pub struct Channel<Out, In> {
 struct Backlog<Out> {
     messages: VecDeque<(Out, Vec<OwnedFd>)>,
     attached: usize,
-    /// A message found no room: what the peer is told is not complete any more.
+    /// A message found no room and was dropped: the peer misses a message.
     is_overrun: bool,
 }
 
@@ -65,10 +65,10 @@ impl<Out: Message, In: Message> Channel<Out, In> {
         Channel { socket: descriptor, backlog: RefCell::new(backlog), receives: PhantomData }
     }
 
-    /// Sends a message, now or when there is room. An error means that the other end is gone, which its owner notices by
-    /// other means too.
+    /// Sends a message, now or when there is room. An error means that the other end is gone, which the owner of this end notices
+    /// by other means too.
     pub fn send(&self, message: &Out, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
-        // It may have read meanwhile: one turn of the supervisor may have much to say.
+        // The peer may have read meanwhile: one turn of the supervisor may send many messages.
         self.flush();
         if !self.has_backlog() && self.try_send(message, attached)? {
             return Ok(());
@@ -85,8 +85,7 @@ impl<Out: Message, In: Message> Channel<Out, In> {
         Ok(())
     }
 
-    /// Whether the peer has left so many messages unread that one had to be left out. It is to be ended then, and another to
-    /// take its place.
+    /// Whether the peer has left so many messages unread that one had to be dropped. The peer is to be killed then, and replaced.
     pub fn is_overrun(&self) -> bool {
         self.backlog.borrow().is_overrun
     }
@@ -143,7 +142,7 @@ impl<Out: Message, In: Message> Channel<Out, In> {
 
     /// Takes the next message without waiting. An error may mean that the packet is none of this direction's messages.
     pub fn receive(&self) -> io::Result<Received<In>> {
-        // With room for more, one that is too long is seen as that.
+        // With room for one byte more, a packet that is too long is noticed.
         let mut bytes = [0; MAX_PACKET + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -220,7 +219,7 @@ mod tests {
         assert!(sent < MAX_BACKLOG_ATTACHED + 1024, "{sent}");
     }
 
-    /// What is no message of this direction is refused, and the next packet is read all the same.
+    /// A packet that is no message of this direction is refused, and the next packet is read all the same.
     #[test]
     fn packets_that_are_no_messages_are_refused() {
         let (ours, theirs) = pair();

@@ -1,14 +1,14 @@
-//! What the front takes from itself before it reads a client's first byte. It parses hostile bytes for every application: whoever
-//! got hold of it by them shall find nothing to reach for.
+//! The rights that the front gives up before it reads a client's first byte. The front parses hostile bytes for every application:
+//! an attacker who takes it over by them shall find nothing to use.
 //!
-//! | by | takes |
+//! | by | gives up |
 //! |---|---|
 //! | [`crate::capabilities`] | every capability, and the chance of a program with some |
 //! | Landlock | writing, making, moving and executing files; connecting and listening; signals to others |
 //! | seccomp | every system call but those that serving takes: no exec, no fork, no new socket, no executable memory |
 //!
-//! Reading files stays, since a reload may bring other document roots. Threads and later processes inherit all of it, and nothing
-//! gives it back.
+//! The front may still read files, because a reload may bring other document roots. Threads and later processes inherit all limits,
+//! and nothing gives the rights back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ use seccompiler::{
 
 use crate::{capabilities, sys};
 
-/// The newest of the kernel's interfaces that this was tried with; what an older kernel lacks is left out.
+/// The newest version of the kernel's interface that was tried. Limits that an older kernel lacks are left out.
 const LANDLOCK: ABI = ABI::V6;
 
 /// Confines this thread and all that it will start. Returns what this kernel cannot do, in words.
@@ -63,17 +63,18 @@ fn forbid_calls() -> Result<(), String> {
         filter.try_into().map_err(|error: seccompiler::BackendError| said(&error))
     };
     let allowed = allowed().map_err(|error| said(&error))?;
-    // What it asks for lies in memory, where no filter can look: without it libc starts threads by clone.
+    // Its arguments lie in memory, where no filter can look. Without clone3 libc starts threads by clone.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let first = program(unknown, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))?;
-    // A signal, whose handler writes a line to the log: what fails without a word is searched for long.
+    // The handler of the signal writes a line to the log: a call that fails silently takes long to find.
     let second = program(allowed, SeccompAction::Trap, SeccompAction::Allow)?;
     sys::forbidden::report().map_err(|error| said(&error))?;
     seccompiler::apply_filter(&first).map_err(|error| said(&error))?;
     seccompiler::apply_filter(&second).map_err(|error| said(&error))
 }
 
-/// What serving takes, with what libc and the runtimes need for it: memory, threads, time, open descriptors and reading files.
+/// The system calls that serving needs, with those that libc and the runtimes need for it: memory, threads, time, open descriptors and
+/// reading files.
 const ALWAYS: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -142,7 +143,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_sendto,
     libc::SYS_shutdown,
-    // Names that later processors no longer have.
+    // Calls that later processors do not have any more.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
     #[cfg(target_arch = "x86_64")]
@@ -202,7 +203,7 @@ fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendErro
     // Threads, and no process.
     let thread = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
     calls.insert(libc::SYS_clone, vec![rule(0, thread, libc::CLONE_THREAD as u64)?]);
-    // To itself, for abort(); and limits are read, not set.
+    // Signals to itself, for abort(); limits are read, not set.
     calls.insert(libc::SYS_tgkill, vec![word(0, SeccompCmpOp::Eq, std::process::id() as libc::c_int)?]);
     calls.insert(libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]);
     Ok(calls)

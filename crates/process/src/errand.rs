@@ -1,6 +1,6 @@
-//! Errands: whatever may take its time – reading files that others can replace, asking a name service – is done by a child of the
-//! supervisor. It sends its answer as a file in memory, with descriptors if there are some, and ends. The supervisor waits
-//! for it as for any other message, and for [`PATIENCE`] at most.
+//! Errands: a child of the supervisor does what may take long, such as reading files that others can replace or asking a name
+//! service. The child sends its result as a file in memory, perhaps with descriptors, and ends. The supervisor polls for the result
+//! as for any other message, and gives up after [`PATIENCE`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,21 +16,21 @@ use crate::sys;
 
 /// How long an errand may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer.
+/// Bytes of a result.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// A child that is on its way.
+/// A child that works.
 pub struct Errand {
     pid: i32,
     channel: Channel<ToErrand, FromErrand>,
     since: Instant,
 }
 
-/// What a child has done: an answer with descriptors, or why there is none.
+/// The result of a child's work, with descriptors, or why there is none.
 pub type Answer<T> = Result<(T, Vec<OwnedFd>), String>;
 
 impl Errand {
-    /// Sends a child to do that.
+    /// Starts a child that does some work.
     pub fn send<T: Serialize>(work: impl FnOnce() -> Answer<T>) -> io::Result<Errand> {
         let (ours, theirs) = Channel::pair()?;
         let pid = sys::start_work(theirs.into(), |socket| {
@@ -38,7 +38,7 @@ impl Errand {
                 Ok((answer, descriptors)) => (Ok(answer), descriptors),
                 Err(why) => (Err(why), Vec::new()),
             };
-            // The supervisor sees the end of the channel, and says that there was no answer.
+            // The supervisor sees the end of the channel, and reports that there is no result.
             let Ok(text) = serde_json::to_vec(&answer) else { return };
             let Ok(file) = boot::file(&text) else { return };
             let attached: Vec<BorrowedFd<'_>> =
@@ -49,7 +49,8 @@ impl Errand {
         Ok(Errand { pid, channel: ours, since: Instant::now() })
     }
 
-    /// What has become of it; `None`: it is not over yet. What a child says is bounded, and has to be what it was sent for.
+    /// The result, or why there will be none; `None`: the child still works. A result has a limited size, and has to be of the
+    /// expected type.
     pub fn answer<T: DeserializeOwned>(&self) -> Option<Answer<T>> {
         let mut attached = match self.channel.receive() {
             Ok(Received::Message(FromErrand::Found, attached)) => attached.into_iter(),
@@ -66,14 +67,14 @@ impl Errand {
         Some(answer.and_then(|answer| answer).map(|answer| (answer, attached.collect())))
     }
 
-    /// A child was reaped: if it was this one, its number may soon be another's.
+    /// A child was reaped. If it was this one, its pid may soon be another process'.
     pub fn was_reaped(&mut self, pid: i32) {
         if self.pid == pid {
             self.pid = 0;
         }
     }
 
-    /// When its time is over.
+    /// When it has taken too long.
     pub fn deadline(&self) -> Instant {
         self.since + PATIENCE
     }
@@ -91,7 +92,7 @@ impl AsFd for Errand {
 }
 
 impl Drop for Errand {
-    /// Nobody waits for it any more. If it has not ended, it is reaped like any other child.
+    /// Kills the child, whose result nobody waits for any more. It is reaped like any other child.
     fn drop(&mut self) {
         sys::kill_work(self.pid);
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// Opens a file for reading if it is a regular one. What is found is looked at before it is opened: no pipe makes this process
-/// wait, and no device notices. Links are followed, with the rights of who calls.
+/// Opens a file for reading if it is a regular one. Its type is looked at before it is opened, so no pipe makes this process
+/// wait, and no device is touched. Links are followed, with the rights of the caller.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     must_be_regular(&found)?;
@@ -24,7 +24,7 @@ fn must_be_regular(file: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What something that is no regular file is, for messages.
+/// The type of a file that is not a regular one, for messages.
 pub fn name(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a directory",
@@ -35,13 +35,13 @@ pub fn name(kind: FileType) -> &'static str {
     }
 }
 
-/// What a path leads to if that is neither a file nor a directory, nor nothing.
+/// The type of what a path leads to, if that exists and is neither a file nor a directory.
 pub fn oddity(path: &Path) -> Option<&'static str> {
     let kind = FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode);
     (!matches!(kind, FileType::RegularFile | FileType::Directory)).then(|| name(kind))
 }
 
-/// Whether a script is a file in a root, wherever links lead.
+/// Whether a script is a file in a root; links are followed.
 pub fn is_script(root: &Path, script: &str) -> bool {
     let path = root.join(script.trim_start_matches('/')).canonicalize();
     path.is_ok_and(|path| path.is_file() && path.starts_with(root))

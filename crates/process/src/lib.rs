@@ -1,7 +1,7 @@
 //! Everything about processes: starting them as the right user, talking to them, noticing their deaths.
 //!
-//! One thread, no async runtime, no PHP. What is decided is pure and lives in [`plan`]; what is done lives in
-//! [`supervisor`].
+//! One thread, no async runtime, no PHP. Decisions without state are in [`plan`]. [`supervisor`] has the loop and its parts, which
+//! own their state and return what is to be done.
 //!
 //! # Layout
 //!
@@ -11,14 +11,14 @@
 //! | [`plan`] | pure decisions: slots to fill, back-off, what an exit means |
 //! | [`channel`] | one message per packet, descriptors attached |
 //! | [`boot`] | the request that a template boots with |
-//! | [`errand`] | what a child does because it may take its time |
+//! | [`errand`] | work that a child does because it may take long |
 //! | [`files`] | files that others may replace |
-//! | [`lines`] | what children write to their standard error, as lines |
+//! | [`lines`] | the standard error of children, as lines of the log |
 //! | [`log`] | lines on standard error, written without waiting |
-//! | [`user`] | who runs what |
-//! | [`capabilities`] | of processes that need none |
-//! | [`confine`] | what the front takes from itself |
-//! | [`notify`] | what a service manager is told |
+//! | [`user`] | the users that processes run as |
+//! | [`capabilities`] | dropping capabilities |
+//! | [`confine`] | the rights that the front gives up |
+//! | [`notify`] | notifications to a service manager |
 //! | [`state`] | the state directory and its lock |
 //! | [`sys`] | fork, exec, signals: the only unsafe code |
 

@@ -1,5 +1,5 @@
-//! What comes through the pipe of a child's standard error, as lines of the log: one line each, with nothing in it that a
-//! terminal or a reader of the log could take for something else.
+//! The pipe of a child's standard error, as lines of the log. A line has nothing in it that a terminal or a reader of the log could
+//! take for something else.
 //!
 //! | what is written | what the log has |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | a long one: several of those, with [`MORE`] before the end of line of all but the last | one line |
 //! | anything else, up to the end of a line, the next message, or a pause | `TIME notice stderr NAME: TEXT` |
 //!
-//! Each part of a message is written at once and is no longer than what a pipe takes at once, so that those of several processes do
-//! not mix. Whatever writes to the pipe can write such messages too, but none that name another application, or the supervisor.
+//! Each part of a message is written by one call and is no longer than what a pipe takes at once, so the parts of several processes
+//! do not mix. Any program that writes to the pipe can write such messages too, but none that name another application, or the
+//! supervisor.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,16 +22,16 @@ use crate::log::{self, escape};
 const MAX_LINE: usize = 8 * 1024;
 /// Bytes of a message in several parts: each byte may have been escaped.
 const MAX_MESSAGE: usize = 5 * MAX_LINE;
-/// Messages that are not complete, at most. One whose writer was killed never is.
+/// Messages that are not complete, at most. A message whose writer was killed never becomes complete.
 const MAX_PARTS: usize = 64;
-/// What has no end is a line all the same when nothing has followed for so long.
+/// Text without a line end becomes a line when nothing has followed for so long.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A pipe on its way into the log.
+/// The text of one pipe that is not logged yet.
 pub struct Lines {
-    /// Level and source of what is no message.
+    /// Level and source of text that is no message.
     label: String,
-    /// Whose messages are taken as they are; `None`: nobody's.
+    /// The application whose messages are logged as they are; `None`: no messages are.
     application: Option<String>,
     line: Vec<u8>,
     /// Bytes of this line that are left out.
@@ -54,7 +55,7 @@ impl Lines {
         Lines { label, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
     }
 
-    /// Takes what was read; lines that are complete by it are added to `out`.
+    /// Takes bytes that were read, and adds the lines that are complete now to `out`.
     pub fn take(&mut self, bytes: &[u8], out: &mut String) {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| [b'\n', MESSAGE].contains(byte)) {
@@ -69,7 +70,7 @@ impl Lines {
         self.since = (!self.line.is_empty()).then(Instant::now);
     }
 
-    /// When a line without an end is taken for a whole one.
+    /// When a line without an end is logged all the same.
     pub fn deadline(&self) -> Option<Instant> {
         self.since.map(|since| since + PAUSE)
     }
@@ -113,7 +114,7 @@ impl Lines {
         let mut all = self.parts.remove(&head).unwrap_or_default();
         all.extend_from_slice(text);
         if self.parts.len() >= MAX_PARTS {
-            // Their writers have been killed in between, most of them.
+            // Most of their writers have been killed in between.
             self.parts.clear();
         }
         out.push_str(&format!("{head}{}\n", escape(&all)));

@@ -1,8 +1,8 @@
 //! Lines of the server's log on standard error: time, level, who, text.
 //!
-//! Whoever reads standard error may stop to do so, and nothing in the supervisor may wait for that. What cannot be written at
-//! once waits in a buffer of [`MAX_WAITING`] bytes. What finds no room there is dropped, counted, and reported when there is
-//! room again.
+//! The program that reads standard error may stop reading, and the supervisor must not wait for it. Lines that cannot be written at
+//! once wait in a buffer of [`MAX_WAITING`] bytes. Lines that find no room there are dropped, counted, and reported when there is room
+//! again.
 
 use std::collections::VecDeque;
 use std::fmt::Arguments;
@@ -17,7 +17,7 @@ use rustix::net::SendFlags;
 
 /// Bytes that wait for a reader.
 const MAX_WAITING: usize = 256 * 1024;
-/// What a pipe that is ready takes without blocking (POSIX's PIPE_BUF, on Linux).
+/// How many bytes a pipe that is ready takes without blocking (PIPE_BUF of POSIX, on Linux).
 const PIPE_BUF: usize = 4096;
 /// How long the end of the process waits for a reader.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -49,8 +49,8 @@ fn output() -> MutexGuard<'static, Output> {
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes a line, without waiting. `who` names the part of the server. What a text has below its first line is indented, so that
-/// nothing in it can be taken for a line of the log.
+/// Writes a line, without waiting. `who` names the part of the server. Lines of a text below its first are indented, so that none
+/// can be taken for a line of the log.
 pub fn line(level: &str, who: &str, text: Arguments<'_>) {
     let text = text.to_string();
     let lines: Vec<String> = text.split('\n').map(|line| escape(line.as_bytes())).collect();
@@ -96,7 +96,7 @@ pub fn write(lines: &str) {
     output.flush();
 }
 
-/// Writes lines of others, of which some may wait: what the supervisor itself has to say keeps a quarter of the buffer.
+/// Writes lines of other processes. They may fill three quarters of the buffer: the rest is for the supervisor's own lines.
 pub fn pass_on(lines: &str) {
     let mut output = output();
     for line in lines.split_inclusive('\n') {
@@ -108,12 +108,12 @@ pub fn pass_on(lines: &str) {
     output.flush();
 }
 
-/// Writes what waits, as far as there is room.
+/// Writes waiting lines, as far as there is room.
 pub fn flush() {
     output().flush();
 }
 
-/// Whether something waits for room. Then [`room`] says when there is some.
+/// Whether lines wait for room. [`room`] is to be polled then.
 pub fn is_waiting() -> bool {
     let output = output();
     !output.waiting.is_empty() || output.dropped > 0
@@ -124,7 +124,7 @@ pub fn room() -> PollFd<'static> {
     PollFd::from_borrowed_fd(standard_error(), PollFlags::OUT)
 }
 
-/// Writes what waits before the process ends; a reader that has stopped is not waited for.
+/// Writes waiting lines before the process ends; a reader that has stopped is not waited for.
 pub fn finish() {
     let deadline = Instant::now() + LAST_WORDS;
     flush();
@@ -189,8 +189,8 @@ impl Output {
         self.waiting.extend(lines.as_bytes());
     }
 
-    /// Says how many lines are missing, where they are missing. False: there is no room for that either. Half of the buffer is
-    /// to be free first, so that not every other line is such a report.
+    /// Reports how many lines were dropped, in the place of those. False: there is no room for that either. Half of the buffer has to
+    /// be free first, so that not every other line is such a report.
     fn report(&mut self) -> bool {
         if self.waiting.len() > MAX_WAITING / 2 {
             return false;
@@ -212,7 +212,7 @@ impl Output {
                 Ok(count @ 1..) => drop(self.waiting.drain(..count)),
                 Err(rustix::io::Errno::AGAIN) => return,
                 Err(rustix::io::Errno::INTR) => {}
-                // Nobody reads any more, or a disk is full: there is nowhere to report that.
+                // The reader is gone, or a disk is full: there is nowhere to report that.
                 Ok(0) | Err(_) => {
                     self.waiting.clear();
                     self.dropped = 0;

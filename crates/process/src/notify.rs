@@ -1,4 +1,4 @@
-//! What the service manager is told: sd_notify(3), without its library. A line or more of `NAME=value` per packet.
+//! Notifications to the service manager: sd_notify(3), without its library. A packet has one or more lines `NAME=value`.
 //!
 //! | when | what |
 //! |---|---|
@@ -34,7 +34,7 @@ pub const VARIABLES: [&str; 8] = [
 const MAX_WAITING: usize = 16;
 /// Bytes of a status.
 const MAX_STATUS: usize = 400;
-/// Until the next try to send what waits.
+/// How long after a failed try waiting messages are sent again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The service manager, if there is one.
@@ -65,7 +65,7 @@ impl Notify {
         notify
     }
 
-    /// Tells something, with a status for people. It may take until `patience` is over before the next state is told.
+    /// Tells the manager a state, with a status for people. The next state may take as long as `patience`.
     pub fn tell(&mut self, state: &str, status: &dyn Display, patience: Option<Duration>) {
         if self.to.is_none() {
             return;
@@ -94,7 +94,7 @@ impl Notify {
         if let Some((every, next)) = &mut self.watchdog {
             if *next <= now {
                 *next = now + *every;
-                // One that gets lost is followed by another.
+                // If this message gets lost, another follows.
                 let _ = self.send("WATCHDOG=1");
             }
         }
@@ -111,7 +111,7 @@ impl Notify {
         socket.send_to_addr(message.as_bytes(), address).map(|_| ())
     }
 
-    /// In order, and without waiting for a manager that does not read. One that is gone hears nothing.
+    /// Sends messages in order, without waiting for a manager that does not read. If it is gone, they are dropped.
     fn send_waiting(&mut self) {
         while let Some(message) = self.waiting.front() {
             if self.send(message).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {

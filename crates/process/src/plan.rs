@@ -61,7 +61,7 @@ impl Ending {
         self == Ending::Exited(code as i32)
     }
 
-    /// Whether a worker that ends so has done what it should: drained, or left its place to a fresh clone, having said why.
+    /// Whether a worker that ends so has ended as it should: it was drained, or it has given its reason to be replaced by a fresh clone.
     pub fn is_regular(self) -> bool {
         self.is(Exit::Success) || self.is(Exit::Recycle)
     }
@@ -93,7 +93,7 @@ pub enum Slot {
     Asked,
     /// A worker.
     Live(i32),
-    /// Its worker is dead and reaped; the front still has to let go of it.
+    /// Its worker is dead and reaped; the front still has to free the slot.
     Leaving,
 }
 
@@ -113,12 +113,12 @@ const CRASH_WINDOW: Duration = Duration::from_secs(60);
 /// a dead one holds.
 const STUCK_WINDOW: Duration = Duration::from_secs(10);
 
-/// Workers that could not take their place within [`UNHEALTHY_WINDOW`], which make a generation suspect.
+/// So many workers that could not use their slab within [`UNHEALTHY_WINDOW`] make a generation suspect.
 const MAX_UNHEALTHY: usize = 4;
 /// See [`MAX_UNHEALTHY`].
 const UNHEALTHY_WINDOW: Duration = Duration::from_secs(30);
 
-/// Whether the memory that workers of a generation share may be in disorder.
+/// Whether the memory that workers of a generation share may be damaged.
 #[derive(Debug, Default)]
 pub struct Suspicion {
     crashes: VecDeque<Duration>,
@@ -127,14 +127,14 @@ pub struct Suspicion {
 }
 
 impl Suspicion {
-    /// A worker was killed by a signal that was not ours, at that time. True if that makes the generation suspect.
+    /// A worker was killed at that time by a signal that the supervisor has not sent. True if that makes the generation suspect.
     pub fn crashed(&mut self, now: Duration) -> bool {
         self.crashes.retain(|then| now.saturating_sub(*then) < CRASH_WINDOW);
         self.crashes.push_back(now);
         self.crashes.len() >= MAX_CRASHES
     }
 
-    /// A worker could not take its place, at that time. True if so many could not that something is wrong with the place.
+    /// A worker could not use its slab, at that time. True if so many could not that the slab must be damaged.
     pub fn unhealthy(&mut self, now: Duration) -> bool {
         self.unhealthy.retain(|then| now.saturating_sub(*then) < UNHEALTHY_WINDOW);
         self.unhealthy.push_back(now);
@@ -145,7 +145,7 @@ impl Suspicion {
         is_suspect
     }
 
-    /// A worker ran over its time and was killed.
+    /// A worker was killed because its request exceeded the hard limit. True if that makes the generation suspect.
     pub fn stuck(&mut self, now: Duration) -> bool {
         self.last_stuck.replace(now).is_some_and(|then| now.saturating_sub(then) < STUCK_WINDOW)
     }
@@ -154,8 +154,7 @@ impl Suspicion {
 /// Bytes of a script's name at most.
 pub const MAX_NAME: usize = 1024;
 
-/// A script's name below the root, as the front reports it. Judged by itself; whether there is such a file is another
-/// question.
+/// A script's name below the root, as the front reports it. Only the name is checked, not whether there is such a file.
 pub fn script_name(bytes: &[u8]) -> Result<&str, &'static str> {
     let name = std::str::from_utf8(bytes).map_err(|_| "its name is not UTF-8")?;
     if name.len() > MAX_NAME {
@@ -169,31 +168,31 @@ pub fn script_name(bytes: &[u8]) -> Result<&str, &'static str> {
     }
 }
 
-/// Workers of a classic lane. Beside a snapshot lane, which has most of the work, it needs no more than the CPUs can run.
+/// Workers of a classic lane. Beside a snapshot lane, which runs most requests, it needs no more than the CPUs can run.
 pub fn classic_workers(configured: usize, is_beside: bool, cpus: usize) -> usize {
     if is_beside { configured.min(4 * cpus) } else { configured }
 }
 
-/// What there is to be judged of a lane whose workers come and go.
+/// The load of a lane whose number of workers changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Workers that live or were asked for, and are to stay.
     pub live: usize,
-    /// Of them without a request.
+    /// Those of them that have no request.
     pub idle: usize,
-    /// Of them those that are not there yet.
+    /// Those of them that have not started yet.
     pub starting: usize,
-    /// Requests that nobody has taken.
+    /// Requests that no worker has taken.
     pub waiting: usize,
     /// How long nothing has waited.
     pub quiet: Duration,
 }
 
-/// How long nothing may have waited before workers are given back.
+/// How long no request has to have waited before workers are dismissed.
 pub const QUIET: Duration = Duration::from_secs(10);
 
-/// How many workers a lane should have, which had `target`, between `least` and `most`. As many more as requests wait, but
-/// no more than twice as many at once; one less at a time, never fewer than a quarter more than are busy.
+/// How many workers a lane should have, between `least` and `most`, if it should have had `target` so far. The number grows by the
+/// requests that wait, but at most doubles at once. It falls by one at a time, and stays a quarter above the busy workers.
 pub fn next_target(load: Load, target: usize, least: usize, most: usize) -> usize {
     let least = least.min(most);
     let unmet = load.waiting.saturating_sub(load.starting);
@@ -209,9 +208,9 @@ pub fn next_target(load: Load, target: usize, least: usize, most: usize) -> usiz
 /// What a lane wants of the workers that an application's lanes share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Want {
-    /// As many as it would have alone.
+    /// As many as it would have if it did not share.
     pub target: usize,
-    /// As many as it has or had lately work for, and a few more.
+    /// As many as it has work for, or had lately, and a few more.
     pub needed: usize,
 }
 
@@ -227,15 +226,15 @@ impl Load {
     }
 }
 
-/// What a lane has needed of late. A burst counts for a while: else workers would go back and forth between lanes that are
-/// busy by turns.
+/// How many workers a lane has needed lately. A burst counts for a while: otherwise workers would move back and forth between lanes
+/// that are busy in turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     most: usize,
     since: Instant,
 }
 
-/// It falls by one in so long.
+/// The need falls by one in so long.
 const NEED_FALLS: Duration = Duration::from_millis(100);
 
 impl Need {
@@ -244,10 +243,10 @@ impl Need {
         Need { most: 0, since: now }
     }
 
-    /// What a lane wants under that load, which is to have `least` at least and alone would have `target`.
+    /// What a lane wants under that load, if it has to have `least` workers and would have `target` without sharing.
     pub fn want(&mut self, load: Load, least: usize, target: usize, now: Instant) -> Want {
         let falls = now.saturating_duration_since(self.since).as_millis() / NEED_FALLS.as_millis();
-        // Those that boot for it are to find it when they are there.
+        // The need must not fall before the workers that boot for it are ready.
         let falls = if load.starting > 0 { 0 } else { u32::try_from(falls).unwrap_or(u32::MAX) };
         let before = self.most.saturating_sub(falls as usize);
         self.most = before.max(load.needed());
@@ -258,8 +257,8 @@ impl Need {
     }
 }
 
-/// How many workers each lane may have, of `all`: what it needs comes first, then what it would like. Where even that is too much
-/// the lanes that want most get less, all of them the same. One each at least, though that be more than `all`.
+/// How many of `all` workers each lane may have: first what each needs, then what each would like. If there are not enough, the lanes
+/// that want most are cut down to the same number. Each lane gets one at least, even if that makes more than `all`.
 pub fn share_out(wants: &[Want], all: usize) -> Vec<usize> {
     let needed: Vec<usize> = wants.iter().map(|want| want.needed).collect();
     let mut shares = level(&needed, all);
@@ -269,7 +268,7 @@ pub fn share_out(wants: &[Want], all: usize) -> Vec<usize> {
     shares
 }
 
-/// Cuts what is more than a height off, which is such that the sum is `all`, or less.
+/// Cuts all numbers down to a height at which their sum is `all`, or less.
 fn level(heights: &[usize], all: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|number| heights[*number]);
@@ -286,11 +285,11 @@ fn with_spare(busy: usize) -> usize {
     busy + busy / 4 + 1
 }
 
-/// Requests before a lane is judged by what became of them.
+/// How many requests a lane has to have had before its isolation is judged.
 const MIN_REQUESTS: u64 = 200;
 
-/// Whether threads that requests leave running have ended so many workers (more than one request in twenty) that a
-/// process for each request is the better way.
+/// Whether threads that requests leave running have ended so many workers (by more than one request in twenty) that a process for
+/// each request is cheaper.
 pub fn is_fork_better(ended_by_threads: u64, requests: u64) -> bool {
     requests >= MIN_REQUESTS && ended_by_threads > requests / 20
 }
@@ -302,7 +301,7 @@ pub enum Stopping {
     No,
     /// The front finishes what it has.
     Draining,
-    /// No more patience.
+    /// What still runs is killed.
     Now,
 }
 

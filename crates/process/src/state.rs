@@ -1,4 +1,4 @@
-//! The state directory: one per running server, locked, cleared of what a killed predecessor left.
+//! The state directory: one per running server, locked. Files that a killed predecessor has left are removed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// All that a server keeps there.
+/// All files that a server keeps there.
 const FILES: [&str; 3] = ["lock", "pid", SOCKET];
 /// The control socket. Its file keeps the name that clients know.
 const SOCKET: &str = "admin.sock";
-/// Directories of other servers that are looked at.
+/// How many directories of other servers are looked at.
 const MAX_SIBLINGS: usize = 1000;
 
 /// A locked state directory. The lock ends with the process, and the directory with a clean end.
@@ -37,7 +37,7 @@ pub fn default_path(name: &str) -> PathBuf {
 
 /// How often a directory is made anew that another server has removed in between.
 const TRIES: usize = 100;
-/// How often, and how long after, a lock is asked for again.
+/// How often a lock is tried again, and after how long.
 const LOCK_TRIES: usize = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -91,7 +91,7 @@ impl StateDirectory {
         let lock = loop {
             match lock(path, true) {
                 Err(error) if is_gone(&error) => return Ok(None),
-                // One that only looks for leftovers has it for a moment.
+                // A server that looks for leftovers holds the lock for a moment.
                 Ok(None) if tries < LOCK_TRIES => tries += 1,
                 other => break other.map_err(fail)?,
             }
@@ -105,7 +105,7 @@ impl StateDirectory {
             return Ok(None);
         }
         fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
-        // What a killed predecessor has left: nobody else has the lock.
+        // A killed predecessor has left it: no other process has the lock.
         match fs::remove_file(path.join(SOCKET)) {
             Err(error) if !is_gone(&error) => return Err(fail(error)),
             _ => {}
@@ -114,7 +114,7 @@ impl StateDirectory {
     }
 }
 
-/// The name of a file in the directory that no server has put there.
+/// The name of a file in the directory that is not a server's.
 fn foreign_file(path: &Path) -> std::io::Result<Option<String>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
@@ -131,15 +131,15 @@ fn lock(path: &Path, create: bool) -> std::io::Result<Option<File>> {
     Ok(flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock))
 }
 
-/// Whether a lock is still that of the directory: who removes one may have had it until now.
+/// Whether a lock is still that of the directory: another process may have removed the directory and its lock file.
 fn holds(path: &Path, lock: &File) -> bool {
     let same = |ours: fs::Metadata, its: fs::Metadata| (ours.dev(), ours.ino()) == (its.dev(), its.ino());
     let its = fs::symlink_metadata(path.join("lock"));
     lock.metadata().is_ok_and(|ours| its.is_ok_and(|its| same(ours, its)))
 }
 
-/// Removes a state directory whose lock the caller has: the lock last, so that whoever starts in it meanwhile finds either this
-/// lock or, if it opens one of its own, that the directory is not empty. One that cannot be removed is taken by the next server.
+/// Removes a state directory whose lock the caller has. The lock file goes last: a server that starts there meanwhile finds either this
+/// lock, or a directory that its own lock file keeps from being removed. The next server uses a directory that cannot be removed.
 fn remove(path: &Path) {
     for name in ["pid", SOCKET, "lock"] {
         let _ = fs::remove_file(path.join(name));
@@ -147,8 +147,8 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// Removes what killed servers have left beside `ours`: directories of this user with nothing but a server's state, whose lock
-/// nobody has.
+/// Removes what killed servers have left beside `ours`: directories of this user with nothing but a server's state, whose lock is
+/// free.
 pub fn clear_leftovers(ours: &Path) {
     let Some(Ok(siblings)) = ours.parent().map(fs::read_dir) else { return };
     let us = nix::unistd::Uid::effective().as_raw();
@@ -167,7 +167,7 @@ pub fn clear_leftovers(ours: &Path) {
 }
 
 impl StateDirectory {
-    /// The socket by which `reprise reload` and its like speak to this server.
+    /// The control socket, on which `reprise reload`, `status` and `trace` reach this server.
     pub fn listen(&self) -> Result<UnixListener, String> {
         let path = socket(&self.path);
         UnixListener::bind(&path).map_err(|error| format!("control socket {}: {error}", path.display()))

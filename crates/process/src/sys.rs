@@ -28,11 +28,11 @@ pub struct Program<'a> {
     pub environment: Vec<String>,
     /// Descriptors for the child, numbered from 3 in this order.
     pub descriptors: Vec<BorrowedFd<'a>>,
-    /// Its standard error; standard output is closed to it then. `None`: both are this process' own.
+    /// Its standard error; its standard output leads nowhere then. `None`: both are this process' own.
     pub messages: Option<BorrowedFd<'a>>,
-    /// Whom to become; `None`: stay.
+    /// The user that it runs as; `None`: the current one.
     pub user: Option<&'a Identity>,
-    /// What it may use.
+    /// Its limits.
     pub limits: ProcessLimits,
 }
 
@@ -52,7 +52,7 @@ pub struct ProcessLimits {
 }
 
 impl ProcessLimits {
-    /// Of this process, which is about to become a program.
+    /// Sets the limits of this process, which is about to become a program.
     fn set(self) -> nix::Result<()> {
         use nix::sys::resource::{Resource, setrlimit};
         if self.no_capabilities {
@@ -74,7 +74,7 @@ impl ProcessLimits {
         Ok(())
     }
 
-    /// Which of them this user may not set, and why.
+    /// Which of the limits this user may not set, and why.
     pub fn forbidden(self) -> Option<String> {
         use nix::sys::resource::{Resource, getrlimit};
         if self.no_capabilities && !capabilities::may_limit() {
@@ -130,21 +130,21 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     }
 }
 
-/// Forks a child that does some work and ends: nothing of this process is left open to it but one descriptor, which it gets, and
-/// what it starts is of its process group. Returns its process id.
+/// Forks a child that does some work and ends. All descriptors of this process are closed there but one, which the work gets. Processes
+/// that the child starts are in its process group. Returns its process id.
 pub fn start_work(descriptor: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<i32> {
     let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     let parent = nix::unistd::getpid();
     // SAFETY: this process has one thread, so the child may do what it likes. It leaves by _exit.
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => {
-            // Whoever comes first.
+            // Child and parent both set the group: whichever runs first.
             let _ = nix::unistd::setpgid(child, child);
             Ok(child.as_raw())
         }
         ForkResult::Child => {
             let is_prepared = prepare_work(&nothing, descriptor.as_raw_fd(), parent);
-            // The numbers above are closed: what has owned them must not close them again.
+            // The descriptors above are closed: their owners must not close them again.
             std::mem::forget(descriptor);
             let work = || is_prepared.map(|()| inherited(FIRST_DESCRIPTOR).map(work));
             let is_done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
@@ -160,7 +160,7 @@ fn prepare_work(nothing: &std::fs::File, descriptor: RawFd, parent: Pid) -> nix:
     // SAFETY: plain system calls about descriptors and flags of this child, which uses none of those that are closed.
     unsafe {
         nix::errno::Errno::result(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
-        // Standard error may be a pipe that nobody reads.
+        // Standard error may be a pipe without a reader.
         for standard in 0..FIRST_DESCRIPTOR {
             nix::errno::Errno::result(libc::dup2(nothing.as_raw_fd(), standard))?;
         }
@@ -181,7 +181,7 @@ pub fn kill_work(pid: i32) {
     }
 }
 
-/// Does something with the rights of that user, if this process is root's. For processes with one thread.
+/// Does something with the rights of that user, if this process runs as root. For processes with one thread.
 pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Result<T> {
     use nix::unistd::{Gid, Uid, getgroups, setegid, seteuid, setgroups};
     let Some(user) = user.filter(|_| crate::user::is_root()) else { return Ok(act()) };
@@ -199,7 +199,7 @@ pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Resul
     };
     let become_again = || {
         if become_self().is_err() {
-            // Neither the one nor the other: nothing that this process does would be right.
+            // This process is neither user entirely: whatever it did next could be wrong.
             std::process::abort();
         }
     };
@@ -231,7 +231,7 @@ fn become_program(
     for (number, descriptor) in passed.iter().enumerate() {
         duplicate(descriptor.as_raw_fd(), FIRST_DESCRIPTOR + number as RawFd)?;
     }
-    // Whatever this process was started with by mistake is not passed on.
+    // Descriptors that this process was started with by mistake are not passed on.
     let rest = FIRST_DESCRIPTOR as libc::c_uint + passed.len() as libc::c_uint;
     // SAFETY: marks descriptors of this child, which it keeps until exec.
     nix::errno::Errno::result(unsafe {
@@ -250,7 +250,7 @@ fn become_program(
         }
     }
     if program.limits.no_capabilities {
-        // What it was started with as inheritable would come back with a file's own.
+        // Inheritable capabilities of this process would come back with a file's own.
         capabilities::renounce().map_err(|error| nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
     }
     leave_session_keyring();
@@ -288,7 +288,7 @@ pub fn renounce_privileges() -> io::Result<()> {
 
 /// Names this process for `ps` and `top`.
 pub fn set_name(name: &std::ffi::CStr) {
-    // SAFETY: copies at most 16 bytes of a C string. A wrong name harms nobody.
+    // SAFETY: copies at most 16 bytes of a C string. A wrong name does no harm.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
 }
 
@@ -320,7 +320,7 @@ impl Signals {
             [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1];
         watched.into_iter().for_each(|signal| set.add(signal));
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None)?;
-        // Whoever started us may have ignored it, and children would be reaped behind our back.
+        // If SIGCHLD was ignored by the program that has started this one, the kernel would reap children itself.
         // SAFETY: the default action runs no code of ours.
         unsafe { nix::sys::signal::signal(Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) }?;
         fail_instead_of_size_signal()?;
@@ -363,14 +363,14 @@ pub fn reap(pid: Option<i32>) -> Reaped {
     }
 }
 
-/// Kills a process. That it is gone already is no error.
+/// Kills a process. It is no error if the process is gone already.
 pub fn kill(pid: i32, signal: Signal) {
     if pid > 1 {
         let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
     }
 }
 
-/// Tells a worker that its request ran over its soft limit.
+/// Tells a worker that its request has exceeded its soft limit.
 pub fn tell_overtime(pid: i32) {
     if pid > 1 {
         // SAFETY: kill takes no pointers. There is no name for signals of this range in the libraries.
@@ -378,7 +378,7 @@ pub fn tell_overtime(pid: i32) {
     }
 }
 
-/// Does something to a process if it is a child of that one, or ours: any other of its number is a stranger.
+/// Does something to a process if it is a child of that forker, or of this process. Any other process of that pid is left alone.
 pub fn if_child_of(forker: Option<i32>, pid: i32, act: impl FnOnce(i32)) {
     let parent = parent_of(pid);
     if parent.is_some() && (parent == forker || parent == Some(std::process::id() as i32)) {
@@ -391,20 +391,20 @@ pub fn parent_of(pid: i32) -> Option<i32> {
     behind_name(pid)?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What /proc/PID/stat says behind the name: the state, the parent, and so on. A process names itself as it likes, in parentheses
-/// or in bytes that are no text; none of that may hide it.
+/// What /proc/PID/stat says behind the name: the state, the parent, and so on. A process can choose any name, with parentheses or
+/// bytes that are no text, and must not hide its parent by that.
 fn behind_name(pid: i32) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     String::from_utf8(stat[end + 1..].to_vec()).ok()
 }
 
-/// What a process has used.
+/// The processor time and memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// User and system time.
     pub processor: Duration,
-    /// Resident memory that is not of files or shared.
+    /// Resident memory that belongs to no file and is not shared.
     pub private_kib: u64,
     /// All resident memory.
     pub resident_kib: u64,
@@ -413,7 +413,7 @@ pub struct Usage {
 /// The kernel's unit of processor times in /proc, on all its architectures that matter here: a hundredth of a second.
 const USER_TICK: Duration = Duration::from_millis(10);
 
-/// What a process has used; `None` if there is no such process.
+/// The processor time and memory of a process; `None` if there is no such process.
 pub fn usage(pid: i32) -> Option<Usage> {
     let stat = behind_name(pid)?;
     let mut fields = stat.split_whitespace().skip(11);

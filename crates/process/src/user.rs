@@ -1,4 +1,4 @@
-//! Who runs what. Nothing but the supervisor runs as root, and PHP never does.
+//! The users that processes run as. Only the supervisor runs as root, and PHP never does.
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -60,7 +60,7 @@ impl Identity {
     }
 }
 
-/// The numbers of an owner and a group; of an owner alone, those of its primary group.
+/// The ids of an owner and a group; for an owner alone, the id of its primary group.
 pub fn numbers(owner: Option<&str>, group: Option<&str>) -> Result<(Option<u32>, Option<u32>), String> {
     let missing = |what: &str, name: &str| format!("there is no {what} '{name}' on this machine");
     let owner = match owner {
@@ -91,7 +91,7 @@ pub fn current() -> Option<Identity> {
     })
 }
 
-/// Whom an application's PHP runs as, and why: the configured user, else the owner of its directory, else www-data.
+/// The user that an application's PHP runs as, and why: the configured user, else the owner of its directory, else www-data.
 /// Without root: `None`, everything stays the current user.
 pub fn for_application(configured: Option<&str>, root: &Path) -> Result<Option<(Identity, &'static str)>, String> {
     if !is_root() {
@@ -114,7 +114,7 @@ pub fn for_application(configured: Option<&str>, root: &Path) -> Result<Option<(
     Identity::named("www-data").map(|user| Some((user, "default: the directory's owner is root or has no name here")))
 }
 
-/// Whom the front runs as: the configured user, else `reprise` if there is one, else `nobody`.
+/// The user that the front runs as: the configured user, else `reprise` if there is one, else `nobody`.
 pub fn for_front(configured: Option<&str>) -> Result<Option<Identity>, String> {
     if !is_root() {
         return Ok(None);
@@ -125,9 +125,9 @@ pub fn for_front(configured: Option<&str>) -> Result<Option<Identity>, String> {
     }
 }
 
-/// Bit of a file's mode: reading it.
+/// Bit of a file's mode: it may be read.
 pub const READ: u32 = 4;
-/// Bit of a directory's mode: reaching what is in it.
+/// Bit of a directory's mode: it may be entered.
 pub const ENTER: u32 = 1;
 
 /// Whether permission bits let a user do that with a file of this owner, group and mode.
@@ -143,7 +143,7 @@ pub fn permits(user: &Identity, (owner, group, mode): (u32, u32, u32), wanted: u
 }
 
 /// The first component of `path` that `user` cannot enter (or read, for the last), judged by permission bits. `None`
-/// means that nothing speaks against it.
+/// means that the bits allow it.
 pub fn obstacle(user: &Identity, path: &Path) -> Option<String> {
     let mut prefixes: Vec<&Path> = path.ancestors().collect();
     prefixes.reverse();

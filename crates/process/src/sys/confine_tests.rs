@@ -1,4 +1,4 @@
-//! What the front takes from itself is really tried: threads of this test are confined by the function that confines the front.
+//! Tries the rights that the front gives up: threads of these tests are confined by the function that confines the front.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use super::forbidden;
 use crate::confine;
 
-/// Runs in a thread of its own, since nothing gives back what a thread has given up.
+/// Runs in a thread of its own, since a thread does not get back the rights that it has given up.
 fn confined(missing: &'static [&'static str], attempt: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         let said = confine::front().expect("the front would start");
@@ -37,20 +37,20 @@ fn at(text: &CStr) -> c_long {
     text.as_ptr() as c_long
 }
 
-/// What a system call says.
+/// The result of a system call.
 fn call(number: c_long, with: &[c_long]) -> Result<c_long, Errno> {
     let mut all = [0; 6];
     all[..with.len()].copy_from_slice(with);
     // SAFETY: the tables below give pointers to constant strings, or none where the call is refused before it looks at them.
     let result = unsafe { libc::syscall(number, all[0], all[1], all[2], all[3], all[4], all[5]) };
     if result == 0 && NEW_PROCESS.contains(&number) {
-        // SAFETY: this is a child that must not be there.
+        // SAFETY: only a child, which must not exist, comes here.
         unsafe { libc::_exit(0) };
     }
     Errno::result(result)
 }
 
-/// Tries each in a confined thread; says which did not fail as they should.
+/// Tries each call in a confined thread; returns those that did not fail as they should.
 fn refused(rows: Vec<(&'static str, c_long, Vec<c_long>)>, with: Errno) {
     confined(&[], move || {
         let told = |(name, number, with): &(_, c_long, Vec<c_long>)| (*name, call(*number, with));
@@ -210,7 +210,7 @@ fn no_memory_can_be_made_executable() {
     assert!(forbidden::COUNT.load(Ordering::Relaxed) >= before + 3, "the log says nothing of what was refused");
 }
 
-/// Files alone, as where the kernel has Landlock and no seccomp.
+/// Only files are confined, as where the kernel has Landlock and no seccomp.
 #[test]
 fn landlock_alone_forbids_writing_making_and_executing() {
     let directory = std::env::temp_dir().join(format!("reprise-landlock-{}", std::process::id()));
@@ -273,7 +273,7 @@ fn what_serving_takes_stays_possible() {
     assert_eq!(answer, "request");
 }
 
-/// Where a kernel, or the container it runs in, has neither, the front says so and serves.
+/// If a kernel, or the container it runs in, has neither, the front reports that and serves.
 #[test]
 fn a_kernel_without_them_is_told_of() {
     let thread = std::thread::spawn(|| {

@@ -1,15 +1,15 @@
-//! System calls that [`crate::confine`] forbids fail with EPERM, and the log says which it was: the kernel sends SIGSYS in their place.
+//! System calls that [`crate::confine`] forbids: the kernel sends SIGSYS instead, the log names the call, and the call fails with EPERM.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::libc;
 
-/// Lines of one process. An intruder must not fill the log.
+/// How many lines one process logs: an attacker must not fill the log.
 const REPORTED: u32 = 32;
 pub(super) static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Has them reported from now on.
+/// Has forbidden calls reported from now on.
 pub fn report() -> io::Result<()> {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
     let action = SigAction::new(SigHandler::SigAction(answer), SaFlags::SA_RESTART, SigSet::empty());
