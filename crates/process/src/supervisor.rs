@@ -90,6 +90,8 @@ use trace::Traces;
 
 /// How often workers that boot are looked at: only their slab says when they have booted.
 const BOOTING_TURN: Duration = Duration::from_millis(10);
+/// Bytes that are read at once from a pipe of standard error.
+const OUTPUT_BUFFER: usize = 16 * 1024;
 
 /// The loop's state.
 pub struct Supervisor {
@@ -216,7 +218,7 @@ impl Supervisor {
     }
 
     /// Each lane: the id of its generation, and its index there.
-    fn all_lanes(&self) -> Vec<(usize, usize)> {
+    fn all_lanes(&self) -> Vec<(GenerationId, usize)> {
         let lanes = |id: GenerationId| self.generations.get(id).map_or(0, |generation| generation.lanes.len());
         let each = |id: GenerationId| (0..lanes(id)).map(move |lane| (id, lane));
         self.generations.ids().into_iter().flat_map(each).collect()
@@ -224,19 +226,20 @@ impl Supervisor {
 
     /// Logs what children have written to their standard error.
     fn pass_on_output(&mut self) {
-        let now = Instant::now();
+        let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         let generations = self.generations.all_mut().map(|generation| &mut generation.output);
         for output in generations.chain([self.front.output_mut()]) {
-            crate::log::pass_on(&output.read(now));
+            crate::log::pass_on(&output.read(&mut bytes, now));
         }
     }
 
     /// Logs the same for generations whose processes are gone.
     fn pass_on_last_output(&mut self, ids: &[GenerationId]) {
         self.pass_on_output();
+        let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         for id in ids {
             let generation = self.generations.get_mut(*id);
-            let rest = generation.map(|generation| generation.output.read_last(Instant::now()));
+            let rest = generation.map(|generation| generation.output.read_last(&mut bytes, now));
             crate::log::pass_on(&rest.unwrap_or_default());
         }
     }
@@ -291,8 +294,8 @@ impl Supervisor {
 
     /// Whether everything that is known to be needed serves, or has shown that it cannot.
     fn is_ready(&self) -> bool {
-        self.front.is_ready()
-            && self.reload.current().iter().filter_map(|id| self.generations.get(*id)).all(Generation::is_ready)
+        let is_ready = |id: &GenerationId| self.generations.get(*id).is_some_and(Generation::is_ready);
+        self.front.is_ready() && self.reload.current().iter().all(is_ready)
     }
 }
 

@@ -195,7 +195,8 @@ mod tests {
     fn nobody_is_asked_for_who_could_not_serve() {
         let now = Instant::now();
         let open = Circumstances { cpus: 2, is_front_open: true, now };
-        let rows: [(&str, fn(&mut Generation)); 5] = [
+        type Change = fn(&mut Generation);
+        let rows: [(&str, Change); 5] = [
             ("no forker", |one| one.prototype = None),
             ("not ready", |one| one.prototype.as_mut().unwrap().ready = false),
             ("no slab", |one| one.lanes[CLASSIC].mailbox = None),

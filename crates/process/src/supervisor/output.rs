@@ -44,12 +44,12 @@ impl Output {
         self.lines.deadline()
     }
 
-    /// The lines that have been written.
-    pub(super) fn read(&mut self, now: Instant) -> String {
-        let (mut bytes, mut out) = ([0; 16 * 1024], String::new());
+    /// The lines that have been written. `bytes` is room for one read.
+    pub(super) fn read(&mut self, bytes: &mut [u8], now: Instant) -> String {
+        let mut out = String::new();
         // As much as a pipe holds; what is written meanwhile is for the next turn.
         for _ in 0..4 {
-            let Ok(count @ 1..) = rustix::io::read(&self.from, &mut bytes) else { break };
+            let Ok(count @ 1..) = rustix::io::read(&self.from, &mut *bytes) else { break };
             self.lines.take(bytes.get(..count).unwrap_or_default(), &mut out);
         }
         self.lines.end_overdue(now, &mut out);
@@ -57,8 +57,8 @@ impl Output {
     }
 
     /// The same, when nobody writes any more.
-    pub(super) fn read_last(&mut self, now: Instant) -> String {
-        let mut out = self.read(now);
+    pub(super) fn read_last(&mut self, bytes: &mut [u8], now: Instant) -> String {
+        let mut out = self.read(bytes, now);
         self.lines.end(&mut out);
         out
     }

@@ -154,9 +154,10 @@ mod tests {
     #[test]
     fn the_end_of_a_template_means_what_went_before() {
         use TemplateEnd::*;
-        let plain: fn(&mut Template) = |_| {};
-        let is_ready: fn(&mut Template) = |one| one.child.ready = true;
-        let rows: [(fn(&mut Template), fn(&mut Template), TemplateEnd); 8] = [
+        type Change = fn(&mut Template);
+        let plain: Change = |_| {};
+        let is_ready: Change = |one| one.child.ready = true;
+        let rows: [(Change, Change, TemplateEnd); 8] = [
             (plain, plain, NotBooted { wants_no_lane: false }),
             (plain, |one| one.was_reaped(true), NotBooted { wants_no_lane: true }),
             (plain, Template::mark_overdue, Late),

@@ -66,8 +66,11 @@ impl Traces {
 
     /// Those that no forker will send any more.
     fn overdue(&mut self, now: Instant) -> Vec<Why> {
-        let is_overdue = |one: &mut Trace| now.saturating_duration_since(one.began) > PATIENCE;
-        self.list.extract_if(.., is_overdue).map(|one| one.why).collect()
+        let all = std::mem::take(&mut self.list).into_iter();
+        let is_overdue = |one: &Trace| now.saturating_duration_since(one.began) > PATIENCE;
+        let (overdue, rest): (Vec<Trace>, Vec<Trace>) = all.partition(is_overdue);
+        self.list = rest;
+        overdue.into_iter().map(|one| one.why).collect()
     }
 }
 
