@@ -289,7 +289,7 @@ impl Supervisor {
 
     /// How messages to the front that runs now name a lane.
     fn lane_id(&self, id: GenerationId, lane: usize) -> LaneId {
-        LaneId { generation: id as u32, lane: lane as u32, epoch: self.front.epoch() }
+        LaneId { generation: id, lane: lane as u32, epoch: self.front.epoch() }
     }
 
     /// Whether everything that is known to be needed serves, or has shown that it cannot.

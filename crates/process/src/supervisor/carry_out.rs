@@ -189,8 +189,7 @@ impl Supervisor {
         if !self.front.is_running() {
             return;
         }
-        let ids: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
-        match (self.service.settings)(settings, &ids) {
+        match (self.service.settings)(settings, ids) {
             Ok(file) => self.front.send(&ToFront::Settings, &[file.as_fd()]),
             Err(error) => self.reload.fail(format!("the front's settings cannot be written: {error}")),
         }

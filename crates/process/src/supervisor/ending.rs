@@ -31,7 +31,7 @@ impl Supervisor {
     /// Ends a generation at once; the front refuses the requests that wait there. Templates and workers die with the prototype, and
     /// the supervisor reaps them.
     pub(super) fn kill_generation(&mut self, id: GenerationId) {
-        self.front.send(&ToFront::GiveUp { generation: id as u32 }, &[]);
+        self.front.send(&ToFront::GiveUp { generation: id }, &[]);
         let Some(generation) = self.generations.get_mut(id) else { return };
         generation.stage = Stage::Killed(Instant::now());
         let lanes = generation.lanes.len();

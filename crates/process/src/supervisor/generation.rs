@@ -19,7 +19,7 @@ use super::template::Template;
 use crate::plan::Suspicion;
 
 /// Names a generation, in messages too. An id is never used again.
-pub(super) type GenerationId = usize;
+pub(super) type GenerationId = u32;
 
 /// In which part of its life a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ pub(super) struct Generation {
 /// All generations that have processes, by id.
 #[derive(Default)]
 pub(super) struct Generations {
-    list: BTreeMap<usize, Generation>,
-    next: usize,
+    list: BTreeMap<GenerationId, Generation>,
+    next: GenerationId,
 }
 
 impl Generation {
@@ -260,7 +260,7 @@ impl Generation {
 }
 
 impl Generations {
-    pub(super) fn add(&mut self, generation: Generation) -> usize {
+    pub(super) fn add(&mut self, generation: Generation) -> GenerationId {
         let id = self.next;
         self.next += 1;
         self.list.insert(id, generation);
@@ -287,7 +287,7 @@ impl Generations {
         self.get_mut(id)?.lanes.get_mut(lane)
     }
 
-    pub(super) fn ids(&self) -> Vec<usize> {
+    pub(super) fn ids(&self) -> Vec<GenerationId> {
         self.list.keys().copied().collect()
     }
 

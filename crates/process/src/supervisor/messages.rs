@@ -35,8 +35,8 @@ pub(super) struct WorkerDeath {
 }
 
 /// The generation and the lane that a message is about.
-fn place(of: LaneId) -> (usize, usize) {
-    (of.generation as usize, of.lane as usize)
+fn place(of: LaneId) -> (GenerationId, usize) {
+    (of.generation, of.lane as usize)
 }
 
 impl Supervisor {
@@ -99,10 +99,10 @@ impl Supervisor {
                 }
             }
             FromFront::Entry { generation, is_worker_mode } => {
-                attached.first().into_iter().for_each(|name| self.discovered(generation as usize, name, is_worker_mode))
+                attached.first().into_iter().for_each(|name| self.discovered(generation, name, is_worker_mode))
             }
             FromFront::WarmUp { generation, index, status, took_us } => {
-                self.warmed_up(generation as usize, WarmUpResult { index, status, took_us }, &attached)
+                self.warmed_up(generation, WarmUpResult { index, status, took_us }, &attached)
             }
             FromFront::Busy { lane } => {
                 let (id, lane) = place(lane);
@@ -110,12 +110,12 @@ impl Supervisor {
                 generation.into_iter().for_each(|generation| generation.lane_is_busy(lane, Instant::now()));
             }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
-            FromFront::Retired { generation } => self.generation_retired(generation as usize),
+            FromFront::Retired { generation } => self.generation_retired(generation),
             FromFront::Renew { lane, why: RENEW_ASKED } => {
-                self.reload(|reload, generations| reload.opcache_reset(lane.generation as usize, generations))
+                self.reload(|reload, generations| reload.opcache_reset(lane.generation, generations))
             }
             FromFront::Renew { lane, why } => {
-                self.reload(|reload, generations| reload.opcache_failed(lane.generation as usize, why, generations))
+                self.reload(|reload, generations| reload.opcache_failed(lane.generation, why, generations))
             }
         }
     }
@@ -164,7 +164,7 @@ impl Supervisor {
 
     /// Notes why a worker was killed, for when it is reaped.
     fn note_limit(&mut self, of: LaneId, pid: i32, limit: Limit) {
-        if let Some(generation) = self.generations.get_mut(of.generation as usize) {
+        if let Some(generation) = self.generations.get_mut(of.generation) {
             generation.limited.insert(pid, limit);
         }
     }

@@ -81,8 +81,7 @@ impl Supervisor {
             }
         }
         let (ours, theirs) = Channel::pair()?;
-        let numbers: Vec<u32> = self.reload.current().iter().map(|id| *id as u32).collect();
-        let settings = (self.service.settings)(&self.reload.plan().settings, &numbers)?;
+        let settings = (self.service.settings)(&self.reload.plan().settings, self.reload.current())?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
         let pid = sys::start(&Program {

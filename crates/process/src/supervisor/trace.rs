@@ -35,7 +35,7 @@ pub(super) enum Why {
 }
 
 /// A lane, by its generation and its index there.
-type Place = (usize, usize);
+type Place = (GenerationId, usize);
 
 /// A trace that is under way.
 struct Trace {
@@ -150,7 +150,7 @@ impl Supervisor {
     }
 
     /// A forker has read where a worker of its own is.
-    pub(super) fn traced(&mut self, of: (usize, usize), pid: i32, attached: &[OwnedFd]) {
+    pub(super) fn traced(&mut self, of: (GenerationId, usize), pid: i32, attached: &[OwnedFd]) {
         let Some(why) = self.traces.came(pid, of) else { return };
         let text = attached.first().and_then(|file| boot::read(file, MAX_TRACE).ok()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).replace(|one: char| one.is_control() && one != '\n', "?");

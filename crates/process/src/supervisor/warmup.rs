@@ -29,7 +29,7 @@ impl Supervisor {
         }
         for id in self.generations.ids() {
             if self.generations.get_mut(id).is_some_and(Generation::begin_warm_up) {
-                self.front.send(&ToFront::WarmUp { generation: id as u32 }, &[]);
+                self.front.send(&ToFront::WarmUp { generation: id }, &[]);
             }
         }
     }

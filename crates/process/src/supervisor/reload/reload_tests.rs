@@ -48,8 +48,9 @@ impl Server {
             stage: Stage::Serving,
             is_ready: true,
         };
-        let generations = plan.applications.iter().map(fake).enumerate().collect();
-        Server { reload: Reload::new(plan, (0..names.len()).collect(), now), generations, now }
+        let generations: BTreeMap<GenerationId, Fake> = (0..).zip(plan.applications.iter().map(fake)).collect();
+        let current = generations.keys().copied().collect();
+        Server { reload: Reload::new(plan, current, now), generations, now }
     }
 
     fn after(&mut self, seconds: u64) -> &mut Server {
