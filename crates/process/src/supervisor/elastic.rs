@@ -166,7 +166,7 @@ mod tests {
     use super::super::starting::new_mailbox;
     use super::*;
     use crate::channel::Channel;
-    use crate::plan::{FIRST_DELAY, Slot};
+    use crate::plan::Slot;
 
     /// A generation with a classic lane of `workers`, and a prototype that could fork.
     fn generation(workers: usize) -> Generation {
@@ -193,25 +193,29 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_for_who_could_not_serve() {
-        let now = Instant::now();
-        let open = Circumstances { cpus: 2, is_front_open: true, now };
         type Change = fn(&mut Generation);
-        let rows: [(&str, Change); 5] = [
-            ("no forker", |one| one.prototype = None),
-            ("not ready", |one| one.prototype.as_mut().unwrap().ready = false),
-            ("no slab", |one| one.lanes[CLASSIC].mailbox = None),
-            ("ends", |one| one.stage = Stage::Ending(Instant::now())),
-            ("delayed", |one| {
-                one.lanes[CLASSIC].restart.failed(None, Instant::now() + FIRST_DELAY);
-            }),
+        let rows: [(&str, Change, &[u32]); 6] = [
+            ("could serve", |_| {}, &[0, 1]),
+            ("no forker", |one| one.prototype = None, &[]),
+            ("not ready", |one| one.prototype.as_mut().unwrap().ready = false, &[]),
+            ("no slab", |one| one.lanes[CLASSIC].mailbox = None, &[]),
+            ("ends", |one| one.stage = Stage::Ending(Instant::now()), &[]),
+            (
+                "delayed",
+                |one| {
+                    one.lanes[CLASSIC].restart.failed(Some(Duration::from_secs(60)), Instant::now());
+                },
+                &[],
+            ),
         ];
-        for (what, change) in rows {
+        let around = || Circumstances { cpus: 2, is_front_open: true, now: Instant::now() };
+        for (what, change, slots) in rows {
             let mut generation = generation(2);
             change(&mut generation);
-            assert_eq!(generation.ask_for_workers(CLASSIC, open), [0; 0], "{what}");
+            assert_eq!(generation.ask_for_workers(CLASSIC, around()), slots, "{what}");
         }
-        let closed = Circumstances { is_front_open: false, ..open };
-        assert_eq!(generation(2).ask_for_workers(CLASSIC, closed), [0; 0]);
-        assert_eq!(generation(2).ask_for_workers(7, open), [0; 0], "there is no such lane");
+        let mut generation = generation(2);
+        assert_eq!(generation.ask_for_workers(7, around()), [0; 0], "there is no such lane");
+        assert_eq!(generation.ask_for_workers(CLASSIC, Circumstances { is_front_open: false, ..around() }), [0; 0]);
     }
 }

@@ -218,6 +218,18 @@ fn a_renewal_waits_for_its_pause() {
     }
 }
 
+/// A refusal counts like a success: a script must not have the machine boot generations all the time that never serve.
+#[test]
+fn a_renewal_waits_after_a_refusal_too() {
+    let mut server = Server::of(&["a"]);
+    server.begin_all(None);
+    server.reload.generation_failed(1, &"it did not boot");
+    server.after(3).turn();
+    assert_eq!(server.renew(0).len(), 1);
+    assert_eq!(server.after(29).turn(), []);
+    assert_eq!(server.after(1).turn(), [Action::Read(Scope::Application("a".to_owned()))]);
+}
+
 #[test]
 fn a_shorter_pause_replaces_a_longer_one_and_a_request_for_all_waits_for_none() {
     let mut server = Server::of(&["a"]);
@@ -297,6 +309,7 @@ fn a_stop_refuses_a_reload_that_is_read_and_lets_a_switch_be_completed() {
     server.turn();
     server.reload.stop();
     assert_eq!(server.turn(), [respond(&[1], Err(stopping))]);
+    assert_eq!(server.renew(0), [], "no new request while the server stops");
     let mut server = Server::of(&["a"]);
     server.begin_all(Some(1));
     server.become_ready();
@@ -334,6 +347,13 @@ fn a_root_that_leads_elsewhere_asks_for_a_reload_once() {
     server.reload.reading_failed("refused");
     assert_eq!(server.reload.roots_lead(&roots("/srv/b"), &server.generations), []);
     assert_eq!(server.reload.roots_lead(&roots("/srv/c"), &server.generations).len(), 1);
+    // A reload that succeeds forgets which were refused.
+    server.turn();
+    server.read(None);
+    server.become_ready();
+    server.turn();
+    server.switched();
+    assert_eq!(server.reload.roots_lead(&roots("/srv/b"), &server.generations).len(), 1);
 }
 
 #[test]
