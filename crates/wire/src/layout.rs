@@ -179,9 +179,9 @@ crate::table! {
         Idle = 2, "idle": "it waits for a request";
         Starting = 3, "starting": "PHP gets ready for a request: its environment, cookies, form";
         Running = 4, "running": "the script runs";
-        Finishing = 5, "finishing": "the answer is out, PHP has not ended the request";
+        Finishing = 5, "finishing": "the response is sent, and PHP still ends the request";
         Reading = 6, "reading": "PHP waits for the client's body";
-        Rewinding = 7, "rewinding": "its memory is put back";
+        Rewinding = 7, "rewinding": "its memory is restored to the snapshot";
     }
 }
 
