@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tests::installed::SHARED;
+use tests::once::SHARED;
 use tests::server::Directory;
 
 use crate::build::{self, TestProgram, Wanted};

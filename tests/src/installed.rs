@@ -5,13 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nix::fcntl::{Flock, FlockArg};
-
+use crate::once::{once, shared, shared_directory};
 use crate::peer::{Database, run_to_end, web_user};
 use crate::server::{Directory, project};
-
-/// Names the directory with what this run of the tests has built, if there is one.
-pub const SHARED: &str = "REPRISE_APPLICATIONS";
 
 /// Below which an application lies in its test's directory. What is compiled in has the length of the whole path in it, so all
 /// paths are as long.
@@ -65,17 +61,6 @@ pub fn install_wordpress() -> (Database, Directory, PathBuf) {
     (database, directory, application)
 }
 
-/// What this run of the tests has made once, by the first test that needs it; `None` outside of such a run.
-pub fn shared(name: &str, make: impl Fn(&Path)) -> Option<PathBuf> {
-    let place = shared_directory()?.join(name);
-    once(&place, || make(&place));
-    Some(place)
-}
-
-fn shared_directory() -> Option<PathBuf> {
-    std::env::var_os(SHARED).map(PathBuf::from)
-}
-
 /// Builds an application in `directory`. Its path.
 fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
     let mut command = Command::new(project().join("tests/apps/setup.sh"));
@@ -83,18 +68,6 @@ fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
     command.envs(database.iter().flat_map(|database| database.environment()));
     run_to_end(&mut command);
     directory.join(name)
-}
-
-/// Does it unless another test has; `mark` with an extension is the file that says so.
-fn once(mark: &Path, make: impl Fn()) {
-    let lock = fs::File::create(mark.with_extension("lock")).expect("a lock");
-    // Held to the end of this function, or of a process that fails.
-    let _held = Flock::lock(lock, FlockArg::LockExclusive).expect("the lock");
-    let done = mark.with_extension("done");
-    if !done.exists() {
-        make();
-        fs::write(done, "").expect("a mark");
-    }
 }
 
 /// Copies an application with its owners. The paths that are compiled in become those of the copy, and are as long.

@@ -14,6 +14,7 @@
 //! | [`spoiled`] | what requests can change, as rows of PHP code |
 //! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
 //! | [`installed`] | the test applications, built once |
+//! | [`once`] | what one test makes for all that need it |
 //! | [`closed_list`] | what may differ between the two |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
@@ -26,6 +27,7 @@ pub mod compare;
 pub mod installed;
 pub mod marking;
 pub mod modes;
+pub mod once;
 pub mod peer;
 pub mod process;
 pub mod server;

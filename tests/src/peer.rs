@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Uid, User};
 
 use crate::server::{Directory, free_port};
-use crate::{installed, process, wait_for, wait_until};
+use crate::{once, process, wait_for, wait_until};
 
 /// The user PHP runs as, for root: Reprise's own choice for a document root that belongs to root.
 const WEB_USER: &str = "www-data";
@@ -139,7 +139,7 @@ impl Database {
 
     /// Starts one without databases of applications.
     pub fn start() -> Database {
-        match installed::shared("database", |place| Database::install().stop(place)) {
+        match once::shared("database", |place| Database::install().stop(place)) {
             Some(data) => Database::start_on(&data),
             None => Database::install(),
         }

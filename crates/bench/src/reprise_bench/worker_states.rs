@@ -37,7 +37,7 @@ fn ask(flag: &str, value: &OsStr) -> Option<Status> {
         return None;
     }
     let status = response::read(&String::from_utf8_lossy(&output.stdout));
-    status.inspect_err(|why| eprintln!("reprise: server of {flag} {}: {why}", value.display())).ok()
+    status.inspect_err(|why| eprintln!("reprise: server of {flag} {}: {why}", value.to_string_lossy())).ok()
 }
 
 fn sums(status: &Status) -> BTreeMap<String, f64> {
