@@ -40,6 +40,7 @@ fn limited(setup: Setup) -> Setup {
     LIMIT.iter().fold(setup, |setup, (name, value)| setup.ini(name, value)).ini("user_ini.cache_ttl", "0")
 }
 
+/// `post_max_size` in a `.user.ini` raises the limit of bodies for its directory and those below, as under PHP-FPM.
 #[test]
 fn a_user_ini_file_raises_the_limit_of_bodies_as_under_fpm() {
     let script = format!("<?php {BODY}");
@@ -86,6 +87,7 @@ fn raised(server: &Server, path: &str, what: &str) {
     }
 }
 
+/// A snapshot keeps the limit of bodies of its boot's `.user.ini`, even after that file is removed.
 #[test]
 fn the_limit_of_a_boots_user_ini_file_holds_in_its_lane() {
     for isolation in isolations() {
@@ -107,6 +109,7 @@ fn the_limit_of_a_boots_user_ini_file_holds_in_its_lane() {
     raised(&server, "/index.php", "worker");
 }
 
+/// A `.user.ini` raises neither `max_body` nor a limit where such files are turned off.
 #[test]
 fn a_user_ini_file_raises_no_limit_that_is_configured() {
     let script = format!("<?php {BODY}");
@@ -151,6 +154,7 @@ const REQUESTS: [&str; 8] = [
     "GET PATH HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YWRtaW46c2VjcmV0\r\n\r\n",
 ];
 
+/// `CONTENT_TYPE` and `CONTENT_LENGTH` are set for each request in every mode, with the values that PHP-FPM gives.
 #[test]
 fn empty_content_type_and_length_are_there_as_under_fpm() {
     for isolation in isolations() {
@@ -171,6 +175,7 @@ fn empty_content_type_and_length_are_there_as_under_fpm() {
     }
 }
 
+/// No header of a client sets `REMOTE_USER`.
 #[test]
 fn nobody_is_a_remote_user_by_saying_so() {
     let script =

@@ -61,6 +61,8 @@ fn served_in(mode: &str, isolation: &str) -> Setup {
     setup.env("PLACE", &place)
 }
 
+/// Whatever a request changes of its process (priority, limits, name, groups …), the next request finds it unchanged, in
+/// every mode.
 #[test]
 fn what_a_request_changes_of_its_process_is_not_the_next_ones() {
     let snapshots = isolations().iter().map(|isolation| ("snapshot", *isolation));

@@ -36,6 +36,7 @@ fn plain(root: &Path) -> Setup {
     Setup::root(root).application("front_controller = \"plain.php\"").application("mode.\"plain.php\" = \"classic\"")
 }
 
+/// Slim's pages through the bridge, in every mode, are those without it, and two visitors stay apart.
 #[test]
 fn slim_with_its_bridge_answers_as_without() {
     let (_place, application) = build_bridged("slim");
@@ -91,6 +92,7 @@ namespace {
 }
 "#;
 
+/// A PSR-15 handler has its warm-up requests behind it, and its hooks run around the snapshot.
 #[test]
 fn a_psr_15_handler_is_warm_and_its_hooks_run() {
     let (_place, application) = build("slim");
@@ -147,6 +149,7 @@ const SYMFONY: [Drawn; 3] = [
     Drawn { before: "PHPSESSID=", after: "\"" },
 ];
 
+/// Symfony's pages through the runtime, in every mode, are those without it, and two visitors stay apart.
 #[test]
 fn symfony_with_its_runtime_answers_as_without() {
     let (_place, application) = build_bridged("symfony");
@@ -249,6 +252,8 @@ const LARAVEL: [Drawn; 3] = [
     Drawn { before: "<meta name=\"csrf-token\" content=\"", after: "\"" },
     Drawn { before: "XSRF-TOKEN=", after: "\"" },
 ];
+/// Laravel's pages through the bridge, in every mode, are those without it, with and without cached routes and
+/// configuration.
 #[test]
 fn laravel_with_its_bridge_answers_as_without() {
     let (_place, application) = build_bridged("laravel");
@@ -352,6 +357,7 @@ add_action('wp_footer', function () {
 add_action('wp_loaded', function () { $GLOBALS['loaded'] = $_GET['loaded'] ?? 'without'; });
 "#;
 
+/// WordPress' pages with the plugin are those without it, for two editors and two themes.
 #[test]
 fn wordpress_with_the_plugin_answers_as_without() {
     let (_database, _place, application) = bridged::build_wordpress();

@@ -17,6 +17,7 @@ fn php(code: &str) -> String {
     String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// On the command line the package's functions exist, do nothing, and run handlers once.
 #[test]
 fn without_the_server_its_functions_do_nothing() {
     let text = php(r#"LOAD;

@@ -63,6 +63,7 @@ fn assert_failure(what: &str, outcome: &(i32, String, String), code: i32, words:
 
 // ---- the configuration file ----------------------------------------------------------------------------------------
 
+/// Each mistake in a configuration file ends the start with its line and, for a name, the nearest right one.
 #[test]
 fn every_mistake_is_named_with_its_line() {
     let app = |lines: &str| format!("{APP}{lines}\n");
@@ -183,6 +184,7 @@ fn every_mistake_is_named_with_its_line() {
     assert!(wrong.is_empty(), "{} of {} mistakes:\n{}", wrong.len(), table.len(), wrong.join("\n"));
 }
 
+/// For each option that stands in the wrong table the message says where it belongs.
 #[test]
 fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
     let reference = fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap();
@@ -204,6 +206,7 @@ fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
     }
 }
 
+/// A configuration file that is missing, a directory or not UTF-8 is named, and the exit code is 78.
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let directory = site(APP);
@@ -220,6 +223,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
 // ---- the command line ----------------------------------------------------------------------------------------------
 
+/// Each mistake on the command line is named, and the exit code is 64.
 #[test]
 fn a_wrong_command_line_is_64() {
     let directory = site(APP);
@@ -253,6 +257,7 @@ fn a_wrong_command_line_is_64() {
     }
 }
 
+/// Help and version go to standard output with exit code 0, and do not show the hidden subcommand.
 #[test]
 fn help_is_an_answer() {
     let directory = Directory::new();
@@ -264,6 +269,7 @@ fn help_is_an_answer() {
     }
 }
 
+/// `reprise version` prints the versions of Reprise and PHP, and where php.ini comes from.
 #[test]
 fn versions_are_told() {
     let (code, stdout, stderr) = reprise(Path::new("/"), &["version"]);
@@ -275,6 +281,7 @@ fn versions_are_told() {
     );
 }
 
+/// `reprise check --options` prints docs/reference/configuration.md.
 #[test]
 fn the_reference_is_the_documentation() {
     let (code, stdout, _) = reprise(Path::new("/"), &["check", "--options"]);
@@ -282,6 +289,7 @@ fn the_reference_is_the_documentation() {
     assert_eq!(stdout, fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap());
 }
 
+/// `reprise front`, started by a user, fails and names `reprise serve`.
 #[test]
 fn the_hidden_subcommand_harms_nobody() {
     let (code, stdout, stderr) = reprise(Path::new("/"), &["front"]);

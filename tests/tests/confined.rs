@@ -99,6 +99,7 @@ fn with_program(lines: &str) -> (String, String) {
     (php.to_owned(), program.to_owned())
 }
 
+/// Programs that PHP starts keep their capabilities, unless `capabilities = "none"` empties the bounding set.
 #[test]
 fn programs_of_php_keep_their_rights_unless_the_configuration_takes_them() {
     assert!(Uid::effective().is_root(), "run the tests as root");

@@ -36,6 +36,7 @@ fn first_of(unshare: i32) -> i32 {
     })
 }
 
+/// As process 1 of a PID namespace the server reaps what PHP leaves behind, and ends in order on a signal.
 #[test]
 fn process_1_hears_signals_and_reaps() {
     assert_namespaces();
@@ -83,6 +84,7 @@ fn hears(pid: i32, signal: Signal) -> bool {
     heard & 1 << (signal as i32 - 1) != 0
 }
 
+/// As process 1 the server ends on a signal even if the signal comes before it is ready.
 #[test]
 fn process_1_hears_a_signal_from_its_first_moment() {
     assert_namespaces();

@@ -37,6 +37,7 @@ fn start(mode: (&str, &str, &str, &str)) -> Server {
     server
 }
 
+/// If a worker has overwritten the slab's header, a new generation replaces the lane, in every mode.
 #[test]
 fn a_lane_whose_workers_cannot_map_their_slab_is_replaced() {
     for mode in MODES {
@@ -56,6 +57,7 @@ fn a_lane_whose_workers_cannot_map_their_slab_is_replaced() {
     }
 }
 
+/// If a worker has overwritten the queue, the lane is replaced, and the status shows none of the garbage.
 #[test]
 fn a_lane_whose_queue_is_overwritten_is_replaced_and_its_bytes_are_not_shown() {
     for mode in MODES {

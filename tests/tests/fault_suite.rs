@@ -22,6 +22,7 @@ use table::{Ask, FAULTS, Fault, Worker};
 /// What was found in one mode: a cell for each fault, then for each state.
 type Found = Vec<String>;
 
+/// Each fault of the table costs its own request and no other, in each mode, under load.
 #[test]
 fn each_fault_costs_its_own_request() {
     // AddressSanitizer's memory cannot be rewound, and takes long to fork.

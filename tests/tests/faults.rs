@@ -164,6 +164,7 @@ fn killed_workers_lose_only_their_own_requests() {
     kill_workers(kills.unwrap_or_else(|| amount(200, 1000)), 1);
 }
 
+/// With several front threads, too, a killed worker costs no more than the request that it ran.
 #[test]
 fn several_front_threads_lose_no_more() {
     kill_workers(amount(100, 200), 3);
@@ -176,6 +177,7 @@ fn in_a_second(turns: impl Iterator<Item = Duration>) {
     assert!(best < Duration::from_secs(1) && worst < tests::seconds(3), "service took {all:?} to come back");
 }
 
+/// Under load a killed prototype is replaced within a second, and only requests that ran are lost.
 #[test]
 fn a_killed_prototype_is_replaced_within_a_second() {
     let (mut server, journal) = journalled(3);
@@ -200,6 +202,7 @@ fn a_killed_prototype_is_replaced_within_a_second() {
     assert_eq!(server.wait(20), 0);
 }
 
+/// Under load a killed front is replaced within a second, and listeners never close.
 #[test]
 fn a_killed_front_is_replaced_within_a_second() {
     let (mut server, journal) = journalled(3);
@@ -224,6 +227,7 @@ fn a_killed_front_is_replaced_within_a_second() {
     assert_eq!(server.wait(20), 0);
 }
 
+/// After the supervisor is killed all its processes end, and requests that run get their response.
 #[test]
 fn nothing_is_left_over_of_a_killed_supervisor() {
     let (mut server, _) = journalled(3);
@@ -261,6 +265,7 @@ fn nothing_is_left_over_of_a_killed_supervisor() {
     assert_eq!(second.wait().unwrap().code(), Some(0));
 }
 
+/// A segmentation fault in PHP gives 502 or ends a begun response, is logged, and costs no other request.
 #[test]
 fn a_crash_in_php_costs_its_own_request() {
     let server = Setup::app("plain").start();
@@ -285,6 +290,7 @@ fn a_crash_in_php_costs_its_own_request() {
     assert!(matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset), "{error}");
 }
 
+/// An endless loop gets 504 after `request_timeout`, and the next request is served.
 #[test]
 fn an_endless_loop_is_ended_by_the_time_limit() {
     let server = Setup::app("plain").application("workers = 1").application("request_timeout = \"1s\"").start();
@@ -296,6 +302,7 @@ fn an_endless_loop_is_ended_by_the_time_limit() {
     assert_eq!(client.get("/").text(), "Hello World!");
 }
 
+/// If PHP does not start at the server's start, the exit code is 70 and the log names the application and the reason.
 #[test]
 fn php_that_does_not_start_is_reported_and_takes_no_traffic() {
     let setup = Setup::app("plain").ini("opcache.preload", "/nonexistent/preload.php");
@@ -305,6 +312,7 @@ fn php_that_does_not_start_is_reported_and_takes_no_traffic() {
     assert!(log.contains("preload") && log.contains("reprise: application 'app'"), "{log}");
 }
 
+/// Eight idle workers that are killed at once are back within a second, and no request fails meanwhile.
 #[test]
 fn workers_killed_while_idle_are_back_within_a_second() {
     let server = Setup::app("plain").application("workers = 8").start();
@@ -317,6 +325,7 @@ fn workers_killed_while_idle_are_back_within_a_second() {
     }));
 }
 
+/// The highest number of workers starts, serves, comes back after the prototype's death, and stops.
 #[test]
 fn hundreds_of_workers_start_serve_and_stop() {
     // With sanitizers each takes ten times the memory and time.
@@ -331,6 +340,7 @@ fn hundreds_of_workers_start_serve_and_stop() {
     assert_eq!(server.wait(30), 0);
 }
 
+/// A worker whose front was killed is ended after `drain_timeout`.
 #[test]
 fn workers_of_a_killed_front_do_not_outlive_the_drain() {
     let mut server = Setup::app("plain").server("drain_timeout = \"2s\"").start();
@@ -349,6 +359,7 @@ fn workers_of_a_killed_front_do_not_outlive_the_drain() {
     assert_eq!(server.wait(10), 0);
 }
 
+/// An access log on a pipe that nobody reads stops no request.
 #[test]
 fn a_log_that_nobody_reads_stops_nobody() {
     let setup = Setup::app("plain");
@@ -372,6 +383,7 @@ fn a_log_that_nobody_reads_stops_nobody() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// A server that stops ends though its prototype is killed meanwhile.
 #[test]
 fn a_prototype_killed_during_a_drain_does_not_hold_it_up() {
     let mut server = Setup::app("plain").application("workers = 1").start();

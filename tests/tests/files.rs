@@ -39,6 +39,7 @@ fn with(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Response {
 
 // ---- what a file is answered with ----------------------------------------------------------------------------------
 
+/// Each ending has its content type, with a charset for text.
 #[test]
 fn files_have_their_type() {
     let types = [
@@ -76,6 +77,7 @@ fn files_have_their_type() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Files are found by any name, percent-encoded or not.
 #[test]
 fn names_may_hold_anything_but_a_slash() {
     let names = [
@@ -97,6 +99,7 @@ fn names_may_hold_anything_but_a_slash() {
     assert_eq!(raw(&server, "/ü.txt".as_bytes()).text(), "static");
 }
 
+/// Conditional requests (RFC 9110 §13) get 304 or 412 as they should.
 #[test]
 fn a_client_that_has_the_file_is_told_so() {
     let server = plain().start();
@@ -148,6 +151,7 @@ fn a_client_that_has_the_file_is_told_so() {
     assert_eq!((answer.status, answer.text().as_str()), (200, "changed"));
 }
 
+/// Range requests get their part, 416 or the whole file (RFC 9110 §14).
 #[test]
 fn parts_of_a_file_are_sent() {
     let server = plain().file("ten.bin", "0123456789").file("empty.bin", "").start();
@@ -216,6 +220,7 @@ fn parts_of_a_file_are_sent() {
     assert_eq!((empty.status, empty.header("content-length"), empty.body.len()), (200, Some("0"), 0));
 }
 
+/// HEAD of a file has the headers of GET and no body.
 #[test]
 fn head_is_get_without_a_body() {
     let server = plain().file("ten.bin", "0123456789").start();
@@ -232,6 +237,7 @@ fn head_is_get_without_a_body() {
     assert_eq!((ranged.status, ranged.header("content-length")), (200, Some("10")));
 }
 
+/// Files refuse every method but GET and HEAD with 405.
 #[test]
 fn files_answer_get_and_head_only() {
     let server = plain().start();
@@ -243,6 +249,7 @@ fn files_answer_get_and_head_only() {
     assert_eq!(client.get("/a.txt").text(), "static");
 }
 
+/// A directory gives its index, a redirect to the path with a slash, or the front controller.
 #[test]
 fn directories_lead_to_their_index() {
     let server = plain()
@@ -268,6 +275,7 @@ fn directories_lead_to_their_index() {
     }
 }
 
+/// The redirect of a directory never leads to another host, whatever the directory's name.
 #[test]
 fn a_redirect_stays_on_this_server() {
     let names = [
@@ -328,6 +336,7 @@ fn a_redirect_stays_on_this_server() {
     assert_eq!(absolute.header("location"), Some("/page/"));
 }
 
+/// The path behind a script's name is its PATH_INFO, as under PHP-FPM.
 #[test]
 fn scripts_take_path_info() {
     let script = "<?php echo $_SERVER['SCRIPT_NAME'], '|', $_SERVER['PATH_INFO'] ?? '-', '|', $_SERVER['PHP_SELF'];";

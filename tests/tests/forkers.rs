@@ -40,6 +40,7 @@ fn stopped_forker(mode: &str, server: &Server, forker_of: fn(i32) -> Option<i32>
     took
 }
 
+/// If a worker dies while its forker is stopped, the request still ends in time, in every mode.
 #[test]
 fn a_request_whose_worker_dies_ends_though_its_forker_is_stopped() {
     let modes = [
@@ -55,12 +56,14 @@ fn a_request_whose_worker_dies_ends_though_its_forker_is_stopped() {
     }
 }
 
+/// A prototype that is stopped is killed and replaced, with its template.
 #[test]
 fn a_stopped_prototype_takes_its_template_with_it() {
     let server = start("reprise_snapshot();", "", "");
     stopped_forker("prototype", &server, |worker| process::parent(worker).and_then(process::parent));
 }
 
+/// A boot of eighteen seconds is not taken for a process that hangs.
 #[test]
 fn a_template_that_boots_for_long_is_not_taken_for_a_hung_one() {
     let script = "<?php if (isset($_SERVER['REPRISE_BOOT'])) sleep(18); reprise_snapshot(); echo 'booted';";

@@ -20,6 +20,7 @@ fn json(response: &Response) -> serde_json::Value {
     serde_json::from_str(&response.text()).unwrap_or_else(|error| panic!("{error}: {}", response.text()))
 }
 
+/// `.user.ini` files apply from the root down to the script's directory, as under PHP-FPM.
 #[test]
 fn user_ini_files_hold_from_the_root_down() {
     let prepended = "<?php header('X-Prepended: ' . basename(__FILE__));";
@@ -52,6 +53,7 @@ fn user_ini_files_hold_from_the_root_down() {
     assert!(!server.get("/sub/.user.ini").text().contains("file_uploads"), "it is no file for visitors");
 }
 
+/// A `.user.ini` is cached for `user_ini.cache_ttl`, can be renamed, and can be turned off.
 #[test]
 fn user_ini_files_are_kept_for_their_time_and_can_be_turned_off() {
     let server = Setup::empty().file("index.php", INI).file(".user.ini", "precision = 5\n").application("workers = 1");
@@ -69,6 +71,7 @@ fn user_ini_files_are_kept_for_their_time_and_can_be_turned_off() {
     wait_until("it is said", 5, || broken.log().contains(".user.ini on line"));
 }
 
+/// A snapshot keeps the settings of its boot's `.user.ini`, whatever the file says later.
 #[test]
 fn a_snapshot_has_the_settings_of_its_boot() {
     let script = INI.replace("<?php", "<?php reprise_snapshot();");
@@ -84,6 +87,7 @@ fn a_snapshot_has_the_settings_of_its_boot() {
     }
 }
 
+/// Neither a script nor a `.user.ini` changes what `admin_ini` sets.
 #[test]
 fn admin_settings_are_nobodys_to_change() {
     const SCRIPT: &str = "<?php $set = [ini_set('memory_limit', '1G'), ini_set('precision', '3'), @ini_set('open_basedir', '/')];
@@ -112,6 +116,7 @@ fn refused(setup: Setup, code: i32, words: &[&str]) {
     }
 }
 
+/// Each impossible value of an application's option is refused, with the option's name and the allowed values.
 #[test]
 fn settings_that_make_no_sense_are_refused_in_words() {
     let with = |line: &str| Setup::empty().file("index.php", "").application(line);
@@ -135,6 +140,7 @@ fn settings_that_make_no_sense_are_refused_in_words() {
     refused(top(socket), 78, &["socket_owner", "nobody-at-all"]);
 }
 
+/// PHP has the configured environment, and the server's own only with `clear_env = false`.
 #[test]
 fn the_environment_is_what_the_configuration_says() {
     const SCRIPT: &str = "<?php echo json_encode([getenv('PATH'), getenv('OWN'), getenv('TAKEN'), isset($_SERVER['PATH']), getenv('HOME') !== false, $_SERVER['OWN'] ?? null]);";
@@ -145,6 +151,7 @@ fn the_environment_is_what_the_configuration_says() {
     assert_eq!(json(&open.get("/")), serde_json::json!([path, "1", false, true, true, "1"]));
 }
 
+/// `rlimit_*` and `priority` hold for PHP's processes and for no other.
 #[test]
 fn limits_and_priority_are_phps_alone() {
     let script = "<?php echo file_get_contents('/proc/self/limits'), file_get_contents('/proc/self/stat');";
@@ -166,6 +173,7 @@ fn limits_and_priority_are_phps_alone() {
     assert_eq!(nice(&fs::read_to_string(format!("/proc/{front}/stat")).unwrap()), "0");
 }
 
+/// Unix sockets have the configured owner, group and mode, and serve.
 #[test]
 fn unix_sockets_have_the_owner_and_mode_they_should() {
     let start = |lines: &str| -> (Server, fs::Metadata) {
@@ -201,6 +209,7 @@ fn log_lines(path: &Path) -> Vec<serde_json::Value> {
 const WORK: &str =
     "$sum = 0; for ($i = 0; $i < 400000; $i++) $sum += $i; $big = str_repeat('x', 9 << 20); echo strlen($big);";
 
+/// Lines of the JSON log have PHP's processor time and memory in every mode, and the reason of a refusal.
 #[test]
 fn json_logs_say_what_php_used() {
     for (name, snapshot) in [("classic", ""), ("rewind", "reprise_snapshot();"), ("fork", "reprise_snapshot();")] {
@@ -252,6 +261,7 @@ fn json_logs_say_what_php_used() {
     }
 }
 
+/// After SIGUSR1 lines go to a new access log, and none is lost.
 #[test]
 fn a_renamed_log_is_opened_again() {
     let server = Setup::empty().file("index.php", "<?php echo 1;").server("front_threads = 2").start();
@@ -290,6 +300,7 @@ fn a_renamed_log_is_opened_again() {
     wait_until("the line is in the old file", 5, || fs::read_to_string(&old).unwrap().contains("/?kept"));
 }
 
+/// `ping_path` and `status_path` give PHP-FPM's pages in all formats, only to the machine itself.
 #[test]
 fn ping_and_status_are_those_of_php_fpm() {
     let server = Setup::empty()
@@ -357,6 +368,7 @@ fn ping_and_status_are_those_of_php_fpm() {
     assert_eq!(client.request("GET", "/fpm-ping", &[("X-Forwarded-For", "192.0.2.1")], b"").status, 200);
 }
 
+/// PHP and the log have the client's address, scheme and port, if the proxy is declared.
 #[test]
 fn a_client_behind_declared_proxies_is_itself() {
     let script = "<?php echo json_encode(array_map(fn ($n) => $_SERVER[$n] ?? null, ['REMOTE_ADDR', 'REMOTE_PORT', 'HTTPS', 'REQUEST_SCHEME', 'SERVER_PORT', 'SERVER_NAME', 'HTTP_HOST', 'SERVER_ADDR', 'HTTP_X_FORWARDED_FOR']));";
@@ -431,6 +443,7 @@ fn a_client_behind_declared_proxies_is_itself() {
     );
 }
 
+/// `opcache.preload`, `auto_prepend_file` and `auto_append_file` work as under PHP-FPM.
 #[test]
 fn code_is_preloaded_and_files_are_put_around_every_script() {
     let setup = Setup::empty()

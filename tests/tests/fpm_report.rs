@@ -25,6 +25,7 @@ fn keys(of: &Value) -> Vec<&String> {
     of.as_object().unwrap_or_else(|| panic!("no object: {of}")).keys().collect()
 }
 
+/// `fpm_get_status()` returns PHP-FPM's array, with the same keys and types, in every mode.
 #[test]
 fn the_status_for_scripts_is_that_of_fpm() {
     for isolation in isolations() {
@@ -78,6 +79,7 @@ fn the_status_for_scripts_is_that_of_fpm() {
     }
 }
 
+/// `fpm_get_status()` works before and behind the end of a response, and not in a forked child.
 #[test]
 fn the_status_for_scripts_is_there_wherever_a_worker_runs_them() {
     const ASK: &str = "function pool() { return fpm_get_status()['pool'] ?? 'none'; }";
@@ -121,6 +123,7 @@ fn the_status_for_scripts_is_there_wherever_a_worker_runs_them() {
     }
 }
 
+/// The full status has the user of a running request, and processor time and memory of the last one.
 #[test]
 fn the_full_status_says_who_asked_and_what_the_last_request_used() {
     const SCRIPT: &str =

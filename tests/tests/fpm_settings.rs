@@ -11,6 +11,7 @@ use tests::{Client, Setup, wait_until};
 
 const NAMES: &str = "['cgi.rfc2616_headers', 'cgi.nph', 'cgi.fix_pathinfo', 'cgi.discard_path', 'fastcgi.logging', 'fastcgi.error_header']";
 
+/// The settings that PHP-FPM registers exist with the same values and the same access.
 #[test]
 fn the_settings_of_fpm_are_there_as_under_fpm() {
     let script = format!(
@@ -27,6 +28,7 @@ fn the_settings_of_fpm_are_there_as_under_fpm() {
     assert_eq!(get(set.port), get(fpm.port));
 }
 
+/// `fastcgi.error_header` replaces the status after a fatal error, as under PHP-FPM.
 #[test]
 fn the_error_header_is_sent_after_a_fatal_error_as_under_fpm() {
     const CASES: [(&str, &str); 5] = [
@@ -75,6 +77,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
+/// The log names each configured setting that PHP does not have, with the nearest one.
 #[test]
 fn unknown_settings_are_warned_of() {
     let setup = Setup::empty()
@@ -105,6 +108,7 @@ fn unknown_settings_are_warned_of() {
     assert!(!text.contains("no setting 'opcache.enable'"), "{text}");
 }
 
+/// `php_ini` and PHPRC name the php.ini that PHP reads.
 #[test]
 fn another_php_ini_is_read() {
     const SCRIPT: &str =
@@ -144,6 +148,7 @@ fn another_php_ini_is_read() {
     }
 }
 
+/// A front controller that looks for `FRANKENPHP_WORKER` becomes a worker script, if it has a loop.
 #[test]
 fn a_script_that_looks_for_the_worker_variable_is_tried_as_a_worker() {
     const INDEX: &str = "<?php $say = function () { echo reprise_info()['mode']; };
@@ -167,6 +172,7 @@ fn a_script_that_looks_for_the_worker_variable_is_tried_as_a_worker() {
     }
 }
 
+/// The full status shows method, URI, length and script of the request that a worker runs.
 #[test]
 fn the_full_status_says_what_runs() {
     const SCRIPT: &str =

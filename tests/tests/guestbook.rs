@@ -79,6 +79,7 @@ fn gif(size: usize) -> Vec<u8> {
 
 const EMPTY: &str = "The first page is still white.";
 
+/// An entry is stored, and shown with its characters escaped.
 #[test]
 fn an_entry_is_stored_and_shown() {
     let book = Guestbook::start();
@@ -97,6 +98,7 @@ fn an_entry_is_stored_and_shown() {
     assert_eq!(book.server.get("/entry/2").status, 404);
 }
 
+/// An uploaded picture is stored and sent back byte for byte, with an ETag.
 #[test]
 fn a_picture_is_stored_and_sent_back() {
     let book = Guestbook::start();
@@ -113,6 +115,7 @@ fn a_picture_is_stored_and_sent_back() {
     assert_eq!((again.status, again.body.len()), (304, 0));
 }
 
+/// A form with a missing or foreign token is 403 and stores nothing.
 #[test]
 fn a_form_without_its_token_stores_nothing() {
     let book = Guestbook::start();
@@ -126,6 +129,7 @@ fn a_form_without_its_token_stores_nothing() {
     assert_eq!(book.pictures(), 0);
 }
 
+/// A picture above the application's limit and a body above the server's store nothing.
 #[test]
 fn what_is_too_large_stores_nothing() {
     let book = Guestbook::start();
@@ -146,6 +150,7 @@ fn what_is_too_large_stores_nothing() {
     assert_eq!(book.pictures(), 0);
 }
 
+/// The guestbook's stylesheet is served, its source is not.
 #[test]
 fn its_files_are_served_and_its_source_is_not() {
     let book = Guestbook::start();
@@ -159,6 +164,7 @@ fn its_files_are_served_and_its_source_is_not() {
     }
 }
 
+/// Entries of eight visitors at once are all stored.
 #[test]
 fn eight_at_once_are_all_stored() {
     let book = Guestbook::start();
@@ -183,6 +189,7 @@ fn eight_at_once_are_all_stored() {
     }
 }
 
+/// `./run` serves the guestbook.
 #[test]
 fn the_readme_s_command_serves_it() {
     let directory = Directory::new();

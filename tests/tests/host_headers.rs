@@ -27,6 +27,7 @@ fn pair() -> (Server, Fpm) {
     (server, peer)
 }
 
+/// Hosts with a dot at their end, in upper case or with a port choose the application that nginx chooses.
 #[test]
 fn hosts_with_a_dot_at_their_end_are_read_as_by_nginx() {
     let (server, peer) = pair();
@@ -82,6 +83,7 @@ fn a_dot_at_the_end_of_a_host_leads_to_its_application() {
     assert_eq!(refusal(&with_host(server.port, "other.example.")), (421, Some("unknown-host")));
 }
 
+/// A host of ten kilobytes is refused as too large, as by nginx.
 #[test]
 fn a_host_of_ten_kilobytes_is_too_large() {
     let (server, peer) = pair();

@@ -77,41 +77,49 @@ fn withstands(requests: &[Vec<u8>], end: Option<Shutdown>) {
     assert!(after <= before + 1024, "the front's memory grew from {before} to {after} KiB");
 }
 
+/// No malformed request line reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_request_lines_are_refused() {
     withstands(&bad_lines(), None);
 }
 
+/// No malformed header reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_headers_are_refused() {
     withstands(&bad_headers(), None);
 }
 
+/// No malformed host reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_hosts_are_refused() {
     withstands(&bad_hosts(), None);
 }
 
+/// No malformed Content-Length reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_lengths_are_refused() {
     withstands(&bad_lengths(), None);
 }
 
+/// No malformed Transfer-Encoding reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_codings_are_refused() {
     withstands(&bad_codings(), None);
 }
 
+/// No malformed target reaches PHP, nor does the request hidden behind it.
 #[test]
 fn malformed_targets_are_refused() {
     withstands(&bad_targets(), None);
 }
 
+/// No body with malformed framing is taken for a whole one, nor does the request hidden behind it reach PHP.
 #[test]
 fn malformed_bodies_are_refused() {
     withstands(&bad_bodies(), None);
 }
 
+/// A request that is cut off at any byte never reaches PHP as a whole one.
 #[test]
 fn truncated_requests_are_refused() {
     let whole: [&[u8]; 3] = [
@@ -123,6 +131,7 @@ fn truncated_requests_are_refused() {
     withstands(&cut, Some(Shutdown::Write));
 }
 
+/// A malformed request is refused behind a good one on the same connection, too.
 #[test]
 fn a_malformed_request_is_refused_behind_a_good_one() {
     let server = marking().start();
@@ -158,6 +167,7 @@ fn a_malformed_request_is_refused_behind_a_good_one() {
     );
 }
 
+/// Bytes of a body that comes after its response are not taken for a request.
 #[test]
 fn a_body_is_not_taken_for_a_head() {
     // A body that comes after its answer, and looks like a head with a length; then a good chunked request.
@@ -184,6 +194,7 @@ fn a_body_is_not_taken_for_a_head() {
 
 // ---- many connections ----------------------------------------------------------------------------------------------
 
+/// Ten thousand unfinished requests delay no other client, and cost bounded memory.
 #[test]
 fn ten_thousand_slow_clients_keep_nobody_waiting() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

@@ -73,6 +73,7 @@ fn no_host_is_answered_by_the_snapshot_of_another() {
     hosts_are_kept_apart("auto");
 }
 
+/// With fork isolation no request is served by the snapshot of another host or scheme.
 #[test]
 fn no_host_is_answered_by_the_snapshot_of_another_under_fork() {
     hosts_are_kept_apart("fork");
@@ -117,6 +118,7 @@ fn hosts_are_kept_apart(isolation: &str) {
     assert_eq!(keys(&server), ORIGINS.map(|(scheme, host)| format!("{scheme}://{host}/index.php")));
 }
 
+/// Only a host that the configuration names, spelled so and with the listener's port, gets a snapshot of its own.
 #[test]
 fn only_hosts_of_the_configuration_get_a_snapshot() {
     let server = setup("\"a.test\", \"*.wild.test\"").file("index.php", SCRIPT).start();
@@ -231,6 +233,7 @@ fn the_first_host_is_booted_at_the_start_and_named_everywhere() {
     }
 }
 
+/// The log names the lane, with scheme and host, of a slow request.
 #[test]
 fn a_slow_request_is_reported_with_its_host() {
     let server =
@@ -249,6 +252,7 @@ fn a_slow_request_is_reported_with_its_host() {
     });
 }
 
+/// A snapshot per host needs a configured host: the start says so if the mode demands a snapshot.
 #[test]
 fn without_a_configured_host_there_is_none_to_boot() {
     let setup = Setup::empty().file("index.php", SCRIPT).application("mode.\"index.php\" = \"snapshot\"");

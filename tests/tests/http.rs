@@ -17,6 +17,7 @@ use tests::{Client, Setup, process, wait_until};
 
 // ---- connections ---------------------------------------------------------------------------------------------------
 
+/// One connection serves hundreds of requests, and closes when the client asks for that.
 #[test]
 fn a_connection_serves_many_requests() {
     let server = marking().start();
@@ -31,6 +32,7 @@ fn a_connection_serves_many_requests() {
     assert!(closes_within(&mut client, 5));
 }
 
+/// Pipelined requests of files and scripts get their responses in order.
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let mut setup = marking();
@@ -58,6 +60,7 @@ fn pipelined_requests_are_answered_in_order() {
     }
 }
 
+/// A response is sent though only a part of the next request has come.
 #[test]
 fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
     let server = marking().start();
@@ -71,6 +74,7 @@ fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
     }
 }
 
+/// After `Connection: close` the response is sent, and what follows the request does not run.
 #[test]
 fn a_last_answer_is_sent_whatever_follows_its_request() {
     let server = marking().start();
@@ -84,6 +88,7 @@ fn a_last_answer_is_sent_whatever_follows_its_request() {
     assert_eq!(seen(&server), "");
 }
 
+/// A streamed response leaves part by part though another request is pipelined behind it.
 #[test]
 fn a_streamed_answer_is_not_held_back_by_the_next_request() {
     let script = "<?php ob_end_clean(); echo 'first'; flush(); $mark = getenv('MARKS'); for ($i = 0; $i < 4000 && !file_exists(\"$mark/go\"); $i++) { usleep(5000); clearstatcache(); } echo 'last';";
@@ -99,6 +104,7 @@ fn a_streamed_answer_is_not_held_back_by_the_next_request() {
     assert_eq!(client.read(false).unwrap().text(), "static");
 }
 
+/// A client that sends requests and reads no response is cut off, and costs no memory.
 #[test]
 fn a_client_that_pipelines_without_reading_costs_no_memory() {
     let server = marking().file("page.txt", vec![b'x'; 4096]).server("send_timeout = \"1s\"").start();
@@ -120,6 +126,7 @@ fn a_client_that_pipelines_without_reading_costs_no_memory() {
     assert_eq!(server.get("/page.txt").status, 200);
 }
 
+/// HTTP/1.0 requests are served: without Host, without chunks, with keep-alive where asked for.
 #[test]
 fn http_1_0_is_spoken() {
     let server = marking().file("flow.php", "<?php ob_end_clean(); echo 'a'; flush(); echo 'b';").start();
@@ -142,6 +149,7 @@ fn http_1_0_is_spoken() {
     assert!(closes_within(&mut client, 5));
 }
 
+/// One server listens on several TCP ports and unix sockets, and takes over a socket that a killed server has left.
 #[test]
 fn listeners_are_tcp_and_unix_sockets() {
     let (first, second) = (free_port(), free_port());
@@ -166,6 +174,7 @@ fn listeners_are_tcp_and_unix_sockets() {
 
 // ---- requests ------------------------------------------------------------------------------------------------------
 
+/// Chunked bodies reach PHP whole, whatever their extensions and trailers.
 #[test]
 fn chunked_bodies_are_put_together() {
     let server = marking().start();
@@ -191,6 +200,7 @@ fn chunked_bodies_are_put_together() {
     assert_eq!(client.get("/a.txt").text(), "static");
 }
 
+/// `Expect: 100-continue` gets 100, or the refusal of a body that is too long.
 #[test]
 fn a_client_that_asks_first_is_told_to_go_on() {
     let server = marking().application("max_body = 10").start();
@@ -218,6 +228,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     }
 }
 
+/// HEAD has status and headers of GET, and no body, for files, scripts and refusals.
 #[test]
 fn head_has_the_headers_of_get_and_no_body() {
     let server = marking().start();
@@ -233,6 +244,7 @@ fn head_has_the_headers_of_get_and_no_body() {
     }
 }
 
+/// An absolute target chooses the application before the header Host.
 #[test]
 fn an_absolute_target_names_the_host() {
     let first = marking().file(
@@ -265,6 +277,7 @@ fn an_absolute_target_names_the_host() {
     assert_eq!(differing.text(), "second second.example second.example /host.php");
 }
 
+/// PHP gets every method but CONNECT and TRACE.
 #[test]
 fn options_goes_to_php_and_connect_and_trace_nowhere() {
     let server = marking().start();
@@ -288,6 +301,7 @@ fn options_goes_to_php_and_connect_and_trace_nowhere() {
     assert_eq!(seen(&server), "");
 }
 
+/// Exact host names win over wildcards, longer wildcards over shorter, and an application without hosts takes the rest.
 #[test]
 fn hosts_choose_the_application() {
     let directory = Directory::new();

@@ -291,36 +291,43 @@ fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
     println!("{name}, {mode}: {report}");
 }
 
+/// In worker mode no byte of one visitor of Slim is in another's response.
 #[test]
 fn slim_s_visitors_are_kept_apart_in_a_worker() {
     with_bridge("slim", &SLIM, SLIM_WARM, "worker");
 }
 
+/// From a snapshot no byte of one visitor of Slim is in another's response.
 #[test]
 fn slim_s_visitors_are_kept_apart_from_a_snapshot() {
     with_bridge("slim", &SLIM, SLIM_WARM, "snapshot");
 }
 
+/// In worker mode no byte of one visitor of Symfony is in another's response.
 #[test]
 fn symfony_s_visitors_are_kept_apart_in_a_worker() {
     with_bridge("symfony", &SYMFONY, SYMFONY_WARM, "worker");
 }
 
+/// From a snapshot no byte of one visitor of Symfony is in another's response.
 #[test]
 fn symfony_s_visitors_are_kept_apart_from_a_snapshot() {
     with_bridge("symfony", &SYMFONY, SYMFONY_WARM, "snapshot");
 }
 
+/// In worker mode no byte of one visitor of Laravel is in another's response.
 #[test]
 fn laravel_s_visitors_are_kept_apart_in_a_worker() {
     with_bridge("laravel", &LARAVEL, LARAVEL_WARM, "worker");
 }
 
+/// From a snapshot no byte of one visitor of Laravel is in another's response.
 #[test]
 fn laravel_s_visitors_are_kept_apart_from_a_snapshot() {
     with_bridge("laravel", &LARAVEL, LARAVEL_WARM, "snapshot");
 }
 
+/// From a snapshot no byte of one visitor of WordPress is in another's response.
 #[test]
 fn wordpress_s_visitors_are_kept_apart() {
     let (_database, _place, application) = build_wordpress();

@@ -12,6 +12,7 @@ fn ids(pid: i32, field: &str) -> Vec<String> {
     process::status(pid, field).expect("a living process").split_whitespace().map(str::to_owned).collect()
 }
 
+/// Front, prototype and workers have neither root's ids nor capabilities.
 #[test]
 fn php_front_and_prototype_never_run_as_root() {
     let server = Setup::app("plain").start();
@@ -34,6 +35,7 @@ fn php_front_and_prototype_never_run_as_root() {
     assert!(!is_root() || text.contains("\"USER\": \"www-data\""), "{text}");
 }
 
+/// PHP as root, or as another user without root's rights, is refused with exit code 77.
 #[test]
 fn root_is_refused_for_php() {
     if !is_root() {
@@ -69,6 +71,7 @@ foreach (file('/proc/self/maps') as $line) {
 echo json_encode($found);
 "#;
 
+/// No byte of an earlier request is found in the shared memory of its lane.
 #[test]
 fn a_released_exchange_holds_nothing() {
     let server =
@@ -110,6 +113,7 @@ fn rot13(letter: char) -> char {
     }
 }
 
+/// A script can neither read, trace nor signal the front and the supervisor.
 #[test]
 fn php_reaches_neither_the_front_nor_the_supervisor() {
     const REACH: &str = r#"<?php
@@ -135,6 +139,7 @@ echo json_encode($tried), implode(',', array_map(fn ($fd) => @readlink("/proc/se
     }
 }
 
+/// Programs that PHP starts have none of the server's descriptors or shared memory.
 #[test]
 fn programs_that_php_starts_inherit_nothing() {
     let server = Setup::app("plain")
@@ -151,6 +156,7 @@ fn programs_that_php_starts_inherit_nothing() {
     }
 }
 
+/// A process that PHP has detached does not delay the server's end.
 #[test]
 fn a_daemonised_grandchild_does_not_keep_the_server_from_ending() {
     let mut server = Setup::app("plain")
@@ -162,6 +168,7 @@ fn a_daemonised_grandchild_does_not_keep_the_server_from_ending() {
     process::kill(pid, Signal::SIGKILL);
 }
 
+/// A user without root's rights can serve.
 #[test]
 fn an_ordinary_user_can_serve() {
     if !is_root() {
@@ -203,6 +210,7 @@ fn an_ordinary_user_can_serve() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// A script can neither truncate the server's log nor write to the access log on standard output.
 #[test]
 fn php_cannot_touch_the_servers_log() {
     let server = Setup::app("plain")
@@ -219,6 +227,7 @@ fn php_cannot_touch_the_servers_log() {
     assert!(!server.log().contains("forged stdout"));
 }
 
+/// A state directory with other files in it is refused, and nothing in it changes.
 #[test]
 fn a_directory_that_is_not_ours_is_left_alone() {
     let setup = Setup::app("plain");

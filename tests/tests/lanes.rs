@@ -37,6 +37,7 @@ fn wait_for_template(server: &Server) -> i32 {
 
 // ---- how an entry gets a lane --------------------------------------------------------------------------------------
 
+/// A front controller whose text names `reprise_snapshot` has its snapshot before the server is ready.
 #[test]
 fn an_entry_that_names_the_function_is_booted_before_the_server_is_ready() {
     let server = Setup::empty().file("index.php", entry("")).start();
@@ -50,6 +51,7 @@ fn an_entry_that_names_the_function_is_booted_before_the_server_is_ready() {
     assert!(log.contains("booted        /index.php (it names reprise_snapshot)"), "{log}");
 }
 
+/// A script that calls the function in classic mode gets a lane, and is served in classic mode until then.
 #[test]
 fn an_entry_that_is_found_gets_a_lane_while_classic_serves() {
     let indirect = "<?php\n$call = 'reprise_' . 'snapshot';\n$call();\necho reprise_info()['mode'], ' ';\n";
@@ -62,6 +64,7 @@ fn an_entry_that_is_found_gets_a_lane_while_classic_serves() {
     assert_eq!(said, 2, "{}", server.log());
 }
 
+/// `mode` decides, whatever the script calls.
 #[test]
 fn modes_win_over_what_scripts_ask_for() {
     let server = Setup::empty()
@@ -77,6 +80,7 @@ fn modes_win_over_what_scripts_ask_for() {
     assert_eq!(templates(&server).len(), 1);
 }
 
+/// Eight scripts get a lane; further ones run in classic mode, and the log says why.
 #[test]
 fn there_are_eight_lanes_and_classic_for_the_rest() {
     let mut setup = Setup::empty().file("index.php", entry("")).application("workers = 1");
@@ -146,6 +150,7 @@ fn lanes_that_are_found_share_workers_by_need() {
 
 // ---- boots that fail -----------------------------------------------------------------------------------------------
 
+/// A script that does not boot is served in classic mode, and booted again later.
 #[test]
 fn what_does_not_boot_is_served_in_classic_mode_and_tried_again() {
     let setup = Setup::empty();
@@ -163,6 +168,7 @@ fn what_does_not_boot_is_served_in_classic_mode_and_tried_again() {
     wait_for_mode(&server, "/", "snapshot");
 }
 
+/// A boot that takes longer than `boot_timeout` is ended, and its script runs in classic mode.
 #[test]
 fn a_boot_that_takes_too_long_is_ended() {
     let sleeps = "for (;;) usleep(1000);";
@@ -171,6 +177,7 @@ fn a_boot_that_takes_too_long_is_ended() {
     assert!(server.log().contains("/index.php did not boot: it took longer than 1s;"), "{}", server.log());
 }
 
+/// If `mode` demands a snapshot and the script does not boot, the start fails with exit code 70.
 #[test]
 fn a_server_whose_configuration_wants_a_snapshot_does_not_start_without() {
     let setup = Setup::empty().file("index.php", entry("exit(1);"));
@@ -183,6 +190,7 @@ fn a_server_whose_configuration_wants_a_snapshot_does_not_start_without() {
     );
 }
 
+/// A stop ends a boot that is under way.
 #[test]
 fn a_stop_does_not_wait_for_a_boot() {
     let setup = Setup::empty().file("index.php", "<?php echo 'x ';").file("slow.php", entry("for (;;) usleep(1000);"));
@@ -245,16 +253,19 @@ fn a_template_dies(isolation: &str) {
     assert_eq!(server.wait(20), 0, "{}", server.log());
 }
 
+/// A killed template costs only the requests that its clones ran, and comes back.
 #[test]
 fn the_death_of_a_template_costs_what_its_workers_ran() {
     a_template_dies("auto");
 }
 
+/// With fork isolation, too, a killed template costs only the requests that its clones ran.
 #[test]
 fn the_death_of_a_template_costs_what_its_workers_ran_under_fork() {
     a_template_dies("fork");
 }
 
+/// A killed prototype takes its template and clones with it, costs what they ran, and all come back.
 #[test]
 fn a_prototype_takes_its_templates_with_it_and_both_come_again() {
     let server = Setup::empty().file("index.php", entry("")).start();
@@ -273,6 +284,7 @@ fn a_prototype_takes_its_templates_with_it_and_both_come_again() {
     }
 }
 
+/// A template outlives the front, and its clones serve the next one.
 #[test]
 fn templates_serve_the_next_front() {
     let server = Setup::empty().file("index.php", entry("")).start();
@@ -284,6 +296,7 @@ fn templates_serve_the_next_front() {
     assert!(process::is_alive(template), "{}", server.log());
 }
 
+/// A stop still serves queued requests, with fork isolation too.
 #[test]
 fn a_stop_answers_what_is_queued_also_by_a_process_each() {
     let setup =

@@ -11,6 +11,7 @@ fn memory(server: &tests::Server) -> (u64, u64) {
     (process::anonymous_kib(server.front().expect("a front")), workers)
 }
 
+/// A response of two gigabytes needs no more memory in front and worker than a small one.
 #[test]
 fn two_gigabytes_come_down() {
     let server = Setup::app("plain").application("workers = 1").start();
@@ -35,6 +36,7 @@ fn two_gigabytes_come_down() {
     assert_flat(before, most);
 }
 
+/// A body of two gigabytes needs no more memory in front and worker than a small one.
 #[test]
 fn two_gigabytes_go_up() {
     let server = Setup::app("plain").application("workers = 1").application("max_body = \"3G\"").start();

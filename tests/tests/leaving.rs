@@ -57,6 +57,7 @@ fn all_ran_once(server: &Server, total: usize, what: &str) {
     assert!(counts.keys().all(|line| line.ends_with(" abc")), "{what}: {counts:?}");
 }
 
+/// A complete request runs though its client closes the connection with it, in every mode.
 #[test]
 fn complete_requests_run_whose_client_closes_with_them() {
     for (mode, end, lines) in modes() {
@@ -119,6 +120,7 @@ fn pipelined_requests_run_in_order_though_their_client_is_gone() {
     }
 }
 
+/// A client that has shut down its sending side gets its response.
 #[test]
 fn a_client_that_only_ends_its_input_gets_its_answer() {
     let server = marking().start();
@@ -153,6 +155,7 @@ fn an_incomplete_request_does_not_run_with_the_close() {
     assert!(!seen(&server).contains("?half"), "{}", seen(&server));
 }
 
+/// Each request that the parser refuses has its line in the access log and is counted in the metrics.
 #[test]
 fn what_the_parser_refuses_has_a_line_and_is_counted() {
     let port = tests::server::free_port();

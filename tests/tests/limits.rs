@@ -37,6 +37,7 @@ fn pids(server: &Server, requests: usize) -> Vec<String> {
         .collect()
 }
 
+/// A worker ends after about `max_requests` requests, and no request is lost.
 #[test]
 fn workers_are_replaced_after_max_requests() {
     for mode in [MODES[0], MODES[2]] {
@@ -53,6 +54,7 @@ fn workers_are_replaced_after_max_requests() {
     }
 }
 
+/// A worker ends when it is older than `max_age`.
 #[test]
 fn workers_are_replaced_when_they_are_old() {
     let server = in_mode(MODES[0], "echo getmypid();").application("workers = 1\nmax_age = \"1s\"").start();
@@ -61,6 +63,7 @@ fn workers_are_replaced_when_they_are_old() {
     assert!(sum(&server.status(&["--json"]), "age") >= 1);
 }
 
+/// A worker that holds more than `max_memory` after a request ends.
 #[test]
 fn workers_that_hold_too_much_are_replaced() {
     let leak = "$GLOBALS['all'][] = str_repeat('x', 4 << 20); echo getmypid();";
@@ -73,6 +76,7 @@ fn workers_that_hold_too_much_are_replaced() {
     assert!(server.log().contains("recycled: memory"), "{}", server.log());
 }
 
+/// After `soft_timeout` PHP ends the request itself, with shutdown functions and a trace, in every mode.
 #[test]
 fn php_itself_ends_what_runs_over_the_soft_limit() {
     let body = "function work() { if (isset($_GET['sleep'])) { for (;;) usleep(1000); } for (;;); }\n\
@@ -102,6 +106,7 @@ fn php_itself_ends_what_runs_over_the_soft_limit() {
     }
 }
 
+/// A path with a `request_timeout` of its own may run longer than the others.
 #[test]
 fn a_path_may_have_more_time_than_the_others() {
     let body = "usleep(1_500_000); echo 'done';";
@@ -112,6 +117,7 @@ fn a_path_may_have_more_time_than_the_others() {
     assert_eq!(server.get("/export/all").text(), "done");
 }
 
+/// A client's requests over `client_requests` are 429, and other clients are served.
 #[test]
 fn a_client_has_no_more_requests_than_it_may() {
     let setup = in_mode(MODES[0], "if (isset($_GET['slow'])) usleep(700_000); echo 'done';");
@@ -133,6 +139,7 @@ fn a_client_has_no_more_requests_than_it_may() {
     assert!((0..9).all(|_| ask("192.0.2.1", "/").0 == 200));
 }
 
+/// The number of workers follows the load between `min_workers` and `workers`, in every mode.
 #[test]
 fn workers_come_with_a_burst_and_go_when_it_is_quiet() {
     for mode in MODES {
@@ -203,6 +210,7 @@ fn under_load(
     })
 }
 
+/// Lanes share `max_workers` by their load.
 #[test]
 fn lanes_share_max_workers_by_need() {
     for mode in &MODES[1..] {
@@ -233,6 +241,7 @@ fn lanes_share_max_workers_by_need() {
     }
 }
 
+/// Short bursts do not move workers from lane to lane all the time.
 #[test]
 fn places_do_not_go_to_and_fro() {
     for mode in &MODES[1..] {
@@ -276,6 +285,7 @@ fn sum_of_workers(server: &Server, mode: &str) -> usize {
     workers_in(&server.status(&["--json"]), mode)
 }
 
+/// `reprise status` shows the request of a worker, without control characters, in every mode.
 #[test]
 fn the_status_shows_who_does_what() {
     let body = "if (isset($_GET['slow'])) { for ($i = 0; $i < 300; $i++) usleep(10_000); } echo 'done';";

@@ -41,6 +41,7 @@ fn assert_answers(server: &Server, expected: &[(&str, &str)]) {
     }
 }
 
+/// A front controller that is a symbolic link is taken if `follow` allows its target.
 #[test]
 fn a_linked_front_controller_is_taken_as_follow_allows() {
     let package = package(SHOW);
@@ -70,6 +71,7 @@ fn a_linked_front_controller_is_taken_as_follow_allows() {
     }
 }
 
+/// Scripts that are symbolic links have the mode that `mode` says for their name.
 #[test]
 fn linked_scripts_have_the_mode_that_is_said() {
     let snapshot = package("<?php reprise_snapshot(); echo reprise_info()['mode'], ' ', $_SERVER['SCRIPT_NAME'];");
@@ -91,6 +93,7 @@ fn assert_refused(setup: Setup, lines: &str, words: &[&str]) {
     assert!(words.iter().all(|word| server.log().contains(word)), "{words:?} in {}", server.log());
 }
 
+/// A linked script whose target `follow` does not allow is refused, with a hint that names the option.
 #[test]
 fn links_that_follow_does_not_allow_are_refused_in_words() {
     let package = package(SHOW);

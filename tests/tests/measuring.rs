@@ -72,6 +72,7 @@ fn runs() -> usize {
     std::env::var("REPRISE_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
+/// `reprise psd` finds the known processor time of each group, though another process uses time at random.
 #[test]
 fn processor_time_is_found_beside_a_process_that_takes_it_at_random() {
     let (server, _hog) = (Known::start(&["burn", "2", "0.5"]), hog());
@@ -111,6 +112,7 @@ fn processor_time_is_found_beside_a_process_that_takes_it_at_random() {
     assert!(covered * 20 >= runs() * 16 || runs() == 3 && covered >= 1, "{covered} of {}", runs());
 }
 
+/// A standstill of the server is in the latencies of the open loop; for the closed loop a note says so.
 #[test]
 fn a_standstill_is_in_the_open_loop_and_not_in_the_closed() {
     let p99 = |curve: &Value| {
@@ -170,6 +172,7 @@ fn what_is_alike_is_not_told_apart_and_what_differs_is() {
     assert!(turns == 1 || alike * 20 >= turns * 16, "{alike} of {turns} alike were not told apart");
 }
 
+/// `reprise bench` and `psd` write text, JSON, CSV and HTML with the same results.
 #[test]
 fn a_report_is_made_for_people_and_for_machines() {
     let server = Setup::empty().file("index.php", "<?php echo 'hello';").file("exit.php", "<?php exit;").start();
@@ -235,6 +238,7 @@ fn a_report_is_made_for_people_and_for_machines() {
     assert!(std::fs::read_to_string(file("psd.html")).expect("a report").contains("until /exit.php exits"));
 }
 
+/// A target that fails, changes or dies, and a wrong command line, give a message and no result.
 #[test]
 fn bad_input_is_told_and_gives_no_result() {
     let dead = format!("http://127.0.0.1:{}/", tests::server::free_port());

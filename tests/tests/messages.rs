@@ -20,6 +20,7 @@ switch ($_GET['what'] ?? '') {
 echo 'ok';
 "#;
 
+/// Nothing that PHP writes to its log can be taken for a line of the supervisor.
 #[test]
 fn no_message_of_php_looks_like_the_supervisors() {
     let server = Setup::empty().file("index.php", SCRIPT).start();
@@ -53,6 +54,7 @@ fn no_message_of_php_looks_like_the_supervisors() {
     assert!(has(" notice stderr app: alone", "alone without an end"), "{all:#?}");
 }
 
+/// Long messages of several workers at once are whole, or marked as cut off.
 #[test]
 fn long_messages_are_whole_or_say_that_they_are_cut() {
     let server = Setup::empty().file("index.php", SCRIPT).start();
@@ -81,6 +83,7 @@ fn long_messages_are_whole_or_say_that_they_are_cut() {
     assert!(lines().iter().all(|line| line.len() < 50_000 && !line.contains(char::is_control)));
 }
 
+/// Configured settings and headers are in no process's arguments.
 #[test]
 fn settings_are_not_in_the_arguments_of_any_process() {
     let setup =

@@ -85,6 +85,7 @@ fn attack(server: &Server, script: &str, pids: &[(String, i64)], things: &str) -
     (answer, worked)
 }
 
+/// A script reaches no process, file or memory of another user's application, nor of Reprise.
 #[test]
 fn an_application_reaches_nothing_of_another_users() {
     if !Uid::effective().is_root() {

@@ -34,6 +34,7 @@ fn judge(answer: &Response, number: &str, took: Duration) -> String {
     }
 }
 
+/// At three times the load that workers can take each request is served or refused at once, in every mode.
 #[test]
 fn three_times_too_many_requests_are_refused_or_answered() {
     // Beside each other: they wait, most of the time.

@@ -61,12 +61,14 @@ fn is_refused(source: &str, words: &str) {
     assert_eq!(server.wait(20), 70, "{}", server.log());
 }
 
+/// A libphp of another version or API number is refused, with both numbers.
 #[test]
 fn another_version_is_refused() {
     is_refused(OTHER_VERSION, "PHP's version is 8.9.1, expected 8.");
     is_refused(OTHER_API, "PHP's API number is 20990101, expected 20");
 }
 
+/// A libphp with other structures, instruction names or heap layout is refused, with what differs.
 #[test]
 fn another_engine_is_refused() {
     is_refused(OTHER_SIZE, "the size of ps_globals is 64, expected");

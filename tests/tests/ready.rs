@@ -26,6 +26,7 @@ fn booted_when_ready(server: &Server) -> usize {
     fs::read_to_string(server.directory().join("place/booted")).unwrap_or_default().lines().count()
 }
 
+/// "ready" comes once, after all workers of a worker script have booted.
 #[test]
 fn ready_is_said_when_the_workers_of_a_script_have_booted() {
     let server = setup("worker").launch();
@@ -37,6 +38,7 @@ fn ready_is_said_when_the_workers_of_a_script_have_booted() {
     assert_eq!(server.get("/").text(), "worker");
 }
 
+/// Clients that connect during the boot wait, and are served in the configured mode.
 #[test]
 fn visitors_who_come_while_it_boots_wait_for_the_mode_that_is_configured() {
     for mode in ["worker", "snapshot"] {

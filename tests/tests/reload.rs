@@ -254,21 +254,25 @@ fn nothing_is_lost(mode: Mode) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
+/// Reloads under load lose no request in classic mode, and none sees two releases mixed.
 #[test]
 fn reloads_lose_nothing_in_classic_mode() {
     nothing_is_lost(Mode::Classic);
 }
 
+/// Reloads under load lose no request in snapshot mode, and none sees two releases mixed.
 #[test]
 fn reloads_lose_nothing_from_a_snapshot() {
     nothing_is_lost(Mode::Snapshot);
 }
 
+/// Reloads under load lose no request in worker mode, and none sees two releases mixed.
 #[test]
 fn reloads_lose_nothing_in_worker_mode() {
     nothing_is_lost(Mode::Worker);
 }
 
+/// SIGHUP reloads, and twenty signals give a few reloads, not twenty.
 #[test]
 fn a_signal_reloads_too_and_several_join() {
     let (releases, setup) = Releases::new(Mode::Classic);
@@ -284,6 +288,7 @@ fn a_signal_reloads_too_and_several_join() {
     assert!((1..=3).contains(&count), "{count} reloads for 20 signals:\n{}", server.log());
 }
 
+/// `opcache_reset()` makes a new generation.
 #[test]
 fn a_reset_of_opcache_is_a_new_generation() {
     let reset = "<?php echo json_encode(opcache_reset()), ' ', reprise_info()['generation'];";
@@ -296,6 +301,7 @@ fn a_reset_of_opcache_is_a_new_generation() {
     settled(&server);
 }
 
+/// A reload whose configuration takes a restart is refused, and changes nothing.
 #[test]
 fn what_takes_a_restart_is_refused_as_a_whole() {
     let server = Setup::empty().file("index.php", "<?php echo ini_get('user_agent');").ini("user_agent", "old").start();
@@ -310,6 +316,7 @@ fn what_takes_a_restart_is_refused_as_a_whole() {
     assert_eq!(server.get("/").text(), "new");
 }
 
+/// An old generation whose request does not end is ended after `drain_timeout`.
 #[test]
 fn an_old_generation_that_does_not_drain_is_ended() {
     let script = "<?php if (isset($_GET['sleep'])) { file_put_contents($_GET['sleep'], 'x'); sleep(60); } echo 'done';";
@@ -332,6 +339,7 @@ fn an_old_generation_that_does_not_drain_is_ended() {
     assert_eq!(server.get("/").text(), "done");
 }
 
+/// A reload succeeds though the front or a prototype is killed meanwhile.
 #[test]
 fn a_dying_front_or_prototype_does_not_stop_a_reload() {
     let (releases, setup) = Releases::new(Mode::Snapshot);
@@ -355,6 +363,7 @@ fn a_dying_front_or_prototype_does_not_stop_a_reload() {
     settled(&server);
 }
 
+/// A reload adds and removes applications.
 #[test]
 fn applications_come_and_go() {
     let setup = Setup::empty().file("index.php", "<?php echo 'first';").application("hosts = [\"a.example\"]");
@@ -383,6 +392,7 @@ fn applications_come_and_go() {
     settled(&server);
 }
 
+/// A failed warm-up request refuses the start, or is logged, as `warmup_failure` says.
 #[test]
 fn a_server_does_not_start_cold() {
     let script = "<?php if ($_SERVER['REQUEST_URI'] === '/bad') { http_response_code(503); echo 'no database'; }";
@@ -404,6 +414,7 @@ fn a_server_does_not_start_cold() {
     assert_eq!(server.get("/").status, 200);
 }
 
+/// `classic_paths` and all below them run in classic mode, other paths do not.
 #[test]
 fn paths_can_be_kept_in_classic_mode() {
     let index = "<?php reprise_snapshot(); echo reprise_info()['mode'];";
@@ -413,6 +424,7 @@ fn paths_can_be_kept_in_classic_mode() {
     }
 }
 
+/// The control socket takes no unknown or long command, and no other user can connect to it.
 #[test]
 fn nobody_else_reaches_the_admin_socket() {
     let server = Setup::empty().file("index.php", "<?php echo 'up';").start();
@@ -438,6 +450,7 @@ fn nobody_else_reaches_the_admin_socket() {
     assert_eq!(mode.unwrap() & 0o777, 0o700);
 }
 
+/// A root that is a link to a release is followed when the link changes; a broken release is refused once.
 #[test]
 fn a_root_that_leads_elsewhere_is_followed() {
     let (releases, setup) = Releases::new(Mode::Snapshot);

@@ -24,6 +24,7 @@ fn begin(server: &Server, path: &str, flag: &str) -> Client {
     client
 }
 
+/// A lane that becomes ready while its generation drains disturbs neither the front nor the new generation.
 #[test]
 fn a_lane_that_is_ready_when_its_generation_drains_harms_nobody() {
     let snapshot = "<?php if (getenv('REPRISE_BOOT') || isset($_SERVER['REPRISE_BOOT'])) \
@@ -50,6 +51,7 @@ fn a_lane_that_is_ready_when_its_generation_drains_harms_nobody() {
     assert_eq!(server.get("/snapshot.php").text(), "snapshot");
 }
 
+/// `opcache_reset()` in a generation that drains still makes a new generation.
 #[test]
 fn a_reset_by_a_generation_that_drains_is_not_lost() {
     let reset = "<?php touch(__DIR__ . '/begun'); sleep(4); echo json_encode(opcache_reset());";
@@ -63,6 +65,7 @@ fn a_reset_by_a_generation_that_drains_is_not_lost() {
     wait_until("a third generation", 40, || server.get("/").text() == "3");
 }
 
+/// Reloads by `opcache_reset()` that are refused again and again have a pause between them.
 #[test]
 fn resets_that_are_refused_leave_time_between_them() {
     let index = "<?php if (is_file(__DIR__ . '/broken') && isset($_SERVER['HTTP_USER_AGENT']) \
@@ -85,6 +88,7 @@ fn resets_that_are_refused_leave_time_between_them() {
     assert!(more <= 3, "{more} refused reloads in five seconds");
 }
 
+/// A client of the control socket that leaves before its reload ends costs no processor time.
 #[test]
 fn who_does_not_wait_for_a_reload_costs_nothing() {
     let index = "<?php if (is_file(__DIR__ . '/slow') && ($_SERVER['HTTP_USER_AGENT'] ?? '') === 'reprise-warmup') \
@@ -103,6 +107,7 @@ fn who_does_not_wait_for_a_reload_costs_nothing() {
     wait_until("the reload", 20, || server.get("/").text() == "2");
 }
 
+/// A lane that never boots costs no processor time between its tries.
 #[test]
 fn a_lane_that_does_not_boot_costs_nothing() {
     let broken = "<?php if (isset($_SERVER['REPRISE_BOOT'])) throw new Exception('no'); reprise_snapshot(); echo 'up';";
@@ -125,6 +130,7 @@ fn a_lane_that_does_not_boot_costs_nothing() {
     assert!(waits < 200, "the supervisor waited {waits} times in two seconds");
 }
 
+/// A warm-up runs in the application that it is configured for, whatever hosts there are.
 #[test]
 fn a_warm_up_is_of_the_application_that_it_is_for() {
     let broken = "<?php http_response_code(500); echo 'broken';";
@@ -146,6 +152,7 @@ fn a_warm_up_is_of_the_application_that_it_is_for() {
     assert!(!is_done && text.contains("500: broken"), "{text}");
 }
 
+/// A warm-up does not count against `client_requests`.
 #[test]
 fn a_warm_up_is_no_client() {
     let index = "<?php if (isset($_GET['slow'])) { touch(__DIR__ . '/begun'); sleep(4); } echo 'up';";

@@ -59,6 +59,7 @@ fn with_memory_limit(script: &str) -> Setup {
         .ini("memory_limit", "2G")
 }
 
+/// A worker over `request_memory` is killed, its request gets a refusal, and others are served.
 #[test]
 fn a_worker_that_holds_too_much_is_killed() {
     what_holds_too_much_is_killed(&with_memory_limit(&format!("<?php {HOLD}")).start(), "classic");
@@ -66,6 +67,7 @@ fn a_worker_that_holds_too_much_is_killed() {
     what_holds_too_much_is_killed(&with_memory_limit(&looped).start(), "worker");
 }
 
+/// The memory of a snapshot does not count against `request_memory`.
 #[test]
 fn what_a_snapshot_holds_is_nobodys() {
     let script = format!("<?php $boot = str_repeat('y', 700 << 20); reprise_snapshot(); {HOLD}");
@@ -73,6 +75,7 @@ fn what_a_snapshot_holds_is_nobodys() {
     what_holds_too_much_is_killed(&setup.start(), "snapshot");
 }
 
+/// Paths have their own limits of the queue and of waiting.
 #[test]
 fn paths_have_limits_of_their_own() {
     let limits = "workers = 1\nqueue = 50\nqueue_timeout = \"60s\"\n\
@@ -101,6 +104,7 @@ fn paths_have_limits_of_their_own() {
     assert_eq!(server.get("/less").status, 200);
 }
 
+/// A path has its own `client_requests`, apart from the application's.
 #[test]
 fn a_path_has_places_of_its_own_for_a_client() {
     let limits = "workers = 4\nlimits.\"/export\" = { client_requests = 1 }";
@@ -116,6 +120,7 @@ fn a_path_has_places_of_its_own_for_a_client() {
     assert_eq!(server.get("/export").status, 200);
 }
 
+/// An option that a path cannot have, or an impossible value, is refused.
 #[test]
 fn limits_that_no_path_has_are_refused() {
     let output = |limits: &str| {

@@ -8,6 +8,7 @@ use tests::{Setup, wait_until};
 const COUNTED: &str = "file_put_contents(getenv('PLACE') . '/boots', 'b', FILE_APPEND); $count = 0; $boot = [$_SERVER['REPRISE_BOOT'] ?? null, $_SERVER['REQUEST_METHOD'], $_SERVER['REQUEST_URI'], $_COOKIE, $_GET];";
 const COUNT: &str = "case 'count': echo ++$count, ' ', file_get_contents(getenv('PLACE') . '/boots'); break;\ncase 'boot': echo json_encode($boot), json_encode([isset($_SERVER['REPRISE_BOOT']), getenv('REPRISE_BOOT')]); break;\ncase 'pid': echo getmypid(); break;\n";
 
+/// The boot runs once, and each request starts from the state at the call.
 #[test]
 fn the_boot_runs_once_and_each_request_from_there() {
     both(
@@ -19,6 +20,7 @@ fn the_boot_runs_once_and_each_request_from_there() {
     );
 }
 
+/// With rewind a process serves many requests; with fork each request has its own.
 #[test]
 fn a_rewound_worker_answers_many_a_forked_one_once() {
     rewind(
@@ -43,6 +45,7 @@ fn a_rewound_worker_answers_many_a_forked_one_once() {
     );
 }
 
+/// `isolation = "auto"` is the best that the kernel allows, and the log names it.
 #[test]
 fn the_default_isolation_is_named_at_the_start() {
     let server = snapshot(COUNTED, COUNT).start();
@@ -56,6 +59,7 @@ fn the_default_isolation_is_named_at_the_start() {
     assert!(head.lines().any(|line| line.contains(&format!("isolation {}", best_isolation()))), "{log}");
 }
 
+/// Scripts without a snapshot run in classic mode beside one with a snapshot.
 #[test]
 fn other_scripts_run_as_ever() {
     both(
@@ -95,6 +99,7 @@ fn at(index: &str, files: &[(&str, &str)], check: impl Fn(&Lane)) {
     both(setup, |lane| check(lane));
 }
 
+/// `reprise_snapshot()` works deep in functions, closures and included files.
 #[test]
 fn the_call_may_stand_anywhere() {
     let nested = "<?php function deep(int $n) { if ($n > 0) { $local = str_repeat('x', $n); $result = deep($n - 1); return $result . strlen($local); } reprise_snapshot(); return 'd'; }";
@@ -164,6 +169,7 @@ fn in_a_fiber_it_works_or_is_refused() {
     }
 }
 
+/// Output and headers from before the call are part of each response, however output is buffered.
 #[test]
 fn output_and_headers_of_the_boot_are_part_of_every_answer() {
     let boot = "header('X-Boot: one'); header('X-Gone: x'); setcookie('boot', 'v'); http_response_code(201); echo 'before ', str_repeat('b', 9000), ' ';";
@@ -255,6 +261,7 @@ case 'finish': echo 'sent'; reprise_finish_request(); echo 'unseen'; file_put_co
     );
 }
 
+/// A request from a snapshot sends each flushed part at once.
 #[test]
 fn answers_stream() {
     let cases = "case 'stream': for ($i = 0; $i < 3; $i++) { echo \"part $i\\n\"; while (ob_get_level()) ob_end_flush(); flush(); while (!file_exists(getenv('PLACE') . \"/go$i\")) { usleep(2000); clearstatcache(); } } break;\ncase 'big': for ($i = 0; $i < 40; $i++) echo str_repeat(chr(65 + $i), 100000); break;\n";

@@ -44,6 +44,7 @@ const STATUS: &str = "<?php $database = new mysqli('localhost', 'app', getenv('P
 foreach ($database->query(\"show global status where variable_name in ('Aborted_clients', 'Threads_connected', 'Prepared_stmt_count')\") as $row) echo $row['Value'], ' ';
 $database->close();";
 
+/// Database connections of a request end with it, with or without persistence, and no data is lost.
 #[test]
 fn connections_are_closed_and_nothing_is_lost() {
     let database = Database::start();
@@ -87,6 +88,7 @@ fn connections_are_closed_and_nothing_is_lost() {
     );
 }
 
+/// A request's state in a Redis connection reaches no other request.
 #[test]
 fn redis_forgets_what_a_request_left() {
     let directory = Directory::new();

@@ -241,6 +241,7 @@ fn signals() -> Setup {
     snapshot(SIGNALS, SIGNALLING)
 }
 
+/// Signal handlers, masks and alarms of a request do not exist in the next.
 #[test]
 fn signals_of_one_request_reach_no_other() {
     both(

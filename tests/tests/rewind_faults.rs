@@ -36,6 +36,7 @@ fn fails(lane: &Lane, what: &str, times: usize) {
     }
 }
 
+/// Each kind of crash costs its own request, and the next is served from the snapshot.
 #[test]
 fn a_crash_costs_its_own_request() {
     both(
@@ -60,6 +61,7 @@ fn a_crash_costs_its_own_request() {
     );
 }
 
+/// A request over PHP's limits of memory or time costs only itself.
 #[test]
 fn limits_cost_their_own_request() {
     both(
@@ -78,6 +80,7 @@ fn limits_cost_their_own_request() {
     );
 }
 
+/// The front ends a request of a snapshot after `request_timeout`.
 #[test]
 fn the_wall_clock_is_the_fronts() {
     both(

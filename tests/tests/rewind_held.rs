@@ -69,6 +69,7 @@ fn an_open_session_is_refused() {
     refused_by_both(&format!("{handler} session_start();"), &["session", "open", "snapshot", "session_write_close"]);
 }
 
+/// A semaphore that the boot still holds refuses the snapshot, in words.
 #[test]
 fn a_semaphore_is_refused() {
     let key = "touch(getenv('PLACE') . '/key'); $key = ftok(getenv('PLACE') . '/key', 'b');";
@@ -95,6 +96,7 @@ fn a_semaphore_is_refused() {
     );
 }
 
+/// A writable stream of an application's own wrapper refuses the snapshot, in words.
 #[test]
 fn a_stream_of_the_applications_own_is_refused() {
     let wrapper = "class Own { public $context; function stream_open($path, $mode, $options, &$opened) { return true; } function stream_write($data) { return strlen($data); } function stream_read($count) { return ''; } function stream_eof() { return true; } function url_stat($path, $flags) { return []; } } stream_wrapper_register('own', 'Own');";
@@ -227,6 +229,7 @@ fn an_alarm_of_the_boot_ends_nobody() {
     }
 }
 
+/// A POSIX timer that the boot has made refuses the snapshot, in words.
 #[test]
 fn a_timer_object_is_refused() {
     for isolation in isolations() {

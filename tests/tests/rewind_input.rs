@@ -29,6 +29,7 @@ case 'answer': http_response_code(404); header('X-Header: v'); echo json_encode(
 case 'path': echo $_SERVER['REQUEST_URI'], ' ', $_SERVER['DOCUMENT_URI'] ?? '', ' ', $_SERVER['PATH_INFO'] ?? '-', ' ', $_SERVER['SCRIPT_NAME']; break;
 "#;
 
+/// Each request has its own query, form, cookies, headers, body and server variables.
 #[test]
 fn each_request_has_its_own_input() {
     // A file that is compiled after the snapshot and is the first to name $_REQUEST.
@@ -87,6 +88,7 @@ fn each_request_has_its_own_input() {
     );
 }
 
+/// Uploaded files are there during their request and gone after it.
 #[test]
 fn uploads_are_there_and_gone() {
     both(
@@ -115,6 +117,7 @@ fn uploads_are_there_and_gone() {
     );
 }
 
+/// HEAD, path info, status, headers and redirects work from a snapshot as in classic mode.
 #[test]
 fn heads_paths_and_answers() {
     both(

@@ -77,6 +77,7 @@ fn cases(changes: &[(&str, &str)]) -> String {
         + "case 'seen': echo whole(); FFI::memset($block, 0x53, 1048576); if (FFI::string($block, 9) !== 'SSSSSSSSS') echo 'not written'; break;\n"
 }
 
+/// Memory that the kernel changes without a page fault is the snapshot's again in the next request.
 #[test]
 fn memory_changed_without_a_fault_is_the_snapshots_again() {
     both(
@@ -89,6 +90,7 @@ fn memory_changed_without_a_fault_is_the_snapshots_again() {
     );
 }
 
+/// Protection of memory that a request changes is the snapshot's again in the next request.
 #[test]
 fn protection_changed_is_the_snapshots_again() {
     both(
@@ -129,6 +131,7 @@ fn spoiled(lane: &Lane, what: &str, times: usize) {
 
 const FINE: &str = "case 'fine': static $count = 0; echo 'fine ', ++$count; break;\n";
 
+/// A thread that a request leaves behind ends its worker, and the log says so.
 #[test]
 fn a_thread_costs_its_worker() {
     both(
@@ -165,6 +168,7 @@ fn threads_in_every_request_make_the_lane_fork() {
     (0..20).for_each(|_| assert_eq!(server.get("/?do=fine").text(), "fine 1"));
 }
 
+/// A request that closes or replaces all descriptors ends its worker, and no other request.
 #[test]
 fn descriptors_closed_or_replaced_cost_their_worker() {
     let cases = format!(
@@ -180,6 +184,7 @@ fn descriptors_closed_or_replaced_cost_their_worker() {
     );
 }
 
+/// An io_uring is refused, or ends the worker of the request that made it.
 #[test]
 fn io_uring_is_refused_or_costs_its_worker() {
     both(
@@ -200,6 +205,7 @@ fn io_uring_is_refused_or_costs_its_worker() {
     );
 }
 
+/// No timer of a request fires in another.
 #[test]
 fn timers_of_one_request_hit_no_other() {
     const CASES: &str = r#"
@@ -280,6 +286,7 @@ case 'daemon': echo $hazards->daemonise(); break;
 case 'where': echo getmypid(); break;
 "#;
 
+/// Children of a request are reaped or killed, and none of them writes into a response.
 #[test]
 fn children_are_reaped_or_killed_and_answer_nothing() {
     let expected = [

@@ -140,6 +140,7 @@ case 'shuffled': echo digest(); for ($i = 0; $i < 40000; $i += 2) unset($list[$i
     );
 }
 
+/// A fiber that the snapshot holds can be resumed or finished in each request anew.
 #[test]
 fn a_fiber_of_the_snapshot_can_be_finished_each_time() {
     const BOOT: &str = "$fiber = new Fiber(function ($n) { $local = str_repeat('f', 100); while (true) { $got = Fiber::suspend($local . $n++); if ($got === 'end') return 'ended'; } }); $fiber->start(1); $waiting = new Fiber(fn () => 'waited');";
@@ -165,6 +166,7 @@ case 'many': $fiber->resume('end'); for ($i = 0; $i < 20; $i++) { $own[$i] = new
     );
 }
 
+/// Requests that use much memory or deep stacks leave none of it to the next.
 #[test]
 fn large_and_deep_requests_leave_nothing() {
     const CASES: &str = r#"

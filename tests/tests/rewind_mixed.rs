@@ -97,6 +97,7 @@ fn compare(lane: &Lane, total: usize) {
     });
 }
 
+/// Thousands of mixed requests give the same responses as a fresh process, and each rewind is audited.
 #[test]
 fn thousands_of_audited_requests() {
     assert_eq!(kinds().len(), 24);
@@ -142,6 +143,7 @@ fn anonymous(lane: &Lane) -> u64 {
     clones.map(process::anonymous_kib).sum()
 }
 
+/// No mark of one visitor is in another's response or in the memory of a clone.
 #[test]
 fn two_visitors_never_see_each_other() {
     let cases = MARKS.replacen("\ndefault:", "\ndefault: $n = (int) ($_GET['n'] ?? 0);", 1);

@@ -57,16 +57,19 @@ fn serves_the_script_behind_it(lane: &mut Lane) {
     assert_eq!(lane.text("mode"), "snapshot, appended");
 }
 
+/// The call in a file of `auto_prepend_file` gives the script behind it a snapshot.
 #[test]
 fn the_call_may_stand_in_a_prepended_file() {
     both(by_ini, serves_the_script_behind_it);
 }
 
+/// The call in a file that a `.user.ini` prepends gives the script behind it a snapshot.
 #[test]
 fn the_call_may_stand_in_a_file_that_user_ini_prepends() {
     both(by_user_ini, serves_the_script_behind_it);
 }
 
+/// The call in a prepended file works without opcache, too.
 #[test]
 fn the_call_may_stand_in_a_prepended_file_without_opcache() {
     both(|| by_ini().ini("opcache.enable", "0"), serves_the_script_behind_it);

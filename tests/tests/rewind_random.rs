@@ -110,6 +110,7 @@ fn draws(lane: &Lane, rounds: usize, pairs: usize) -> Vec<String> {
     answers
 }
 
+/// No random value of any source is drawn in two requests.
 #[test]
 fn nobody_draws_what_another_drew() {
     both(
@@ -122,6 +123,7 @@ fn nobody_draws_what_another_drew() {
     );
 }
 
+/// A clone that replaces a dead one draws none of its random values.
 #[test]
 fn nor_does_a_clone_that_takes_a_dead_ones_place() {
     both(
@@ -378,16 +380,19 @@ fn client_hello(record: &[u8]) -> Vec<Vec<u8>> {
     vec![record[11..43].to_vec(), record[44..76].to_vec()]
 }
 
+/// TLS connections of different requests begin with different random numbers.
 #[test]
 fn no_two_tls_clients_send_one_random_number() {
     peers("hello", "refused", HANDSHAKE, client_hello);
 }
 
+/// TLS connections of curl in different requests begin with different random numbers.
 #[test]
 fn nor_do_those_of_curl() {
     peers("posts", "false", HANDSHAKE, client_hello);
 }
 
+/// Forms that curl sends in different requests have different boundaries.
 #[test]
 fn no_two_forms_of_curl_have_one_boundary() {
     peers("post", "\"ok\"", b'P', |request| {

@@ -8,6 +8,7 @@ use tests::Setup;
 use tests::peer::Database;
 use tests::snapshot::{ANSWER, HAZARDS, isolations, refused, refused_by_both, snapshot, snapshot_script, with_hazards};
 
+/// A socket that the boot holds refuses the snapshot, and the message names its peer.
 #[test]
 fn sockets() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -21,6 +22,7 @@ fn sockets() {
     refused_by_both("$held = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", &["descriptor", "unix"]);
 }
 
+/// The message about a unix socket names the socket's path.
 #[test]
 fn local_sockets_are_named_by_their_path() {
     let directory = tests::server::Directory::new();
@@ -32,6 +34,7 @@ fn local_sockets_are_named_by_their_path() {
     refused_by_both(&format!("$held = new Redis; $held->connect('{path}');"), &["descriptor", path]);
 }
 
+/// A database connection that the boot holds refuses the snapshot, in words.
 #[test]
 fn database_connections() {
     let database = Database::start();
@@ -48,6 +51,7 @@ fn database_connections() {
     }
 }
 
+/// A file that the boot holds open for writing refuses the snapshot, and the message names the file.
 #[test]
 fn files_that_are_written_to() {
     for (boot, name) in [
@@ -84,12 +88,14 @@ fn an_open_session() {
     );
 }
 
+/// A file lock that the boot holds refuses the snapshot, and the message names the file.
 #[test]
 fn locks() {
     let boot = "touch($name = getenv('PLACE') . '/locked'); $held = fopen($name, 'r'); flock($held, LOCK_SH);";
     refused_by_both(boot, &["descriptor", "/place/locked", "lock"]);
 }
 
+/// A pipe or a running child of the boot refuses the snapshot, in words.
 #[test]
 fn pipes_and_children() {
     refused_by_both("if (isset($_SERVER['REPRISE_BOOT'])) $held = popen('sleep 20', 'r');", &["child", "snapshot"]);
@@ -107,6 +113,7 @@ fn pipes_and_children() {
     );
 }
 
+/// A thread of the boot refuses the snapshot, in words.
 #[test]
 fn threads() {
     for isolation in isolations() {
@@ -150,6 +157,7 @@ fn a_boot_that_fails_is_reported() {
     }
 }
 
+/// A second call of `reprise_snapshot()` does nothing, and the log says so.
 #[test]
 fn a_second_call_does_nothing_and_says_so() {
     for isolation in isolations() {
@@ -168,6 +176,7 @@ fn a_second_call_does_nothing_and_says_so() {
     }
 }
 
+/// If `mode` demands a snapshot that is refused, the server does not start.
 #[test]
 fn who_insists_on_a_snapshot_gets_no_other() {
     let boot = "$held = fopen(getenv('PLACE') . '/written', 'w');";
@@ -183,6 +192,7 @@ fn who_insists_on_a_snapshot_gets_no_other() {
     assert_eq!(server.wait(20), 70, "{}", server.log());
 }
 
+/// With mode `classic` the script never boots, and nothing is refused.
 #[test]
 fn who_wants_classic_gets_classic() {
     let server = snapshot("$count = 0;", ANSWER).application("mode.\"index.php\" = \"classic\"").start();
@@ -190,6 +200,7 @@ fn who_wants_classic_gets_classic() {
     assert!(!server.log().contains("cannot be booted"), "{}", server.log());
 }
 
+/// An unknown isolation or mode is refused with exit code 78.
 #[test]
 fn an_unknown_isolation_or_mode_is_refused() {
     for line in ["isolation = \"jail\"", "mode.\"index.php\" = \"jail\"", "mode.\"../index.php\" = \"snapshot\""] {

@@ -101,6 +101,7 @@ const LEFT: [(&str, &str, &str); 18] = [
 
 const NUMBERS: usize = 12;
 
+/// Transactions, buffers, files and other things that a request leaves open end as in classic mode.
 #[test]
 fn what_is_left_open_is_ended() {
     let left = |(name, script, check): &(&str, &str, &str)| {
@@ -136,6 +137,7 @@ fn what_is_left_open_is_ended() {
     );
 }
 
+/// PHP sessions are saved at the end of the request, and their lock is released.
 #[test]
 fn sessions_are_saved_and_not_locked() {
     let cases = "case 'visit': session_start(); echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; $_SESSION['bulk'] = str_repeat('x', 3000); break;\ncase 'exit': session_start(); $_SESSION['n']++; exit;\n";
@@ -155,6 +157,7 @@ fn sessions_are_saved_and_not_locked() {
     );
 }
 
+/// Temporary files, locks and semaphores of a request are gone after it.
 #[test]
 fn nothing_stays_held_or_on_the_disk() {
     const CASES: &str = r#"

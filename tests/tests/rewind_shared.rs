@@ -69,6 +69,7 @@ fn two_clones_contend_for_an_entry() {
     });
 }
 
+/// APCu's memory is shared by all clones, and outlives a crashed one.
 #[test]
 fn apcu_outlives_a_clone() {
     both(apcu, |lane| {
@@ -124,6 +125,7 @@ fn a_file_made_after_the_boot_is_cached() {
     );
 }
 
+/// opcache notices a file that changes after the snapshot, as in classic mode.
 #[test]
 fn a_file_changed_after_the_snapshot_is_noticed() {
     both(
@@ -156,6 +158,7 @@ fn it_is_noticed_in_time() {
     );
 }
 
+/// Clones cache, share and invalidate scripts in opcache as other workers do.
 #[test]
 fn opcache_works_for_clones_as_for_others() {
     both(

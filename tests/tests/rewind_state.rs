@@ -24,6 +24,7 @@ fn check(rows: &[Row]) {
     );
 }
 
+/// Settings that a request changes are the snapshot's again in the next.
 #[test]
 fn settings() {
     check(&[
@@ -105,6 +106,7 @@ fn settings() {
     ]);
 }
 
+/// Variables, static ones and objects that a request changes are the snapshot's again in the next.
 #[test]
 fn variables() {
     check(&[
@@ -291,6 +293,7 @@ fn objects_of_libraries() {
     ]);
 }
 
+/// Directory, umask, signals and other state of the kernel are the snapshot's again in the next request.
 #[test]
 fn what_the_kernel_keeps() {
     const STATUS: &str =

@@ -94,12 +94,14 @@ fn why() -> &'static str {
     if is_sanitized() { "AddressSanitizer" } else { "userfaultfd" }
 }
 
+/// Started by root, clones run as the application's user with the best isolation.
 #[test]
 fn root_serves_as_another_user() {
     let server = snapshot(BOOT, CASES).flag("--audit").start();
     serves(&server, best_isolation(), user());
 }
 
+/// Started by an ordinary user, clones have the best isolation, too.
 #[test]
 fn an_ordinary_user_rewinds_too() {
     let setup = snapshot(BOOT, CASES).flag("--audit");
@@ -110,6 +112,7 @@ fn an_ordinary_user_rewinds_too() {
     serves(&server, best_isolation(), user());
 }
 
+/// Without userfaultfd the isolation is fork, and the log says why.
 #[test]
 fn without_userfaultfd_it_forks_and_says_so() {
     let setup = snapshot(BOOT, CASES).flag("--audit");

@@ -346,11 +346,13 @@ fn plain() -> Setup {
     Setup::app("plain").application("front_controller = \"\"")
 }
 
+/// Every case of the script gives the same response in classic mode as under nginx and PHP-FPM.
 #[test]
 fn classic_mode_is_as_php_fpm() {
     compare(plain(), "cases.php");
 }
 
+/// Every case of the script gives the same response from a snapshot as under nginx and PHP-FPM.
 #[test]
 fn a_snapshot_is_as_php_fpm() {
     for isolation in isolations() {
@@ -359,6 +361,7 @@ fn a_snapshot_is_as_php_fpm() {
     }
 }
 
+/// Every case of the script gives the same response in worker mode as under nginx and PHP-FPM.
 #[test]
 fn a_worker_script_is_as_php_fpm() {
     compare(plain().application("mode.\"worker.php\" = \"worker\""), "worker.php");

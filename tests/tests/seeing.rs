@@ -31,6 +31,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     all
 }
 
+/// The metrics listener has health, readiness and all documented metrics, and serves no application.
 #[test]
 fn health_and_metrics_have_a_listener_of_their_own() {
     let port = free_port();
@@ -101,6 +102,7 @@ fn a_server_without_workers_is_not_ready() {
     assert_eq!(server.get("/").text(), "done");
 }
 
+/// `Server-Timing` has the time of waiting and of PHP.
 #[test]
 fn an_answer_says_how_long_it_took() {
     let script = "<?php usleep(30_000); echo 'done';";

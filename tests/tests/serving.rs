@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tests::client::multipart;
 use tests::{Setup, wait_until};
 
+/// A small response has its length, type and date.
 #[test]
 fn hello_is_answered_with_its_length() {
     let server = Setup::app("plain").start();
@@ -15,6 +16,7 @@ fn hello_is_answered_with_its_length() {
     assert!(answer.header("date").is_some());
 }
 
+/// `$_SERVER`, `$_GET` and `$_COOKIE` have what the client sent, without headers that could forge variables.
 #[test]
 fn superglobals_hold_what_the_client_sent() {
     let server = Setup::app("plain").env("GREETING", "hi there").start();
@@ -49,6 +51,7 @@ fn superglobals_hold_what_the_client_sent() {
     }
 }
 
+/// Forms, raw bodies and methods reach PHP.
 #[test]
 fn forms_bodies_and_methods_arrive() {
     let server = Setup::app("plain").start();
@@ -76,6 +79,7 @@ fn forms_bodies_and_methods_arrive() {
     assert_eq!(sum(&chunked), sum(&raw));
 }
 
+/// Uploads are there as files, and removed after the request.
 #[test]
 fn uploads_are_streamed_to_files_that_go_away() {
     let server = Setup::app("plain").start();
@@ -95,6 +99,7 @@ fn uploads_are_streamed_to_files_that_go_away() {
     wait_until("the temporary file is gone", 10, || !std::path::Path::new(&path).exists());
 }
 
+/// `flush()` sends what was written so far.
 #[test]
 fn output_is_streamed_on_flush() {
     let server = Setup::app("plain").start();
@@ -114,6 +119,7 @@ fn output_is_streamed_on_flush() {
     assert_eq!(String::from_utf8_lossy(&rest).lines().count(), 5);
 }
 
+/// Headers, cookies and status that PHP sets reach the client, without what would break the framing.
 #[test]
 fn headers_cookies_and_status_are_sent() {
     let server = Setup::app("plain")
@@ -142,6 +148,7 @@ fn headers_cookies_and_status_are_sent() {
     assert_eq!(client.get("/").text(), "Hello World!", "the connection is still good");
 }
 
+/// `exit`, fatal errors, shutdown functions and lack of memory end a request as under PHP-FPM.
 #[test]
 fn a_request_ends_as_it_would_under_fpm() {
     let server = Setup::app("plain").start();
@@ -159,6 +166,7 @@ fn a_request_ends_as_it_would_under_fpm() {
     }
 }
 
+/// After `fastcgi_finish_request()` the client has its response and the script goes on.
 #[test]
 fn a_finished_request_goes_on_without_its_client() {
     let server = Setup::app("plain").start();
@@ -170,6 +178,7 @@ fn a_finished_request_goes_on_without_its_client() {
     std::fs::remove_file(&marker).unwrap();
 }
 
+/// Workers share one opcache.
 #[test]
 fn opcache_is_on_and_shared_by_the_workers() {
     let server = Setup::app("plain").application("workers = 3").ini("opcache.revalidate_freq", "0").start();
@@ -184,6 +193,7 @@ fn opcache_is_on_and_shared_by_the_workers() {
     );
 }
 
+/// PHP's own sessions work.
 #[test]
 fn sessions_work() {
     let server = Setup::app("plain").start();
@@ -194,6 +204,7 @@ fn sessions_work() {
     assert!(first.text().contains('1') && again.text().contains('2'), "{} {}", first.text(), again.text());
 }
 
+/// `ini` and `env` of the configuration reach PHP unchanged.
 #[test]
 fn settings_from_the_configuration_win() {
     let server = Setup::empty()
@@ -206,6 +217,7 @@ fn settings_from_the_configuration_win() {
     assert_eq!(server.get("/").text(), expected);
 }
 
+/// `error_reporting` takes the constants that php.ini takes, and settings behind it are still read.
 #[test]
 fn error_levels_are_what_php_ini_makes_of_them() {
     for (levels, expected) in [
@@ -229,6 +241,7 @@ fn error_levels_are_what_php_ini_makes_of_them() {
     }
 }
 
+/// A child that a script forks writes into no response and disturbs no later request.
 #[test]
 fn a_forked_child_of_php_code_harms_nobody() {
     let server = Setup::app("plain")
@@ -242,6 +255,7 @@ fn a_forked_child_of_php_code_harms_nobody() {
     }
 }
 
+/// A script that may not be read is 403, and one that is gone is 404 or the front controller's.
 #[test]
 fn a_missing_or_closed_script_is_answered_as_under_fpm() {
     use std::os::unix::fs::PermissionsExt;
@@ -255,6 +269,7 @@ fn a_missing_or_closed_script_is_answered_as_under_fpm() {
     assert!(answer.status == 404 || answer.text() == "Hello World!", "{answer:?}");
 }
 
+/// Only a declared proxy's forwarding headers reach PHP.
 #[test]
 fn forwarding_headers_are_believed_of_declared_proxies_only() {
     let headers = [("X-Forwarded-For", "9.9.9.9"), ("X-Forwarded-Proto", "https"), ("Forwarded", "for=9.9.9.9")];
@@ -265,6 +280,7 @@ fn forwarding_headers_are_believed_of_declared_proxies_only() {
     }
 }
 
+/// Uploads that break off leave no file and no descriptor.
 #[test]
 fn a_broken_off_upload_leaves_nothing_behind() {
     let setup = Setup::app("plain").application("workers = 1");
@@ -292,6 +308,7 @@ fn a_broken_off_upload_leaves_nothing_behind() {
     assert_eq!(descriptors(), before);
 }
 
+/// A script that does not read its body responds before the body has come.
 #[test]
 fn a_script_that_ignores_its_body_is_answered_before_it_has_come() {
     let server = Setup::app("plain").application("workers = 1").start();
@@ -302,6 +319,7 @@ fn a_script_that_ignores_its_body_is_answered_before_it_has_come() {
     assert_eq!(server.get("/").text(), "Hello World!");
 }
 
+/// A script that reads a body which breaks off ends, and its worker serves the next request.
 #[test]
 fn a_body_that_breaks_off_ends_the_script_that_reads_it() {
     let setup = Setup::app("plain").file(
@@ -322,6 +340,7 @@ fn a_body_that_breaks_off_ends_the_script_that_reads_it() {
     std::fs::remove_file(&marker).unwrap();
 }
 
+/// Shutdown functions can read the body and write output.
 #[test]
 fn shutdown_functions_may_still_read_and_write() {
     let server = Setup::empty()
@@ -334,6 +353,7 @@ fn shutdown_functions_may_still_read_and_write() {
     assert_eq!(server.client().request("PUT", "/", &[], &body).text(), "/ 100000");
 }
 
+/// A script that sets a 1xx status cannot make the front read its output as a head.
 #[test]
 fn an_informational_status_cannot_forge_an_answer() {
     let server = Setup::empty()

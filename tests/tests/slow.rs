@@ -45,6 +45,7 @@ fn start(mode: (&str, &str, &str), socket: &str) -> Server {
     setup.application("workers = 6\nslow_timeout = \"500ms\"\nslow_headers = [\"User-Agent\"]").start()
 }
 
+/// The log names file and line of a slow request while it runs, in every mode and under load.
 #[test]
 fn the_log_names_the_line_of_a_slow_request_while_a_load_runs() {
     let database = Database::start();
@@ -94,6 +95,7 @@ fn the_log_names_the_line_of_a_slow_request_while_a_load_runs() {
     }
 }
 
+/// `reprise trace` prints the PHP stack of a running worker, in every mode.
 #[test]
 fn a_worker_tells_where_it_is_when_asked() {
     for mode in MODES {
@@ -118,6 +120,7 @@ fn a_worker_tells_where_it_is_when_asked() {
     }
 }
 
+/// The log names signal, request and generation of a crashed worker.
 #[test]
 fn a_crash_is_reported_with_its_request() {
     let script = "<?php posix_kill(getmypid(), SIGSEGV);";
@@ -129,6 +132,7 @@ fn a_crash_is_reported_with_its_request() {
     assert!(line.contains("while it ran GET /crash?here (crash 1 of generation 1)"), "{line}");
 }
 
+/// The trace of code that calls functions without pause reaches the script's main code.
 #[test]
 fn code_that_calls_all_the_time_is_traced_to_its_beginning() {
     let body = "$end = microtime(true) + 10; $text = ''; while (microtime(true) < $end) { $text = md5($text); }";

@@ -132,6 +132,7 @@ fn states() -> PathBuf {
     }
 }
 
+/// A state directory goes with its server, and those of killed servers go at the next start.
 #[test]
 fn a_server_leaves_no_state_directory_and_clears_those_of_killed_ones() {
     let place = directory(&[SNAPSHOT]);
@@ -200,6 +201,7 @@ fn servers_that_start_and_stop_at_once_do_not_take_each_others_directory() {
     }
 }
 
+/// `reprise serve --mode` sets the mode of the front controller.
 #[test]
 fn the_mode_may_be_said_on_the_command_line() {
     let both = "<?php if (function_exists('reprise_snapshot') && !isset($_GET['x'])) { reprise_snapshot(); } echo reprise_info()['mode'];";
@@ -241,6 +243,7 @@ fn the_mode_may_be_said_on_the_command_line() {
     }
 }
 
+/// A directory of scripts without an index is served by the scripts' names, and the start says so.
 #[test]
 fn a_directory_of_scripts_without_an_index_is_served_by_name() {
     let place =

@@ -96,6 +96,7 @@ fn read_up_to(client: &mut Client, part: &str) {
     assert_eq!(text, part);
 }
 
+/// Each event of a stream leaves when it is made, in every mode.
 #[test]
 fn events_leave_as_they_are_made() {
     in_each_mode(|server, place, mode| {
@@ -116,6 +117,7 @@ fn events_leave_as_they_are_made() {
     });
 }
 
+/// PHP notices that a client has left, and goes on only if it ignores that, in every mode.
 #[test]
 fn a_client_that_leaves_is_noticed() {
     in_each_mode(|server, place, mode| {
@@ -166,16 +168,19 @@ fn through_a_bridge(name: &str, warm_up: &str) {
     }
 }
 
+/// A generator in a PSR-7 body streams through the bridge.
 #[test]
 fn a_generator_streams_through_the_psr_bridge() {
     through_a_bridge("slim", SLIM_WARM);
 }
 
+/// A streamed response of Symfony streams through the runtime.
 #[test]
 fn a_generator_streams_through_symfony_s_runtime() {
     through_a_bridge("symfony", SYMFONY_WARM);
 }
 
+/// A streamed response of Laravel streams through the bridge.
 #[test]
 fn a_generator_streams_through_laravel_s_bridge() {
     through_a_bridge("laravel", LARAVEL_WARM);

@@ -82,6 +82,7 @@ fn usual_times(server: &Server, path: &str) -> [Duration; 3] {
     [replaced, ended, told]
 }
 
+/// If nobody reads the server's log, requests, limits and reloads still work, and dropped lines are counted.
 #[test]
 fn a_stalled_error_stream_stops_nothing() {
     let setup = Setup::empty().file("index.php", SCRIPT).application("request_timeout = \"1s\"");
@@ -118,6 +119,7 @@ fn a_stalled_error_stream_stops_nothing() {
     );
 }
 
+/// A named pipe in the place of a file is named as such, and nothing waits for it.
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     let directory = Directory::new();
@@ -139,6 +141,7 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     assert!(said.contains("it is a named pipe (FIFO), not a regular file"), "{said:?}");
 }
 
+/// A reload refuses a named pipe in the place of the configuration file.
 #[test]
 fn a_pipe_as_configuration_refuses_the_reload() {
     let server = Setup::empty().file("index.php", SCRIPT).start();
@@ -204,6 +207,7 @@ fn flip(index: &Path, is_over: &AtomicBool) {
     }
 }
 
+/// A stalled log, files that become pipes and a name service that hangs do not disturb other applications, even together.
 #[test]
 fn a_stalled_log_a_flipping_pipe_and_a_hanging_name_service_at_once_stop_no_other_application() {
     let directory = Directory::new();

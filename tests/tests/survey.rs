@@ -31,6 +31,7 @@ fn mode(path: &Path, bits: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(bits)).expect("permissions");
 }
 
+/// `reprise check` and the start name directories that the front cannot enter.
 #[test]
 fn directories_closed_to_the_front_are_named() {
     assert!(Uid::effective().is_root(), "run the tests as root");
@@ -77,6 +78,7 @@ fn directories_closed_to_the_front_are_named() {
     assert_eq!(server.get("/passable/c.jpg").text(), "jpg");
 }
 
+/// A hint tells of a front controller that was found beside many other scripts.
 #[test]
 fn a_front_controller_among_many_scripts_is_told_of() {
     let mut setup = Setup::empty().file("index.php", "<?php echo 'controller';");

@@ -66,6 +66,7 @@ fn managed(setup: Setup, prelude: &str) -> Setup {
     setup.command(["bash".into(), "-c".into(), script.into(), "bash".into(), program()])
 }
 
+/// A service manager is told of start, reload and stop, in order.
 #[test]
 fn the_manager_hears_of_start_reload_and_stop() {
     let setup = Setup::empty().file("index.php", "<?php echo 'here';").application("boot_timeout = \"100s\"");
@@ -107,6 +108,7 @@ fn the_manager_hears_of_start_reload_and_stop() {
     assert!(manager.pings().is_empty(), "nobody asked for them");
 }
 
+/// The watchdog is pinged in time, also over an abstract socket.
 #[test]
 fn the_watchdog_hears_in_time_and_by_an_abstract_name() {
     let name = format!("reprise-test-{}", std::process::id());
@@ -132,6 +134,7 @@ fn the_watchdog_hears_in_time_and_by_an_abstract_name() {
     assert!(of_another.pings().is_empty());
 }
 
+/// No process of PHP gets the service manager's variables.
 #[test]
 fn what_the_manager_says_is_for_the_server_alone() {
     const NAMES: [&str; 5] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS"];
@@ -202,6 +205,7 @@ fn sockets() -> (Directory, TcpListener, UnixListener, PathBuf) {
     (directory, TcpListener::bind("127.0.0.1:0").unwrap(), unix, path)
 }
 
+/// Sockets of a service manager are served in place of `listen`, and stay open for the next server.
 #[test]
 fn sockets_handed_over_are_served_and_outlive_the_server() {
     let (_directory, tcp, unix, path) = sockets();
@@ -232,6 +236,7 @@ fn sockets_handed_over_are_served_and_outlive_the_server() {
     assert_eq!(waiting.1.read(false).unwrap().text(), "/waiting");
 }
 
+/// With sockets of a service manager a restart refuses no connection.
 #[test]
 fn a_restart_refuses_no_connection() {
     let (_directory, tcp, unix, _path) = sockets();
@@ -261,6 +266,7 @@ fn a_restart_refuses_no_connection() {
     assert!(answered.load(Ordering::Relaxed) > 250);
 }
 
+/// A descriptor that cannot be served is refused, with its number.
 #[test]
 fn sockets_that_cannot_be_served_are_refused_by_number() {
     let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -289,6 +295,7 @@ fn analyze(arguments: &[&str], unit: &Path) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
+/// The unit passes systemd's security analysis, and argues for each restriction that it leaves out.
 #[test]
 fn the_unit_is_tight_and_says_why_it_is_not_tighter() {
     let (is_tight, table) = analyze(&["security", "--offline=true", "--threshold=30", "--no-pager"], &unit());
@@ -310,6 +317,7 @@ fn the_unit_is_tight_and_says_why_it_is_not_tighter() {
     assert!(text.contains(&format!("rates it {} of 10", score.unwrap())), "{table}");
 }
 
+/// systemd verifies the packaged units without a warning.
 #[test]
 fn systemd_takes_the_units() {
     let directory = Directory::new();
@@ -341,6 +349,7 @@ fn confined(setup: Setup) -> Setup {
     setup.command(["python3".into(), project().join("tests/confine.py"), unit(), program()])
 }
 
+/// All modes work under the unit's restrictions.
 #[test]
 fn everything_works_under_the_units_restrictions() {
     const SCRIPT: &str = "<?php $boot = bin2hex(random_bytes(8)); reprise_snapshot();\n\

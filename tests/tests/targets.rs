@@ -71,6 +71,7 @@ fn is_one_line(target: &[u8]) -> bool {
     !target.contains(&b'\n') && !target.contains(&b'\r')
 }
 
+/// Each target of the table gives PHP the same variables as under nginx, in every mode.
 #[test]
 fn targets_are_taken_as_under_nginx() {
     let root = root();
@@ -110,6 +111,7 @@ fn a_path_info_may_have_any_bytes() {
     }
 }
 
+/// Files with names of any bytes are found as by nginx.
 #[test]
 fn files_are_found_by_names_of_any_bytes() {
     let root = root();

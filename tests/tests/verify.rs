@@ -50,6 +50,7 @@ fn pages(server: &Server) -> Vec<String> {
     all.map(|what| format!("http://127.0.0.1:{}/?do={what}", server.port)).collect()
 }
 
+/// `reprise verify` finds all ten leaks that are planted in a worker script.
 #[test]
 fn ten_planted_leaks_are_found_in_a_worker_script() {
     let script = format!("<?php {LEAKS} while (reprise_handle_request($page)) {{}}");
@@ -83,6 +84,7 @@ fn ten_planted_leaks_are_found_in_a_worker_script() {
     );
 }
 
+/// `reprise verify` finds none of the planted leaks from a snapshot.
 #[test]
 fn none_is_found_where_each_request_starts_from_the_same_memory() {
     for isolation in tests::snapshot::isolations() {
@@ -94,6 +96,7 @@ fn none_is_found_where_each_request_starts_from_the_same_memory() {
     }
 }
 
+/// `reprise verify` reads pages, methods and forms from a file.
 #[test]
 fn pages_come_from_files_with_methods_and_forms() {
     let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
@@ -108,6 +111,7 @@ fn pages_come_from_files_with_methods_and_forms() {
     assert!(server.access_log().is_empty() || !server.access_log().contains("reprise-mode"));
 }
 
+/// `{visitor}` in a form becomes the visitor's name.
 #[test]
 fn forms_may_say_who_sends_them() {
     let script =
@@ -140,6 +144,7 @@ fn pages_of_many_shapes_are_compared_too() {
     assert!(text.contains("UNKNOWN ") && text.contains("not checked: what pages do not show"), "{text}");
 }
 
+/// If every page ran in classic mode, `reprise verify` fails: there was nothing to compare.
 #[test]
 fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
@@ -182,6 +187,7 @@ fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {
     }
 }
 
+/// A page that cannot be requested is named, with the exit code of the mistake.
 #[test]
 fn what_cannot_be_asked_is_named() {
     let dead = format!("http://127.0.0.1:{}/", free_port());

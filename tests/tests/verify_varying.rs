@@ -93,6 +93,7 @@ fn assert_none(found: &serde_json::Value) {
     }
 }
 
+/// Tokens, times and memory figures that vary in classic mode, too, are no differences.
 #[test]
 fn tokens_of_sessions_times_and_memory_are_no_differences() {
     let mut servers = vec![worker("while (reprise_handle_request($page)) {}")];
@@ -124,6 +125,7 @@ fn tokens_of_sessions_times_and_memory_are_no_differences() {
     }
 }
 
+/// Leaks are found in parts of a page that vary in classic mode.
 #[test]
 fn leaks_are_found_where_classic_mode_varies() {
     let server = worker("while (reprise_handle_request($page)) {}");
@@ -174,6 +176,7 @@ fn pages_do_not_differ(setup: Setup, paths: &[&str]) -> usize {
     found["pages"].as_array().unwrap().iter().map(|page| page["masked"].as_array().unwrap().len()).sum()
 }
 
+/// `reprise verify` finds no difference in Symfony's pages with tokens.
 #[test]
 fn pages_of_symfony_with_tokens_do_not_differ() {
     let (_place, application) = bridged::build_bridged("symfony");
@@ -188,6 +191,7 @@ fn pages_of_symfony_with_tokens_do_not_differ() {
     }
 }
 
+/// `reprise verify` finds no difference in Laravel's pages with tokens.
 #[test]
 fn pages_of_laravel_with_tokens_do_not_differ() {
     let (_place, application) = bridged::build_bridged("laravel");
@@ -198,6 +202,7 @@ fn pages_of_laravel_with_tokens_do_not_differ() {
     }
 }
 
+/// `reprise verify` finds no difference in WordPress' pages.
 #[test]
 fn pages_of_wordpress_do_not_differ() {
     let (_database, _place, application) = bridged::build_wordpress();

@@ -27,6 +27,7 @@ fn changes(server: &Server, path: &str, text: &str, answer: &str) {
     wait_until(answer, 30, || server.get("/").text() == answer);
 }
 
+/// With `watch` a changed file leads to one reload; broken code does not go live.
 #[test]
 fn a_changed_file_is_followed_by_a_reload() {
     let setup = Setup::empty().file("index.php", SNAPSHOT).file("lib.php", lib(1)).application("watch = true");
@@ -46,6 +47,7 @@ fn a_changed_file_is_followed_by_a_reload() {
     assert_eq!(server.log().matches("reload refused").count(), 1, "{}", server.log());
 }
 
+/// `watch` notices changed files though opcache does not validate time stamps.
 #[test]
 fn files_that_opcache_does_not_validate_are_watched_too() {
     let server = Setup::empty()
@@ -66,6 +68,7 @@ fn files_that_opcache_does_not_validate_are_watched_too() {
     assert!(reloads(&server) >= 1);
 }
 
+/// Files in excepted directories, which the application itself writes, lead to no reload.
 #[test]
 fn directories_of_caches_are_left_alone() {
     let script = "<?php
@@ -116,6 +119,7 @@ fn filling(settings: &str) -> Setup {
         .ini("opcache.interned_strings_buffer", "4")
 }
 
+/// If opcache has to restart, a new generation with an opcache of its own takes over.
 #[test]
 fn an_opcache_that_is_to_restart_makes_place_for_another() {
     let server = filling("workers = 1").ini("opcache.max_wasted_percentage", "1").start();
@@ -158,6 +162,7 @@ fn an_opcache_does_not_restart_under_a_worker_script() {
     assert!(!server.log().contains("recycled") && !server.log().contains("killed by"), "{}", server.log());
 }
 
+/// A full opcache is reported once, with the setting to raise, and leads to no reload.
 #[test]
 fn an_opcache_that_is_full_is_told_once() {
     let server = filling("workers = 1").ini("opcache.max_wasted_percentage", "50").start();

@@ -30,6 +30,7 @@ fn info(server: &Server) -> Info {
     Info::parse(&server.get("/?info=1").text())
 }
 
+/// One process of a worker script serves many requests, and what the script has built stays.
 #[test]
 fn a_process_serves_one_request_after_the_other() {
     let server = looped("$kept = [];", "case 'keep': $kept[] = $_GET['n']; echo count($kept); break;").start();
@@ -59,6 +60,7 @@ case 'mark':
     break;
 "#;
 
+/// No input, output, header or setting of a request reaches the next one in worker mode.
 #[test]
 fn nothing_of_a_request_is_left_for_the_next() {
     let server = looped("", MARKS).application("mode.\"index.php\" = \"worker\"").start();
@@ -96,6 +98,7 @@ fn nothing_of_a_request_is_left_for_the_next() {
     assert_eq!(info(&server).number("recycles.bailout"), 0);
 }
 
+/// Each of a hundred clients at once sees only its own data in worker mode.
 #[test]
 fn a_hundred_at_once_see_themselves_alone() {
     let cases = "case 'own': usleep(random_int(0, 3000)); echo json_encode([$_GET['v'], $_COOKIE['v'], $_SERVER['HTTP_X_V'], $_POST['v'] ?? $_GET['v'], getenv('QUERY_STRING')]); break;";
@@ -120,6 +123,7 @@ fn a_hundred_at_once_see_themselves_alone() {
     });
 }
 
+/// Settings, handlers and variables of the boot hold in each request, whatever the request before has changed.
 #[test]
 fn what_the_boot_has_set_is_there_in_every_request() {
     let boot = "$_SERVER['APP'] = $_ENV['APP'] = 'shop'; putenv('APP=shop'); ini_set('precision', '7'); date_default_timezone_set('Asia/Tokyo'); ini_set('session.cookie_lifetime', '99');
@@ -151,6 +155,7 @@ fn what_the_boot_has_set_is_there_in_every_request() {
     assert!(place.join("shutdown").exists() && place.join("ended").exists());
 }
 
+/// Each way to end a request gives the response that classic mode gives, and the next request is served.
 #[test]
 fn a_request_may_end_in_any_way() {
     let cases = "case 'exit': echo 'a'; exit('b'); case 'exit_code': exit(3); case 'die_in_shutdown': register_shutdown_function(function () { echo 's'; exit; }); echo 'a'; break;
@@ -194,6 +199,7 @@ fn a_request_may_end_in_any_way() {
     assert!(server.directory().join("place/late").exists());
 }
 
+/// A fatal error costs its own request, and a fresh worker follows.
 #[test]
 fn a_fatal_error_costs_its_request_and_gives_a_fresh_worker() {
     let cases = "case 'memory': ini_set('memory_limit', '8M'); $a = str_repeat('x', 100 << 20); break; case 'time': set_time_limit(1); while (true); case 'recursion': ini_set('memory_limit', '64M'); $f = function () use (&$f) { return $f() + 1; }; $f(); break;
@@ -213,6 +219,7 @@ fn a_fatal_error_costs_its_request_and_gives_a_fresh_worker() {
     assert!(server.log().contains("recycled: bailout"), "{}", server.log());
 }
 
+/// A worker of a worker script ends after about `max_requests` requests.
 #[test]
 fn workers_are_replaced_after_their_requests() {
     let server = looped("", "").application("max_requests = 20").start();
@@ -233,6 +240,7 @@ fn workers_are_replaced_after_their_requests() {
     wait_until("it is counted", 5, || info(&server).number("recycles.requests") >= 7);
 }
 
+/// A script that fails before its loop is served in classic mode, and the log says why.
 #[test]
 fn a_script_that_does_not_get_to_its_loop_takes_no_traffic() {
     let failing = |boot: &str| {
@@ -265,6 +273,7 @@ fn a_script_that_does_not_get_to_its_loop_takes_no_traffic() {
     assert!(late.log().contains("took longer than 1s"), "{}", late.log());
 }
 
+/// In classic mode `reprise_handle_request()` runs its callable once.
 #[test]
 fn in_classic_mode_the_callable_runs_once_for_its_request() {
     let script = "<?php $n = 0; do { $again = reprise_handle_request(function () use (&$n) { $n++; echo 'handled ', $_GET['v']; }); $n .= $again ? 'again' : ''; } while ($again); echo ' ', $n, reprise_handle_request(fn () => print 'twice') ? 't' : 'f', reprise_info()['mode'];";
@@ -274,6 +283,7 @@ fn in_classic_mode_the_callable_runs_once_for_its_request() {
     }
 }
 
+/// A script that calls the loop in classic mode gets a lane in worker mode.
 #[test]
 fn a_worker_script_is_found_when_it_runs() {
     let script =
@@ -286,6 +296,7 @@ fn a_worker_script_is_found_when_it_runs() {
     assert!(server.log().contains("api.php is a worker script; requests run in classic mode until it is booted"));
 }
 
+/// A worker that is killed, or has closed its own descriptors, is replaced.
 #[test]
 fn a_killed_worker_and_a_broken_one_are_replaced() {
     let cases = "case 'close': for ($i = 0; $i < 2000; $i++) { $close->close($i); } echo 'x'; break; case 'wait': usleep(20000); echo 'waited'; break;";
@@ -387,6 +398,7 @@ case 'order': file_put_contents(getenv('PLACE') . '/orders', 'o', FILE_APPEND); 
     wait_until("each was counted", 5, || info(&server).number("recycles.bailout") == 9);
 }
 
+/// PHP's warnings about a request's input do not reach the boot's error handler, and bodies that break off end no worker.
 #[test]
 fn a_request_that_php_complains_about_is_not_the_applications_to_refuse() {
     let boot = "set_error_handler(function ($n, $text) { throw new ErrorException($text); });";
@@ -410,6 +422,7 @@ fn a_request_that_php_complains_about_is_not_the_applications_to_refuse() {
     assert_eq!(text(&server, "pid"), pid, "{}", server.log());
 }
 
+/// Output buffers and output between two requests reach no response.
 #[test]
 fn between_two_requests_the_script_may_use_buffers() {
     let script = "<?php $n = 0; $page = function () use (&$n) { ob_start(); echo 'page ', ++$n, ' ', getmypid(); ob_end_flush(); };

@@ -30,6 +30,7 @@ fn says(server: &Server, word: &str) {
     wait_until(word, 10, || server.log().contains(word));
 }
 
+/// Each fault of a request costs only that request, and the log names it.
 #[test]
 fn a_bad_request_costs_itself_and_is_told() {
     let boot = "$GLOBALS['c'] = FFI::cdef('int close(int);'); function deep() { array_map('deep', [1]); }";
@@ -79,6 +80,7 @@ fn what_a_request_forks_is_no_worker() {
     assert_eq!(server.get("/?do=pid").text(), pid);
 }
 
+/// Output, headers and status from before the loop are in no response, and the log says so.
 #[test]
 fn what_stands_before_the_loop_is_in_no_answer() {
     let server = looped("echo str_repeat('written before ', 2000); header('X-Boot: 1'); http_response_code(404);", "");

@@ -171,6 +171,7 @@ fn visit_by_turns(call: &str, reset: &str) -> Server {
     server
 }
 
+/// After `exit()` the next visitor gets nothing of the ended request.
 #[test]
 fn an_exit_leaves_no_request_to_the_next_visitor() {
     let script = "<?php $stack = []; while (frankenphp_handle_request(function () use (&$stack) { $stack[] = $_GET['user']; try { if (isset($_GET['exit'])) exit('bye '); echo $stack[0]; } finally { array_pop($stack); } })) {}";
@@ -181,6 +182,7 @@ fn an_exit_leaves_no_request_to_the_next_visitor() {
     }
 }
 
+/// After `exit()` at any depth a fresh run of the script takes the next request.
 #[test]
 fn exits_at_every_depth_leave_nothing_to_the_next_visitor() {
     let server = visit_by_turns(PLAIN, "");
@@ -191,6 +193,7 @@ fn exits_at_every_depth_leave_nothing_to_the_next_visitor() {
     assert_eq!(server.log().matches("recycled: exit").count(), 1, "said once: {}", server.log());
 }
 
+/// A script that resets itself survives `exit()` at any depth, and leaks nothing.
 #[test]
 fn exits_at_every_depth_are_survived_by_a_script_that_resets_itself() {
     let server = visit_by_turns(SURVIVING, RESET);

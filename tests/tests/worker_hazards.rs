@@ -114,6 +114,7 @@ fn wrong_of(port: u16, number: usize) -> Vec<String> {
     wrong
 }
 
+/// For each hazard of the table a request begins in worker mode as in classic mode, with a hundred clients at once.
 #[test]
 fn each_request_begins_as_in_classic_mode() {
     for mode in ["worker", "classic"] {

@@ -193,6 +193,7 @@ fn leak(client: &mut Client, case: &Case) -> Option<Vec<[i64; 4]>> {
     is_leak.then_some(counts)
 }
 
+/// No case of the table makes a process grow, in worker and in classic mode.
 #[test]
 fn no_request_leaves_memory_or_resources() {
     for mode in ["worker", "classic"] {

@@ -13,6 +13,7 @@ const CSRF: Pattern = Pattern {
     after: "\"",
 };
 
+/// Every page, error, form, login and file of a Laravel application is the same as under nginx with PHP-FPM.
 #[test]
 fn laravel_answers_as_under_fpm() {
     let build = Build::new("laravel");

@@ -35,6 +35,7 @@ fn said(time: u32) -> String {
     format!("Hello you for the {time}. time, says Greeter.php\nGood bye, says src")
 }
 
+/// opcache caches the files inside a phar, and counts the same hits as under PHP-FPM, in every mode.
 #[test]
 fn a_phar_is_cached_by_opcache_as_under_fpm() {
     let setup = setup();

@@ -13,6 +13,7 @@ const TOKEN: Pattern = Pattern {
     after: "\"",
 };
 
+/// Every page, form, session and file of a Slim application is the same as under nginx with PHP-FPM.
 #[test]
 fn slim_answers_as_under_fpm() {
     let build = Build::new("slim");

@@ -23,6 +23,7 @@ const WARMTH: Pattern = Pattern {
     after: "",
 };
 
+/// Every page, form, session and file of a Symfony application is the same as under nginx with PHP-FPM.
 #[test]
 fn symfony_answers_as_under_fpm() {
     let build = Build::new("symfony");

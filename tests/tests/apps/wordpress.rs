@@ -102,6 +102,7 @@ pub fn site(build: &Build, database: &Database) -> Site {
     site
 }
 
+/// WordPress' pages, and everything that an editor does in it, give the same responses as under nginx with PHP-FPM.
 #[test]
 fn wordpress_answers_as_under_fpm() {
     let (database, build) = Build::wordpress();

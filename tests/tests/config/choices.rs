@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A directory is enough to serve: its document root and front controller are found, in the documented order.
 #[test]
 fn a_directory_is_enough() {
     let directory = Directory::new();
@@ -26,6 +27,7 @@ fn a_directory_is_enough() {
     assert!(check().1.contains(&root("web")));
 }
 
+/// `reprise check` prints what `reprise serve` would choose, with paths relative to the configuration file.
 #[test]
 fn check_prints_what_serve_would_choose() {
     let config = "access_log = \"logs/a.log\"\nfront_threads = 2\n[[application]]\nname = \"blog\"\nroot = \"www\"\nfront_controller = \"/other.php\"\n\
@@ -83,6 +85,7 @@ fn check_prints_what_serve_would_choose() {
     assert!(said().starts_with(&checked), "check said\n{checked}serve said\n{}", said());
 }
 
+/// Flags win over the file, and relative paths in it start from its directory.
 #[test]
 fn flags_and_relative_paths_reach_the_server() {
     let directory = site("");
@@ -128,6 +131,7 @@ fn flags_and_relative_paths_reach_the_server() {
 
 // ---- what keeps a server from starting -----------------------------------------------------------------------------
 
+/// If an address is in use, the start fails with exit code 69 and names the address.
 #[test]
 fn an_address_in_use_is_69() {
     let directory = site("");
@@ -166,6 +170,7 @@ fn an_address_in_use_is_69() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
 }
 
+/// A second server with the same state directory fails with exit code 69, and the first goes on.
 #[test]
 fn one_server_has_a_state_directory() {
     let setup = Setup::app("plain");
@@ -197,6 +202,7 @@ fn one_server_has_a_state_directory() {
     assert!(child.wait().unwrap().success());
 }
 
+/// If PHP does not start, its own message is shown and the exit code is 70.
 #[test]
 fn php_that_does_not_start_is_70() {
     let directory = site("");
@@ -227,12 +233,14 @@ fn php_that_does_not_start_is_70() {
     assert_failure("one of two", &reprise(&directory.0, &["serve", "--config", "r.toml"]), 70, &["ill"]);
 }
 
+/// A setting that PHP does not have keeps no server from starting.
 #[test]
 fn an_unknown_ini_setting_is_no_reason_to_fail() {
     let server = Setup::app("plain").ini("no_such.setting", "1").ini("error_reporting", "E_ALL & ~E_NOTICE").start();
     assert_eq!(server.get("/").text(), "Hello World!");
 }
 
+/// Each thing that the user may not do ends the start with exit code 77 and its name.
 #[test]
 fn what_is_not_permitted_is_77() {
     let directory = site("");

@@ -12,6 +12,7 @@ fn begun(server: &Server, name: &str, bytes: u64) -> (Client, Response) {
     (client, head)
 }
 
+/// A file that grows while it is sent has the length that it had at the beginning.
 #[test]
 fn a_file_that_grows_is_sent_as_it_was() {
     let server = plain().start();
@@ -23,6 +24,7 @@ fn a_file_that_grows_is_sent_as_it_was() {
     assert_eq!(client.get("/a.txt").text(), "static");
 }
 
+/// If a file shrinks while it is sent, the connection ends early and the server goes on.
 #[test]
 fn a_file_that_shrinks_ends_its_connection() {
     let server = plain().start();
@@ -32,6 +34,7 @@ fn a_file_that_shrinks_ends_its_connection() {
     assert_eq!(server.get("/a.txt").text(), "static");
 }
 
+/// A file that is removed or replaced while it is sent is sent to its end.
 #[test]
 fn a_file_that_is_replaced_or_removed_is_sent_as_it_was() {
     let server = plain().start();
@@ -43,6 +46,7 @@ fn a_file_that_is_replaced_or_removed_is_sent_as_it_was() {
     assert_eq!(client.get("/goes.bin").text(), "new");
 }
 
+/// The last bytes of a large file are sent at once, without reading the rest into memory.
 #[test]
 fn the_end_of_a_huge_file_is_sent_without_the_rest() {
     let server = plain().start();
@@ -75,6 +79,7 @@ fn the_end_of_a_huge_file_is_sent_without_the_rest() {
     assert_eq!(client.get("/a.txt").text(), "static");
 }
 
+/// A new file or script is served by the first request after it was written.
 #[test]
 fn a_file_is_served_as_soon_as_it_is_there() {
     let server = Setup::empty().file("index.php", "<?php echo 'front controller';").start();

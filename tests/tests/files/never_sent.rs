@@ -180,6 +180,7 @@ fn disguises(name: &str) -> Vec<Vec<u8>> {
     targets.into_iter().map(String::into_bytes).collect()
 }
 
+/// No spelling of a target gets source, a hidden file, or a file outside the root.
 #[test]
 fn source_hidden_files_and_outside_paths_are_never_sent() {
     let (setup, _outside) = baited();
@@ -282,6 +283,7 @@ fn source_hidden_files_and_outside_paths_are_never_sent() {
     assert_eq!(server.get("/dir/a.txt").text(), "static");
 }
 
+/// Symbolic links are followed into the root and the directories of `follow`, and nowhere else.
 #[test]
 fn links_lead_where_follow_allows() {
     let outside = Directory::new();
@@ -322,6 +324,7 @@ fn links_lead_where_follow_allows() {
     }
 }
 
+/// A file that the front's user may not read is 403.
 #[test]
 fn what_is_closed_to_the_front_is_forbidden() {
     let setup = plain()

@@ -37,6 +37,7 @@ fn send_body(port: u16, bytes: usize, chunked: bool) -> (Response, bool) {
     (answer, closed)
 }
 
+/// Bodies up to `post_max_size` or `max_body` pass, longer ones are 413, with a length or chunked.
 #[test]
 fn bodies_are_limited() {
     let expect = |server: &Server, bytes: usize, fits: bool| {
@@ -66,6 +67,7 @@ fn bodies_are_limited() {
     expect(&server, 9_000_000, true);
 }
 
+/// Heads up to the documented limits of bytes, headers and target pass, larger ones are 431 or 414.
 #[test]
 fn heads_are_limited() {
     let server = marking().start();
@@ -95,6 +97,7 @@ fn heads_are_limited() {
     assert_eq!(ask(&target(8 * 1024), ""), 200);
 }
 
+/// A path info may have segments that are longer than any file name.
 #[test]
 fn a_path_info_may_be_longer_than_a_file_name() {
     let server = marking().start();
@@ -102,6 +105,7 @@ fn a_path_info_may_be_longer_than_a_file_name() {
     assert_eq!(server.get(&path).text(), "marked 0");
 }
 
+/// The request that finds the queue full is 503, and those that wait are served.
 #[test]
 fn one_request_more_than_the_queue_holds_is_answered_503() {
     let server = marking().application("workers = 1\nqueue = 3").start();
@@ -127,6 +131,7 @@ fn one_request_more_than_the_queue_holds_is_answered_503() {
     assert!(!seen(&server).contains("?over"), "{}", seen(&server));
 }
 
+/// A request that waits longer than `queue_timeout` is 503 and never runs.
 #[test]
 fn a_request_that_waits_too_long_is_answered_503() {
     let server = marking().application("workers = 1\nqueue_timeout = \"500ms\"").start();
@@ -148,6 +153,7 @@ fn a_request_that_waits_too_long_is_answered_503() {
     assert!(!seen(&server).contains("?late"), "{}", seen(&server));
 }
 
+/// A request over `request_timeout` is 504, and another worker takes the place of its worker.
 #[test]
 fn a_request_that_runs_too_long_ends_with_its_worker() {
     let server = marking()
@@ -171,6 +177,7 @@ fn a_process_with_a_name_that_is_no_text_ends_at_its_limit_too() {
     assert_eq!(server.get("/mark.php").text(), "marked 0");
 }
 
+/// A connection over `max_connections` waits until another ends.
 #[test]
 fn connections_beyond_the_limit_wait() {
     let server = marking().server("max_connections = 2").start();

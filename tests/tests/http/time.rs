@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A connection without a complete head within `header_timeout` is closed, whether it is silent, idle or trickles.
 #[test]
 fn unfinished_heads_and_idle_connections_are_closed() {
     let server = marking().server("header_timeout = \"700ms\"").start();
@@ -33,6 +34,7 @@ fn unfinished_heads_and_idle_connections_are_closed() {
     assert_eq!(seen(&server), "");
 }
 
+/// A connection whose request runs longer than `header_timeout` is not closed.
 #[test]
 fn a_running_request_is_not_idle() {
     let server = marking().server("header_timeout = \"300ms\"").start();
@@ -43,6 +45,7 @@ fn a_running_request_is_not_idle() {
     assert_eq!(client.read(false).unwrap().text(), "held");
 }
 
+/// A body that stops coming for `body_timeout` is 408.
 #[test]
 fn a_body_that_does_not_come_is_answered_408() {
     let server = marking().server("body_timeout = \"500ms\"").start();
@@ -62,6 +65,7 @@ fn a_body_that_does_not_come_is_answered_408() {
     assert_eq!(seen(&server), "", "half a body was taken for a whole one");
 }
 
+/// A client that reads nothing for `send_timeout` is cut off, and its worker serves others.
 #[test]
 fn a_client_that_stops_reading_is_cut_off() {
     let flood = "<?php for ($i = 0; $i < 1000; $i++) { echo str_repeat('x', 65536); }";
@@ -92,6 +96,7 @@ fn a_client_that_stops_reading_is_cut_off() {
     }
 }
 
+/// A queued GET or HEAD whose client has left does not run; a POST does.
 #[test]
 fn a_get_whose_client_left_is_withdrawn_and_a_post_is_not() {
     let server = marking().application("workers = 1").start();
@@ -119,6 +124,7 @@ fn a_get_whose_client_left_is_withdrawn_and_a_post_is_not() {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
+/// SIGTERM closes listeners and idle connections, and lets running requests finish.
 #[test]
 fn a_stop_finishes_what_is_running() {
     let mut server = marking().start();
@@ -135,6 +141,7 @@ fn a_stop_finishes_what_is_running() {
     assert_eq!(server.wait(10), 0);
 }
 
+/// A second signal ends the server at once, with exit code 1.
 #[test]
 fn a_second_signal_ends_at_once() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -153,6 +160,7 @@ fn a_second_signal_ends_at_once() {
     }
 }
 
+/// A stop ends after `drain_timeout` though a request still runs, with exit code 1.
 #[test]
 fn a_stop_has_a_deadline() {
     let mut server = marking().server("drain_timeout = \"700ms\"").start();
@@ -168,6 +176,7 @@ fn a_stop_has_a_deadline() {
     assert!(held.read(false).is_err());
 }
 
+/// A stop does not wait for connections without a complete request.
 #[test]
 fn a_stop_does_not_wait_for_clients_that_only_hold_on() {
     let mut server = marking().server("drain_timeout = \"20s\"\nheader_timeout = \"2s\"").start();
