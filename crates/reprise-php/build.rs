@@ -216,7 +216,7 @@ fn wire_header(wire: &Path, target: &Path) {
         .with_src(wire.join("src/control/names.rs"))
         .with_src(wire.join("src/control/with_forker.rs"))
         .with_src(wire.join("src/layout.rs"))
-        .with_src(wire.join("src/reply.rs"))
+        .with_src(wire.join("src/response.rs"))
         .generate()
         .expect("the C header of wire can be generated")
         .write_to_file(target);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::load::Class;
-use crate::reply::{Answer, Expected, Reply};
+use crate::response::{Expected, Response, ResponseReader};
 use crate::scenario::{Request, Target};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,10 +15,10 @@ const REDIRECTS: usize = 10;
 /// Bodies that only have to hold a text are like each other if their lengths differ by no more than that share.
 const LIKENESS: f64 = 0.05;
 
-/// One answer and its body.
+/// One response and its body.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    answer: Answer,
+    response: Response,
     body: Vec<u8>,
     location: String,
 }
@@ -38,42 +38,42 @@ pub struct Checked {
 ///
 /// # Errors
 ///
-/// What is wrong with the answer, or that there is none.
+/// What is wrong with the response, or that there is none.
 pub fn ask(target: &Target, class: &Class, timeout: Duration) -> Result<Seen, String> {
     let wrong = |what: String| format!("{}: {}: {what}", target.label, class.name);
     let mut stream = TcpStream::connect_timeout(&target.address, timeout)
         .map_err(|error| format!("{}: cannot connect to {}: {error}", target.label, target.address))?;
     let limits = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.set_write_timeout(Some(timeout)));
     limits.and_then(|()| stream.write_all(&class.bytes)).map_err(|error| wrong(error.to_string()))?;
-    let (mut reply, mut piece) = (Reply::default(), vec![0; 64 << 10]);
-    let answer = loop {
+    let (mut reader, mut piece) = (ResponseReader::default(), vec![0; 64 << 10]);
+    let response = loop {
         let count = match stream.read(&mut piece) {
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                return Err(wrong(format!("no whole answer within {timeout:?}")));
+                return Err(wrong(format!("no whole response within {timeout:?}")));
             }
             Err(error) => return Err(wrong(error.to_string())),
         };
-        let answer = if count == 0 {
+        let response = if count == 0 {
             Some(
-                reply
+                reader
                     .ended(&Expected::Any)
                     .map_err(wrong)?
-                    .ok_or_else(|| wrong("closed without an answer".to_owned()))?,
+                    .ok_or_else(|| wrong("closed without a response".to_owned()))?,
             )
         } else {
-            reply.feed(&piece[..count], class.is_head, &Expected::Any).map_err(wrong)?
+            reader.feed(&piece[..count], class.is_head, &Expected::Any).map_err(wrong)?
         };
-        if let Some(answer) = answer {
-            break answer;
+        if let Some(response) = response {
+            break response;
         }
     };
-    let (body, location) = reply.seen();
-    Ok(Seen { answer, body: body.to_vec(), location: location.to_owned() })
+    let (body, location) = reader.seen();
+    Ok(Seen { response, body: body.to_vec(), location: location.to_owned() })
 }
 
-/// Looks at a target's answers and settles what each is compared with.
+/// Looks at a target's responses and settles what each is compared with.
 ///
 /// # Errors
 ///
@@ -85,12 +85,12 @@ pub fn target(target: &Target, requests: &[Request], keep_alive: bool, timeout: 
         // Those that hang would hold up the check.
         let looks = if request.hangs { 0 } else { LOOKS };
         let seen = (0..looks).map(|_| ask(target, &class, timeout)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(other) = seen.iter().find(|one| one.answer.status != request.status) {
+        if let Some(other) = seen.iter().find(|one| one.response.status != request.status) {
             return Err(wrong_status(target, request, &class, other, timeout));
         }
         let (expected, how) = expectation(target, request, &class, &seen)?;
-        checked.lengths.push(seen.first().map_or(0, |one| one.answer.length));
-        checked.hashes.push(seen.first().map_or(0, |one| one.answer.hash));
+        checked.lengths.push(seen.first().map_or(0, |one| one.response.length));
+        checked.hashes.push(seen.first().map_or(0, |one| one.response.hash));
         checked.how.push(how);
         checked.classes.push(Class { expected, ..class });
     }
@@ -112,12 +112,12 @@ fn expectation(target: &Target, request: &Request, class: &Class, seen: &[Seen])
         return Ok((told, how.to_owned()));
     }
     if seen.iter().all(|one| one.body == first.body) {
-        return Ok((Expected::Hash(first.answer.hash), "hash of the first".to_owned()));
+        return Ok((Expected::Hash(first.response.hash), "hash of the first".to_owned()));
     }
-    if seen.iter().all(|one| one.answer.length == first.answer.length) {
-        return Ok((Expected::Length(first.answer.length), "length of the first".to_owned()));
+    if seen.iter().all(|one| one.response.length == first.response.length) {
+        return Ok((Expected::Length(first.response.length), "length of the first".to_owned()));
     }
-    let lengths: Vec<String> = seen.iter().map(|one| one.answer.length.to_string()).collect();
+    let lengths: Vec<String> = seen.iter().map(|one| one.response.length.to_string()).collect();
     Err(format!(
         "{}: {}: no two bodies are alike ({} bytes): say what has to be in them, with --contains TEXT or in a scenario",
         target.label,
@@ -127,8 +127,8 @@ fn expectation(target: &Target, request: &Request, class: &Class, seen: &[Seen])
 }
 
 fn wrong_status(target: &Target, request: &Request, class: &Class, seen: &Seen, timeout: Duration) -> String {
-    let what = format!("{}: {} answers {}, not {}", target.label, class.name, seen.answer.status, request.status);
-    if !(300..400).contains(&seen.answer.status) || seen.location.is_empty() {
+    let what = format!("{}: {} answers {}, not {}", target.label, class.name, seen.response.status, request.status);
+    if !(300..400).contains(&seen.response.status) || seen.location.is_empty() {
         let shown: String = String::from_utf8_lossy(&seen.body).chars().take(200).collect();
         return format!("{what}: {shown:?}");
     }
@@ -147,7 +147,7 @@ fn wrong_status(target: &Target, request: &Request, class: &Class, seen: &Seen, 
         trail.push(path.clone());
         let request = Request { path: Some(path), ..request.clone() };
         match ask(target, &request.class(target, false, Expected::Any), timeout) {
-            Ok(next) if (300..400).contains(&next.answer.status) && !next.location.is_empty() => {
+            Ok(next) if (300..400).contains(&next.response.status) && !next.location.is_empty() => {
                 location = next.location
             }
             _ => return format!("{what}, and leads to {}: measure that", trail.join(" -> ")),

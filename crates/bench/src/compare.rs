@@ -27,7 +27,7 @@ const STEPS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const KNEE: f64 = 0.95;
 /// Rates of the open loop, as shares of the lowest target's knee.
 const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
-/// Answers that each connection of a closed loop has to have had, or the rate is that of whole numbers.
+/// Latencies that each connection of a closed loop has to have had, or the rate is that of whole numbers.
 const ENOUGH: u64 = 8;
 /// So many times as many on the way to the knee: a round may be slower.
 const MARGIN: u64 = 4;
@@ -59,7 +59,7 @@ pub struct Plan {
     pub open_connections: usize,
     /// Connections are used again.
     pub keep_alive: bool,
-    /// A request without an answer after that is an error.
+    /// A request without a response after that is an error.
     pub timeout: Duration,
 }
 
@@ -170,7 +170,7 @@ impl Bench<'_> {
             return Err(format!("{label}: {failure}"));
         }
         if outcome.total == 0 {
-            return Err(format!("{label}: no answer in {:?}", load.duration));
+            return Err(format!("{label}: no response in {:?}", load.duration));
         }
         if outcome.retries * 100 > outcome.total {
             return Err(format!(
@@ -218,7 +218,7 @@ impl Bench<'_> {
                 is_enough &= outcome.answered >= MARGIN * ENOUGH * connections as u64;
                 self.report.targets[number].knee.push((connections, outcome.rate()));
             }
-            // With more of them each would have a handful of answers, and the rate would be that of whole numbers.
+            // With more of them each would have a handful of responses, and the rate would be that of whole numbers.
             if !is_enough {
                 break;
             }
@@ -254,7 +254,7 @@ impl Bench<'_> {
                 let after = self.read(number)?;
                 if outcome.answered < ENOUGH * self.report.connections as u64 {
                     return Err(format!(
-                        "{}: {} answers in {:?} over {} connections are too few for a rate: --seconds has to be longer",
+                        "{}: {} responses in {:?} over {} connections are too few for a rate: --seconds has to be longer",
                         plan.targets[number].label, outcome.answered, plan.span, self.report.connections
                     ));
                 }
@@ -329,7 +329,7 @@ impl Bench<'_> {
         }
         let lost = outcome.rate() / (1.0 - outcome.pause / outcome.seconds).max(0.01) * outcome.pause;
         self.report.notes.push(format!(
-            "{label} stood still for {:.1} s. A closed loop asks nothing in such a time: {} slow answers are in its \
+            "{label} stood still for {:.1} s. A closed loop asks nothing in such a time: {} slow responses are in its \
              percentiles, and the {lost:.0} requests that would have come meanwhile are not. The open loop has them.",
             outcome.pause, self.report.connections
         ));
@@ -377,8 +377,8 @@ impl Bench<'_> {
         let all = outcome.latencies(&load.classes);
         let (due, sent) = (all.latency.value_at_quantile(0.99), all.service.value_at_quantile(0.99));
         let mut hanging = crate::load::histogram();
-        for (answers, _) in outcome.classes.iter().zip(&load.classes).filter(|(_, class)| class.hangs) {
-            let _ = hanging.add(&answers.latency);
+        for (responses, _) in outcome.classes.iter().zip(&load.classes).filter(|(_, class)| class.hangs) {
+            let _ = hanging.add(&responses.latency);
         }
         let open = Open {
             rate,
@@ -397,7 +397,7 @@ impl Bench<'_> {
         let mut notes = Vec::new();
         if outcome.unsent > 0 {
             notes.push(format!(
-                "{label} does not reach {rate:.0}/s: {} requests never found one of the {} connections, or had no answer at the end.",
+                "{label} does not reach {rate:.0}/s: {} requests never found one of the {} connections, or had no response at the end.",
                 outcome.unsent, self.plan.open_connections
             ));
         }
@@ -454,7 +454,7 @@ fn curve(latency: &hdrhistogram::Histogram<u64>) -> Curve {
     let value = |point: f64| if point == 0.0 { latency.min() } else { latency.value_at_quantile(point) };
     report::POINTS
         .into_iter()
-        // A percentile that no answer lies above says nothing.
+        // A percentile that no response lies above says nothing.
         .filter(|point| (1.0 - point) * latency.len() as f64 >= 1.0)
         .map(|point| (point, value(point) as f64 / 1e6))
         .collect()

@@ -2,14 +2,14 @@
 //!
 //! | loop | sends | shows |
 //! |---|---|---|
-//! | closed | each connection its next request when it has its answer | what a server does at most |
+//! | closed | each connection its next request when it has its response | what a server does at most |
 //! | open | at the times of a fixed rate, whether or not earlier ones are answered, over as many connections as it takes | what users see |
 //!
 //! In an open loop a latency counts from the time at which the request was to be sent. A server that stands still for five
-//! seconds has then delayed all the requests of five seconds; a closed loop sees one slow answer per connection, because
+//! seconds has then delayed all the requests of five seconds; a closed loop sees one slow response per connection, because
 //! it asks nothing meanwhile.
 //!
-//! A connection is one line: idle, or with a request from its first byte sent to its answer's last. Events are
+//! A connection is one line: idle, or with a request from its first byte sent to its response's last. Events are
 //! edge-triggered; each readable one is read until a read is not filled.
 
 use std::collections::VecDeque;
@@ -24,9 +24,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::load::{Load, Outcome, Shape};
-use crate::reply::Reply;
+use crate::response::ResponseReader;
 
-/// Failures one after the other, without an answer between them, that end a run.
+/// Failures one after the other, without a response between them, that end a run.
 const HOPELESS: u32 = 100;
 /// How often requests that take too long are looked for.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -51,11 +51,11 @@ struct Line {
     /// When it was to be sent, and when it was; nanoseconds since the run began.
     due: u64,
     sent: u64,
-    /// Answers on this connection.
+    /// Latencies on this connection.
     served: u64,
-    /// Something of the answer has come.
+    /// Something of the response has come.
     has_begun: bool,
-    reply: Reply,
+    reader: ResponseReader,
 }
 
 struct Run<'a> {
@@ -71,7 +71,7 @@ struct Run<'a> {
     random: fastrand::Rng,
     weights: f64,
     piece: Vec<u8>,
-    last_answer: u64,
+    last_response: u64,
     failures: u32,
     outcome: Outcome,
 }
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
             random: fastrand::Rng::with_seed(load.seed),
             weights: load.classes.iter().map(|class| class.weight).sum(),
             piece: vec![0; PIECE],
-            last_answer: 0,
+            last_response: 0,
             failures: 0,
             outcome: Outcome::none(load),
         })
@@ -161,13 +161,13 @@ impl<'a> Run<'a> {
                 self.begin(line, now);
             }
         }
-        self.unanswered();
+        self.without_response();
         self.note_pause(self.end);
         Ok(())
     }
 
-    /// What has no answer at the end: that has taken too long is an error; the others are counted.
-    fn unanswered(&mut self) -> usize {
+    /// What has no response at the end: that has taken too long is an error; the others are counted.
+    fn without_response(&mut self) -> usize {
         let limit = (self.load.timeout.saturating_sub(2 * SWEEP)).as_nanos() as u64;
         let (now, mut count) = (self.now(), 0);
         for number in 0..self.lines.len() {
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
             }
             count += 1;
             if now > line.sent + limit && !self.is_hopeless() {
-                self.fail(number, &format!("no answer within {:?}", self.load.timeout));
+                self.fail(number, &format!("no response within {:?}", self.load.timeout));
             }
         }
         count
@@ -217,7 +217,7 @@ impl<'a> Run<'a> {
             let wake = if is_over { sweep } else { sweep.min(due) };
             self.events(Duration::from_nanos(wake.saturating_sub(now)), true)?;
         }
-        self.outcome.unsent = (self.waiting.len() + self.unanswered()) as u64;
+        self.outcome.unsent = (self.waiting.len() + self.without_response()) as u64;
         self.note_pause(self.end);
         Ok(())
     }
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
             sent: 0,
             served: 0,
             has_begun: false,
-            reply: Reply::default(),
+            reader: ResponseReader::default(),
         });
         self.lines.len() - 1
     }
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         let line = &mut self.lines[number];
         line.state = State::Sending(0);
         line.has_begun = false;
-        line.reply.clear();
+        line.reader.clear();
         if line.stream.is_none() {
             line.served = 0;
             match connect(self.load.address, &self.epoll, number) {
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
                 }
                 Ok(count) => line.state = State::Sending(from + count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // An answer may come before all is sent.
+                // A response may come before all is sent.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.broken(number, &describe(&error)),
             }
@@ -302,9 +302,9 @@ impl<'a> Run<'a> {
                     line.stream = None;
                     return;
                 }
-                Ok(0) => match line.reply.ended(&class.expected) {
-                    Ok(Some(answer)) => return self.finish(number, &answer),
-                    Ok(None) => return self.broken(number, "closed without an answer"),
+                Ok(0) => match line.reader.ended(&class.expected) {
+                    Ok(Some(response)) => return self.finish(number, &response),
+                    Ok(None) => return self.broken(number, "closed without a response"),
                     Err(why) => return self.fail(number, &why),
                 },
                 Ok(_) if line.state == State::Idle => {
@@ -313,8 +313,8 @@ impl<'a> Run<'a> {
                 }
                 Ok(count) => {
                     line.has_begun = true;
-                    match line.reply.feed(&self.piece[..count], class.is_head, &class.expected) {
-                        Ok(Some(answer)) => return self.finish(number, &answer),
+                    match line.reader.feed(&self.piece[..count], class.is_head, &class.expected) {
+                        Ok(Some(response)) => return self.finish(number, &response),
                         // The end of the connection may have come with it, and no event of its own.
                         Ok(None) => {}
                         Err(why) => return self.fail(number, &why),
@@ -327,20 +327,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(&mut self, number: usize, answer: &crate::reply::Answer) {
+    fn finish(&mut self, number: usize, response: &crate::response::Response) {
         let now = self.now();
         let line = &mut self.lines[number];
         let class = &self.load.classes[line.class];
-        let is_refusal = answer.status == 503 && class.refusable;
-        if answer.status != class.status && !is_refusal {
-            let wrong = format!("status {} for {}, not {}", answer.status, class.name, class.status);
+        let is_refusal = response.status == 503 && class.refusable;
+        if response.status != class.status && !is_refusal {
+            let wrong = format!("status {} for {}, not {}", response.status, class.name, class.status);
             return self.fail(number, &wrong);
         }
-        if !answer.is_expected && !is_refusal {
-            let (body, _) = line.reply.seen();
+        if !response.is_expected && !is_refusal {
+            let (body, _) = line.reader.seen();
             let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
             let begins = if shown.is_empty() { String::new() } else { format!("; it begins {shown:?}") };
-            let wrong = format!("another body for {} ({} bytes){begins}", class.name, answer.length);
+            let wrong = format!("another body for {} ({} bytes){begins}", class.name, response.length);
             return self.fail(number, &wrong);
         }
         if line.state != State::Reading {
@@ -349,13 +349,13 @@ impl<'a> Run<'a> {
         if is_refusal {
             let _ = self.outcome.refused.record((now - line.sent).max(1));
         } else {
-            let answers = &mut self.outcome.classes[line.class];
-            let _ = answers.latency.record((now - line.due).max(1));
-            let _ = answers.service.record((now - line.sent).max(1));
+            let responses = &mut self.outcome.classes[line.class];
+            let _ = responses.latency.record((now - line.due).max(1));
+            let _ = responses.service.record((now - line.sent).max(1));
         }
         line.served += 1;
         line.state = State::Idle;
-        if answer.closes || !self.load.keep_alive {
+        if response.closes || !self.load.keep_alive {
             line.stream = None;
         }
         let hangs = class.hangs;
@@ -376,8 +376,8 @@ impl<'a> Run<'a> {
 
     fn note_pause(&mut self, now: u64) {
         let now = now.min(self.end);
-        self.outcome.pause = self.outcome.pause.max(now.saturating_sub(self.last_answer) as f64 / 1e9);
-        self.last_answer = self.last_answer.max(now);
+        self.outcome.pause = self.outcome.pause.max(now.saturating_sub(self.last_response) as f64 / 1e9);
+        self.last_response = self.last_response.max(now);
     }
 
     /// The connection is of no use any more. One that the server has closed while it was idle costs nothing.
@@ -423,7 +423,7 @@ impl<'a> Run<'a> {
         let limit = self.load.timeout.as_nanos() as u64;
         for number in 0..self.lines.len() {
             if self.lines[number].state != State::Idle && now > self.lines[number].sent + limit {
-                self.fail(number, &format!("no answer within {:?}", self.load.timeout));
+                self.fail(number, &format!("no response within {:?}", self.load.timeout));
             }
         }
         now + SWEEP.as_nanos() as u64

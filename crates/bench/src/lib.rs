@@ -5,14 +5,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`scenario`] | targets and requests
-//! | [`check`] | answers before the measurement
+//! | [`check`] | responses before the measurement
 //! | [`stats`] | ratios and means with their intervals, orders |
 //! | [`compare`] | `reprise bench` |
 //! | [`psd`] | `reprise psd` |
 //! | [`machine`] | what it was measured on |
 //! | [`page`] | reports |
 //! | [`report`] | what it has found |
-//! | [`reply`] | answers as a client reads them |
+//! | [`response`] | responses as a client reads them |
 //! | [`load`] | loads and their outcomes |
 //! | [`generator`] | closed and open loops |
 //! | [`groups`] | processes, what they use of processors and memory |
@@ -27,7 +27,7 @@ pub mod load;
 pub mod machine;
 pub mod page;
 pub mod psd;
-pub mod reply;
 pub mod report;
+pub mod response;
 pub mod scenario;
 pub mod stats;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::reply::Expected;
+use crate::response::Expected;
 
 /// One kind of request.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Class {
     pub bytes: Vec<u8>,
     /// HEAD: there is no body.
     pub is_head: bool,
-    /// What its answers have to be.
+    /// What its responses have to be.
     pub expected: Expected,
     /// And their status.
     pub status: u16,
@@ -59,15 +59,15 @@ pub struct Load {
     pub duration: Duration,
     /// Connections are used again.
     pub keep_alive: bool,
-    /// A request without an answer after that is an error.
+    /// A request without a response after that is an error.
     pub timeout: Duration,
     /// Which class comes when; alike for all targets.
     pub seed: u64,
 }
 
-/// What is known of the answers of a class.
+/// What is known of the responses of a class.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct Latencies {
     /// Nanoseconds from the time it was to be sent.
     pub latency: Histogram<u64>,
     /// Nanoseconds from the time it was sent.
@@ -79,25 +79,25 @@ pub struct Answers {
 pub struct Outcome {
     /// How long requests were sent, in seconds.
     pub seconds: f64,
-    /// Answers in that time, without those of classes that hang.
+    /// Latencies in that time, without those of classes that hang.
     pub answered: u64,
-    /// All answers, also those that came later.
+    /// All responses, also those that came later.
     pub total: u64,
     /// By class.
-    pub classes: Vec<Answers>,
+    pub classes: Vec<Latencies>,
     /// What went wrong, and how often.
     pub errors: BTreeMap<String, u64>,
     /// Nanoseconds from the time a refused request was sent until it was refused.
     pub refused: Histogram<u64>,
     /// Requests sent anew because an idle connection was closed by the server at that moment.
     pub retries: u64,
-    /// Requests of an open loop that never found a connection, or had no answer when it ended.
+    /// Requests of an open loop that never found a connection, or had no response when it ended.
     pub unsent: u64,
-    /// The longest time without any answer while some were due, in seconds.
+    /// The longest time without any response while some were due, in seconds.
     pub pause: f64,
     /// Nanoseconds by which an open loop itself was late, with a connection at hand.
     pub late: Histogram<u64>,
-    /// Answers in each second.
+    /// Latencies in each second.
     pub per_second: Vec<u64>,
     /// The generator's own processor time, in seconds.
     pub own_cpu: f64,
@@ -110,12 +110,12 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 impl Outcome {
     pub(crate) fn none(load: &Load) -> Outcome {
-        let answers = || Answers { latency: histogram(), service: histogram() };
+        let responses = || Latencies { latency: histogram(), service: histogram() };
         Outcome {
             seconds: load.duration.as_secs_f64(),
             answered: 0,
             total: 0,
-            classes: load.classes.iter().map(|_| answers()).collect(),
+            classes: load.classes.iter().map(|_| responses()).collect(),
             errors: BTreeMap::new(),
             refused: histogram(),
             retries: 0,
@@ -127,17 +127,17 @@ impl Outcome {
         }
     }
 
-    /// Answers per second, in the time in which requests were sent.
+    /// Latencies per second, in the time in which requests were sent.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.seconds
     }
 
     /// Latencies of all classes that do not hang, from the time each was to be sent and from the time it was.
-    pub fn latencies(&self, load: &[Class]) -> Answers {
-        let mut all = Answers { latency: histogram(), service: histogram() };
-        for (answers, _) in self.classes.iter().zip(load).filter(|(_, class)| !class.hangs) {
-            let _ = all.latency.add(&answers.latency);
-            let _ = all.service.add(&answers.service);
+    pub fn latencies(&self, load: &[Class]) -> Latencies {
+        let mut all = Latencies { latency: histogram(), service: histogram() };
+        for (responses, _) in self.classes.iter().zip(load).filter(|(_, class)| !class.hangs) {
+            let _ = all.latency.add(&responses.latency);
+            let _ = all.service.add(&responses.service);
         }
         all
     }

@@ -2,7 +2,7 @@
 //!
 //! Phases with load alternate with phases of the same length without, in balanced order. What else runs on the machine
 //! runs in both alike, and what a group of processes uses more in the phases with load is due to the load. Counters are
-//! read before a phase and, so that work after the answers is in it, a guard time after its load has ended; the next phase
+//! read before a phase and, so that work after the responses is in it, a guard time after its load has ended; the next phase
 //! begins then.
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub struct Plan {
     pub shape: Shape,
     /// Connections are used again.
     pub keep_alive: bool,
-    /// A request without an answer after that is an error.
+    /// A request without a response after that is an error.
     pub timeout: Duration,
 }
 
@@ -152,7 +152,7 @@ struct Psd<'a> {
 ///
 /// # Errors
 ///
-/// A target that does not answer or answers wrongly, counters that cannot be read.
+/// A target that does not answer or responses wrongly, counters that cannot be read.
 pub fn run(
     plan: &Plan,
     states: &dyn Fn() -> Option<BTreeMap<String, f64>>,
@@ -236,7 +236,7 @@ impl Psd<'_> {
         let outcome = generator::run(&load).map_err(|error| format!("the generator: {error}"))?;
         match outcome.failure() {
             Some(failure) => Err(format!("{}: {failure}", self.classes[page].name)),
-            None if outcome.total == 0 => Err(format!("{}: no answer in {duration:?}", self.classes[page].name)),
+            None if outcome.total == 0 => Err(format!("{}: no response in {duration:?}", self.classes[page].name)),
             None => Ok(outcome.total),
         }
     }
@@ -247,7 +247,7 @@ impl Psd<'_> {
         let (busy, own) = (machine_busy(), own_time());
         let before = self.plan.groups.iter().map(Group::read).collect::<Result<Vec<_>, _>>()?;
         let requests = page.map(|page| self.load(page, self.plan.span)).transpose()?.unwrap_or(0);
-        // A phase without load waits as long as one with it, which ends with its last answer.
+        // A phase without load waits as long as one with it, which ends with its last response.
         let rest = if page.is_some() { self.plan.guard } else { self.plan.span + self.plan.guard };
         std::thread::sleep(rest);
         let after = self.plan.groups.iter().map(Group::read).collect::<Result<Vec<_>, _>>()?;
@@ -357,7 +357,7 @@ impl Report {
                 title: "Workers by state".to_owned(),
                 text: vec![
                     "Wall-clock milliseconds per request in which workers of Reprise ran PHP, ended the request after its \
-                     answer, waited for a body, or had their memory put back."
+                     response, waited for a body, or had their memory put back."
                         .to_owned(),
                 ],
                 table: Some(Table { columns: vec!["state".to_owned(), "ms".to_owned()], rows: self.states.iter().map(row).collect() }),

@@ -65,7 +65,7 @@ pub struct Open {
     pub service: Curve,
     /// The generator's own lateness, 99 %, in milliseconds.
     pub late_ms: f64,
-    /// The longest time without an answer, in seconds.
+    /// The longest time without a response, in seconds.
     pub pause: f64,
     /// Requests that were answered.
     pub total: u64,
@@ -227,7 +227,7 @@ impl Report {
         (!curves.is_empty()).then(|| Section {
             title: "Latency, closed loop".to_owned(),
             text: vec![
-                "From sending a request to the end of its answer, at the most the server does. A closed loop asks nothing while \
+                "From sending a request to the end of its response, at the most the server does. A closed loop asks nothing while \
                  it waits: what a standstill would have delayed is not in here."
                     .to_owned(),
             ],
@@ -268,7 +268,7 @@ impl Report {
             "p99.9 ms",
             "p99 from sending",
             "own lateness p99",
-            "CPU ms per answer",
+            "CPU ms per response",
         ];
         let mut sections = vec![
             Section {
@@ -310,7 +310,7 @@ impl Report {
         if !refused.is_empty() {
             sections.push(Section {
                 title: "Refused requests".to_owned(),
-                text: vec!["Answered with 503, from sending to the answer.".to_owned()],
+                text: vec!["Answered with 503, from sending to the response.".to_owned()],
                 table: table(&["target", "due/s", "answered", "refused", "p50 ms", "p99 ms"], refused),
                 ..Section::default()
             });

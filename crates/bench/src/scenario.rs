@@ -17,7 +17,7 @@
 //! refusable = true              # 503 is a refusal, counted by itself, and no error
 //! hangs = true                  # occupies the server; in no throughput, and with percentiles of its own
 //! ```
-//! Without `contains`, `length` or `hash` the answers are to be those that the server gave at the beginning.
+//! Without `contains`, `length` or `hash` the responses are to be those that the server gave at the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -26,7 +26,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::load::Class;
-use crate::reply::Expected;
+use crate::response::Expected;
 
 /// Requests of a scenario at most.
 const MAX_REQUESTS: usize = 100;

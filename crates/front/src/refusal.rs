@@ -53,7 +53,7 @@ wire::table! {
         UnknownHost, "unknown-host": "no application has this host", { status: 421, connection: Keep, header: None };
         HeadTooLarge, "head-too-large": "the head is larger than 32 KiB, or its host than 255 bytes", { status: 431, connection: Close, header: None };
         WorkerDied, "worker-died": "the worker died while it ran this request", { status: 502, connection: Keep, header: None };
-        BadAnswer, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };
+        BadResponse, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };
         QueueFull, "queue-full": "`queue` requests are waiting already; with Retry-After", { status: 503, connection: Keep, header: RETRY };
         ClientBusy, "client-busy": "the client's address has as many PHP requests at once as `client_requests` says; Retry-After: 1", { status: 429, connection: Keep, header: RETRY };
         QueueTimeout, "queue-timeout": "no worker was free within `queue_timeout`; with Retry-After", { status: 503, connection: Keep, header: RETRY };

@@ -11,7 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
 use tokio::time::{Sleep, sleep};
 use wire::layout::Usage;
-use wire::reply::{self, Record};
+use wire::response::{self, Record};
 
 use crate::connection::{Client, Connection, Left};
 use crate::lane::{Received, Ticket};
@@ -84,7 +84,7 @@ pub async fn receive(
     let mut bytes = Vec::new();
     let mut last = Received { done: false, notes: 0, usage: Usage::default() };
     loop {
-        match reply::complete(&bytes).map_err(|_| Refusal::BadAnswer)? {
+        match response::complete(&bytes).map_err(|_| Refusal::BadResponse)? {
             Some(size) => {
                 let mut response = head(&bytes[..size])?;
                 if !response.status().is_informational() {
@@ -92,7 +92,7 @@ pub async fn receive(
                     if let Some((waited, ran)) = timing {
                         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
                         let text = format!("queue;dur={:.3}, php;dur={:.3}", ms(waited), ms(ran));
-                        let value = HeaderValue::try_from(text).map_err(|_| Refusal::BadAnswer)?;
+                        let value = HeaderValue::try_from(text).map_err(|_| Refusal::BadResponse)?;
                         response.headers_mut().append(HeaderName::from_static("server-timing"), value);
                     }
                     let rest = Bytes::from(bytes).slice(size..);
@@ -100,7 +100,7 @@ pub async fn receive(
                 }
                 bytes.drain(..size);
             }
-            None if last.done => return Err(Refusal::BadAnswer),
+            None if last.done => return Err(Refusal::BadResponse),
             None => {
                 let next = poll_fn(|context| match ticket.poll_receive(context, &mut bytes) {
                     Poll::Ready(received) => Poll::Ready(received),
@@ -121,11 +121,11 @@ pub async fn receive(
 
 fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
     let mut response = Response::new(());
-    while let Some((record, size)) = reply::read(bytes).map_err(|_| Refusal::BadAnswer)? {
+    while let Some((record, size)) = response::read(bytes).map_err(|_| Refusal::BadResponse)? {
         bytes = &bytes[size..];
         match record {
             Record::Status(code, reason) => {
-                *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadAnswer)?;
+                *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadResponse)?;
                 let standard = response.status().canonical_reason();
                 // A transport may have words of its own for a status that has none; a phrase may be empty.
                 if standard.is_none() || (!reason.is_empty() && Some(reason) != standard.map(str::as_bytes)) {

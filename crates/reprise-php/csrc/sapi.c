@@ -131,7 +131,7 @@ static bool send_line(const sapi_header_struct *header, int code)
 		return true;
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
-	return wire_reply_header(&reprise_worker->wire, (const uint8_t *)header->header, (uint16_t)name,
+	return wire_response_header(&reprise_worker->wire, (const uint8_t *)header->header, (uint16_t)name,
 	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
 	       == 0;
 }
@@ -163,8 +163,8 @@ static int send_headers(sapi_headers_struct *headers)
 	if (head_size(headers) > wire_MAX_SIZE) {
 		reprise_log_line("error", "%s: more than %d bytes; the response is 500 without them", too_large,
 		                 (int)wire_MAX_SIZE);
-		wire_reply_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
-		return wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+		wire_response_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
+		return wire_response_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 	}
 	find_status(headers, &code, &reason);
 	if (code < 200) {
@@ -173,13 +173,13 @@ static int send_headers(sapi_headers_struct *headers)
 		code = 200;
 		reason = "";
 	}
-	bool sent = wire_reply_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
+	bool sent = wire_response_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); sent && header;
 	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
 		sent = send_line(header, code);
 	}
 	/* An abort may not be raised here. The next write raises it. */
-	return sent && wire_reply_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+	return sent && wire_response_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 }
 
 /*

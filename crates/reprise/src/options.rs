@@ -215,7 +215,7 @@ pub fn reference() -> String {
             text.push_str(&format!("| `{name}` | {} | {default} | {change} | {what} |\n", describe(*kind)));
         }
     }
-    let (head, whole_response) = (HEAD_SIZE / 1024, wire::reply::MAX_SIZE / 1024);
+    let (head, whole_response) = (HEAD_SIZE / 1024, wire::response::MAX_SIZE / 1024);
     text.push_str(&format!(
         "\n## Fixed limits\n\n| what | limit | beyond the limit |\n|---|---|---|\n| request head, as PHP gets it | {head} KiB | 431 |\n\
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | {whole_response} KiB | 500 |\n\

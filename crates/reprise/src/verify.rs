@@ -2,7 +2,7 @@
 //!
 //! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the application's
 //! mode and in classic mode (the front lets a client on its machine choose that). In each mode a visitor has two sessions, each
-//! with a cookie jar of its own. What varies between the answers of classic mode is masked, and looked at in another way: what is
+//! with a cookie jar of its own. What varies between the responses of classic mode is masked, and looked at in another way: what is
 //! a session's must be no other session's, times must go on, what is drawn must not be repeated.
 //!
 //! # Layout
@@ -10,8 +10,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`visitor`] | asks, and keeps cookies |
-//! | [`compare`] | headers and bodies of all answers to a page |
-//! | [`places`] | answers of one shape, part by part |
+//! | [`compare`] | headers and bodies of all responses to a page |
+//! | [`places`] | responses of one shape, part by part |
 //! | [`template`] | what bodies of several lengths have in common |
 //! | [`parts`] | words, and what they look like |
 //! | [`report`] | what was found, for people and as JSON |
@@ -63,7 +63,7 @@ struct Findings {
     is_php: bool,
     /// In classic mode alone.
     is_classic: bool,
-    answers: usize,
+    responses: usize,
 }
 
 /// Asks for all pages and prints what was found.
@@ -86,10 +86,10 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         let list: Vec<_> = all.iter().map(|(page, findings)| report::json(page, findings)).collect();
         println!("{}", json!({ "pages": list, "rounds": rounds, "bad": bad }));
     } else {
-        let answers: usize = all.iter().map(|(_, findings)| findings.answers).sum();
+        let responses: usize = all.iter().map(|(_, findings)| findings.responses).sum();
         let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
         let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
-        println!("{} pages, {answers} responses, {bad} with differences or leaks", all.len());
+        println!("{} pages, {responses} responses, {bad} with differences or leaks", all.len());
         println!(
             "not compared: {}; {masked} places that vary in classic mode, {unsure} of them unsure",
             compare::CLOSED_LIST
@@ -149,34 +149,34 @@ fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Result<Fi
         found = compare::compare(&visits);
     }
     let own = || visits.iter().filter(|visit| !visit.is_classic);
-    let mut modes = own().filter_map(|visit| visit.answer.mode.as_deref()).peekable();
+    let mut modes = own().filter_map(|visit| visit.response.mode.as_deref()).peekable();
     let is_php = modes.peek().is_some();
     let is_classic = is_php && modes.all(|mode| mode == "classic");
     let marks = [visitors[0].marks(), visitors[1].marks()];
     for visit in &visits {
         let other = 1 - visit.visitor;
-        let seen = marks[other].iter().filter(|(_, mark)| visit.answer.contains(mark));
+        let seen = marks[other].iter().filter(|(_, mark)| visit.response.contains(mark));
         found.leaks.extend(seen.map(|(what, _)| format!("{} sees {}'s {what}", NAMES[visit.visitor], NAMES[other])));
     }
     found.leaks.sort();
     found.leaks.dedup();
-    Ok(Findings { found, is_php, is_classic, answers: visits.len() })
+    Ok(Findings { found, is_php, is_classic, responses: visits.len() })
 }
 
 /// Asks for a page as both visitors: each comes between two requests of the other, in both modes, and what the application's mode
-/// answers comes between two answers of classic mode.
+/// responses comes between two responses of classic mode.
 fn ask(page: &Page, rounds: usize, visitors: &mut [Visitor; 2], visits: &mut Vec<Visit>) -> Result<(), Failure> {
     let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
     let (began, before) = (Instant::now(), visits.len() / 8);
     for round in 0..rounds {
         let is_padded = round + 1 == rounds;
-        if is_padded && visits.iter().any(|visit| compare::shows_clock(&visit.answer)) {
+        if is_padded && visits.iter().any(|visit| compare::shows_clock(&visit.response)) {
             std::thread::sleep(TURN_OF_CLOCK.saturating_sub(began.elapsed()));
         }
         for (is_classic, session) in [(true, 0), (false, 0), (false, 1), (true, 1)] {
             for (number, visitor) in visitors.iter_mut().enumerate() {
-                let answer = visitor.ask(page, How { is_classic, session, is_padded }).map_err(failed)?;
-                visits.push(Visit { visitor: number, session, round: before + round, is_classic, is_padded, answer });
+                let response = visitor.ask(page, How { is_classic, session, is_padded }).map_err(failed)?;
+                visits.push(Visit { visitor: number, session, round: before + round, is_classic, is_padded, response });
             }
         }
     }

@@ -131,9 +131,9 @@ pub unsafe extern "C" fn wire_write(w: *mut WireWorker, bytes: *const u8, size: 
 /// # Safety
 /// `w` is attached; `reason` has `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_reply_status(w: *mut WireWorker, status: u16, reason: *const u8, size: usize) -> i64 {
+pub unsafe extern "C" fn wire_response_status(w: *mut WireWorker, status: u16, reason: *const u8, size: usize) -> i64 {
     // SAFETY: by contract.
-    code(unsafe { worker(w).reply_status(status, slice(reason, size)) }.map(|()| 0))
+    code(unsafe { worker(w).response_status(status, slice(reason, size)) }.map(|()| 0))
 }
 
 /// Adds a header line to the answer's head. Names are at most 65535 bytes.
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn wire_reply_status(w: *mut WireWorker, status: u16, reas
 /// # Safety
 /// `w` is attached; `name` and `value` have their sizes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_reply_header(
+pub unsafe extern "C" fn wire_response_header(
     w: *mut WireWorker,
     name: *const u8,
     name_size: u16,
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn wire_reply_header(
     value_size: usize,
 ) -> i64 {
     // SAFETY: by contract.
-    code(unsafe { worker(w).reply_header(slice(name, name_size.into()), slice(value, value_size)) }.map(|()| 0))
+    code(unsafe { worker(w).response_header(slice(name, name_size.into()), slice(value, value_size)) }.map(|()| 0))
 }
 
 /// Ends the answer's head.
@@ -157,9 +157,9 @@ pub unsafe extern "C" fn wire_reply_header(
 /// # Safety
 /// `w` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_reply_end(w: *mut WireWorker) -> i64 {
+pub unsafe extern "C" fn wire_response_end(w: *mut WireWorker) -> i64 {
     // SAFETY: by contract.
-    code(unsafe { worker(w) }.reply_end().map(|()| 0))
+    code(unsafe { worker(w) }.response_end().map(|()| 0))
 }
 
 /// Publishes what was written.

@@ -21,7 +21,7 @@ pub struct Posting {
     pub position: u64,
     head_size: u32,
     body_tail: u64,
-    answer_head: u64,
+    response_head: u64,
 }
 
 /// What the owner word says of a posting.
@@ -46,11 +46,11 @@ impl Posting {
         ring::put(&slab.body(exchange), 0, prefix);
         let (front, worker) = (&control.front.0, &control.worker.0);
         front.body_tail.store(prefix.len() as u64, Ordering::Relaxed);
-        front.answer_head.store(0, Ordering::Relaxed);
+        front.response_head.store(0, Ordering::Relaxed);
         front.flags.store(if has_more { 0 } else { BODY_ENDED }, Ordering::Relaxed);
         front.head_size.store(head.len() as u32, Ordering::Relaxed);
         worker.body_head.store(0, Ordering::Relaxed);
-        worker.answer_tail.store(0, Ordering::Relaxed);
+        worker.response_tail.store(0, Ordering::Relaxed);
         worker.waiting.store(0, Ordering::Relaxed);
         worker.wants_space.store(0, Ordering::Relaxed);
         worker.notes.store(0, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Posting {
             position: 0,
             head_size: head.len() as u32,
             body_tail: prefix.len() as u64,
-            answer_head: 0,
+            response_head: 0,
         }
     }
 
@@ -167,14 +167,14 @@ impl Posting {
 
     /// Bytes of answer that can be received now.
     pub fn receivable(&self, slab: &Slab) -> Result<usize, Corrupt> {
-        ring::readable(self.answer_head, &slab.control(self.exchange).worker.0.answer_tail, ANSWER_RING)
+        ring::readable(self.response_head, &slab.control(self.exchange).worker.0.response_tail, RESPONSE_RING)
     }
 
     /// Copies bytes of the answer out of the ring; `target` is no longer than [`Posting::receivable`] said.
     pub fn receive(&mut self, slab: &Slab, target: &mut [u8]) {
-        ring::get(&slab.answer(self.exchange), self.answer_head, target);
-        self.answer_head += target.len() as u64;
-        slab.control(self.exchange).front.0.answer_head.store(self.answer_head, Ordering::Release);
+        ring::get(&slab.response(self.exchange), self.response_head, target);
+        self.response_head += target.len() as u64;
+        slab.control(self.exchange).front.0.response_head.store(self.response_head, Ordering::Release);
         self.ring_bell(slab);
     }
 
@@ -185,7 +185,7 @@ impl Posting {
 
     /// Bytes of answer received so far.
     pub fn received(&self) -> u64 {
-        self.answer_head
+        self.response_head
     }
 
     fn ring_bell(&self, slab: &Slab) {
@@ -198,10 +198,10 @@ impl Posting {
     pub fn release(self, slab: &Slab, published: bool) {
         let control = slab.control(self.exchange);
         // How far the worker wrote is its word; if that is nonsense the whole ring is zeroed (wipe clamps).
-        let written = control.worker.0.answer_tail.load(Ordering::Acquire).max(self.answer_head);
+        let written = control.worker.0.response_tail.load(Ordering::Acquire).max(self.response_head);
         slab.head(self.exchange).wipe(self.head_size.into());
         slab.body(self.exchange).wipe(self.body_tail);
-        slab.answer(self.exchange).wipe(if published { written } else { u64::MAX });
+        slab.response(self.exchange).wipe(if published { written } else { u64::MAX });
         control.owner.0.store(Owner::pack(self.sequence, 0, State::Free), Ordering::Release);
     }
 }

@@ -15,7 +15,7 @@ pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
 pub const BODY_RING: usize = 64 * 1024;
 /// Bytes of the ring of an answer, headers included.
-pub const ANSWER_RING: usize = 128 * 1024;
+pub const RESPONSE_RING: usize = 128 * 1024;
 /// Bytes of what the front tells a lane's workers about their application; see [`crate::report`].
 pub const REPORT_SIZE: usize = 1024 * 1024;
 /// Workers per lane.
@@ -236,7 +236,7 @@ pub struct FrontWords {
     /// Bytes of body put into the ring.
     pub body_tail: AtomicU64,
     /// Bytes of answer taken out of the ring.
-    pub answer_head: AtomicU64,
+    pub response_head: AtomicU64,
     /// [`BODY_ENDED`] | [`ABORTED`].
     pub flags: AtomicU32,
     /// What a blocked worker sleeps on.
@@ -251,7 +251,7 @@ pub struct WorkerWords {
     /// Bytes of body taken out of the ring.
     pub body_head: AtomicU64,
     /// Bytes of answer published.
-    pub answer_tail: AtomicU64,
+    pub response_tail: AtomicU64,
     /// 1 while the worker sleeps on the bell.
     pub waiting: AtomicU32,
     /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
@@ -345,6 +345,6 @@ impl Geometry {
 pub(crate) const HEAD_AT: usize = PAGE;
 pub(crate) const BODY_AT: usize = HEAD_AT + HEAD_SIZE;
 pub(crate) const ANSWER_AT: usize = BODY_AT + BODY_RING;
-pub(crate) const EXCHANGE_SIZE: usize = ANSWER_AT + ANSWER_RING;
+pub(crate) const EXCHANGE_SIZE: usize = ANSWER_AT + RESPONSE_RING;
 
 const _: () = assert!(size_of::<Control>() <= HEAD_AT && EXCHANGE_SIZE % PAGE == 0);

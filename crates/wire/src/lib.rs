@@ -11,7 +11,7 @@
 //! | [`queue`] | the lane's queue and the claim |
 //! | [`ring`] | bytes between one writer and one reader |
 //! | [`bell`] | sleeping and waking |
-//! | [`head`], [`reply`] | the head of a request and of an answer |
+//! | [`head`], [`response`] | the head of a request and of an answer |
 //! | [`front`], [`worker`] | what each side does with an exchange |
 //! | [`control`] | messages between supervisor, front and prototypes |
 //! | [`exit`], [`date`], [`shared`] | exit codes, dates, and what else programs have to agree on |
@@ -44,9 +44,9 @@ pub mod key;
 pub mod layout;
 pub mod owner;
 pub mod queue;
-pub mod reply;
 #[cfg(not(loom))]
 pub mod report;
+pub mod response;
 pub mod ring;
 pub mod shared;
 #[cfg(not(loom))]

@@ -197,8 +197,8 @@ impl Slab {
     }
 
     /// The ring of the answer.
-    pub fn answer(&self, number: u32) -> Bytes<'_> {
-        self.bytes(number, ANSWER_AT, ANSWER_RING)
+    pub fn response(&self, number: u32) -> Bytes<'_> {
+        self.bytes(number, ANSWER_AT, RESPONSE_RING)
     }
 
     fn bytes(&self, number: u32, at: usize, size: usize) -> Bytes<'_> {

@@ -5,8 +5,8 @@ use crate::bell::{self, Futex};
 use crate::front;
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
-use crate::reply;
 use crate::report;
+use crate::response;
 use crate::ring::{self, Memory};
 use crate::slab::Slab;
 use crate::sys::{self, Errno, Kernel};
@@ -14,7 +14,7 @@ use crate::sys::{self, Errno, Kernel};
 /// How long a worker sleeps before it looks again, whatever happened to its wake-up.
 const PATIENCE_MS: u32 = 1000;
 /// Unpublished bytes of answer that make a worker publish by itself.
-const PUBLISH_AT: u64 = ANSWER_RING as u64 / 2;
+const PUBLISH_AT: u64 = RESPONSE_RING as u64 / 2;
 
 /// The worker's private state.
 pub struct Worker {
@@ -31,7 +31,7 @@ struct Current {
     /// When it was claimed, in ticks.
     claimed: u64,
     body_head: u64,
-    answer_tail: u64,
+    response_tail: u64,
     published: u64,
 }
 
@@ -230,7 +230,7 @@ impl Worker {
         };
         let claimed = sys::ticks();
         self.slab.control(exchange).worker.0.claimed.store(claimed, Ordering::Relaxed);
-        self.current = Some(Current { exchange, sequence, claimed, body_head: 0, answer_tail: 0, published: 0 });
+        self.current = Some(Current { exchange, sequence, claimed, body_head: 0, response_tail: 0, published: 0 });
         let line = self.line();
         line.exchange.store(exchange, Ordering::Relaxed);
         add(&line.requests, 1);
@@ -325,22 +325,23 @@ impl Worker {
                 return Err(Gone::Aborted);
             }
             let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
-            let (tail, exchange) = (current.answer_tail, current.exchange);
+            let (tail, exchange) = (current.response_tail, current.exchange);
             let control = self.slab.control(exchange);
-            let room = ring::writable(tail, &control.front.0.answer_head, ANSWER_RING).map_err(|_| Gone::Aborted)?;
+            let room =
+                ring::writable(tail, &control.front.0.response_head, RESPONSE_RING).map_err(|_| Gone::Aborted)?;
             let count = room.min(bytes.len());
             if count > 0 {
-                ring::put(&self.slab.answer(exchange), tail, &bytes[..count]);
-                current.answer_tail += count as u64;
+                ring::put(&self.slab.response(exchange), tail, &bytes[..count]);
+                current.response_tail += count as u64;
                 bytes = &bytes[count..];
             }
-            if current.answer_tail - current.published >= PUBLISH_AT || count == 0 {
+            if current.response_tail - current.published >= PUBLISH_AT || count == 0 {
                 self.flush();
             }
             if count == 0 {
                 let control = self.slab.control(exchange);
                 bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
-                    ring::writable(tail, &control.front.0.answer_head, ANSWER_RING) != Ok(0)
+                    ring::writable(tail, &control.front.0.response_head, RESPONSE_RING) != Ok(0)
                         || control.front.0.flags.load(Ordering::Acquire) & ABORTED != 0
                 });
             }
@@ -351,10 +352,10 @@ impl Worker {
     /// Publishes everything written and tells the front.
     pub fn flush(&mut self) {
         let Some(current) = self.current.as_mut() else { return };
-        if current.published != current.answer_tail {
+        if current.published != current.response_tail {
             let worker = &self.slab.control(current.exchange).worker.0;
-            worker.answer_tail.store(current.answer_tail, Ordering::Release);
-            current.published = current.answer_tail;
+            worker.response_tail.store(current.response_tail, Ordering::Release);
+            current.published = current.response_tail;
             let exchange = current.exchange;
             self.tell(exchange);
         }
@@ -364,7 +365,7 @@ impl Worker {
     pub fn finish(&mut self) {
         let Some(current) = self.current.take() else { return };
         let control = self.slab.control(current.exchange);
-        control.worker.0.answer_tail.store(current.answer_tail, Ordering::Release);
+        control.worker.0.response_tail.store(current.response_tail, Ordering::Release);
         let now = sys::ticks();
         self.show_since(Activity::Finishing as u32, now);
         self.line().last_ticks.store(now.saturating_sub(current.claimed), Ordering::Relaxed);
@@ -384,21 +385,21 @@ impl Worker {
     }
 
     /// The status line of an answer's head.
-    pub fn reply_status(&mut self, status: u16, reason: &[u8]) -> Result<(), Gone> {
-        self.write(&reply::record(reply::STATUS, status, reason.len() as u32))?;
+    pub fn response_status(&mut self, status: u16, reason: &[u8]) -> Result<(), Gone> {
+        self.write(&response::record(response::STATUS, status, reason.len() as u32))?;
         self.write(reason)
     }
 
     /// A header line of an answer's head.
-    pub fn reply_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Gone> {
-        self.write(&reply::record(reply::HEADER, name.len() as u16, value.len() as u32))?;
+    pub fn response_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Gone> {
+        self.write(&response::record(response::HEADER, name.len() as u16, value.len() as u32))?;
         self.write(name)?;
         self.write(value)
     }
 
     /// The end of an answer's head.
-    pub fn reply_end(&mut self) -> Result<(), Gone> {
-        self.write(&reply::record(reply::END, 0, 0))
+    pub fn response_end(&mut self) -> Result<(), Gone> {
+        self.write(&response::record(response::END, 0, 0))
     }
 }
 

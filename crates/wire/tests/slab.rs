@@ -3,7 +3,7 @@
 
 use wire::atomics::Ordering;
 use wire::front::{self, Posting, Progress};
-use wire::layout::{ANSWER_RING, BODY_RING, Geometry, MAX_DOORS, Phase};
+use wire::layout::{BODY_RING, Geometry, MAX_DOORS, Phase, RESPONSE_RING};
 use wire::ring::{Corrupt, Memory};
 use wire::slab::{self, Slab};
 use wire::worker::{Gone, Next, Worker};
@@ -52,7 +52,7 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
     posting.receive(&slab, &mut answer);
     assert_eq!(answer, b"secret answer");
     posting.release(&slab, true);
-    for memory in [slab.head(3), slab.body(3), slab.answer(3)] {
+    for memory in [slab.head(3), slab.body(3), slab.response(3)] {
         let mut all = vec![0xff; memory.size()];
         memory.load(0, &mut all);
         assert!(all.iter().all(|&byte| byte == 0));
@@ -82,7 +82,7 @@ fn the_front_believes_no_position() {
     let posting = post(&slab, b"h", &mut 0);
     assert_eq!(worker.claim_next(), Next::Request);
     let words = &slab.control(3).worker.0;
-    words.answer_tail.store(ANSWER_RING as u64 + 1, std::sync::atomic::Ordering::SeqCst);
+    words.response_tail.store(RESPONSE_RING as u64 + 1, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(posting.receivable(&slab), Err(Corrupt));
     words.body_head.store(1, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(posting.wait_for_room(&slab), Err(Corrupt));

@@ -9,7 +9,7 @@
 //! | [`forwarded`] | headers of proxies |
 //! | [`framing`] | what a client sends |
 //! | [`log`] | what of a request the access log shows |
-//! | [`reply`] | the head of a response, as a worker may have written it |
+//! | [`response`] | the head of a response, as a worker may have written it |
 //! | [`slab`] | words of shared memory, as a worker may have written them |
 //! | [`target`] | request targets |
 
@@ -19,7 +19,7 @@ pub mod control;
 pub mod forwarded;
 pub mod framing;
 pub mod log;
-pub mod reply;
+pub mod response;
 pub mod slab;
 pub mod target;
 
@@ -32,7 +32,7 @@ pub const CHECKS: [(&str, Check); 7] = [
     ("forwarded", forwarded::check),
     ("framing", framing::check),
     ("log", log::check),
-    ("reply", reply::check),
+    ("response", response::check),
     ("slab", slab::check),
     ("target", target::check),
 ];

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use wire::front::{self, Posting, Progress};
-use wire::layout::{ANSWER_RING, Geometry};
+use wire::layout::{Geometry, RESPONSE_RING};
 use wire::slab::{self, Slab};
 
 thread_local! {
@@ -26,9 +26,9 @@ pub fn check(bytes: &[u8]) {
         let words = &slab.control(5).worker.0;
         for step in bytes.chunks_exact(10) {
             let value = u64::from_le_bytes(step[2..].try_into().expect("eight bytes"));
-            let value = if step[1] & 1 == 0 { value } else { value % (2 * ANSWER_RING as u64) };
+            let value = if step[1] & 1 == 0 { value } else { value % (2 * RESPONSE_RING as u64) };
             match step[0] % 12 {
-                0 => words.answer_tail.store(value, Ordering::SeqCst),
+                0 => words.response_tail.store(value, Ordering::SeqCst),
                 1 => words.body_head.store(value, Ordering::SeqCst),
                 2 => slab.control(5).owner.0.store(value, Ordering::SeqCst),
                 3 => slab.control(5).owner.0.store(value & 0xff_ffff | 1 << 32, Ordering::SeqCst),
@@ -45,7 +45,7 @@ pub fn check(bytes: &[u8]) {
                 }
                 9 => {
                     if let Ok(count) = posting.receivable(slab) {
-                        assert!(count <= ANSWER_RING);
+                        assert!(count <= RESPONSE_RING);
                         posting.receive(slab, &mut vec![0; count]);
                     }
                 }

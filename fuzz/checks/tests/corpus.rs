@@ -48,8 +48,8 @@ fn log() {
 }
 
 #[test]
-fn reply() {
-    replay("reply");
+fn response() {
+    replay("response");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub struct Options {
     /// A new connection for each request
     #[arg(long)]
     no_keep_alive: bool,
-    /// Seconds after which a request without an answer is an error
+    /// Seconds after which a request without a response is an error
     #[arg(long, value_name = "S", default_value_t = 30.0)]
     timeout: f64,
     /// Processes of a target; may be repeated

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(error) => {
-            // Help is an answer, on stdout; the rest is a mistake.
+            // Help is a response, on stdout; the rest is a mistake.
             let code = if error.use_stderr() { failure::Code::Usage } else { failure::Code::Success };
             let _ = error.print();
             return code.into();

@@ -49,7 +49,7 @@ pub struct Plan {
     pub environment: Vec<String>,
     /// NAME=value.
     pub ini: Vec<String>,
-    /// Print the first answers.
+    /// Print the first responses.
     pub show: bool,
     /// Compare all memory after each rewind.
     pub audit: bool,
@@ -71,7 +71,7 @@ pub struct Counters {
 struct Flight {
     number: usize,
     posting: Posting,
-    answer: Vec<u8>,
+    response: Vec<u8>,
     since: Instant,
 }
 
@@ -89,7 +89,7 @@ pub struct Lane {
     sequence: u32,
     /// Fork isolation: a clone for each request.
     respawns: bool,
-    /// Microseconds from each complete answer until its clone was ready for the next request: see [`Lane::follow`].
+    /// Microseconds from each complete response until its clone was ready for the next request: see [`Lane::follow`].
     pub rewinds_us: Vec<f64>,
     /// From the first request for a clone until all wait.
     pub started_ms: f64,
@@ -254,7 +254,7 @@ impl Lane {
         self.slab.slot(slot).map(|line| line.activity.load(Ordering::Acquire))
     }
 
-    /// Sends `count` requests, `depth` at a time, numbered from `first`; each answer, head included, goes to `each`.
+    /// Sends `count` requests, `depth` at a time, numbered from `first`; each response, head included, goes to `each`.
     pub fn run(
         &mut self,
         plan: &Plan,
@@ -291,12 +291,12 @@ impl Lane {
         let mut posting = Posting::new(&self.slab, exchange, self.sequence, &buffer[..size], &[], false);
         posting.enqueue(&self.slab, &mut self.tail).map_err(|_| "the queue is full")?;
         front::wake_one(&self.slab);
-        Ok(Flight { number, posting, answer: Vec::new(), since })
+        Ok(Flight { number, posting, response: Vec::new(), since })
     }
 
-    /// Waits for an answer. Of a single clone, the rewind behind it is timed from outside, by this process on another
-    /// processor: from the moment the answer is complete, which is the clone's last step before the rewind (unless the
-    /// script finished its answer early), until it says that it looks for the next request, its first step after it. Both moments count only if this process was looking right before. What it cannot see is that the
+    /// Waits for a response. Of a single clone, the rewind behind it is timed from outside, by this process on another
+    /// processor: from the moment the response is complete, which is the clone's last step before the rewind (unless the
+    /// script finished its response early), until it says that it looks for the next request, its first step after it. Both moments count only if this process was looking right before. What it cannot see is that the
     /// clone was interrupted in between, hence the median.
     fn follow(&mut self, mut flight: Flight) -> Result<Vec<u8>, String> {
         let posting = &mut flight.posting;
@@ -315,10 +315,10 @@ impl Lane {
             }
             before = looks;
             let count = posting.receivable(&self.slab).map_err(|_| "the slab is broken")?;
-            let at = flight.answer.len();
-            flight.answer.resize(at + count, 0);
+            let at = flight.response.len();
+            flight.response.resize(at + count, 0);
             if count > 0 {
-                posting.receive(&self.slab, &mut flight.answer[at..]);
+                posting.receive(&self.slab, &mut flight.response[at..]);
             } else if is_done {
                 break;
             }
@@ -326,7 +326,7 @@ impl Lane {
                 std::thread::yield_now();
             }
             if flight.since.elapsed() > Duration::from_secs(60) {
-                return Err("no answer within 60 s".to_owned());
+                return Err("no response within 60 s".to_owned());
             }
         }
         flight.posting.release(&self.slab, true);
@@ -336,7 +336,7 @@ impl Lane {
             front::forget_slot(&self.slab, slot as usize);
             self.pids[slot as usize] = self.spawn(slot)?;
         }
-        Ok(flight.answer)
+        Ok(flight.response)
     }
 
     fn time_rewind(&mut self, done: Instant) {

@@ -10,8 +10,8 @@
 //! | field | what |
 //! |---|---|
 //! | `cpu_us` | processor time of the clones: claim, script, end, rewind; with `--depth 1` sleeping and waking too |
-//! | `wall_us` | time between answers |
-//! | `rewind_us`, `rewind_p90_us` | one clone: from a complete answer until it looks for the next request; median, 90 % |
+//! | `wall_us` | time between responses |
+//! | `rewind_us`, `rewind_p90_us` | one clone: from a complete response until it looks for the next request; median, 90 % |
 //! | `timed` | of how many requests that was seen without disturbance |
 //! | `fast`, `scanned`, `pages` | rewinds by kind; pages copied per request |
 //! | `idle` | all clones before their first request: median and largest private memory and page tables |
@@ -90,9 +90,9 @@ fn plan() -> Result<Plan, String> {
 fn measure(plan: &Plan) -> Result<String, String> {
     let mut lane = Lane::start(plan)?;
     let idle = lane.memory()?;
-    let show = |number: usize, answer: &[u8]| {
+    let show = |number: usize, response: &[u8]| {
         if plan.show && number < plan.uris.len() {
-            eprintln!("{}", String::from_utf8_lossy(answer));
+            eprintln!("{}", String::from_utf8_lossy(response));
         }
     };
     lane.run(plan, 0, plan.warm, show)?;

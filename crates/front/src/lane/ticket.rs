@@ -47,7 +47,7 @@ impl Ticket {
         let lane = &*self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else {
-            return Poll::Ready(Err(Refusal::BadAnswer));
+            return Poll::Ready(Err(Refusal::BadResponse));
         };
         if let Some(verdict) = call.verdict {
             if !verdict.is_of_limit() || call.detached {
@@ -58,11 +58,11 @@ impl Ticket {
         let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
         let Ok((progress, available)) = seen else {
             // Some worker has written nonsense. Whoever was last seen with the request goes.
-            call.verdict = Some(Refusal::BadAnswer);
+            call.verdict = Some(Refusal::BadResponse);
             if let Some(slot) = call.slot {
                 lane.kill(slot, &call.posting);
             }
-            return Poll::Ready(Err(Refusal::BadAnswer));
+            return Poll::Ready(Err(Refusal::BadResponse));
         };
         if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
             call.slot = Some(slot);

@@ -1,4 +1,4 @@
-//! Answers compared: headers by name, bodies part by part. What varies in classic mode is learnt from it, and masked.
+//! Responses compared: headers by name, bodies part by part. What varies in classic mode is learnt from it, and masked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::found::{Found, Mask, Text, Visit, around, difference};
 use super::parts::{has_clock, parts, tokens};
 use super::places;
 use super::template::Template;
-use super::visitor::{Answer, NAMES};
+use super::visitor::{NAMES, Response};
 
 /// Headers of the server and its connection, not of the application.
 const OTHERWISE: [&str; 7] =
@@ -17,9 +17,9 @@ pub const CLOSED_LIST: &str = "Connection, Content-Length, Date, Keep-Alive, Ser
 const ABSENT: &str = "(none)";
 
 /// By name, all values; of cookies the names and attributes.
-fn headers(answer: &Answer) -> BTreeMap<&str, String> {
+fn headers(response: &Response) -> BTreeMap<&str, String> {
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
-    for (name, value) in &answer.headers {
+    for (name, value) in &response.headers {
         if OTHERWISE.contains(&name.as_str()) {
             continue;
         }
@@ -43,23 +43,23 @@ fn headers(answer: &Answer) -> BTreeMap<&str, String> {
     headers
 }
 
-/// Whether an answer shows a time of day anywhere: then it takes two of different seconds to tell whether it goes on.
-pub fn shows_clock(answer: &Answer) -> bool {
-    has_clock(&answer.body) || headers(answer).values().any(|value| has_clock(value))
+/// Whether a response shows a time of day anywhere: then it takes two of different seconds to tell whether it goes on.
+pub fn shows_clock(response: &Response) -> bool {
+    has_clock(&response.body) || headers(response).values().any(|value| has_clock(value))
 }
 
-/// Compares all answers to the same request.
+/// Compares all responses to the same request.
 pub fn compare(visits: &[Visit]) -> Found {
     let mut found = Found::default();
-    let codes: Vec<String> = visits.iter().map(|visit| visit.answer.status.to_string()).collect();
+    let codes: Vec<String> = visits.iter().map(|visit| visit.response.status.to_string()).collect();
     study("status", visits, &codes, &mut found);
-    let all: Vec<BTreeMap<&str, String>> = visits.iter().map(|visit| headers(&visit.answer)).collect();
+    let all: Vec<BTreeMap<&str, String>> = visits.iter().map(|visit| headers(&visit.response)).collect();
     let names: BTreeSet<&str> = all.iter().flat_map(|headers| headers.keys().copied()).collect();
     for name in names {
         let of = |headers: &BTreeMap<&str, String>| headers.get(name).map_or_else(|| ABSENT.to_owned(), Clone::clone);
         study(&format!("header {name}"), visits, &all.iter().map(of).collect::<Vec<_>>(), &mut found);
     }
-    let bodies: Vec<&str> = visits.iter().map(|visit| visit.answer.body.as_str()).collect();
+    let bodies: Vec<&str> = visits.iter().map(|visit| visit.response.body.as_str()).collect();
     study("body", visits, &bodies, &mut found);
     share_no_tokens(visits, &mut found);
     // The first of a kind shows it.
@@ -70,7 +70,7 @@ pub fn compare(visits: &[Visit]) -> Found {
     found
 }
 
-/// Compares one header, or the body, of all answers.
+/// Compares one header, or the body, of all responses.
 fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut Found) {
     let mut all = Vec::with_capacity(visits.len());
     for (visit, text) in visits.iter().zip(texts) {
@@ -88,7 +88,7 @@ fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut F
         }
     }
     for visitor in [0, 1] {
-        // Answers of the usual shape have been compared. The rest is compared with what all those of classic mode have in common:
+        // Responses of the usual shape have been compared. The rest is compared with what all those of classic mode have in common:
         // a session's token may well have a shape of its own.
         let classic: Vec<&Text<'_>> = of(visitor).filter(|text| text.visit.is_classic).collect();
         let own = of(visitor).filter(|text| !text.visit.is_classic);
@@ -97,7 +97,7 @@ fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut F
     }
 }
 
-/// How many parts the answers of classic mode have, if all but the first visits have as many.
+/// How many parts the responses of classic mode have, if all but the first visits have as many.
 fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
     let is_later = |text: &&Text<'_>| text.visit.is_classic && text.visit.visitor == visitor && text.visit.round > 0;
     let mut counts = texts.iter().filter(is_later).map(|text| text.parts.len());
@@ -105,7 +105,7 @@ fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
     counts.all(|count| count == first).then_some(first)
 }
 
-/// Compares answers where those of classic mode, of several shapes, agree.
+/// Compares responses where those of classic mode, of several shapes, agree.
 fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: bool, found: &mut Found) {
     if own.is_empty() && !is_all {
         return;
@@ -134,7 +134,7 @@ fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: 
     }
 }
 
-/// If each answer of classic mode has a token that no other has, so has each of the application's mode; else it stands still.
+/// If each response of classic mode has a token that no other has, so has each of the application's mode; else it stands still.
 /// Whether classic mode is so.
 fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mut Found) -> bool {
     let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -145,7 +145,7 @@ fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mu
     if !classic.iter().all(|text| has_fresh(&text)) {
         return false;
     }
-    // A token that holds marks of other kinds may be none to us, in a few answers.
+    // A token that holds marks of other kinds may be none to us, in a few responses.
     let stale: Vec<&&Text<'_>> = own.iter().filter(|own| !has_fresh(own)).collect();
     if let (Some(stands), Some(beside)) = (stale.first(), classic.first())
         && stale.len() * 2 > own.len()
@@ -163,8 +163,8 @@ fn share_no_tokens(visits: &[Visit], found: &mut Found) {
     let all: HashSet<(bool, usize, usize)> = visits.iter().map(session).collect();
     let mut seen: BTreeMap<&str, HashSet<(bool, usize, usize)>> = BTreeMap::new();
     for visit in visits {
-        let headers = visit.answer.headers.iter().filter(|(name, _)| !OTHERWISE.contains(&name.as_str()));
-        for text in headers.map(|(_, value)| value.as_str()).chain([visit.answer.body.as_str()]) {
+        let headers = visit.response.headers.iter().filter(|(name, _)| !OTHERWISE.contains(&name.as_str()));
+        for text in headers.map(|(_, value)| value.as_str()).chain([visit.response.body.as_str()]) {
             for token in tokens(text) {
                 seen.entry(token).or_default().insert(session(visit));
             }

@@ -1,11 +1,11 @@
 //! What is compared, and what is found.
 
-use super::visitor::{Answer, NAMES};
+use super::visitor::{NAMES, Response};
 
 /// Letters shown around a place.
 const AROUND: usize = 60;
 
-/// One answer, and who asked when.
+/// One response, and who asked when.
 pub struct Visit {
     /// Of [`NAMES`].
     pub visitor: usize,
@@ -18,13 +18,13 @@ pub struct Visit {
     /// With a longer head.
     pub is_padded: bool,
     /// What came.
-    pub answer: Answer,
+    pub response: Response,
 }
 
 /// One difference.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Whose answer.
+    /// Whose response.
     pub visitor: &'static str,
     /// Status, a header or the body.
     pub what: String,
@@ -43,7 +43,7 @@ pub struct Mask {
     pub place: String,
     /// What varies there.
     pub kind: &'static str,
-    /// Different values of classic mode, of so many answers.
+    /// Different values of classic mode, of so many responses.
     pub seen: (usize, usize),
     /// What was looked for there instead.
     pub checked: &'static str,
@@ -64,7 +64,7 @@ pub struct Found {
     pub is_blind: bool,
 }
 
-/// A body or a header of one answer.
+/// A body or a header of one response.
 pub struct Text<'a> {
     /// Whose.
     pub visit: &'a Visit,
@@ -86,7 +86,7 @@ impl Text<'_> {
     }
 }
 
-/// Of an answer of the application's mode.
+/// Of a response of the application's mode.
 pub fn difference(what: &str, own: &Text<'_>, classic: String, shown: String) -> Difference {
     Difference { visitor: own.name(), what: what.to_owned(), classic, own: shown }
 }

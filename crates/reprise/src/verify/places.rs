@@ -1,10 +1,10 @@
-//! Answers of one shape, part by part: what a part is in classic mode says what it has to be in the application's.
+//! Responses of one shape, part by part: what a part is in classic mode says what it has to be in the application's.
 //!
 //! | in classic mode a part | in the application's mode it must |
 //! |---|---|
 //! | is the same in all sessions of a visitor at the same visit | be that |
 //! | belongs to the session | stay within the session, and be no other session's |
-//! | is a time | lie between those of the answers of classic mode before and after |
+//! | is a time | lie between those of the responses of classic mode before and after |
 //! | is drawn for each request, of many | not be repeated |
 //! | is drawn of few, or counts memory | – : said to be unsure |
 
@@ -21,17 +21,17 @@ fn session(text: &Text<'_>) -> Session {
     (text.visit.is_classic, text.visit.visitor, text.visit.session)
 }
 
-/// A part of all answers.
+/// A part of all responses.
 struct Place<'a> {
     what: &'a str,
     number: usize,
     rows: &'a [&'a Text<'a>],
 }
 
-/// Compares answers that have as many parts each, of one visitor or of both.
+/// Compares responses that have as many parts each, of one visitor or of both.
 pub fn judge(what: &str, rows: &[&Text<'_>], found: &mut Found) {
     let count = rows.first().map_or(0, |row| row.parts.len());
-    // One difference of an answer is enough: what follows it may follow from it.
+    // One difference of a response is enough: what follows it may follow from it.
     let mut differing = HashSet::new();
     let mut compared = 0;
     for number in 0..count {
@@ -65,7 +65,7 @@ impl<'a> Place<'a> {
         self.of(is_classic).map(|row| self.value(row)).collect()
     }
 
-    /// The answers of classic mode to the same visitor at the same visit.
+    /// The responses of classic mode to the same visitor at the same visit.
     fn beside(&self, own: &Text<'a>) -> Vec<&'a Text<'a>> {
         let (visitor, round) = (own.visit.visitor, own.visit.round);
         self.of(true).filter(|row| (row.visit.visitor, row.visit.round) == (visitor, round)).collect()

@@ -11,10 +11,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use wire::shared::MODE_HEADER as MODE;
 
-/// How long an answer may take.
+/// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer at most.
-const MAX_ANSWER: usize = 64 << 20;
+/// Bytes of a response at most.
+const MAX_RESPONSE: usize = 64 << 20;
 
 /// The visitors.
 pub const NAMES: [&str; 2] = ["anna", "otto"];
@@ -61,8 +61,8 @@ impl Page {
     }
 }
 
-/// An answer.
-pub struct Answer {
+/// A response.
+pub struct Response {
     /// Code.
     pub status: u16,
     /// Names in lower case, in order.
@@ -73,7 +73,7 @@ pub struct Answer {
     pub mode: Option<String>,
 }
 
-impl Answer {
+impl Response {
     /// Whether these letters stand anywhere in it.
     pub fn contains(&self, letters: &str) -> bool {
         self.body.contains(letters) || self.headers.iter().any(|(_, value)| value.contains(letters))
@@ -115,16 +115,16 @@ impl Visitor {
     }
 
     /// Asks for a page.
-    pub fn ask(&mut self, page: &Page, how: How) -> Result<Answer, String> {
+    pub fn ask(&mut self, page: &Page, how: How) -> Result<Response, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let answer = runtime.block_on(async {
+        let response = runtime.block_on(async {
             tokio::time::timeout(PATIENCE, self.exchange(page, how))
                 .await
-                .map_err(|_| format!("no answer within {PATIENCE:?}"))?
+                .map_err(|_| format!("no response within {PATIENCE:?}"))?
         })?;
         let jar = &mut self.jars[usize::from(how.is_classic)][how.session];
-        for (_, value) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
+        for (_, value) in response.headers.iter().filter(|(name, _)| name == "set-cookie") {
             let pair = value.split(';').next().unwrap_or("");
             let Some((name, value)) = pair.split_once('=') else { continue };
             match value {
@@ -132,16 +132,16 @@ impl Visitor {
                 _ => jar.insert(name.trim().to_owned(), value.trim().to_owned()),
             };
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    async fn exchange(&self, page: &Page, how: How) -> Result<Answer, String> {
+    async fn exchange(&self, page: &Page, how: How) -> Result<Response, String> {
         let stream =
             TcpStream::connect(&page.authority).await.map_err(|error| format!("{}: {error}", page.authority))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let driving = async move {
-            // How the connection ends shows in the answer.
+            // How the connection ends shows in the response.
             let _ = connection.await;
         };
         let jar = &self.jars[usize::from(how.is_classic)][how.session];
@@ -170,10 +170,10 @@ impl Visitor {
         let exchange = async move {
             let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
             let (parts, body) = response.into_parts();
-            let body = http_body_util::Limited::new(body, MAX_ANSWER);
-            let bytes = body.collect().await.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+            let body = http_body_util::Limited::new(body, MAX_RESPONSE);
+            let bytes = body.collect().await.map_err(|error| format!("the response broke off: {error}"))?.to_bytes();
             let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-            Ok(Answer {
+            Ok(Response {
                 status: parts.status.as_u16(),
                 mode: parts.headers.get(MODE).map(text),
                 headers: parts
@@ -188,7 +188,7 @@ impl Visitor {
         tokio::pin!(driving);
         tokio::pin!(exchange);
         tokio::select! {
-            answer = &mut exchange => answer,
+            response = &mut exchange => response,
             () = &mut driving => exchange.await,
         }
     }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 answers as a client reads them: enough to know where each ends, what its status is and what its body holds.
+//! HTTP/1.1 responses as a client reads them: enough to know where each ends, what its status is and what its body holds.
 
 use std::fmt::Write;
 
@@ -11,9 +11,9 @@ pub const MAX_BODY: usize = 256 << 20;
 /// Lines of a head at most.
 const MAX_HEADERS: usize = 128;
 
-/// One answer while it comes.
+/// One response while it comes.
 #[derive(Default)]
-pub struct Reply {
+pub struct ResponseReader {
     stage: Stage,
     /// A head, or a chunk's line, that came in pieces.
     partial: Vec<u8>,
@@ -42,7 +42,7 @@ enum Stage {
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// Bytes of the body.
@@ -84,13 +84,13 @@ fn contains(body: &[u8], words: &[u8]) -> bool {
     words.is_empty() || body.windows(words.len()).any(|window| window == words)
 }
 
-impl Reply {
-    /// Takes bytes of the connection. `Some`: the answer is whole; what follows it was not asked for.
+impl ResponseReader {
+    /// Takes bytes of the connection. `Some`: the response is whole; what follows it was not asked for.
     ///
     /// # Errors
     ///
-    /// What is wrong with the answer.
-    pub fn feed(&mut self, mut data: &[u8], is_head: bool, expected: &Expected) -> Result<Option<Answer>, String> {
+    /// What is wrong with the response.
+    pub fn feed(&mut self, mut data: &[u8], is_head: bool, expected: &Expected) -> Result<Option<Response>, String> {
         loop {
             match self.stage {
                 Stage::Head => match self.head(data, is_head)? {
@@ -141,16 +141,16 @@ impl Reply {
         }
     }
 
-    /// The connection has ended. `None`: before anything of an answer.
+    /// The connection has ended. `None`: before anything of a response.
     ///
     /// # Errors
     ///
-    /// In the middle of an answer.
-    pub fn ended(&mut self, expected: &Expected) -> Result<Option<Answer>, String> {
+    /// In the middle of a response.
+    pub fn ended(&mut self, expected: &Expected) -> Result<Option<Response>, String> {
         match self.stage {
             Stage::ToTheEnd => self.end_kept(false, expected),
             Stage::Head if self.partial.is_empty() => Ok(None),
-            _ => Err("the connection ended in the middle of an answer".to_owned()),
+            _ => Err("the connection ended in the middle of a response".to_owned()),
         }
     }
 
@@ -167,16 +167,16 @@ impl Reply {
         Ok(())
     }
 
-    fn end_kept(&mut self, has_more: bool, expected: &Expected) -> Result<Option<Answer>, String> {
+    fn end_kept(&mut self, has_more: bool, expected: &Expected) -> Result<Option<Response>, String> {
         let body = std::mem::take(&mut self.body);
-        let answer = self.end(&body, has_more, expected);
+        let response = self.end(&body, has_more, expected);
         self.body = body;
-        answer
+        response
     }
 
-    fn end(&mut self, body: &[u8], has_more: bool, expected: &Expected) -> Result<Option<Answer>, String> {
+    fn end(&mut self, body: &[u8], has_more: bool, expected: &Expected) -> Result<Option<Response>, String> {
         if has_more {
-            return Err("more than one answer to one request".to_owned());
+            return Err("more than one response to one request".to_owned());
         }
         if self.body.is_empty() && *expected == Expected::Any {
             // Asked for to be shown.
@@ -190,10 +190,10 @@ impl Reply {
         };
         let (status, closes) = (self.status, self.closes);
         self.stage = Stage::Head;
-        Ok(Some(Answer { status, length: body.len(), hash, is_expected, closes }))
+        Ok(Some(Response { status, length: body.len(), hash, is_expected, closes }))
     }
 
-    /// For the next answer of the connection, or of a new one.
+    /// For the next response of the connection, or of a new one.
     pub fn clear(&mut self) {
         self.stage = Stage::Head;
         self.partial.clear();
@@ -234,7 +234,7 @@ impl Reply {
         let mut response = httparse::Response::new(&mut headers);
         match response.parse(bytes) {
             Err(error) => {
-                Err(format!("no HTTP answer: {error}: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)])))
+                Err(format!("no HTTP response: {error}: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)])))
             }
             Ok(httparse::Status::Partial) => {
                 if held > 0 {
@@ -249,7 +249,7 @@ impl Reply {
                 let stage = self.note(&response, is_head)?;
                 // All that was held before belongs to the head, or there would have been no need of this piece.
                 let rest = &data[length - held..];
-                // 1xx: the answer itself follows.
+                // 1xx: the response itself follows.
                 if !(100..200).contains(&self.status) {
                     self.stage = stage;
                 } else if rest.is_empty() {
@@ -298,18 +298,18 @@ mod tests {
     use super::*;
 
     /// All pieces of one length after the other.
-    fn read(text: &[u8], piece: usize, expected: &Expected) -> Result<Option<Answer>, String> {
-        let mut reply = Reply::default();
+    fn read(text: &[u8], piece: usize, expected: &Expected) -> Result<Option<Response>, String> {
+        let mut reader = ResponseReader::default();
         for part in text.chunks(piece) {
-            if let Some(answer) = reply.feed(part, false, expected)? {
-                return Ok(Some(answer));
+            if let Some(response) = reader.feed(part, false, expected)? {
+                return Ok(Some(response));
             }
         }
-        reply.ended(expected)
+        reader.ended(expected)
     }
 
     #[test]
-    fn answers_in_pieces() {
+    fn responses_in_pieces() {
         let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let chunked =
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n";
@@ -318,9 +318,13 @@ mod tests {
         for (text, closes) in [(&sized[..], false), (chunked, false), (ending, true), (early, true)] {
             for piece in 1..=text.len() {
                 let shown = String::from_utf8_lossy(text);
-                let answer = read(text, piece, &Expected::Hash(xxh3_64(b"hello"))).expect(&shown).expect(&shown);
-                assert_eq!((answer.status, answer.length, answer.is_expected), (200, 5, true), "{shown} by {piece}");
-                assert_eq!(answer.closes, closes, "{shown}");
+                let response = read(text, piece, &Expected::Hash(xxh3_64(b"hello"))).expect(&shown).expect(&shown);
+                assert_eq!(
+                    (response.status, response.length, response.is_expected),
+                    (200, 5, true),
+                    "{shown} by {piece}"
+                );
+                assert_eq!(response.closes, closes, "{shown}");
             }
         }
     }
@@ -329,7 +333,7 @@ mod tests {
     fn bodies_are_checked() {
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let is_expected =
-            |expected: Expected| read(text, 100, &expected).expect("an answer").expect("whole").is_expected;
+            |expected: Expected| read(text, 100, &expected).expect("a response").expect("whole").is_expected;
         assert!(
             is_expected(Expected::Any)
                 && is_expected(Expected::Length(5))
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn what_is_no_response_is_an_error() {
         for text in [
             &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
             b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
@@ -358,11 +362,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_a_body() {
-        let mut reply = Reply::default();
+    fn responses_without_a_body() {
+        let mut reader = ResponseReader::default();
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n";
-        assert!(reply.feed(head, true, &Expected::Any).expect("a head").is_some());
+        assert!(reader.feed(head, true, &Expected::Any).expect("a head").is_some());
         let none = b"HTTP/1.1 304 Not Modified\r\n\r\n";
-        assert_eq!(reply.feed(none, false, &Expected::Any).expect("a head").expect("whole").status, 304);
+        assert_eq!(reader.feed(none, false, &Expected::Any).expect("a head").expect("whole").status, 304);
     }
 }
