@@ -8,11 +8,11 @@ use crate::scenario::{Request, Target};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// How often each request is made before the measurement.
+/// How often each request is made for the check.
 const LOOKS: usize = 3;
-/// Redirects followed, to tell where they lead.
+/// Redirects that are followed to report where they lead.
 const REDIRECTS: usize = 10;
-/// Bodies that only have to hold a text are like each other if their lengths differ by no more than that share.
+/// Bodies that only have to contain a text count as alike if their lengths differ by no more than this share.
 const LIKENESS: f64 = 0.05;
 
 /// One response and its body.
@@ -23,12 +23,12 @@ pub struct Seen {
     location: String,
 }
 
-/// What a target's requests are checked against.
+/// What a target's responses are checked against.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The requests with what is expected of each.
     pub classes: Vec<Class>,
-    /// In words, for the report.
+    /// The checks in words, for the report.
     pub how: Vec<String>,
     lengths: Vec<usize>,
     hashes: Vec<u64>,
@@ -77,12 +77,12 @@ pub fn ask(target: &Target, class: &Class, timeout: Duration) -> Result<Seen, St
 ///
 /// # Errors
 ///
-/// A target that does not answer as it should, or never twice alike.
+/// A target whose responses are wrong, or never alike.
 pub fn target(target: &Target, requests: &[Request], keep_alive: bool, timeout: Duration) -> Result<Checked, String> {
     let mut checked = Checked { classes: Vec::new(), how: Vec::new(), lengths: Vec::new(), hashes: Vec::new() };
     for request in requests {
         let class = request.class(target, keep_alive, Expected::Any);
-        // Those that hang would hold up the check.
+        // Requests that hang would delay the check.
         let looks = if request.hangs { 0 } else { LOOKS };
         let seen = (0..looks).map(|_| ask(target, &class, timeout)).collect::<Result<Vec<_>, _>>()?;
         if let Some(other) = seen.iter().find(|one| one.response.status != request.status) {
@@ -132,7 +132,7 @@ fn wrong_status(target: &Target, request: &Request, class: &Class, seen: &Seen, 
         let shown: String = String::from_utf8_lossy(&seen.body).chars().take(200).collect();
         return format!("{what}: {shown:?}");
     }
-    // Where it leads, on this server.
+    // Where the redirect leads on this server.
     let (mut trail, mut location) = (vec![target.path.clone()], seen.location.clone());
     for _ in 0..REDIRECTS {
         let same = format!("http://{}", target.host);
@@ -156,11 +156,11 @@ fn wrong_status(target: &Target, request: &Request, class: &Class, seen: &Seen, 
     format!("{what}: it redirects on and on: {}", trail.join(" -> "))
 }
 
-/// All targets have to give the same bodies, or there is nothing to compare.
+/// All targets have to send the same bodies, or there is nothing to compare.
 ///
 /// # Errors
 ///
-/// Which two do not.
+/// Two targets whose bodies differ.
 pub fn alike(targets: &[Target], checked: &[Checked]) -> Result<(), String> {
     let Some(((first, rest), (target, others))) = checked.split_first().zip(targets.split_first()) else {
         return Ok(());

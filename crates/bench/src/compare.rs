@@ -7,7 +7,7 @@
 //! | rounds | closed loops with the knee's connections, each target once a round, in balanced order |
 //! | open | fixed rates below the lowest knee: latency as users see it |
 //!
-//! Any failure ends all of it without a result.
+//! Any failure ends the run without a result.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::report::{Curve, Measured, Open, Ratio, Report, Spent};
 use crate::scenario::{Request, Target};
 use crate::stats;
 
-/// Connections that are tried on the way to the knee.
+/// Connections that are tried to find the knee.
 const STEPS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// The knee: this share of the most.
+/// The knee has this share of the highest rate.
 const KNEE: f64 = 0.95;
 /// Rates of the open loop, as shares of the lowest target's knee.
 const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
-/// Latencies that each connection of a closed loop has to have had, or the rate is that of whole numbers.
+/// Responses that each connection of a closed loop needs: with fewer the rate could only have a few values.
 const ENOUGH: u64 = 8;
-/// So many times as many on the way to the knee: a round may be slower.
+/// The search for the knee needs this many times as many, because a round may be slower.
 const MARGIN: u64 = 4;
-/// With more of a processor than that the generator is the limit.
+/// If the generator uses more of a processor than this, it is the limit.
 const BUSY: f64 = 0.9;
 
 /// How to measure.
@@ -39,27 +39,27 @@ const BUSY: f64 = 0.9;
 pub struct Plan {
     /// The servers.
     pub targets: Vec<Target>,
-    /// What is asked of each.
+    /// The requests that each of them gets.
     pub requests: Vec<Request>,
-    /// By target's label: its processes.
+    /// The processes of each target, by its label.
     pub groups: Vec<(String, Group)>,
-    /// Processor time and memory are left away.
+    /// Whether processor time and memory are left out.
     pub is_blind: bool,
-    /// Of the closed loop; `None`: those of the knee.
+    /// Connections of the closed loop; `None`: those of the knee.
     pub connections: Option<usize>,
     /// Rounds of the closed loop; 0: none.
     pub rounds: usize,
     /// How long a closed loop of a round lasts.
     pub span: Duration,
-    /// Rates of the open loop; `None`: by the knee.
+    /// Rates of the open loop; `None`: shares of the knee.
     pub rates: Option<Vec<f64>>,
     /// How long an open loop lasts; 0: there is none.
     pub open_span: Duration,
     /// Connections of the open loop at most.
     pub open_connections: usize,
-    /// Connections are used again.
+    /// Whether connections are used again.
     pub keep_alive: bool,
-    /// A request without a response after that is an error.
+    /// A request without a response after this time is an error.
     pub timeout: Duration,
 }
 
@@ -75,7 +75,7 @@ struct Bench<'a> {
 ///
 /// # Errors
 ///
-/// Anything that makes a comparison worthless: a target that does not answer, answers wrongly or not alike, dies, or whose
+/// Anything that makes a comparison worthless: a target does not respond, or wrongly, or not alike; it dies; or its
 /// processes may not be read.
 pub fn run(plan: &Plan, progress: &dyn Fn(&str)) -> Result<Report, String> {
     if plan.rounds > 0 && plan.rounds < stats::MINIMUM_ROUNDS {
@@ -131,7 +131,7 @@ pub fn run(plan: &Plan, progress: &dyn Fn(&str)) -> Result<Report, String> {
     Ok(bench.report)
 }
 
-/// Of each target: those that were named for it, else whoever listens on its port.
+/// The processes of each target: those that were named for it, else those that listen on its port.
 fn groups(plan: &Plan) -> Result<Vec<Vec<Group>>, String> {
     let of = |target: &Target| {
         let named: Vec<Group> =
@@ -139,7 +139,7 @@ fn groups(plan: &Plan) -> Result<Vec<Vec<Group>>, String> {
         match (named.is_empty(), target.address.ip().is_loopback()) {
             (_, _) if plan.is_blind => Vec::new(),
             (true, true) => vec![Group { name: "server".to_owned(), spec: Spec::Port(target.address.port()) }],
-            // Of another machine nothing is known.
+            // Nothing is known of processes on another machine.
             _ => named,
         }
     };
@@ -182,7 +182,7 @@ impl Bench<'_> {
         Ok(outcome)
     }
 
-    /// A closed loop has no place for requests that hang: they would hold its connections.
+    /// A closed loop leaves out requests that hang: they would hold its connections.
     fn closed(
         &mut self,
         number: usize,
@@ -218,7 +218,7 @@ impl Bench<'_> {
                 is_enough &= outcome.answered >= MARGIN * ENOUGH * connections as u64;
                 self.report.targets[number].knee.push((connections, outcome.rate()));
             }
-            // With more of them each would have a handful of responses, and the rate would be that of whole numbers.
+            // With more connections each would get only a few responses, and the rate could only have a few values.
             if !is_enough {
                 break;
             }
@@ -321,7 +321,7 @@ impl Bench<'_> {
         }
     }
 
-    /// A closed loop hides a standstill: it says so.
+    /// A closed loop hides a standstill, so a note reports it.
     fn note_pause(&mut self, number: usize, outcome: &Outcome, p99: u64) {
         let label = &self.plan.targets[number].label;
         if outcome.pause < 0.5 || outcome.pause * 1e9 < 20.0 * p99 as f64 {
@@ -454,7 +454,7 @@ fn curve(latency: &hdrhistogram::Histogram<u64>) -> Curve {
     let value = |point: f64| if point == 0.0 { latency.min() } else { latency.value_at_quantile(point) };
     report::POINTS
         .into_iter()
-        // A percentile that no response lies above says nothing.
+        // A percentile that no response exceeds says nothing.
         .filter(|point| (1.0 - point) * latency.len() as f64 >= 1.0)
         .map(|point| (point, value(point) as f64 / 1e6))
         .collect()

@@ -2,15 +2,15 @@
 //!
 //! | loop | sends | shows |
 //! |---|---|---|
-//! | closed | each connection its next request when it has its response | what a server does at most |
+//! | closed | on each connection the next request when the response has come | the highest rate of a server |
 //! | open | at the times of a fixed rate, whether or not earlier ones are answered, over as many connections as it takes | what users see |
 //!
-//! In an open loop a latency counts from the time at which the request was to be sent. A server that stands still for five
-//! seconds has then delayed all the requests of five seconds; a closed loop sees one slow response per connection, because
-//! it asks nothing meanwhile.
+//! In an open loop a latency counts from the time at which the request was due. If a server stands still for five seconds,
+//! all requests of these five seconds are delayed. A closed loop sees one slow response per connection, because it sends
+//! nothing meanwhile.
 //!
-//! A connection is one line: idle, or with a request from its first byte sent to its response's last. Events are
-//! edge-triggered; each readable one is read until a read is not filled.
+//! A connection is called a line. A line is idle, or has a request, from the first byte sent to the last byte received.
+//! Events are edge-triggered; a readable line is read until a read returns less than was asked for.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -26,15 +26,15 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::load::{Load, Outcome, Shape};
 use crate::response::ResponseReader;
 
-/// Failures one after the other, without a response between them, that end a run.
+/// Consecutive failures that end a run.
 const HOPELESS: u32 = 100;
-/// How often requests that take too long are looked for.
+/// How often the generator looks for requests that take too long.
 const SWEEP: Duration = Duration::from_millis(100);
-/// A connection that is lost so soon after sending was closed while it was idle.
+/// A connection that is lost this soon after sending was closed by the server while it was idle.
 const IDLE_END: Duration = Duration::from_millis(50);
-/// Bytes read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
-/// Characters of a wrong body that are told.
+/// Characters of a wrong body that a message shows.
 const SHOWN: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ struct Line {
     stream: Option<TcpStream>,
     state: State,
     class: usize,
-    /// When it was to be sent, and when it was; nanoseconds since the run began.
+    /// When the request was due and when it was sent, in nanoseconds since the run began.
     due: u64,
     sent: u64,
-    /// Latencies on this connection.
+    /// Responses on this connection.
     served: u64,
-    /// Something of the response has come.
+    /// Whether a part of the response has come.
     has_begun: bool,
     reader: ResponseReader,
 }
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What has no response at the end: that has taken too long is an error; the others are counted.
+    /// Requests without a response at the end: those that have taken too long are errors; the others are counted.
     fn without_response(&mut self) -> usize {
         let limit = (self.load.timeout.saturating_sub(2 * SWEEP)).as_nanos() as u64;
         let (now, mut count) = (self.now(), 0);
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
     }
 
     fn open(&mut self, rate: f64, connections: usize) -> io::Result<()> {
-        // The default slack of 50 us would be in each latency.
+        // The default timer slack of 50 µs would be in each latency.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let interval = 1e9 / rate;
         let (mut next, mut due) = (0_u64, 0_u64);
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
         let limit = self.end + self.load.timeout.as_nanos() as u64;
         loop {
             let now = self.now();
-            // Who has waited comes first.
+            // Requests that have waited come first.
             while !self.waiting.is_empty() && !self.idle.is_empty() {
                 let due = self.waiting.pop_front().unwrap_or(now);
                 self.serve(due);
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
                 if !self.waiting.is_empty() || self.idle.is_empty() && self.lines.len() >= connections {
                     self.waiting.push_back(due);
                 } else {
-                    // With a connection at hand the delay is our own.
+                    // A connection is free, so the delay is the generator's.
                     let _ = self.outcome.late.record((now - due).max(1));
                     self.serve(due);
                 }
@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Sends what was due then, over an idle connection or a new one.
+    /// Sends the request that was due at a time, over an idle connection or a new one.
     fn serve(&mut self, due: u64) {
         let line = match self.idle.pop() {
             Some(line) => line,
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
         if line.stream.is_none() {
             line.served = 0;
             match connect(self.load.address, &self.epoll, number) {
-                // It is writable when it is connected.
+                // The socket becomes writable when it is connected.
                 Ok(stream) => line.stream = Some(stream),
                 Err(error) => self.fail(number, &format!("cannot connect: {error}")),
             }
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
                     line.has_begun = true;
                     match line.reader.feed(&self.piece[..count], class.is_head, &class.expected) {
                         Ok(Some(response)) => return self.finish(number, &response),
-                        // The end of the connection may have come with it, and no event of its own.
+                        // The end of the connection may have come with these bytes, without an event of its own.
                         Ok(None) => {}
                         Err(why) => return self.fail(number, &why),
                     }
@@ -380,7 +380,7 @@ impl<'a> Run<'a> {
         self.last_response = self.last_response.max(now);
     }
 
-    /// The connection is of no use any more. One that the server has closed while it was idle costs nothing.
+    /// The connection can no longer be used. If the server closed it while it was idle, that is no error.
     fn broken(&mut self, number: usize, why: &str) {
         let now = self.now();
         let line = &mut self.lines[number];
@@ -415,7 +415,7 @@ impl<'a> Run<'a> {
         *errors.entry(what).or_default() += 1;
     }
 
-    /// Ends what takes too long, if it is time to look; gives the next time.
+    /// Ends requests that take too long, if it is time to look. Returns the next time.
     fn sweep(&mut self, now: u64, at: u64) -> u64 {
         if now < at {
             return at;
@@ -429,7 +429,7 @@ impl<'a> Run<'a> {
         now + SWEEP.as_nanos() as u64
     }
 
-    /// Waits for events so long at most, and does what they say. Waiting for epoll itself is rounded up to milliseconds.
+    /// Waits for events for at most this time, and handles them. epoll itself would round the time up to milliseconds.
     fn events(&mut self, patience: Duration, is_exact: bool) -> io::Result<()> {
         const NOTHING: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
@@ -472,7 +472,7 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-/// A connection on its way, whose events carry that number.
+/// Begins a connection, whose events carry that number.
 fn connect(address: SocketAddr, epoll: &OwnedFd, number: usize) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,16 +1,17 @@
-//! Groups of processes, and what the system says they have used.
+//! Groups of processes, and the processor time and memory that they have used.
 //!
 //! | spec | members |
 //! |---|---|
 //! | `pid:N` | process N and its descendants |
 //! | `user:U` | processes of that user, by name or number |
 //! | `comm:C` | processes of that name, as in /proc/PID/comm |
-//! | `cgroup:PATH` | all of that control group, v1 or v2, also what has ended in between |
+//! | `cgroup:PATH` | all processes of that control group, v1 or v2, also those that have ended in between |
 //! | `port:N` | the processes that listen on TCP port N, their descendants, and their parent if it has the socket too |
 //!
-//! Of processes the time is that of their CPU clock, in nanoseconds: the scheduler's sum over all threads, also those that have
-//! ended (schedstat has only the living). A process that has ended in between is counted by what its parent says of the
-//! children it has reaped, if that is in the group. How much of it was the kernel's follows from the ticks of /proc/PID/stat. A process that ends between two readings takes its last part with it: that is counted.
+//! The time of a process is that of its CPU clock, in nanoseconds: the scheduler's sum over all threads, also ended ones
+//! (schedstat has only the living). If a process has ended in between, its time is in its parent's sum of reaped children,
+//! if the parent is in the group. The kernel's share follows from the ticks of /proc/PID/stat. If a process ends between
+//! two readings, its last part is lost; the report has the number of such processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,9 +20,9 @@ use std::path::{Path, PathBuf};
 /// Processor time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// All of it.
+    /// All processor time.
     pub total: f64,
-    /// What was spent in the kernel.
+    /// The part that was spent in the kernel.
     pub system: f64,
 }
 
@@ -30,31 +31,31 @@ pub struct Time {
 pub enum Spec {
     /// A process and its descendants.
     Pid(i32),
-    /// Of a user, by number.
+    /// The processes of a user, by id.
     User(u32),
-    /// Of that name.
+    /// The processes with that name.
     Comm(String),
-    /// In that directory of the control groups.
+    /// The processes of the control group with that directory.
     Cgroup(PathBuf),
-    /// That listen there.
+    /// The processes that listen on that port.
     Port(u16),
 }
 
 /// A named group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// For reports.
+    /// Its name in reports.
     pub name: String,
-    /// Who belongs to it.
+    /// Which processes belong to it.
     pub spec: Spec,
 }
 
 /// What a group has used so far.
 #[derive(Clone, Debug)]
 pub enum Reading {
-    /// By process.
+    /// Of each process.
     Processes(BTreeMap<i32, Clock>),
-    /// Of all of a control group.
+    /// Of a whole control group.
     Whole(Time),
 }
 
@@ -65,11 +66,11 @@ pub struct Clock {
     own: u64,
     /// Ticks in user mode and in the kernel.
     ticks: (u64, u64),
-    /// Nanoseconds of the children it has reaped, and of theirs.
+    /// Nanoseconds of the children that it has reaped, and of their children.
     reaped: u64,
 }
 
-/// Something that cannot be read, or makes no sense.
+/// Why something cannot be read, or is impossible.
 pub type Wrong = String;
 
 impl Group {
@@ -97,11 +98,11 @@ impl Group {
         Ok(Group { name: name.to_owned(), spec })
     }
 
-    /// Its processes now.
+    /// Its current processes.
     ///
     /// # Errors
     ///
-    /// There are none, or they may not be seen.
+    /// There are none, or this user may not see them.
     pub fn members(&self) -> Result<Vec<i32>, Wrong> {
         let all = Process::all();
         let members: Vec<i32> = match &self.spec {
@@ -119,7 +120,7 @@ impl Group {
         Ok(members)
     }
 
-    /// What it has used so far.
+    /// What the group has used so far.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl std::fmt::Display for Spec {
 }
 
 impl Reading {
-    /// What was used since an earlier one, and how many processes have ended in between.
+    /// What was used since an earlier reading, and how many processes have ended in between.
     pub fn since(&self, before: &Reading) -> (Time, usize) {
         match (self, before) {
             (Reading::Whole(now), Reading::Whole(then)) => {
@@ -173,7 +174,7 @@ impl Reading {
                     reaped += more(clock.reaped, old.reaped);
                 }
                 let ended = || then.iter().filter(|(pid, _)| !now.contains_key(pid));
-                // What those had used before is in what their parent has reaped.
+                // The parent's sum of reaped children includes what they had used before.
                 let before: u64 = ended().map(|(_, clock)| clock.own).sum();
                 sum.total += (reaped - before as f64).max(0.0);
                 (sum, ended().count())
@@ -183,20 +184,20 @@ impl Reading {
     }
 }
 
-/// A process as /proc shows it to anyone.
+/// A process as /proc shows it to every user.
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: i32,
-    /// Of its parent.
+    /// The process id of its parent.
     pub parent: i32,
-    /// As in /proc/PID/comm.
+    /// Its name, as in /proc/PID/comm.
     pub name: String,
-    /// Who it runs as.
+    /// The user id that it runs as.
     pub user: Option<u32>,
 }
 
 impl Process {
-    /// All there are, as far as they can be seen.
+    /// All processes that this user can see.
     pub fn all() -> Vec<Process> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?)).collect()
@@ -234,7 +235,7 @@ fn descendants(all: &[Process], roots: &[i32]) -> Vec<i32> {
     }
 }
 
-/// Those that have the listening socket of a port open, or rather the eldest of them.
+/// The eldest of the processes that have the listening socket of a port open.
 fn listeners(all: &[Process], port: u16) -> Result<Vec<i32>, Wrong> {
     let mut inodes = BTreeSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -279,7 +280,7 @@ fn process_time(pid: i32) -> Option<Clock> {
     })
 }
 
-/// What each group has used; a process that is in several counts for the first.
+/// What each group has used. A process that is in several groups counts for the first.
 pub fn spent(before: &[Reading], after: &[Reading]) -> Vec<(Time, usize)> {
     let mut taken: BTreeSet<i32> = BTreeSet::new();
     let mut spent = Vec::new();
@@ -314,7 +315,7 @@ pub fn memory_kib(groups: &[Group]) -> Option<u64> {
 fn pss_kib(pid: i32) -> Option<u64> {
     let text = match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
         Ok(text) => text,
-        // It has ended.
+        // The process has ended.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(0),
         Err(_) => return None,
     };
@@ -374,13 +375,13 @@ fn cgroup_time(path: &Path) -> Result<Time, Wrong> {
     Ok(Time { total, system: value("system_usec ").unwrap_or(0.0) })
 }
 
-/// Nanoseconds that all processors together were busy since the machine began.
+/// Nanoseconds that all processors together have been busy since the machine started.
 pub fn machine_busy() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields: Vec<f64> =
         text.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
     let ticks = rustix::param::clock_ticks_per_second() as f64;
-    // user nice system, not idle and iowait, irq softirq.
+    // The columns are user, nice, system, idle, iowait, irq, softirq. idle and iowait do not count.
     [0, 1, 2, 5, 6].iter().filter_map(|field| fields.get(*field)).sum::<f64>() * 1e9 / ticks
 }
 

@@ -1,17 +1,17 @@
-//! Measuring: what `reprise-bench`, the executable behind `reprise bench` and `reprise psd`, is made of.
+//! The library of `reprise-bench`, the executable behind `reprise bench` and `reprise psd`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
 //! | [`scenario`] | targets and requests
-//! | [`check`] | responses before the measurement
+//! | [`check`] | checks responses before the measurement
 //! | [`stats`] | ratios and means with their intervals, orders |
 //! | [`compare`] | `reprise bench` |
 //! | [`psd`] | `reprise psd` |
-//! | [`machine`] | what it was measured on |
+//! | [`machine`] | describes the machine |
 //! | [`page`] | reports |
-//! | [`report`] | what it has found |
+//! | [`report`] | the results of `reprise bench` |
 //! | [`response`] | responses as a client reads them |
 //! | [`load`] | loads and their outcomes |
 //! | [`generator`] | closed and open loops |

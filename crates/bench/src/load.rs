@@ -1,4 +1,4 @@
-//! Loads, and what they have shown.
+//! Loads, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,37 +11,37 @@ use crate::response::Expected;
 /// One kind of request.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// For reports.
+    /// Its name in reports.
     pub name: String,
-    /// As it is sent.
+    /// The bytes that are sent.
     pub bytes: Vec<u8>,
-    /// HEAD: there is no body.
+    /// Whether the method is HEAD: the response has no body.
     pub is_head: bool,
-    /// What its responses have to be.
+    /// What the bodies of its responses have to be.
     pub expected: Expected,
-    /// And their status.
+    /// The status that its responses have to have.
     pub status: u16,
-    /// Its share beside those of the others.
+    /// Its weight among the classes.
     pub weight: f64,
-    /// 503 is a refusal, counted by itself, and no error.
+    /// Whether 503 is a refusal, which is counted separately, and not an error.
     pub refusable: bool,
-    /// It is there to occupy the server: in no throughput, and in percentiles of its own.
+    /// Whether it is only to occupy the server: it is not in the throughput, and has percentiles of its own.
     pub hangs: bool,
 }
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// So many connections, each as fast as it is answered.
+    /// A number of connections, each of which sends its next request when the response has come.
     Closed {
         /// Connections.
         connections: usize,
     },
-    /// So many requests a second.
+    /// A number of requests per second.
     Open {
         /// Requests per second.
         rate: f64,
-        /// Connections at most; what finds none waits, and its latency grows.
+        /// Most connections. A request that finds none waits, and its latency grows.
         connections: usize,
     },
 }
@@ -51,53 +51,53 @@ pub enum Shape {
 pub struct Load {
     /// The server.
     pub address: SocketAddr,
-    /// What is asked, by weight.
+    /// The classes of requests.
     pub classes: Vec<Class>,
-    /// When.
+    /// When requests are sent.
     pub shape: Shape,
     /// How long requests are sent.
     pub duration: Duration,
-    /// Connections are used again.
+    /// Whether connections are used again.
     pub keep_alive: bool,
-    /// A request without a response after that is an error.
+    /// A request without a response after this time is an error.
     pub timeout: Duration,
-    /// Which class comes when; alike for all targets.
+    /// The seed for the order of the classes, the same for all targets.
     pub seed: u64,
 }
 
-/// What is known of the responses of a class.
+/// Latencies of a class.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// Nanoseconds from the time it was to be sent.
+    /// Nanoseconds from the time at which a request was due.
     pub latency: Histogram<u64>,
-    /// Nanoseconds from the time it was sent.
+    /// Nanoseconds from the time at which a request was sent.
     pub service: Histogram<u64>,
 }
 
-/// What a run has shown.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How long requests were sent, in seconds.
     pub seconds: f64,
-    /// Latencies in that time, without those of classes that hang.
+    /// Responses in that time, without those of classes that hang.
     pub answered: u64,
     /// All responses, also those that came later.
     pub total: u64,
-    /// By class.
+    /// Latencies by class.
     pub classes: Vec<Latencies>,
-    /// What went wrong, and how often.
+    /// Failures, and how often each occurred.
     pub errors: BTreeMap<String, u64>,
-    /// Nanoseconds from the time a refused request was sent until it was refused.
+    /// Nanoseconds from sending a request to its refusal.
     pub refused: Histogram<u64>,
-    /// Requests sent anew because an idle connection was closed by the server at that moment.
+    /// Requests that were sent again because the server had closed the idle connection at that moment.
     pub retries: u64,
     /// Requests of an open loop that never found a connection, or had no response when it ended.
     pub unsent: u64,
     /// The longest time without any response while some were due, in seconds.
     pub pause: f64,
-    /// Nanoseconds by which an open loop itself was late, with a connection at hand.
+    /// Nanoseconds by which an open loop was late though a connection was free.
     pub late: Histogram<u64>,
-    /// Latencies in each second.
+    /// Responses in each second.
     pub per_second: Vec<u64>,
     /// The generator's own processor time, in seconds.
     pub own_cpu: f64,
@@ -127,12 +127,12 @@ impl Outcome {
         }
     }
 
-    /// Latencies per second, in the time in which requests were sent.
+    /// Responses per second, in the time in which requests were sent.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.seconds
     }
 
-    /// Latencies of all classes that do not hang, from the time each was to be sent and from the time it was.
+    /// Latencies of all classes that do not hang, from the due time and from the time of sending.
     pub fn latencies(&self, load: &[Class]) -> Latencies {
         let mut all = Latencies { latency: histogram(), service: histogram() };
         for (responses, _) in self.classes.iter().zip(load).filter(|(_, class)| !class.hangs) {
@@ -142,7 +142,7 @@ impl Outcome {
         all
     }
 
-    /// The most frequent failure first, in words; nothing if there was none.
+    /// The failures in words, the most frequent first; empty if there was none.
     pub fn failure(&self) -> Option<String> {
         let mut errors: Vec<(&String, &u64)> = self.errors.iter().collect();
         errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,5 +1,5 @@
 //! Reports: one document of text, tables and charts, as a page that stands alone, as text, as CSV. Scripts write such
-//! documents as JSON too; `reprise bench --render FILE --html OUT` makes the page of one.
+//! documents as JSON too; `reprise bench --render FILE --html OUT` makes a page of one.
 
 mod chart;
 mod html;
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 pub struct Page {
     /// What was measured.
     pub title: String,
-    /// The answer, in a few sentences.
+    /// The result, in a few sentences.
     #[serde(default)]
     pub summary: Vec<String>,
     /// Its parts.
     pub sections: Vec<Section>,
-    /// What it was measured on.
+    /// The machine and the settings of the measurement.
     #[serde(default)]
     pub machine: BTreeMap<String, String>,
 }
@@ -38,12 +38,12 @@ pub struct Section {
     /// Numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Table>,
-    /// A picture of them.
+    /// A chart of the numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chart: Option<Chart>,
 }
 
-/// Rows as long as the columns are many.
+/// A table: each row has as many cells as there are columns.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -53,42 +53,42 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A picture.
+/// A chart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
 pub enum Chart {
     /// Values side by side, with intervals.
     Bars {
-        /// Of all values.
+        /// The axis of all values.
         unit: String,
-        /// What is compared in one place.
+        /// Groups of bars that are compared.
         groups: Vec<Bars>,
     },
     /// Values that add up.
     Stacked {
-        /// Of all values.
+        /// The axis of all values.
         unit: String,
-        /// One bar each.
+        /// One stacked bar each.
         rows: Vec<Stack>,
     },
     /// Curves.
     Lines {
-        /// To the right.
+        /// The horizontal axis.
         x: Axis,
-        /// Upwards.
+        /// The vertical axis.
         y: Axis,
         /// The curves.
         series: Vec<Series>,
     },
 }
 
-/// Bars of one place.
+/// Bars that stand together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bars {
-    /// What they have in common.
+    /// Their common label.
     pub label: String,
-    /// From above.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
@@ -96,9 +96,9 @@ pub struct Bars {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bar {
-    /// Whose.
+    /// Its label.
     pub series: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
     /// Lower end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,19 +112,19 @@ pub struct Bar {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
-    /// Whose.
+    /// Its label.
     pub label: String,
-    /// From the left.
+    /// From left to right.
     pub parts: Vec<Part>,
 }
 
-/// One of them.
+/// A part of a stacked bar.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Of what.
+    /// Its label.
     pub series: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
 }
 
@@ -132,12 +132,12 @@ pub struct Part {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// With its unit.
+    /// The label, with its unit.
     pub label: String,
-    /// Logarithmic.
+    /// Whether it is logarithmic.
     #[serde(default)]
     pub log: bool,
-    /// Shares below one, shown as percentiles: more nines to the right.
+    /// Whether the values are shares below one that are shown as percentiles, with more nines to the right.
     #[serde(default)]
     pub percentiles: bool,
 }
@@ -146,9 +146,9 @@ pub struct Axis {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// Whose.
+    /// Its label.
     pub label: String,
-    /// From the left.
+    /// From left to right.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -157,7 +157,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// What it does not have, or has too much.
+    /// A key that is missing or unknown.
     pub fn parse(text: &str) -> Result<Page, String> {
         let page: Page = serde_json::from_str(text).map_err(|error| format!("no report: {error}"))?;
         for section in &page.sections {
@@ -173,16 +173,16 @@ impl Page {
         Ok(page)
     }
 
-    /// The page, as one file.
+    /// The report as a page in one file.
     pub fn html(&self) -> String {
         html::page(self)
     }
 
-    /// For a terminal.
+    /// The report for a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         self.summary.iter().for_each(|line| out.push_str(&format!("{line}\n")));
-        // A picture alone is nothing for a terminal.
+        // A section with only a chart is left out on a terminal.
         for section in self.sections.iter().filter(|one| one.table.is_some()) {
             let _ = write!(out, "\n{}\n", section.title);
             section.text.iter().for_each(|line| out.push_str(&format!("{line}\n")));
@@ -218,7 +218,7 @@ fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// Whether a cell is a number, which stands to the right.
+/// Whether a cell is a number, which is aligned to the right.
 fn is_number(cell: &str) -> bool {
     let first = cell.trim_start_matches('±').split(' ').next().unwrap_or_default();
     first == "-" || first.trim_end_matches(['%', 'k', 'M']).parse::<f64>().is_ok()

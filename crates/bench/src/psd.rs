@@ -1,9 +1,9 @@
-//! `reprise psd`: phase-sensitive attribution of processor time, after a trick of 2005.
+//! `reprise psd`: phase-sensitive attribution of processor time.
 //!
-//! Phases with load alternate with phases of the same length without, in balanced order. What else runs on the machine
-//! runs in both alike, and what a group of processes uses more in the phases with load is due to the load. Counters are
-//! read before a phase and, so that work after the responses is in it, a guard time after its load has ended; the next phase
-//! begins then.
+//! Phases with load alternate with phases of the same length without load, in balanced order. Other programs run in both
+//! kinds of phases alike, so the load causes what a group of processes uses more in the phases with load. Counters are read
+//! before a phase, and a guard time after its load has ended, so that work after the responses is included. Then the next
+//! phase begins.
 //!
 //! ```text
 //! load  guard | idle  guard | idle  guard | load  guard | …
@@ -25,9 +25,9 @@ use crate::page::{Chart, Page, Part, Section, Stack, Table};
 use crate::scenario::{Request, Target};
 use crate::stats::{self, Mean};
 
-/// Fewer pairs say nothing of the error.
+/// With fewer pairs nothing can be said about the error.
 pub const MINIMUM_PAIRS: usize = 4;
-/// Names of processes by what they are for; the web server is who listens.
+/// Names of processes by their task. The web server is the process that listens.
 const KNOWN: [(&str, &[&str]); 3] = [
     ("php", &["php-fpm", "reprise-php", "php-cgi", "frankenphp", "rr"]),
     ("database", &["mariadbd", "mysqld", "postgres"]),
@@ -41,49 +41,49 @@ pub struct Plan {
     pub target: Target,
     /// A page that ends when it has loaded its libraries.
     pub until_exit: Option<String>,
-    /// What is asked, except the path.
+    /// The request, except its path.
     pub request: Request,
-    /// Where a process is in two, the first has it.
+    /// The groups. A process that is in two counts for the first.
     pub groups: Vec<Group>,
     /// Pairs of phases.
     pub pairs: usize,
     /// How long requests are sent in a phase.
     pub span: Duration,
-    /// How long after that its counters are read.
+    /// The time from the end of the load until the counters are read.
     pub guard: Duration,
-    /// How they are sent.
+    /// How requests are sent.
     pub shape: Shape,
-    /// Connections are used again.
+    /// Whether connections are used again.
     pub keep_alive: bool,
-    /// A request without a response after that is an error.
+    /// A request without a response after this time is an error.
     pub timeout: Duration,
 }
 
 /// Processor time per request, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Share {
-    /// Of which group; `not accounted for` is what none of them is.
+    /// The group; `not accounted for` is the time that belongs to none.
     pub group: String,
     /// Which processes.
     pub spec: String,
-    /// All of it.
+    /// All processor time.
     pub total: Mean,
     /// In user mode.
     pub user: Mean,
     /// In the kernel.
     pub system: Mean,
-    /// Processes that ended in a phase: their time is in it as far as their parent, in the group, has reaped them.
+    /// Processes that ended in a phase. Their time is included if their parent is in the group and has reaped them.
     pub ended: usize,
 }
 
-/// Of one page.
+/// The result for one page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Attributed {
     /// Its path.
     pub page: String,
     /// Requests in all.
     pub requests: u64,
-    /// By group, and what no group accounts for.
+    /// The time by group, and the time that no group accounts for.
     pub shares: Vec<Share>,
     /// All groups together, in milliseconds per request.
     pub sum: Mean,
@@ -94,7 +94,7 @@ pub struct Attributed {
 pub struct Report {
     /// The address.
     pub url: String,
-    /// The page, and perhaps that which exits early.
+    /// The page, and the one that exits early, if it was named.
     pub pages: Vec<Attributed>,
     /// Pairs of phases.
     pub pairs: usize,
@@ -107,11 +107,11 @@ pub struct Report {
     pub machine: BTreeMap<String, String>,
 }
 
-/// The groups that can be told by their names, around a target on this machine.
+/// The groups that `--auto` finds by the names of processes, for a target on this machine.
 ///
 /// # Errors
 ///
-/// Nobody can be seen to listen there.
+/// No process is seen to listen on the target's port.
 pub fn discover(target: &Target) -> Result<Vec<Group>, String> {
     let all = Process::all();
     let mut groups = Vec::new();
@@ -135,7 +135,7 @@ pub fn discover(target: &Target) -> Result<Vec<Group>, String> {
     Ok(groups)
 }
 
-/// One page's sums over a phase.
+/// What one phase has used.
 struct Phase {
     groups: Vec<(Time, usize)>,
     rest: f64,
@@ -148,11 +148,11 @@ struct Psd<'a> {
     classes: Vec<Class>,
 }
 
-/// Measures. `states` reads Reprise's scoreboard, if it is one: nanoseconds by state so far.
+/// Measures. `states` reads the scoreboard if the target is a Reprise: nanoseconds by state so far.
 ///
 /// # Errors
 ///
-/// A target that does not answer or responses wrongly, counters that cannot be read.
+/// The target does not respond, or wrongly, or counters cannot be read.
 pub fn run(
     plan: &Plan,
     states: &dyn Fn() -> Option<BTreeMap<String, f64>>,
@@ -194,7 +194,7 @@ pub fn run(
     }
     let requests: u64 = pairs.iter().flatten().map(|(loaded, _)| loaded.requests).sum();
     let states = match (before, states()) {
-        // Of two pages it could not say which.
+        // With two pages the time could not be divided between them.
         (Some(before), Some(after)) if psd.classes.len() == 1 => spent_by_state(&before, &after, requests),
         _ => BTreeMap::new(),
     };
@@ -241,13 +241,13 @@ impl Psd<'_> {
         }
     }
 
-    /// One phase, with the load of a page or without any.
+    /// Runs one phase, with the load of a page or without load.
     fn phase(&self, page: Option<usize>) -> Result<Phase, String> {
         let began = Instant::now();
         let (busy, own) = (machine_busy(), own_time());
         let before = self.plan.groups.iter().map(Group::read).collect::<Result<Vec<_>, _>>()?;
         let requests = page.map(|page| self.load(page, self.plan.span)).transpose()?.unwrap_or(0);
-        // A phase without load waits as long as one with it, which ends with its last response.
+        // A phase without load lasts as long as one with load, which ends with its last response.
         let rest = if page.is_some() { self.plan.guard } else { self.plan.span + self.plan.guard };
         std::thread::sleep(rest);
         let after = self.plan.groups.iter().map(Group::read).collect::<Result<Vec<_>, _>>()?;
@@ -309,7 +309,7 @@ fn shown(mean: &Mean) -> String {
 }
 
 impl Report {
-    /// For people.
+    /// The report for people.
     pub fn page(&self) -> Page {
         let mut page = Page { title: format!("CPU of {}", self.url), machine: self.machine.clone(), ..Page::default() };
         let method = format!(
@@ -346,7 +346,7 @@ impl Report {
                 title: format!("{}: {} requests", one.page, one.requests),
                 text: Vec::new(),
                 table: Some(one.table()),
-                // One picture for all pages, to one scale.
+                // One chart for all pages, with one scale.
                 chart: (number == 0)
                     .then(|| Chart::Stacked { unit: "ms".to_owned(), rows: self.pages.iter().map(stack).collect() }),
             });

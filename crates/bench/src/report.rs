@@ -1,21 +1,21 @@
-//! What `reprise bench` has found, and the page that shows it.
+//! The results of `reprise bench`, and the page that shows them.
 
 use serde::Serialize;
 
 use crate::page::{Axis, Bar, Bars, Chart, Page, Part, Section, Series, Stack, Table};
 use crate::stats::{self, Interval, Verdict};
 
-/// Percentiles that are told.
+/// Percentiles that are reported.
 pub const POINTS: [f64; 9] = [0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999];
 /// Percentiles, in milliseconds.
 pub type Curve = Vec<(f64, f64)>;
 
-/// What is known of a target.
+/// The results of a target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// Its label.
     pub label: String,
-    /// As it was given.
+    /// The URL as it was given.
     pub url: String,
     /// How its bodies were checked, by request.
     pub checked: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Measured {
     pub knee: Vec<(usize, f64)>,
     /// Requests per second of each round.
     pub rates: Vec<f64>,
-    /// Their median.
+    /// The median of the rounds.
     pub rate: Option<Interval>,
     /// Latency of the closed loop.
     pub closed: Curve,
@@ -33,9 +33,9 @@ pub struct Measured {
     pub cpu: Vec<Spent>,
     /// Proportional memory of its processes at the end, KiB.
     pub memory_kib: Option<u64>,
-    /// Of the fixed rates.
+    /// Open loops with fixed rates.
     pub open: Vec<Open>,
-    /// Requests that were sent anew, because the server had closed an idle connection.
+    /// Requests that were sent again, because the server had closed an idle connection.
     pub retries: u64,
 }
 
@@ -46,9 +46,9 @@ pub struct Spent {
     pub group: String,
     /// Milliseconds per request, of each round.
     pub rounds: Vec<f64>,
-    /// Of that in the kernel.
+    /// The part of that in the kernel.
     pub system: Vec<f64>,
-    /// Processes that ended in a round: their time is in it as far as their parent, in the group, has reaped them.
+    /// Processes that ended in a round. Their time is included if their parent is in the group and has reaped them.
     pub ended: usize,
 }
 
@@ -57,59 +57,59 @@ pub struct Spent {
 pub struct Open {
     /// Requests per second that were due.
     pub rate: f64,
-    /// That were answered.
+    /// Requests per second that got a response.
     pub answered: f64,
     /// Latency from the time a request was due.
     pub latency: Curve,
-    /// From the time it was sent.
+    /// Latency from the time a request was sent.
     pub service: Curve,
     /// The generator's own lateness, 99 %, in milliseconds.
     pub late_ms: f64,
     /// The longest time without a response, in seconds.
     pub pause: f64,
-    /// Requests that were answered.
+    /// Requests that got a response.
     pub total: u64,
-    /// Requests that were refused, and may be.
+    /// Requests that were refused, where that is no error.
     pub refused: u64,
-    /// From sending those to the refusal.
+    /// Time from sending these requests to the refusal.
     pub refused_within: Curve,
-    /// Processor time of each group in all, seconds.
+    /// Processor time of each group in all, in seconds.
     pub cpu_seconds: Vec<(String, f64)>,
     /// Share of a processor that the generator used.
     pub own_cpu: f64,
-    /// Of requests that hang.
+    /// Latency of requests that hang.
     pub hanging: Curve,
 }
 
-/// The first target beside another.
+/// The first target compared with another.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// Whose rate, or processor time.
+    /// The target in the numerator.
     pub first: String,
-    /// By whose.
+    /// The target in the denominator.
     pub second: String,
-    /// Of what: `requests per second` or `CPU per request`.
+    /// What is compared: `requests per second` or `CPU per request`.
     pub of: String,
     /// The ratio.
     pub ratio: Interval,
-    /// What it says.
+    /// The verdict in words.
     pub verdict: Verdict,
 }
 
-/// All of it.
+/// All results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// In the order they were given.
+    /// The targets, in the order in which they were given.
     pub targets: Vec<Measured>,
-    /// The first beside each other.
+    /// The first target compared with each other one.
     pub ratios: Vec<Ratio>,
     /// Connections of the closed loop.
     pub connections: usize,
-    /// Seconds of each of its rounds.
+    /// Seconds of each round of the closed loop.
     pub span: f64,
-    /// What has to be known to read it.
+    /// Notes that a reader of the results needs.
     pub notes: Vec<String>,
-    /// What it was measured on.
+    /// The machine of the measurement.
     pub machine: std::collections::BTreeMap<String, String>,
 }
 
@@ -117,7 +117,7 @@ fn interval(found: &Interval, digits: usize) -> String {
     format!("{:.digits$} [{:.digits$}, {:.digits$}]", found.value, found.low, found.high)
 }
 
-/// Of a percentile, in milliseconds.
+/// The value of a percentile, in milliseconds.
 fn at(curve: &Curve, point: f64) -> String {
     let found = curve.iter().find(|(percentile, _)| (percentile - point).abs() < 1e-9);
     found.map_or("-".to_owned(), |(_, value)| format!("{value:.2}"))
@@ -140,7 +140,7 @@ fn percentiles() -> Axis {
 }
 
 impl Report {
-    /// For people.
+    /// The report for people.
     pub fn page(&self) -> Page {
         let labels: Vec<&str> = self.targets.iter().map(|target| target.label.as_str()).collect();
         let mut page = Page { title: labels.join(" and "), machine: self.machine.clone(), ..Page::default() };

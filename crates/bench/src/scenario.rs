@@ -1,4 +1,4 @@
-//! What is asked of which server: URLs, and the mix of requests of a scenario's file.
+//! Targets and requests: URLs, and the mix of requests of a scenario's file.
 //!
 //! ```toml
 //! [[request]]
@@ -17,7 +17,7 @@
 //! refusable = true              # 503 is a refusal, counted by itself, and no error
 //! hangs = true                  # occupies the server; in no throughput, and with percentiles of its own
 //! ```
-//! Without `contains`, `length` or `hash` the responses are to be those that the server gave at the beginning.
+//! Without `contains`, `length` or `hash` the bodies have to be those that the server sent in the check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -28,19 +28,19 @@ use serde::Deserialize;
 use crate::load::Class;
 use crate::response::Expected;
 
-/// Requests of a scenario at most.
+/// Most requests of a scenario.
 const MAX_REQUESTS: usize = 100;
 
 /// A server to be measured.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// For reports; without a name the host and port.
+    /// Its name in reports; without one the host and port.
     pub label: String,
-    /// As it was given.
+    /// The URL as it was given.
     pub url: String,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// For the Host header.
+    /// The value of the Host header.
     pub host: String,
     /// Path and query.
     pub path: String,
@@ -57,19 +57,19 @@ struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Request {
-    /// For reports.
+    /// Its name in reports.
     pub name: Option<String>,
-    /// Path and query; without it those of the URL.
+    /// Path and query; without one those of the URL.
     pub path: Option<String>,
     /// The method.
     pub method: String,
-    /// Beside Host and Connection.
+    /// Headers besides Host and Connection.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
-    /// The share.
+    /// The weight.
     pub weight: f64,
-    /// The status it has to have.
+    /// The status that the response has to have.
     pub status: u16,
     /// Text that has to be in the body.
     pub contains: Option<String>,
@@ -77,9 +77,9 @@ pub struct Request {
     pub length: Option<usize>,
     /// xxh3 of the body.
     pub hash: Option<String>,
-    /// 503 is no error.
+    /// Whether 503 is no error.
     pub refusable: bool,
-    /// Occupies the server only.
+    /// Whether it is only to occupy the server.
     pub hangs: bool,
 }
 
@@ -132,11 +132,11 @@ impl Target {
         Ok(Target { label: label.to_owned(), url: url.to_owned(), address, host: host.to_owned(), path })
     }
 
-    /// Several, with labels that differ.
+    /// Several targets, with different labels.
     ///
     /// # Errors
     ///
-    /// What is wrong with one, or that two have one label.
+    /// What is wrong with a target, or that two have the same label.
     pub fn parse_all(texts: &[String]) -> Result<Vec<Target>, String> {
         let mut targets = texts.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let hosts: Vec<String> = targets.iter().map(|target| target.label.clone()).collect();
@@ -156,7 +156,7 @@ impl Target {
 ///
 /// # Errors
 ///
-/// It cannot be read, or what is wrong in it.
+/// The file cannot be read, or what is wrong in it.
 pub fn read(path: &Path) -> Result<Vec<Request>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let file: File =
@@ -171,11 +171,11 @@ pub fn read(path: &Path) -> Result<Vec<Request>, String> {
     Ok(file.request)
 }
 
-/// Whether a request makes sense.
+/// Checks a request.
 ///
 /// # Errors
 ///
-/// What does not.
+/// What is wrong with it.
 pub fn check(request: &Request) -> Result<(), String> {
     let shown = request.shown("?");
     let is_token = |text: &str| {
@@ -227,14 +227,14 @@ impl Request {
             .unwrap_or_else(|| if self.method == "GET" { path.to_owned() } else { format!("{} {path}", self.method) })
     }
 
-    /// What its bodies are said to be.
+    /// What its bodies have to be.
     pub fn told(&self) -> Option<Expected> {
         let hash = self.hash.as_ref().and_then(|hash| u64::from_str_radix(hash, 16).ok()).map(Expected::Hash);
         let contains = self.contains.as_ref().map(|text| Expected::Contains(text.clone().into_bytes()));
         hash.or(self.length.map(Expected::Length)).or(contains)
     }
 
-    /// As it is sent to a target.
+    /// The bytes that are sent to a target.
     pub fn class(&self, target: &Target, keep_alive: bool, expected: Expected) -> Class {
         let path = self.path.as_deref().unwrap_or(&target.path);
         let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));

@@ -1,4 +1,4 @@
-//! Statistics: how a ratio is formed, how sure it is, in which order the sides are measured.
+//! Statistics: how a ratio is formed, how certain it is, and in which order the targets are measured.
 //!
 //! A round measures every target once, one right after the other, so that a slow minute of the machine hits all; a ratio is
 //! formed within its round. The result is the median of the rounds' ratios with a percentile bootstrap interval that
@@ -6,11 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fewer rounds than that give no interval worth its name.
+/// Fewer rounds give no useful interval.
 pub const MINIMUM_ROUNDS: usize = 6;
-/// How often rounds are drawn anew for an interval.
+/// How often rounds are resampled for an interval.
 pub const RESAMPLES: usize = 4000;
-/// Of these draws, so that the same rounds have the same interval.
+/// The seed of the resampling, so that the same rounds give the same interval.
 pub const SEED: u64 = 20_240_229;
 
 /// An estimate with its 95 % interval.
@@ -24,20 +24,20 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What an interval of a ratio says.
+/// What an interval of a ratio shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All of it is above 1.
+    /// The whole interval is above 1.
     Higher,
-    /// All of it is below 1.
+    /// The whole interval is below 1.
     Lower,
-    /// It holds 1.
+    /// The interval includes 1.
     NotDistinguishable,
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Higher => "higher",
@@ -48,7 +48,7 @@ impl Verdict {
 }
 
 impl Interval {
-    /// What it says, if it is of a ratio.
+    /// The verdict, if this is a ratio.
     pub fn verdict(&self) -> Verdict {
         match (self.low > 1.0, self.high < 1.0) {
             (true, _) => Verdict::Higher,
@@ -58,7 +58,7 @@ impl Interval {
     }
 }
 
-/// The middle of values; of none, not a number.
+/// The median of values; NaN without values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -70,7 +70,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median with its bootstrap interval; of none, not a number.
+/// The median with its bootstrap interval; NaN without values.
 pub fn median_interval(values: &[f64]) -> Interval {
     if values.is_empty() {
         return Interval { value: f64::NAN, low: f64::NAN, high: f64::NAN };
@@ -96,7 +96,8 @@ pub fn median_interval(values: &[f64]) -> Interval {
     Interval { value: median(values), low: medians[edge], high: medians[RESAMPLES - 1 - edge] }
 }
 
-/// The ratio of the first to the second, round by round. `None`: unlike many, too few, or not above zero.
+/// The ratio of the first to the second, round by round. `None`: their numbers differ, there are too few, or a value is not
+/// above zero.
 pub fn ratio(first: &[f64], second: &[f64]) -> Option<Interval> {
     let is_usable = first.len() == second.len() && first.len() >= MINIMUM_ROUNDS;
     if !is_usable || first.iter().chain(second).any(|value| !value.is_finite() || *value <= 0.0) {
@@ -113,11 +114,11 @@ pub struct Mean {
     pub value: f64,
     /// Its standard error.
     pub error: f64,
-    /// 95 of 100 intervals `value ± half` hold the truth.
+    /// Half the width of the interval: 95 of 100 intervals `value ± half` include the true value.
     pub half: f64,
 }
 
-/// The mean of independent values; of fewer than two, nothing is known of its error.
+/// The mean of independent values. With fewer than two values its error is unknown.
 pub fn mean(values: &[f64]) -> Mean {
     let count = values.len() as f64;
     let value = values.iter().sum::<f64>() / count;
@@ -140,8 +141,8 @@ fn t_95(degrees: usize) -> f64 {
     z + first + second + third
 }
 
-/// Who is measured in which order: each round begins one further and every other goes backwards, so that each target has each
-/// place equally often and a steady drift of the machine cancels out.
+/// The order in which targets are measured. Each round begins with the next target, and every second round goes backwards.
+/// So each target has each position equally often, and a steady drift of the machine cancels out.
 pub fn orders(targets: usize, rounds: usize) -> Vec<Vec<usize>> {
     (0..rounds)
         .map(|round| {

@@ -29,7 +29,7 @@ fn main() {
         .map(|_| {
             let began = spent();
             for number in 0..REQUESTS {
-                // As a clone does for a request without a body, and the front for its answer.
+                // As a clone does for a request without a body, and the front for its response.
                 for activity in
                     [Activity::Starting, Activity::Running, Activity::Finishing, Activity::Rewinding, Activity::Idle]
                 {

@@ -23,9 +23,9 @@ use line::Clock;
 pub use line::{Facts, format, reference};
 
 const FULL: usize = 16 * 1024;
-/// Bytes that wait for a reader; then they are dropped, and counted.
+/// Bytes that may wait for a slow reader. More are dropped, and counted.
 const MAX_WAITING: usize = 1024 * 1024;
-/// What a pipe that is ready takes without blocking (POSIX's PIPE_BUF, on Linux).
+/// Bytes that a pipe takes without blocking when it is ready (POSIX's PIPE_BUF on Linux).
 const PIPE_BUF: usize = 4096;
 
 /// One request, until its response is over.
@@ -78,7 +78,8 @@ thread_local! {
     static LOG: RefCell<Log> = const { RefCell::new(Log::new()) };
 }
 
-/// Where and how this thread writes; `None`: nowhere. What was collected for another file goes there.
+/// Sets where and in which format this thread writes; `None`: nowhere. Lines that were collected for another file are
+/// written to that file first.
 pub fn open(file: Option<File>, format: LogFormat) {
     LOG.with_borrow_mut(|log| {
         log.flush();
@@ -89,12 +90,12 @@ pub fn open(file: Option<File>, format: LogFormat) {
     });
 }
 
-/// Whether lines are wanted at all.
+/// Whether there is an access log.
 pub fn is_on() -> bool {
     LOG.with_borrow(|log| log.file.is_some())
 }
 
-/// Writes what was collected.
+/// Writes the collected lines.
 pub fn flush() {
     LOG.with_borrow_mut(Log::flush);
 }
@@ -152,7 +153,7 @@ impl Log {
             self.lines.clear();
         } else if at > 0 && self.dropped > 0 {
             let dropped = self.dropped;
-            // Standard error is a pipe to the supervisor. One that is full says as little as one that is closed.
+            // Standard error is a pipe to the supervisor, which may be full or closed: then this message is lost.
             let text = format!("access log: {dropped} bytes were dropped because nobody read them\n");
             let _ = std::io::stderr().write_all(text.as_bytes());
             self.dropped = 0;

@@ -1,4 +1,4 @@
-//! Connections of each client address: what is over the limit is closed before a byte of it is read.
+//! Counts connections of each client address. A connection over the limit is closed before a byte of it is read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,14 +14,14 @@ pub fn refused() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Connections by address. There is an entry for an address with a connection only, so `max_connections` bounds it.
+/// Connections by address. Only an address with a connection has an entry, so `max_connections` bounds the table.
 #[derive(Clone, Default)]
 pub struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// A connection that is counted for as long as this lives; `None`: its address has no limit.
+/// Counts a connection for as long as this lives; `None`: its address has no limit.
 pub struct ConnectionPermit(Option<(Addresses, IpAddr)>);
 
-/// What counts as one client: of IPv6 a /64, all of which a client usually has.
+/// The key that counts as one client: of IPv6 the /64, because a client usually has all of it.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
@@ -30,7 +30,7 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Addresses {
-    /// Counts a connection of this address; 0: any number. `None`: it is one too many.
+    /// Counts a connection of this address. A limit of 0 allows any number. `None`: the connection is over the limit.
     pub fn enter(&self, address: IpAddr, limit: usize) -> Option<ConnectionPermit> {
         if limit == 0 {
             return Some(ConnectionPermit::unlimited());
@@ -53,7 +53,7 @@ impl Addresses {
 }
 
 impl ConnectionPermit {
-    /// Of a connection that is not counted: through a unix socket, of a declared proxy, or for the administrator.
+    /// For a connection that is not counted: through a unix socket, from a declared proxy, or to a metrics listener.
     pub fn unlimited() -> ConnectionPermit {
         ConnectionPermit(None)
     }

@@ -1,6 +1,6 @@
-//! How long a request's body may be, as far as the front can tell: up to php.ini's post_max_size, unless a file in the
-//! script's directory or above it (`.user.ini`) may say otherwise. Where there is one PHP decides: it knows what that says,
-//! and what it does not take it does not read.
+//! How long a request's body may be, as far as the front can know: up to php.ini's post_max_size, unless there is a
+//! `.user.ini` in the script's directory or above it. Then PHP decides, which reads that file: it does not read a body that
+//! is too long.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use wire::control::Bodies as Said;
 
-/// What is known of a lane's bodies.
+/// What is known of the bodies that a lane takes.
 pub struct Bodies(Mutex<Known>);
 
 struct Known {
@@ -26,17 +26,17 @@ impl Known {
 }
 
 impl Bodies {
-    /// As the lane's message says.
+    /// As the message about the lane says.
     pub fn new(said: &Said) -> Bodies {
         Bodies(Mutex::new(Known::of(said)))
     }
 
-    /// As a forker that has just started says.
+    /// As the message about a new forker of the lane says.
     pub fn learn(&self, said: &Said) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Known::of(said);
     }
 
-    /// Bytes that a body of this length (none: unknown) to that script may have; 0: as many as PHP reads.
+    /// Bytes that a body of this length (`None`: unknown) to that script may have; 0: PHP decides.
     pub fn limit(&self, root: &Path, script: &[u8], length: Option<u64>) -> u64 {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = known.limit == 0 || length.is_some_and(|length| length <= known.limit);
@@ -50,11 +50,12 @@ impl Bodies {
     }
 }
 
-/// Whether such a file is in the script's directory or above it, up to the root. One that cannot be looked for counts.
+/// Whether such a file is in the script's directory or above it, up to the root. If that cannot be found out, it counts as
+/// there.
 fn has_settings_file(root: &Path, script: &[u8], file: &str) -> bool {
     let slashes = memchr::memchr_iter(b'/', script).map(|at| &script[1.min(at)..at]);
     slashes.map(|directory| root.join(OsStr::from_bytes(directory))).any(|mut directory| {
-        // Not join(): a name that begins with a slash would take the place of the directory.
+        // Not join(): a name that begins with a slash would replace the directory.
         directory.as_mut_os_string().push("/");
         directory.as_mut_os_string().push(file);
         !matches!(rustix::fs::stat(&directory), Err(Errno::NOENT | Errno::NOTDIR))

@@ -1,4 +1,5 @@
-//! Requests at once of one client address, within what has a limit of its own: an application, or paths of it.
+//! Limits how many requests of one client address run or wait at once: per application, and per path that has a limit of
+//! its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use crate::refusal::Refusal;
 type Account = [String; 3];
 type Counts = HashMap<Account, usize>;
 
-/// How many requests each address has. Holds those alone that have one.
+/// How many requests each address has. An address without a request has no entry.
 #[derive(Default)]
 pub struct Clients(Arc<Mutex<Counts>>);
 
@@ -24,8 +25,8 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 impl Clients {
-    /// Takes a permit. `limit` 0: any number, and none is counted. Who comes through a unix socket without saying for whom
-    /// is nobody in particular.
+    /// Takes a permit. `limit` 0: any number, and the request is not counted. A client behind a unix socket that names no
+    /// address has no limit either.
     pub fn enter(&self, account: [&str; 3], limit: usize) -> Result<Option<ClientPermit>, Refusal> {
         if limit == 0 || account[2] == "unix:" {
             return Ok(None);

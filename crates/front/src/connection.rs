@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, and whether it has left.
+//! Who the client of a connection is, and whether it has left.
 
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
@@ -9,11 +9,11 @@ use wire::head::{TooLarge, Writer};
 use crate::forwarded;
 use crate::settings::Network;
 
-/// A connection, as the requests that come over it know it.
+/// What a request knows of its connection.
 pub struct Connection {
     /// Both ends.
     pub peer: Peer,
-    /// Who may leave before the response.
+    /// The client, which may leave before the response.
     pub client: Box<dyn Client>,
 }
 
@@ -32,12 +32,12 @@ pub struct Peer {
     pub scheme: Scheme,
     /// Whether its forwarding headers are believed.
     pub is_proxy: bool,
-    /// What does not change between the requests of a connection, ready for PHP's head.
+    /// The variables that are the same for all requests of the connection, encoded for PHP's head.
     pub variables: (Vec<u8>, u32),
 }
 
 impl Peer {
-    /// Of a TCP connection.
+    /// The ends of a TCP connection.
     pub fn tcp(client: SocketAddr, server: SocketAddr, proxies: &[Network]) -> Peer {
         let (address, server_address) = (client.ip().to_canonical(), server.ip().to_canonical());
         Peer::with_variables(Peer {
@@ -51,7 +51,7 @@ impl Peer {
         })
     }
 
-    /// Of a connection through a unix socket.
+    /// The ends of a connection through a unix socket.
     pub fn unix(proxies: &[Network]) -> Peer {
         Peer::with_variables(Peer {
             address: "unix:".to_owned(),
@@ -64,13 +64,13 @@ impl Peer {
         })
     }
 
-    /// Of a request that the server makes itself, by the configuration: what it says of a client is believed.
+    /// For a request that the server itself makes from the configuration. Its forwarding headers are believed.
     pub fn ourselves() -> Peer {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         Peer { is_proxy: true, ..Peer::tcp(here, here, &[]) }
     }
 
-    /// Whether a client spoke HTTPS, to the front or, as far as is known, to the first proxy.
+    /// Whether the client spoke HTTPS: to the front or, if a proxy says so, to the first proxy.
     pub fn is_https(&self, behind: Option<&forwarded::Client>) -> bool {
         behind.and_then(|client| client.is_https).unwrap_or_else(|| self.scheme == Scheme::HTTPS)
     }
@@ -99,7 +99,7 @@ fn variables(peer: &Peer) -> (Vec<u8>, u32) {
     (variables.to_vec(), count)
 }
 
-/// Both ends of the connection; of what is known of a client behind it, that.
+/// Adds the variables of both ends: of the client behind a proxy where it is known, else of the connection.
 pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) -> Result<(), TooLarge> {
     let is_known = !client.address.is_empty();
     let is_https = peer.is_https(Some(client));
@@ -109,7 +109,7 @@ pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) 
     for (name, value) in [
         ("REQUEST_SCHEME", scheme),
         ("GATEWAY_INTERFACE", "CGI/1.1"),
-        // There is no FastCGI here, but PHP-FPM shows it.
+        // There is no FastCGI here, but scripts find this variable under PHP-FPM.
         ("FCGI_ROLE", "RESPONDER"),
         ("SERVER_SOFTWARE", concat!("reprise/", env!("CARGO_PKG_VERSION"))),
         ("REDIRECT_STATUS", "200"),
@@ -129,21 +129,22 @@ pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) 
 /// How a client has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It sends no more, but may still read.
+    /// The client sends no more, but may still read.
     Ended,
-    /// It neither sends nor reads.
+    /// The client neither sends nor reads.
     Gone,
 }
 
 /// The client of a connection, for whoever runs its requests.
 pub trait Client: Send + Sync {
-    /// Whether it has left. Only asked while a request of it runs whose body has been read; reads what comes meanwhile, up to 4 KiB.
+    /// Whether the client has left. To be asked only while a request of it runs whose body has been read. Reads what the
+    /// client sends meanwhile, up to 4 KiB.
     fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left>;
-    /// Whether it neither sends nor reads any more.
+    /// Whether the client neither sends nor reads any more.
     fn is_gone(&self) -> bool;
 }
 
-/// Nobody who could leave: for requests that the server makes itself.
+/// A client that never leaves: for requests that the server itself makes.
 pub struct Nobody;
 
 impl Client for Nobody {

@@ -1,4 +1,4 @@
-//! Messages with the supervisor. The socket itself belongs to the process crate, which the front does not know.
+//! Messages to and from the supervisor. The socket itself belongs to the crate `process`, which the front does not use.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,12 +7,12 @@ use wire::control::{FromFront, ToFront};
 
 /// The front's end of the channel to the supervisor.
 pub trait Link: Send + Sync {
-    /// Sends a message. If the supervisor is gone, its lifeline says so; a message to it is no loss then.
+    /// Sends a message. If the supervisor is gone the message is dropped; the lifeline tells the front that it is gone.
     fn send(&self, message: &FromFront);
     /// Sends a message with descriptors.
     fn send_with(&self, message: &FromFront, attached: &[BorrowedFd<'_>]);
-    /// The next message with its descriptors; `None` if there is none at the moment.
+    /// The next message with its descriptors; `None` if no message is there at the moment.
     fn receive(&self) -> io::Result<Option<(ToFront, Vec<OwnedFd>)>>;
-    /// To wait for messages.
+    /// The descriptor to wait on for messages.
     fn descriptor(&self) -> BorrowedFd<'_>;
 }

@@ -1,8 +1,8 @@
-//! How a thread of the front learns what workers have done.
+//! How a thread of the front learns of what workers have done.
 //!
-//! Each thread has one "door": an eventfd by which workers wake it. Before a thread sleeps it
-//! says so in the slabs and looks once more for news ([`before_park`]); while it is awake workers need not wake it, and
-//! it looks whenever a request begins or a body is polled ([`collect`]).
+//! Each thread has one "door": an eventfd by which workers wake it. Before a thread sleeps it announces that in the slabs,
+//! and looks once more for news ([`before_park`]). While the thread is awake, workers need not wake it: it looks for news
+//! whenever a request begins or a body is polled ([`collect`]).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub fn door() -> usize {
     DOOR.get()
 }
 
-/// Looks for news of the workers.
+/// Looks for news of the workers of all lanes.
 pub fn collect() {
     each_lane(look);
 }
@@ -38,7 +38,7 @@ pub fn look(shared: &Shared, lane: &Lane, door: usize) {
     lane.report(|application| status::report(shared.began, &shared.lanes.beside(lane), application));
 }
 
-/// Does the same with each lane.
+/// Calls `each` with every lane.
 pub fn each_lane(each: impl Fn(&Shared, &Lane, usize)) {
     SHARED.with_borrow(|shared| {
         if let Some(shared) = shared {
@@ -47,12 +47,13 @@ pub fn each_lane(each: impl Fn(&Shared, &Lane, usize)) {
     });
 }
 
-/// Says that this thread sleeps and looks for news until there are none. What is found wakes tasks, which keep the runtime
-/// from sleeping; being thought asleep while awake costs a needless wake-up, the other way round would be deaf.
+/// Announces that this thread sleeps, and looks for news until there are none. News wake tasks, which keep the runtime from
+/// sleeping. If a thread that is announced asleep is awake, that costs a needless wake-up; the opposite would lose a
+/// wake-up.
 pub fn before_park() {
     each_lane(|_, lane, door| lane.announce_all(door));
     each_lane(|shared, lane, door| {
-        // A worker gone wild could have news for ever; what is missed then is found by the next tick.
+        // A broken worker could have news for ever. The next tick finds what is missed here.
         for _ in 0..256 {
             if lane.may_sleep(door) {
                 break;
@@ -62,7 +63,7 @@ pub fn before_park() {
     });
 }
 
-/// Says that this thread is awake, and looks for what came while it slept.
+/// Announces that this thread is awake, and looks for news that came while it slept.
 pub fn after_unpark() {
     each_lane(|shared, lane, door| {
         lane.awake(door);

@@ -9,13 +9,14 @@ pub const BOUNDS_MS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30
 /// How long requests took.
 #[derive(Default)]
 pub struct Durations {
-    /// As many as took no longer than the bound and longer than the one before; at last those that took longer than all.
+    /// For each bound: requests that took no longer than it and longer than the bound before. The last element counts those
+    /// that took longer than all bounds.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_us: AtomicU64,
 }
 
 impl Durations {
-    /// Counts one.
+    /// Counts a request.
     pub fn note(&self, time: Duration) {
         let us = time.as_micros() as u64;
         let bucket = BOUNDS_MS.iter().position(|bound| us <= bound * 1000).unwrap_or(BOUNDS_MS.len());
@@ -23,7 +24,7 @@ impl Durations {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// How many took no longer than each bound, and all; and the sum in seconds.
+    /// How many requests took no longer than each bound, then all; and the sum of the durations in seconds.
     pub fn read(&self) -> ([u64; BOUNDS_MS.len() + 1], f64) {
         let mut sum = 0;
         let each = self.buckets.each_ref().map(|bucket| {

@@ -62,7 +62,7 @@ fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
 
 fn content_type(found: &Found) -> String {
     let guess = mime_guess::from_path(&found.path).first_raw().unwrap_or("application/octet-stream");
-    // Text is UTF-8 unless it says otherwise itself; XML and JSON do not want to be told.
+    // Text is UTF-8 unless the document itself says otherwise. XML and JSON need no charset.
     if guess.starts_with("text/") || guess == "application/javascript" {
         format!("{guess}; charset=utf-8")
     } else {
@@ -110,7 +110,7 @@ impl State<'_> {
         })
     }
 
-    /// If-Range: the range counts only for the file as the client knows it.
+    /// If-Range: the range counts only if the file is still the one that the client knows.
     fn range_is_current(&self, headers: &HeaderMap) -> bool {
         match headers.get(header::IF_RANGE).map(|value| value.to_str().unwrap_or("")) {
             None => true,
@@ -128,11 +128,12 @@ fn date(headers: &HeaderMap, name: header::HeaderName) -> Option<SystemTime> {
 enum Range {
     /// First and last byte.
     Part(u64, u64),
-    /// No byte of it is in the file.
+    /// The range has no byte of the file.
     Beyond,
 }
 
-/// The one range asked for. Several ranges, other units and nonsense get the whole file, as allowed.
+/// The range that was asked for, if it is a single one. Several ranges, other units and malformed ranges get the whole
+/// file, as RFC 9110 allows.
 fn range(headers: &HeaderMap, size: u64) -> Option<Range> {
     let text = headers.get(header::RANGE)?.to_str().ok()?;
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;

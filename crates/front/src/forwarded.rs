@@ -1,12 +1,14 @@
-//! Who a client behind declared proxies is and what it asked them for: X-Forwarded-For, -Proto and -Port, or `Forwarded` (RFC
-//! 7239), whichever the proxies are declared to write. The other comes from the client, and is dropped.
+//! The client behind declared proxies, and the scheme and port that it used: by X-Forwarded-For, -Proto and -Port, or by
+//! `Forwarded` (RFC 7239), whichever the proxies are declared to write. The other kind comes from the client, and is
+//! dropped.
 //!
-//! Nothing a client writes may make what a proxy appends unreadable: lists are split at every comma, quoted or not, unless
-//! all quotes are balanced in `Forwarded`, and letters that are no text spoil their own element only.
+//! Nothing that a client writes may make unreadable what a proxy appends. So lists are split at every comma, also at quoted
+//! ones, unless all quotes in `Forwarded` are balanced; and bytes that are not text invalidate only their own element.
 //!
-//! Every proxy appends whom it got the request from, so the chain is read from its end: the first address that is no
-//! declared proxy is the client. What stands before it anybody may have written. The host is not taken from a header: a
-//! proxy passes on the one it was asked for (proxy_set_header Host $host), or lets the client's X-Forwarded-Host through.
+//! Every proxy appends the address that it got the request from, so the chain is read from its end: the first address that
+//! is not a declared proxy is the client. Anybody may have written what stands before it. The host is not taken from such a
+//! header: a proxy passes on the host that it was asked for (proxy_set_header Host $host), and X-Forwarded-Host may come
+//! from the client.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +16,7 @@ use http::header::{HeaderMap, HeaderName};
 
 use crate::settings::{Network, ProxyHeaders};
 
-/// Hops looked at.
+/// Hops that are looked at.
 const MAX_HOPS: usize = 32;
 
 /// A client behind a proxy.
@@ -22,11 +24,11 @@ const MAX_HOPS: usize = 32;
 pub struct Client {
     /// Its address.
     pub address: String,
-    /// Its port, or empty if nobody said it.
+    /// Its port; empty: unknown.
     pub port: String,
-    /// Whether it spoke HTTPS to the first proxy; `None`: nobody said.
+    /// Whether it spoke HTTPS to the first proxy; `None`: unknown.
     pub is_https: Option<bool>,
-    /// The port it asked; `None`: nobody said.
+    /// The port that it connected to; `None`: unknown.
     pub server_port: Option<u16>,
 }
 
@@ -51,7 +53,7 @@ pub fn client(headers: &HeaderMap, proxies: &[Network], written: ProxyHeaders) -
             if hops.is_empty() && !(protocols.is_empty() && ports.is_empty()) {
                 hops.push(Hop::default());
             }
-            // Lists of the same length belong together from their ends; a single value is the last proxy's about them all.
+            // The lists are matched from their ends. A single value is what the last proxy says about the whole chain.
             for (back, hop) in hops.iter_mut().rev().enumerate() {
                 let one = protocols.len().checked_sub(back + 1).or(if protocols.is_empty() { None } else { Some(0) });
                 hop.is_https = one.and_then(|one| protocol(&protocols[one]));
@@ -62,7 +64,7 @@ pub fn client(headers: &HeaderMap, proxies: &[Network], written: ProxyHeaders) -
     let mut found: Option<&Hop> = None;
     for hop in hops.iter().rev().take(MAX_HOPS) {
         match hop.from {
-            // "unknown" or a made-up name: who handed it on is the last that is known.
+            // "unknown" or an invented name: the proxy behind it is the last that is known.
             None => {
                 found = found.or(Some(hop));
                 break;
@@ -84,7 +86,7 @@ pub fn client(headers: &HeaderMap, proxies: &[Network], written: ProxyHeaders) -
     })
 }
 
-/// All elements of all headers of that name.
+/// All elements of all headers with that name.
 fn values(headers: &HeaderMap, name: &'static str, split: fn(&str) -> Vec<&str>) -> Vec<String> {
     let mut elements = Vec::new();
     for value in headers.get_all(HeaderName::from_static(name)) {
@@ -94,12 +96,12 @@ fn values(headers: &HeaderMap, name: &'static str, split: fn(&str) -> Vec<&str>)
     elements
 }
 
-/// At every comma.
+/// Splits at every comma.
 fn split(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).collect()
 }
 
-/// At commas that stand in no quoted string; at every one if a quote is not closed.
+/// Splits at commas outside quoted strings; at every comma if a quote is not closed.
 fn split_quoted(text: &str) -> Vec<&str> {
     split_outside_quotes(text, b',').unwrap_or_else(|| split(text))
 }
@@ -186,7 +188,7 @@ mod tests {
     fn the_chain_is_read_from_its_end() {
         assert_eq!(found(&[]), None);
         assert_eq!(found(&[("x-forwarded-for", "192.0.2.1")]), is("192.0.2.1", "", None, None));
-        // What the client itself has written comes first.
+        // The first address is one that the client itself has written.
         assert_eq!(found(&[("x-forwarded-for", "1.1.1.1, 192.0.2.1")]), is("192.0.2.1", "", None, None));
         assert_eq!(
             found(&[("x-forwarded-for", "1.1.1.1, 192.0.2.1, 10.0.0.2, 10.0.0.1")]),
@@ -196,7 +198,7 @@ mod tests {
             found(&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.1")]),
             is("192.0.2.1", "", None, None)
         );
-        // Nobody but proxies: the first of them.
+        // All addresses are proxies: the first counts.
         assert_eq!(found(&[("x-forwarded-for", "10.0.0.3, 10.0.0.2")]), is("10.0.0.3", "", None, None));
         assert_eq!(found(&[("x-forwarded-for", "192.0.2.1, unknown, 10.0.0.2")]), is("10.0.0.2", "", None, None));
         assert_eq!(found(&[("x-forwarded-for", "192.0.2.1:555")]), is("192.0.2.1", "555", None, None));

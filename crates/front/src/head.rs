@@ -1,9 +1,9 @@
-//! The request head for PHP: the same variables nginx and PHP-FPM give, spelled as `$_SERVER` has them.
+//! The request head for PHP: the variables that nginx and PHP-FPM give, with the names of `$_SERVER`.
 //!
-//! Header policy: names of letters, digits and `-` only, others are dropped (an underscore could pass for a dash);
-//! `Proxy` is dropped (HTTP_PROXY), and so are `Forwarded` and `X-Forwarded-*` unless a declared proxy sent them (then they
-//! also decide address, scheme and port, see [`crate::forwarded`]); repeated headers are folded, Cookie with `; `, lists
-//! with `, `, and of those that can have one value the first counts.
+//! Which headers PHP gets: those with names of letters, digits and `-` (an underscore could be taken for a dash). `Proxy`
+//! is dropped (HTTP_PROXY). `Forwarded` and `X-Forwarded-*` are dropped unless a declared proxy sent them; then they also
+//! decide address, scheme and port, see [`crate::forwarded`]. Repeated headers are joined: Cookie with `; `, lists with `,
+//! `. Of repeated headers that can have one value the first counts.
 
 use http::header::{self, HeaderMap, HeaderName};
 use wire::head::{TooLarge, Writer};
@@ -18,19 +18,19 @@ pub use wire::shared::MODE_HEADER as MODE;
 /// Longest header name that is passed on.
 const MAX_NAME: usize = 250;
 
-/// What the head needs to know of a request.
+/// What the head is made of.
 pub struct Facts<'a> {
     /// The request itself.
     pub request: &'a Request,
     /// Which headers proxies write.
     pub written: ProxyHeaders,
-    /// Whose script.
+    /// The application.
     pub application: &'a Application,
-    /// Which.
+    /// The script.
     pub script: &'a Script,
     /// Host name without port.
     pub host: &'a str,
-    /// Bytes of body, if the client said.
+    /// Length of the body, if the client named it.
     pub content_length: Option<u64>,
     /// Whether there is a body at all.
     pub has_body: bool,
@@ -52,7 +52,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     };
     head.head.query = head.add(&[b"QUERY_STRING"], &[target.raw_query()])?;
     head.head.method = head.add(&[b"REQUEST_METHOD"], &[request.head.method.as_str().as_bytes()])?;
-    // As Debian's fastcgi_params: both are there for each request, empty if the client has said neither.
+    // As with Debian's fastcgi_params both variables are there for each request, empty if the client sent no such header.
     let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[content_type])?;
     let content_length = if facts.content_length.is_some() { length.digits() } else { b"" };
@@ -78,7 +78,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.finish()
 }
 
-/// `host`: what an absolute target names, which goes before the header (RFC 9112 §3.2.2).
+/// `host`: the host of an absolute target, which takes precedence over the header (RFC 9112 §3.2.2).
 fn add_headers(
     head: &mut Writer<'_>,
     headers: &HeaderMap,
@@ -126,7 +126,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// For that number.
+    /// The text of a number.
     pub fn new(value: u64) -> Decimal {
         Decimal { digits: [0; 20], value }
     }

@@ -1,4 +1,4 @@
-//! Whom a request is for, and which headers it may have once only.
+//! The host that a request names, and the headers that it may have only once.
 
 use http::Version;
 use http::header::{self, HeaderMap, HeaderName};
@@ -10,14 +10,15 @@ use crate::request::Head;
 /// Longest host, its port included. No name of the DNS is longer (RFC 1035 §2.3.4).
 const MAX_HOST: usize = 255;
 
-/// Headers with one value, in which a second line could only contradict the first. `If-Match` and `If-None-Match` are lists, and
-/// PHP gets the first of what else nginx takes the first of ([`crate::head`]). A transport refuses two different Content-Length.
+/// Headers with one value: a second line could only contradict the first. `If-Match` and `If-None-Match` are lists. Of the
+/// other headers with one value PHP gets the first line, as with nginx ([`crate::head`]). A transport refuses two different
+/// Content-Length.
 const ONCE: [HeaderName; 4] =
     [header::AUTHORIZATION, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE, header::IF_RANGE];
 
-/// Refuses a second line of what may stand in a head once.
+/// Refuses a second line of a header that a head may have only once.
 pub fn check_repeated(headers: &HeaderMap) -> Result<(), Refusal> {
-    // Nearly every head has no name twice.
+    // Nearly no head has a name twice.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
@@ -51,7 +52,7 @@ pub fn name(host: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// A name, an IPv4 address or a bracketed IPv6 address, and perhaps a port. Empty only where none was asked for.
+/// A name, an IPv4 address or an IPv6 address in brackets, perhaps with a port. Or empty, if the request names no host.
 fn is_host(text: &str) -> bool {
     let (name, port) = split_port(text);
     let port_is_fine = port.is_none_or(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,9 +1,9 @@
-//! The mailbox of a lane: requests posted to its workers, and everything that can become of them.
+//! The mailbox of a lane: requests are posted to its workers here, and end here, in one of several ways.
 //!
-//! A request that is posted is a [`Call`], kept here in private memory under the number of its exchange, until exactly
-//! one of these happened to its exchange: done and read, withdrawn, or its worker reaped. Only then is the exchange
-//! zeroed and free. Whoever waits for the response holds a [`Ticket`] (see [`ticket`]); one dropped early leaves an
-//! abandoned call.
+//! A request that is posted is a [`Call`], kept here in private memory under the number of its exchange, until exactly one
+//! of these happened to its exchange: done and read, withdrawn, or its worker reaped. Only then is the exchange zeroed and
+//! free. The task that waits for the response holds a [`Ticket`] (see [`ticket`]). If it drops the ticket early, the call
+//! is abandoned.
 //!
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
 
@@ -36,7 +36,7 @@ pub use count::{Count, Running, Worker};
 use report::Reports;
 pub use ticket::{Received, RequestBodySender, Ticket};
 
-/// Posted requests after which workers are woken though the thread has more to do; some 60 µs of its time.
+/// After this many posted requests workers are woken even if the thread has more to do: some 60 µs of its time.
 const BATCH: usize = 8;
 
 /// Time between two messages that a lane is busy.
@@ -45,44 +45,44 @@ const BUSY_MS: u64 = 20;
 /// One lane of one application, for one epoch of the front.
 pub struct Lane {
     id: LaneId,
-    /// [`Key`] of the requests that are its own, as text; empty: classic.
+    /// The lane's [`Key`] as text; empty: classic mode.
     key: String,
-    /// The script it belongs to.
+    /// The script of the key.
     script: String,
-    /// The scheme (whether it is https) and the host that it belongs to; none: any.
+    /// The scheme (whether it is https) and the host of the key; `None`: any.
     origin: Option<(bool, String)>,
-    /// Its template lives, or it needs none.
+    /// Whether its template lives, or it needs none.
     is_up: AtomicBool,
-    /// Nobody is going to serve what waits.
+    /// Whether it is given up: nobody will serve what waits.
     is_given_up: AtomicBool,
     slab: Slab,
     link: Arc<dyn Link>,
     max_workers: usize,
-    /// Workers come and go with the load.
+    /// Whether the number of workers changes with the load.
     is_elastic: bool,
     slow_ms: u64,
-    /// Requests that took longer.
+    /// Requests that took longer than `slow_timeout`.
     slow: AtomicU64,
     began: Instant,
     /// [`ticks`] at that moment.
     began_ticks: u64,
     last_busy_ms: AtomicU64,
-    /// How long those that PHP takes may be.
+    /// How long bodies of requests may be.
     pub bodies: Bodies,
     in_flight: AtomicUsize,
-    /// Of requests, from their head to the end of their response.
+    /// Durations of requests, from the head to the end of the response.
     pub durations: Durations,
     reports: Reports,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
-    /// Of each front thread: requests posted since it last woke a worker.
+    /// For each front thread: requests posted since it last woke a worker.
     unannounced: Box<[AtomicUsize]>,
 }
 
 /// What producers share.
 struct Desk {
     tail: u64,
-    /// Free exchanges of each front thread, the last used on top: its memory is warm.
+    /// Free exchanges of each front thread. The last used is on top, because its memory is in the caches.
     free: Vec<Vec<u32>>,
     sequences: Vec<u32>,
     /// Number of the last request posted.
@@ -94,23 +94,23 @@ struct Call {
     id: u64,
     posting: Posting,
     since: Instant,
-    /// [`ticks`] when it was posted.
+    /// [`ticks`] when the request was posted.
     posted: u64,
     entered: Option<Instant>,
     limits: RequestLimits,
-    /// PHP was told that it ran over its soft limit.
+    /// Whether PHP was told that the request ran over its soft limit.
     is_told: bool,
-    /// The supervisor was told that it is slow.
+    /// Whether the supervisor was told that the request is slow.
     is_slow: bool,
-    /// The worker last seen with it; for a call whose owner word has become nonsense.
+    /// The worker that was last seen with the request; for a call whose owner word has become impossible.
     slot: Option<u16>,
     response_waker: Option<Waker>,
     body_waker: Option<Waker>,
-    /// What becomes of it instead of a response of PHP.
+    /// The refusal that it gets in place of PHP's response.
     verdict: Option<Refusal>,
-    /// No worker has it or will have it.
+    /// Whether no worker has it or will have it.
     detached: bool,
-    /// Its worker was reaped, and may have written more than it published.
+    /// Whether its worker was reaped, and may have written more than it published.
     bereft: bool,
     abandoned: bool,
     retried: bool,
@@ -121,18 +121,18 @@ struct Call {
 pub struct Order<'a> {
     /// When it came.
     pub since: Instant,
-    /// What has come of the body, no more than fits into its ring.
+    /// The part of the body that has come, no more than fits into its ring.
     pub prefix: &'a [u8],
-    /// Whether more of it will be sent through a [`RequestBodySender`].
+    /// Whether more of the body will be sent through a [`RequestBodySender`].
     pub has_more: bool,
-    /// What it may have.
+    /// Its limits.
     pub limits: RequestLimits,
-    /// It need not run if its client leaves before a worker has it.
+    /// Whether it need not run if its client leaves before a worker has it.
     pub withdrawable: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while a lock is held ends its connection; what it guards is changed in single steps.
+    // A panic while a lock is held ends one connection. The data stays consistent, because it is changed in single steps.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -150,7 +150,7 @@ impl Call {
 }
 
 impl Lane {
-    /// Takes over a freshly made slab, for requests of that key alone or (none) for all.
+    /// Makes a lane with a new slab, for requests of one key or (empty) for all.
     pub fn new(
         slab: Slab,
         offer: &LaneOffer,
@@ -193,33 +193,33 @@ impl Lane {
         }
     }
 
-    /// Which lane this is, and of which epoch its slab.
+    /// Id of this lane, with the epoch of its slab.
     pub fn id(&self) -> LaneId {
         self.id
     }
 
-    /// The generation it is of.
+    /// Id of its generation.
     pub fn generation(&self) -> u32 {
         self.id.generation
     }
 
-    /// Whether it runs whatever has no lane of its own.
+    /// Whether it is the lane of classic mode.
     pub fn is_classic(&self) -> bool {
         self.id.lane == 0
     }
 
-    /// Its [`Key`] as text; empty: classic.
+    /// Its [`Key`] as text; empty: classic mode.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether requests for that script, made to that origin, are its own, and served at the moment.
+    /// Whether it takes requests for that script, made to that origin, and is up.
     pub fn takes(&self, script: &str, by: Origin<'_>) -> bool {
         let is_origin = |(is_https, host): &(bool, String)| *is_https == by.is_https && host == by.host;
         self.script == script && self.origin.as_ref().is_none_or(is_origin) && self.is_up.load(Ordering::Relaxed)
     }
 
-    /// Its template lives, or does not: then requests that are posted already wait for the next one.
+    /// Says whether its template lives. If not, requests that are already posted wait for the next template.
     pub fn set_up(&self, is_up: bool) {
         self.is_up.store(is_up, Ordering::Relaxed);
     }
@@ -236,7 +236,7 @@ impl Lane {
 
     // ---- posting -----------------------------------------------------------------------------------------------
 
-    /// Posts a request. `None`: every place is taken.
+    /// Posts a request. `None`: the lane is full.
     pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
         let mut desk = lock(&self.desk);
         if self.in_flight() >= order.limits.places || self.is_given_up.load(Ordering::Relaxed) {
@@ -280,8 +280,8 @@ impl Lane {
         Some(Ticket { lane: self.clone(), exchange, id })
     }
 
-    /// Workers are woken when this thread has nothing else to do or has posted a batch: a wake-up costs as much as
-    /// parsing a request, and a worker that is awake by then has most likely taken what was posted.
+    /// Notes that a request was posted. Workers are woken when this thread has nothing else to do or has posted a batch: a
+    /// wake-up costs as much as parsing a request, and a worker that is awake has most likely taken the request by then.
     fn announce(&self, door: usize) {
         if self.unannounced[door].fetch_add(1, Ordering::Relaxed) + 1 >= BATCH {
             self.announce_all(door);
@@ -300,7 +300,8 @@ impl Lane {
         }
     }
 
-    /// Nobody could be woken: the supervisor may fork more workers. It looks for itself, so not every time is told.
+    /// No worker could be woken: tells the supervisor, which may fork more. It also looks for itself, so the message is not
+    /// sent each time.
     fn report_busy(&self) {
         if !self.is_elastic {
             return;
@@ -314,9 +315,9 @@ impl Lane {
         }
     }
 
-    /// Queues a posting. If the queue is full of entries that were withdrawn, or a worker has broken its head, it is
-    /// emptied and what still waits is queued anew; an entry that a worker takes meanwhile counts once all the same, since
-    /// the owner word decides.
+    /// Queues a posting. The queue may be full of entries that were withdrawn, or a worker may have damaged its head. Then
+    /// it is emptied, and the requests that still wait are queued anew. If a worker takes an entry meanwhile, the request
+    /// still runs once, because the owner word decides.
     fn enqueue(&self, desk: &mut Desk, posting: &mut Posting) -> bool {
         if posting.enqueue(&self.slab, &mut desk.tail).is_ok() {
             return true;
@@ -328,7 +329,7 @@ impl Lane {
             }
             if let Some(call) = lock(place).as_mut() {
                 if call.posting.progress(&self.slab) == Ok(Progress::Queued) && !call.detached {
-                    // Cannot be full: there are more cells than exchanges.
+                    // The queue cannot be full: it has more cells than there are exchanges.
                     let _ = call.posting.enqueue(&self.slab, &mut desk.tail);
                 }
             }
@@ -336,7 +337,7 @@ impl Lane {
         posting.enqueue(&self.slab, &mut desk.tail).is_ok()
     }
 
-    /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can.
+    /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can free it.
     fn free(&self, call: Call) {
         let exchange = call.posting.exchange;
         call.posting.release(&self.slab, !call.bereft);
@@ -347,7 +348,7 @@ impl Lane {
 
     // ---- news --------------------------------------------------------------------------------------------------
 
-    /// Wakes whoever waits for an exchange of this front thread that a worker has rung for.
+    /// Wakes the tasks of the exchanges of this front thread that workers have marked.
     pub fn collect(&self, door: usize) {
         front::collect(&self.slab, door, |exchange| {
             let mut place = lock(&self.calls[exchange as usize]);
@@ -372,13 +373,13 @@ impl Lane {
         front::awake(&self.slab, door);
     }
 
-    /// A request that the worker of that slot has, for the supervisor.
+    /// Names a request and the slot of its worker to the supervisor.
     fn running_request(&self, slot: u16, posting: &Posting) -> RunningRequest {
         let request = RequestId { exchange: posting.exchange, sequence: posting.sequence };
         RunningRequest { lane: self.id, slot: slot.into(), request }
     }
 
-    /// Has a worker killed, provided that it still runs this very request.
+    /// Asks the supervisor to kill a worker, provided that it still runs this request.
     fn kill(&self, slot: u16, posting: &Posting) {
         self.link.send(&FromFront::Kill { running: self.running_request(slot, posting) });
     }

@@ -1,12 +1,12 @@
-//! The lanes of all generations: which runs a script, and what each thread does with all of them.
+//! The lanes of all generations: which of them runs a script, and what each thread does with all of them.
 //!
-//! Lanes come and are replaced by the supervisor's word, and so do whole generations of an application: the settings name
-//! the one that takes new requests. A request holds the [`View`] it began with, and with it the generation it was routed
-//! in, until it has its response: none is routed by one and run by another. A generation that no settings name is gone when
-//! nobody holds it and its lanes are empty; then the supervisor is told.
+//! The supervisor says when lanes and generations of an application come and are replaced; the settings name the generation
+//! that takes new requests. A request holds the [`View`] that it began with until it has its response. So one generation
+//! both routes and runs it. A generation that no settings name is gone when no request holds it and its lanes are empty.
+//! Then the front tells the supervisor.
 //!
-//! Each thread has the view of its own, renewed when the version has changed, so that a request takes no lock to find its
-//! lane.
+//! Each thread has a view of its own, which it renews when the version has changed, so that a request finds its lane
+//! without a lock.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -25,9 +25,9 @@ use crate::control::Link;
 use crate::lane::Lane;
 use crate::settings::{Application, Settings};
 
-/// Entries of a generation that are reported to the supervisor.
+/// Most scripts of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
-/// Bytes of a key at most; a target that names a script is not longer than the most.
+/// Bytes of a key at most: the longest target and the longest origin.
 const MAX_KEY: usize = crate::target::MAX_TARGET + MAX_ORIGIN;
 /// Bytes of settings at most.
 const MAX_SETTINGS: u64 = 64 << 20;
@@ -36,14 +36,14 @@ const MAX_SETTINGS: u64 = 64 << 20;
 pub struct Lanes {
     link: Arc<dyn Link>,
     known: Mutex<Known>,
-    /// Changes with every new lane and with the settings.
+    /// Changes with every lane and with the settings.
     version: AtomicU64,
 }
 
-/// What the supervisor has told.
+/// What the supervisor has said.
 struct Known {
     settings: Arc<Settings>,
-    /// What it may be told to go over to.
+    /// The settings that a later `Switch` means.
     next: Option<Arc<Settings>>,
     generations: BTreeMap<u32, Generation>,
 }
@@ -51,28 +51,28 @@ struct Known {
 /// One generation of an application.
 #[derive(Default)]
 struct Generation {
-    /// Classic first; there may be gaps.
+    /// The lanes by number, that of classic mode first. There may be gaps.
     lanes: BTreeMap<u32, Arc<Lane>>,
-    /// Held by every view that names it.
+    /// Every view that names the generation holds this.
     held: Arc<()>,
-    /// Keys of requests whose scripts asked for a lane of their own in classic mode.
+    /// Keys whose scripts have asked for a lane of their own in classic mode.
     entries: HashSet<String>,
 }
 
 /// The settings and lanes that a request is served by, from its first byte to its last.
 pub struct View {
-    /// What is configured.
+    /// The settings.
     pub settings: Arc<Settings>,
-    /// Of each application in the settings' order.
+    /// The lanes of each application, in the settings' order.
     lanes: Vec<Vec<Arc<Lane>>>,
     _held: Vec<Arc<()>>,
 }
 
-/// What a thread knows.
+/// What a thread has of the lanes.
 struct Seen {
     version: u64,
     view: Option<Arc<View>>,
-    /// Of all generations, those that take no more requests too.
+    /// The lanes of all generations, also of those that take no more requests.
     lanes: Vec<Arc<Lane>>,
 }
 
@@ -81,14 +81,14 @@ thread_local! {
 }
 
 impl View {
-    /// The lane that runs a script of an application now, for a request to that origin: its own while that is up, else
-    /// classic.
+    /// The lane that runs a script of an application now, for a request to that origin: the script's own lane while it is
+    /// up, else that of classic mode.
     pub fn find(&self, application: usize, script: &str, origin: Origin<'_>) -> Option<&Arc<Lane>> {
         let others = self.lanes.get(application)?.get(1..)?;
         others.iter().find(|lane| lane.takes(script, origin)).or_else(|| self.classic(application))
     }
 
-    /// The lane that runs whatever has no lane of its own.
+    /// The lane of classic mode, for every script without a lane of its own.
     pub fn classic(&self, application: usize) -> Option<&Arc<Lane>> {
         self.lanes.get(application)?.first().filter(|lane| lane.is_classic())
     }
@@ -123,7 +123,7 @@ impl Known {
 }
 
 impl Lanes {
-    /// None yet, of these settings' applications.
+    /// For the applications of these settings, without lanes yet.
     pub fn new(settings: Settings, link: Arc<dyn Link>) -> Lanes {
         let known = Known { settings: Arc::new(settings), next: None, generations: BTreeMap::new() };
         Lanes { link, known: Mutex::new(known), version: AtomicU64::new(1) }
@@ -133,7 +133,7 @@ impl Lanes {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lane a message is about, if it is of its epoch.
+    /// The lane that a message is about, if its epoch is the message's.
     pub fn of(&self, id: LaneId) -> Option<Arc<Lane>> {
         let known = self.known();
         let lane = known.generations.get(&id.generation)?.lanes.get(&id.lane)?;
@@ -147,7 +147,7 @@ impl Lanes {
         generation.map_or(Vec::new(), |generation| generation.lanes.values().cloned().collect())
     }
 
-    /// All there are.
+    /// All lanes.
     pub fn all(&self) -> Vec<Arc<Lane>> {
         self.known().all().cloned().collect()
     }
@@ -164,9 +164,9 @@ impl Lanes {
         self.known().all().map(|lane| lane.in_flight()).sum()
     }
 
-    /// Takes a lane from the supervisor: its slab, and its key unless it is classic. A lane of this epoch has a template
-    /// again, or a prototype that may take bodies of another size. False: it is of a generation that takes no requests any
-    /// more, or never will; the supervisor did not know that yet.
+    /// Takes a lane from the supervisor: its slab, and its key unless it is the lane of classic mode. If the front already
+    /// has the lane in this epoch, it has a new template, or a new prototype that may take bodies of another size. False:
+    /// the lane's generation takes no requests any more, or never will, and the supervisor did not know that yet.
     pub fn take(&self, offer: &LaneOffer, attached: &[OwnedFd]) -> io::Result<bool> {
         let wrong = |what: &'static str| io::Error::other(what);
         let text = match (offer.id.lane, attached.get(1)) {
@@ -175,7 +175,7 @@ impl Lanes {
             (_, None) => return Err(wrong("a lane without a key")),
         };
         if let Some(lane) = self.of(offer.id) {
-            // What waits in it was asked of another host.
+            // The requests that wait in the lane were made to another host.
             if lane.key() != text {
                 return Err(wrong("a lane with another key than it had"));
             }
@@ -202,12 +202,12 @@ impl Lanes {
         Ok(true)
     }
 
-    /// There will be no switch to the settings that came last.
+    /// Forgets the settings that came last: no switch to them will follow.
     pub fn expect_none(&self) {
         self.known().next = None;
     }
 
-    /// Takes settings to go over to later.
+    /// Takes settings that a later switch means.
     pub fn expect(&self, attached: &[OwnedFd]) -> io::Result<()> {
         let file = attached.first().ok_or_else(|| io::Error::other("settings without a file"))?;
         let mut bytes = Vec::new();
@@ -222,7 +222,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Goes over to the settings that came last.
+    /// Switches to the settings that came last.
     pub fn switch(&self) {
         let mut known = self.known();
         if let Some(next) = known.next.take() {
@@ -232,7 +232,7 @@ impl Lanes {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What waits in a generation will not be served.
+    /// Refuses the requests that wait in a generation.
     pub fn give_up(&self, generation: u32) {
         let known = self.known();
         let lanes = known.generations.get(&generation).map(|one| one.lanes.values().cloned().collect::<Vec<_>>());
@@ -240,7 +240,7 @@ impl Lanes {
         lanes.into_iter().flatten().for_each(|lane| lane.give_up());
     }
 
-    /// Lets go of generations that no settings name, nobody holds and no request is in.
+    /// Forgets generations that no settings name, that no request holds, and whose lanes are empty.
     pub fn retire(&self) {
         let mut known = self.known();
         let is_over = |number: u32, generation: &Generation| {
@@ -266,7 +266,7 @@ impl Lanes {
         }
     }
 
-    /// What a request that begins now is served by.
+    /// The view that serves a request that begins now.
     pub fn view(&self) -> Arc<View> {
         let fresh = || {
             let known = self.known();
@@ -275,8 +275,8 @@ impl Lanes {
         self.with_seen(|seen| seen.view.clone()).unwrap_or_else(fresh)
     }
 
-    /// What a request to a generation that takes none yet, or takes them all, is served by, and its application's number
-    /// there.
+    /// The view for a request to a certain generation, which may not take clients' requests yet, and the number of its
+    /// application there.
     pub fn view_of(&self, generation: u32) -> Option<(Arc<View>, usize)> {
         let known = self.known();
         let settings = known.next.iter().chain([&known.settings]).find_map(|settings| {
@@ -306,7 +306,8 @@ impl Lanes {
         })
     }
 
-    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot, of these requests, or is a worker script.
+    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot for these requests, or is a worker
+    /// script.
     pub fn report_entry(&self, generation: u32, key: Key<'_>, is_worker_mode: bool) {
         let key = key.to_string();
         let mut known = self.known();
@@ -317,7 +318,7 @@ impl Lanes {
             return;
         }
         drop(known);
-        // Without descriptors to spare there is no lane: classic mode serves on.
+        // If there is no descriptor left, there is no lane: classic mode serves on.
         let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
         if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
             self.link.send_with(&FromFront::Entry { generation, is_worker_mode }, &[file.as_fd()]);

@@ -10,13 +10,13 @@
 //! | [`shared`] | what all threads share |
 //! | [`doors`] | how a thread learns what workers have done |
 //! | [`transport`] | what knows HTTP/1: from a socket to a request, and back |
-//! | [`warm`] | requests made of a generation before visitors' |
-//! | [`request`] | a request, whatever brought it: head and body |
-//! | [`connection`] | what it came over: both ends, and whether its client has left |
-//! | [`forwarded`] | who is behind a proxy |
+//! | [`warm`] | the requests that warm a generation up |
+//! | [`request`] | a request, independent of its protocol: head and body |
+//! | [`connection`] | both ends of a connection, and whether its client has left |
+//! | [`forwarded`] | the client behind a proxy |
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
-//! | [`host`] | whom a request is for |
-//! | [`target`] | a request target decoded and cleaned |
+//! | [`host`] | the host that a request names |
+//! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
 //! | [`files`] | static files |
 //! | [`head`] | the request head for PHP, header policy |
@@ -24,17 +24,17 @@
 //! | [`lanes`] | which lane runs a script |
 //! | [`bodies`] | how long bodies of requests may be |
 //! | [`request_body`] | bodies of requests, on their way to PHP |
-//! | [`response`] | PHP's response read back |
+//! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
-//! | [`wrapped`] | what goes with a body until it is over: permit, duration, log line |
-//! | [`reason`] | the words of a status |
+//! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
+//! | [`reason`] | the reason phrase of a status |
 //! | [`refusal`] | why a request is refused |
-//! | [`page`] | the front's own responses |
+//! | [`page`] | responses that the front makes |
 //! | [`addresses`] | connections at once of one address |
 //! | [`clients`] | requests at once of one address |
 //! | [`durations`] | a histogram of how long requests took |
 //! | [`metrics`] | counters as OpenMetrics text |
-//! | [`status`] | what workers do, as PHP-FPM shows it |
+//! | [`status`] | the state of workers, as PHP-FPM shows it |
 //! | [`monitoring`] | responses to monitoring: ping, status, health, metrics |
 //! | [`access`] | the access log |
 //!

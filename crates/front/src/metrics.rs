@@ -1,4 +1,4 @@
-//! What machines ask: `/healthz`, `/readyz`, and `/metrics` as OpenMetrics text, on listeners of their own.
+//! The metrics as OpenMetrics text, and which applications are not ready.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ pub fn refused(refusal: Refusal) {
     REFUSALS[refusal as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Applications whose requests nobody takes.
+/// Applications without workers.
 pub fn without_workers(view: &View) -> Vec<String> {
     let applications = view.settings.applications.iter().enumerate();
-    // A lane's only worker may just be replaced.
+    // A lane whose only worker is being replaced counts as ready.
     let is_without = |number: usize| view.of_application(number).iter().all(|lane| lane.count().workers.is_empty());
     applications.filter(|(number, _)| is_without(*number)).map(|(_, application)| application.name.clone()).collect()
 }
@@ -48,7 +48,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// All of them, as OpenMetrics text.
+/// All metrics as OpenMetrics text.
 pub fn metrics(view: &View, connections: usize) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
@@ -56,8 +56,9 @@ pub fn metrics(view: &View, connections: usize) -> String {
     let mut workers = Family::new("reprise_workers", "gauge", "Workers by state.");
     let mut recycles = Family::new("reprise_recycles", "counter", "Workers that gave their place to a fresh one.");
     let mut rewinds = Family::new("reprise_rewinds", "counter", "Rewinds of living workers.");
-    let mut refusals = Family::new("reprise_refusals", "counter", "Answers of the front's own.");
-    let mut seconds = Family::new("reprise_request_seconds", "histogram", "From a request's head to its answer's end.");
+    let mut refusals = Family::new("reprise_refusals", "counter", "Requests that the front refused.");
+    let mut seconds =
+        Family::new("reprise_request_seconds", "histogram", "From a request's head to the end of its response.");
     open.add("", &[], connections);
     let mut closed = Family::new(
         "reprise_connections_refused",

@@ -1,4 +1,5 @@
-//! What monitoring asks: ping and status of an application, by its paths, and health and metrics, on listeners of their own.
+//! Responses to monitoring: ping and status of an application, at the paths that it configures; health and metrics, on the
+//! metrics listeners.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -55,14 +56,14 @@ fn check_method(request: &Request) -> Result<(), Refusal> {
     is_read.then_some(()).ok_or(Refusal::FileMethod)
 }
 
-/// As PHP-FPM: nobody shall keep them.
+/// No cache may keep these responses, as with PHP-FPM.
 fn uncached(status: StatusCode, kind: &'static str, text: String) -> Response<ResponseBody> {
     let mut response = page::text(status, kind, "no-cache, no-store, must-revalidate, max-age=0", text);
     response.headers_mut().insert(header::EXPIRES, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"));
     response
 }
 
-/// The response to a request on a listener for monitoring.
+/// The response to a request on a metrics listener.
 pub fn of_listener(view: &View, connections: usize, is_stopping: bool, head: &Head) -> Response<ResponseBody> {
     if head.method != Method::GET && head.method != Method::HEAD {
         return page::refusal(Refusal::FileMethod);

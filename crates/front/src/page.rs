@@ -1,4 +1,4 @@
-//! Responses that the front makes itself: the page of a refusal, and short texts.
+//! Responses that the front itself makes: the page of a refusal, and short texts.
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use crate::refusal::{Connection, HEADER, Refusal};
 use crate::response_body::ResponseBody;
 
-/// The response that tells a client why.
+/// The response that tells a client why its request was refused.
 pub fn refusal(why: Refusal) -> Response<ResponseBody> {
     let (status, word) = why.describe();
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -31,7 +31,7 @@ pub fn refusal(why: Refusal) -> Response<ResponseBody> {
     response
 }
 
-/// A text that nobody may keep.
+/// A text, with the `Cache-Control` that is given.
 pub fn text(
     status: StatusCode,
     kind: &'static str,

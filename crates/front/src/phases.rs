@@ -1,14 +1,14 @@
-//! The phases of a request, whatever transport it came by:
+//! The phases of a request, the same for every transport:
 //!
 //! | phase | what | where |
 //! |---|---|---|
 //! | admit | who asks, and for which application; what is malformed is refused | [`admit`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
-//! | look up | nothing yet: the place of a cache of responses, which needs no worker for what it holds | [`respond`] |
+//! | look up | nothing yet: here a cache of responses will serve what it holds without a worker | [`respond`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
 //!
-//! A refusal ends them all but the last.
+//! After a refusal only "deliver" follows.
 
 mod admit;
 mod run;
@@ -28,17 +28,17 @@ use crate::request::Request;
 use crate::shared::Shared;
 use crate::wrapped::{Delivered, Logged, Made};
 
-/// Serves a request of a client. Never fails: a refusal is a response too.
+/// Serves a request of a client. There is always a response: a refusal is one too.
 pub async fn serve(shared: &Shared, mut request: Request) -> Response<Delivered> {
     let began = Instant::now();
     doors::collect();
-    // Held to the response's head: by what it was routed it is run.
+    // The view is held until the response has its head, so the settings that route the request also run it.
     let view = shared.lanes.view();
     let result = respond(shared, &view, &mut request, began).await;
     deliver(request, result, began)
 }
 
-/// All phases but the last, by these settings and lanes.
+/// All phases but "deliver", with these settings and lanes.
 pub async fn respond(
     shared: &Shared,
     view: &View,
@@ -48,7 +48,7 @@ pub async fn respond(
     let body = std::mem::take(&mut request.body);
     let admitted = admit::admit(shared, view, request, began)?;
     let route = admitted.route();
-    // Between the two a cache will be looked up.
+    // The phase "look up" belongs between these two.
     run::run(&admitted, route, body).await
 }
 

@@ -1,19 +1,19 @@
-//! The words that PHP has chosen for its status.
+//! The reason phrase that PHP has chosen for its status.
 
 use bytes::Bytes;
 
-/// In an extension of the response. A transport that has such words sends them.
+/// The phrase travels as an extension of the response. A transport that has reason phrases sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(Bytes);
 
 impl Reason {
-    /// `None`: there is a byte among them that no status line may have (RFC 9112 §4).
+    /// `None`: the phrase has a byte that no status line may have (RFC 9112 §4).
     pub fn new(words: &[u8]) -> Option<Reason> {
         let may_be = |byte: &u8| matches!(byte, b'\t' | b' ' | 0x21..=0x7e | 0x80..);
         words.iter().all(may_be).then(|| Reason(Bytes::copy_from_slice(words)))
     }
 
-    /// The words. There may be none.
+    /// The phrase. It may be empty.
     pub fn words(&self) -> &Bytes {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! The front's own answers: why a request was refused, as status, header and page. The words are the same in the access
-//! log, the header `Reprise-Refused` and the documentation.
+//! Why the front refuses a request: the status, header and page of the response. The words are the same in the access log,
+//! the header `Reprise-Refused` and the documentation.
 
 use http::StatusCode;
 use http::header::{self, HeaderName};
@@ -11,19 +11,19 @@ use Connection::{Close, Keep};
 /// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Another request may follow. Behind one whose client has only ended its input more may wait.
+    /// Another request may follow. Even if the client has ended its input, further requests of it may wait.
     Keep,
-    /// It cannot be used for another request.
+    /// The connection cannot be used for another request.
     Close,
 }
 
 /// The other columns of a refusal.
 pub struct Row {
-    /// Of the response.
+    /// Status of the response.
     pub status: u16,
-    /// Behind the response.
+    /// What becomes of the connection behind the response.
     pub connection: Connection,
-    /// A header that the response has beside the usual ones.
+    /// A header that the response has besides the usual ones.
     pub header: Option<(HeaderName, &'static str)>,
 }
 
@@ -32,7 +32,7 @@ const READ_ONLY: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD"))
 const ANY_METHOD: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
 
 wire::table! {
-    /// Why the front answered by itself. 499 is nginx's status for a client that left, which only the log shows.
+    /// Why the front refused a request. 499 is nginx's status for a client that left; only the log shows it.
     pub enum Refusal: u8 as Row {
         BadRequest, "bad-request": "a malformed request line or header", { status: 400, connection: Close, header: None };
         BadHost, "bad-host": "no Host header, two, or one that is no host, such as `a..b`", { status: 400, connection: Close, header: None };
@@ -69,7 +69,7 @@ impl Refusal {
         (StatusCode::from_u16(self.row().status).unwrap_or(StatusCode::BAD_REQUEST), self.word())
     }
 
-    /// Whether its worker is being killed for it: until that is reaped, it may still answer.
+    /// Whether the worker is being killed for this reason. Until the worker is reaped, its response may still come.
     pub const fn is_of_limit(self) -> bool {
         matches!(self, Refusal::RequestTimeout | Refusal::RequestMemory)
     }

@@ -1,4 +1,4 @@
-//! A request, whatever brought it: a transport, or the front itself for a warm-up. Nothing here knows how a protocol spells it.
+//! A request, from a transport or, for a warm-up, from the front itself. Nothing here depends on a protocol's syntax.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,28 +13,28 @@ use crate::target;
 
 /// A request on its way through the phases ([`crate::phases`]).
 pub struct Request {
-    /// What it asks for.
+    /// Its head.
     pub head: Head,
-    /// What comes with it.
+    /// Its body.
     pub body: RequestBody,
-    /// What it came over.
+    /// Its connection.
     pub connection: Arc<Connection>,
-    /// Who is behind the proxy that sent it; the phase "admit" finds out.
+    /// The client behind the proxy that sent it, which the phase "admit" finds.
     pub behind: Option<forwarded::Client>,
-    /// What its transport has found wrong with it.
+    /// The refusal, if its transport has found something wrong with it.
     pub refusal: Option<Refusal>,
-    /// The number of the application that it warms up, whatever host it names; `None`: it is a client's.
+    /// For a warm-up the number of its application, which it is for whatever host it names. `None`: a client's request.
     pub warms: Option<usize>,
 }
 
 impl Request {
-    /// Whether its client spoke HTTPS, to the front or to the first proxy.
+    /// Whether its client spoke HTTPS to the front or to the first proxy.
     pub fn is_https(&self) -> bool {
         self.connection.peer.is_https(self.behind.as_ref())
     }
 
-    /// Whether it comes from this machine, and not through a proxy on it for somebody else: neither a declared one nor one
-    /// that nobody has declared, if it says so.
+    /// Whether its client is on this machine. A proxy on this machine may send requests of other clients: a declared one
+    /// says so, and a request with forwarding headers of an undeclared one does not count as local.
     pub fn is_local(&self) -> bool {
         let peer = &self.connection.peer;
         let passes_on = || {
@@ -47,9 +47,9 @@ impl Request {
 
 /// What a request asks for.
 pub struct Head {
-    /// GET.
+    /// The method.
     pub method: Method,
-    /// Path, query, and whatever else its target names.
+    /// The target: path, query, and scheme and host if it names them.
     pub target: Target,
     /// Version of the protocol.
     pub protocol: Version,
@@ -57,28 +57,29 @@ pub struct Head {
     pub headers: HeaderMap,
 }
 
-/// The target of a request: raw, as the client sent it, and clean, as it is routed.
+/// The target of a request: as the client sent it, and cleaned, as it is routed.
 pub struct Target {
     uri: Uri,
     clean: Result<Vec<u8>, target::Bad>,
     original: Option<Box<Original>>,
 }
 
-/// What a client sent, kept where its transport had to hand on something else: a target made fit, or a request that is refused.
+/// The request line as the client sent it, if the transport had to change it: for a target that hyper does not accept, or
+/// for a request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
-    /// GET. What stands there, if that is no method.
+    /// The method, or what stands in its place.
     pub method: Bytes,
-    /// All of the target.
+    /// The whole target.
     pub target: Bytes,
-    /// Path and query alone.
+    /// Path and query.
     pub path: Bytes,
-    /// HTTP/1.1. Empty: nothing stands there.
+    /// The protocol, such as HTTP/1.1. Empty: none was sent.
     pub protocol: Bytes,
 }
 
 impl Head {
-    /// Of what a transport has parsed; `original`: as it came, if that was something else.
+    /// From what a transport has parsed; `original`: the request line as it came, if it was another.
     pub fn new(
         method: Method,
         uri: Uri,
@@ -99,12 +100,12 @@ impl Head {
         [self.method.as_str().as_bytes(), target.as_bytes(), self.protocol_name()]
     }
 
-    /// The protocol as it calls itself.
+    /// The protocol by its name and version.
     pub fn protocol_name(&self) -> &'static [u8] {
         if self.protocol == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" }
     }
 
-    /// Whether a request that nobody waits for need not run.
+    /// Whether the request need not run if nobody waits for the response.
     pub fn is_withdrawable(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }
@@ -135,7 +136,7 @@ impl Target {
         memchr::memchr(b'?', whole).map_or(b"", |mark| &whole[mark + 1..])
     }
 
-    /// The query, of bytes that a header may have.
+    /// The query, if all its bytes may stand in a header.
     pub fn query(&self) -> Option<&str> {
         self.uri.query()
     }
@@ -150,33 +151,33 @@ impl Target {
         self.uri.scheme_str()
     }
 
-    /// The host that an absolute target names, which goes before the header (RFC 9112 §3.2.2).
+    /// The host that an absolute target names. It takes precedence over the header (RFC 9112 §3.2.2).
     pub fn host(&self) -> Option<&str> {
         self.uri.authority().map(|authority| authority.as_str())
     }
 }
 
-/// The body of a request. A body in parts costs an allocation, so that the phases need not know the transport it comes from.
+/// The body of a request. A body in parts costs an allocation; in return the phases do not depend on the transport.
 #[derive(Default)]
 pub enum RequestBody {
     /// There is none, or it is empty.
     #[default]
     None,
-    /// It comes in parts.
+    /// The body comes in parts.
     Stream(Box<dyn BodyStream>),
 }
 
-/// Where the parts of a body come from.
+/// The source of the parts of a body.
 pub trait BodyStream: Send + Sync {
     /// The next part, which is not empty; `None`: the body is complete.
     fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenBody>>>;
     /// Whether it is known that no part follows.
     fn is_complete(&self) -> bool;
-    /// Bytes that are to come, if the client has said.
+    /// Bytes that are still to come, if the client has named the length.
     fn length(&self) -> Option<u64>;
 }
 
-/// The client has broken the framing of its body, or has left.
+/// The client has violated the framing of its body, or has left.
 #[derive(Debug)]
 pub struct BrokenBody;
 

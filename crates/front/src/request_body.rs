@@ -13,9 +13,9 @@ use crate::request::{BodyStream, RequestBody};
 /// The beginning of a request's body, read before a worker is asked for: a small body that comes slowly holds no worker,
 /// and one that breaks off never reaches PHP.
 pub struct Prefix {
-    /// Its bytes, at least [`PREFIX`] unless that is all.
+    /// Bytes of the body: at least [`PREFIX`], unless the whole body is shorter.
     pub bytes: Vec<u8>,
-    /// What follows, if the body is larger.
+    /// The rest of the body, if it is larger.
     pub rest: Option<Box<dyn BodyStream>>,
 }
 
@@ -44,27 +44,28 @@ async fn next_part(body: &mut dyn BodyStream, patience: Duration) -> Result<Opti
     match within(patience, poll_fn(|context| body.poll_part(context))).await {
         None => Err(Refusal::BodyTimeout),
         Some(None) => Ok(None),
-        // If its client has left nobody reads the refusal.
+        // The client may have left: then nobody reads the refusal.
         Some(Some(part)) => part.map(Some).map_err(|_| Refusal::BadFraming),
     }
 }
 
 /// The part of a body that PHP gets while it runs.
 pub struct Remainder {
-    /// Read already, but too much for the ring.
+    /// Bytes that have been read and do not fit into the ring.
     pub surplus: Vec<u8>,
-    /// To be read.
+    /// What is still to be read.
     pub rest: Option<Box<dyn BodyStream>>,
     /// Bytes of the body read so far.
     pub read: u64,
-    /// Bytes it may have; 0: any number.
+    /// Bytes that the body may have; 0: any number.
     pub limit: u64,
 }
 
-/// Bytes a second that a body must bring on average once it holds a worker, beside the time between two of its parts.
+/// Bytes per second that a body has to bring on average once it holds a worker. The time between two of its parts has a
+/// limit of its own.
 const MIN_RATE: u64 = 500;
 
-/// Passes the remainder of a body on to PHP until one of them has enough. Runs beside the response.
+/// Passes the remainder of a body on to PHP, until the body ends or PHP takes no more. Runs beside the response.
 pub async fn pump(remainder: Remainder, sender: RequestBodySender, patience: Duration) {
     let Remainder { surplus, mut rest, mut read, limit } = remainder;
     let mut bytes = Bytes::from(surplus);
@@ -92,7 +93,7 @@ pub async fn pump(remainder: Remainder, sender: RequestBodySender, patience: Dur
     }
 }
 
-/// The future's output, or `None` if it took longer. Asks for no timer if the output is there already.
+/// The future's output, or `None` if it took longer. Makes no timer if the output is ready at once.
 async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;

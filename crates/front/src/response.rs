@@ -1,4 +1,4 @@
-//! PHP's response: its head read and checked, its body passed on.
+//! PHP's response: its head is read and checked, its body is passed on.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 use crate::request::Head;
 use crate::response_body::ResponseBody;
 
-/// Headers that are the connection's, not the response's.
+/// Headers that belong to the connection, not to the response.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -30,22 +30,22 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// How long a request may wait for a worker though its client sends no more, if it need not run: a client that only ends its
-/// input gets its response from a server that has a worker free.
+/// How long a request that need not run may wait for a worker after its client has ended its input. Such a client still
+/// gets its response if a worker is free.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Watches the client of a request that PHP has or is going to have.
 struct Watch<'a> {
     client: &'a dyn Client,
-    /// Whether it is a request that need not run.
+    /// Whether the request need not run if nobody waits for the response.
     is_for_reading: bool,
-    /// It may still be in the queue.
+    /// Whether the request may still be in the queue.
     is_withdrawable: bool,
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watch<'_> {
-    /// Ready if nobody is going to have the response.
+    /// Ready if nobody will receive the response.
     fn poll_gone(&mut self, context: &mut Context<'_>, ticket: &Ticket) -> Poll<()> {
         match ready!(self.client.poll_left(context)) {
             Left::Gone => Poll::Ready(()),
@@ -59,20 +59,20 @@ impl Watch<'_> {
     }
 }
 
-/// Lets PHP know that the client is gone, and waits for its end: requests of one client run one after the other, and what it
-/// has sent behind this one may still be waiting.
+/// Tells PHP that the client is gone, and waits until PHP has ended the request. Requests of one connection run one after
+/// the other, and later ones may still wait.
 async fn run_to_end(ticket: &Ticket) {
     ticket.abort();
     let mut bytes = Vec::new();
-    // A failure is an end too.
+    // If this fails, the request has ended as well.
     while let Ok(Received { done: false, .. }) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
         bytes.clear();
     }
 }
 
-/// Waits for the head of the response and whatever of the body comes with it. Gives also what the worker has noted by then.
-/// `is_timed`: the response says how long it took. If the client leaves first, the ticket is given up: a request that need not run
-/// is withdrawn if it still waits, and PHP is told if it runs.
+/// Waits for the head of the response, with the part of the body that comes with it. Also returns what the worker has noted
+/// so far. `is_timed`: the response gets a header with its duration. If the client leaves first, the ticket is dropped: a
+/// request that need not run is withdrawn while it waits, and PHP is told if it runs.
 pub async fn receive(
     ticket: Ticket,
     request: &Head,
@@ -127,7 +127,7 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
             Record::Status(code, reason) => {
                 *response.status_mut() = StatusCode::from_u16(code).map_err(|_| Refusal::BadResponse)?;
                 let standard = response.status().canonical_reason();
-                // A transport may have words of its own for a status that has none; a phrase may be empty.
+                // Without a phrase of PHP's the transport chooses one. A phrase may be empty.
                 if standard.is_none() || (!reason.is_empty() && Some(reason) != standard.map(str::as_bytes)) {
                     if let Some(reason) = Reason::new(reason) {
                         response.extensions_mut().insert(reason);
@@ -135,7 +135,7 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
                 }
             }
             Record::Header(name, value) => {
-                // What no client could read is dropped, as other servers do.
+                // A header that no client could read is dropped, as other servers do.
                 if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
                     if !HOP_BY_HOP.contains(&name) {
                         response.headers_mut().append(name, value);
@@ -162,7 +162,7 @@ fn with_body(
         || response.status() == StatusCode::NOT_MODIFIED;
     let body = match (bodiless, done) {
         (true, true) => ResponseBody::none().after(last.usage),
-        // PHP goes on and its output is thrown away, as for any response without a body.
+        // PHP goes on; its output is dropped, as for every response without a body.
         (true, false) => ResponseBody::discard(ticket),
         (false, true) => ResponseBody::full(rest).after(last.usage),
         (false, false) => ResponseBody::stream(ticket, rest, connection.clone()),
@@ -172,7 +172,7 @@ fn with_body(
         head.headers.remove(header::CONTENT_LENGTH);
     }
     if head.status == StatusCode::NOT_MODIFIED {
-        // PHP adds one to every response; this one has nothing to describe (RFC 9110 §15.4.5).
+        // PHP adds a Content-Type to every response; a 304 has no content to describe (RFC 9110 §15.4.5).
         head.headers.remove(header::CONTENT_TYPE);
     }
     if !done || !bodiless {
@@ -181,7 +181,7 @@ fn with_body(
     Response::from_parts(head, body)
 }
 
-/// A Content-Length of PHP's that its body contradicts would break the connection for whatever follows.
+/// If the body contradicted PHP's Content-Length, the next response on the connection would be misread.
 fn drop_wrong_length(headers: &mut http::HeaderMap, body: &ResponseBody) {
     let Some(said) = headers.get(header::CONTENT_LENGTH) else { return };
     let said = said.to_str().ok().and_then(|text| text.parse::<u64>().ok());

@@ -16,10 +16,10 @@ use crate::connection::{Connection, Left};
 use crate::doors;
 use crate::lane::Ticket;
 
-/// Bytes read from a file at once.
+/// Bytes that are read from a file at once.
 const FILE_CHUNK: u64 = 128 * 1024;
 
-/// The body of a response. Yields bytes; what else is to happen with them is up to what is wrapped around it ([`crate::wrapped`]).
+/// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {
     source: Source,
     usage: Usage,
@@ -27,7 +27,7 @@ pub struct ResponseBody {
 
 /// A body that knows what PHP has used for it.
 pub trait Used {
-    /// Nothing, as long as it is not complete.
+    /// Zero, until the body is complete.
     fn usage(&self) -> Usage;
 }
 
@@ -40,7 +40,7 @@ impl Used for ResponseBody {
 enum Source {
     None,
     Full(Bytes),
-    /// `reader`: whose client is to read it. It goes on only as long as that does.
+    /// `reader`: the connection of the client that reads the body. The body goes on only as long as that client is there.
     Stream {
         ticket: Ticket,
         rest: Bytes,
@@ -57,7 +57,7 @@ enum Source {
     },
 }
 
-/// Reads the rest of a response that has no body, so that its worker can finish.
+/// Reads and drops what PHP still writes for a response without a body, so that the worker can finish.
 struct Draining(Option<Ticket>);
 
 impl Drop for Draining {
@@ -93,12 +93,12 @@ impl ResponseBody {
         ResponseBody::new(Source::Full(bytes))
     }
 
-    /// As PHP produces it, `rest` first.
+    /// The body as PHP produces it, `rest` first.
     pub const fn stream(ticket: Ticket, rest: Bytes, reader: Arc<Connection>) -> ResponseBody {
         ResponseBody::new(Source::Stream { ticket, rest, reader })
     }
 
-    /// No body, though PHP still produces one.
+    /// No body, though PHP may still write one.
     pub const fn discard(ticket: Ticket) -> ResponseBody {
         ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
     }
@@ -108,29 +108,29 @@ impl ResponseBody {
         ResponseBody::new(Source::File { file, at, left, reader })
     }
 
-    /// Its length, if it is known before it is sent.
+    /// The length of the body, if it is known before the body is sent.
     pub fn known_length(&self) -> Option<u64> {
         self.size_hint().exact()
     }
 
-    /// The same, with what its request has used.
+    /// Sets what the request has used.
     pub const fn after(mut self, usage: Usage) -> ResponseBody {
         self.usage = usage;
         self
     }
 
-    /// More of what PHP produces.
+    /// The next bytes that PHP produces.
     fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let Source::Stream { ticket, reader, .. } = &self.source else { return Poll::Ready(None) };
         doors::collect();
         let mut bytes = Vec::new();
         match ticket.poll_receive(context, &mut bytes) {
-            // An end of input is no reason to stop: the client may still read.
+            // A client that has ended its input may still read, so the body goes on.
             Poll::Pending => match reader.client.poll_left(context) {
                 Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
                 _ => Poll::Pending,
             },
-            // The client has been promised more than there is: the connection ends without the last chunk.
+            // The body breaks off: the connection ends without the last chunk, so that the client notices.
             Poll::Ready(Err(why)) => Poll::Ready(Some(Err(io::Error::other(why.describe().1)))),
             Poll::Ready(Ok(received)) => {
                 if received.done {
@@ -171,8 +171,8 @@ impl Body for ResponseBody {
             Source::Full(bytes) if bytes.is_empty() => None,
             Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
             Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
-            // What is written to a client that is gone goes nowhere, at once: without an end here a whole file would. PHP is
-            // told when the ticket is dropped, and that is with this body.
+            // Writes to a client that is gone succeed at once and are dropped, so without this check a whole file would be
+            // read for nobody. PHP learns of it when the ticket is dropped, which happens with this body.
             Source::Stream { reader, .. } | Source::File { reader, .. } if reader.client.is_gone() => Some(Err(gone())),
             Source::Stream { .. } => ready!(body.poll_stream(context)),
             Source::File { left: 0, .. } => None,

@@ -1,4 +1,4 @@
-//! From host and path to what responds: monitoring, a file, a script, a redirect, or nobody.
+//! Finds what responds to a host and path: monitoring, a file, a script, a redirect, or nothing.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ pub enum Route {
     File(Found),
     /// The path at which monitoring asks whether there are workers.
     Ping,
-    /// The path at which monitoring asks what they do.
+    /// The path at which monitoring asks what the workers do.
     Status,
     /// A script: its path below the root and the path info.
     Script(Arc<Script>),
-    /// To the same path with a slash behind it.
+    /// A redirect to the same path with a slash at its end.
     Directory,
     /// 404.
     Nobody,
@@ -51,7 +51,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Its name as lanes and configuration know it; one that is no UTF-8 has no lane.
+    /// The script's name as lanes and configuration have it. A name that is not UTF-8 has no lane.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.name).ok()
     }
@@ -66,13 +66,14 @@ impl Script {
 pub struct Found {
     /// Opened for reading.
     pub file: File,
-    /// Its name, for the content type.
+    /// The file's name, for the content type.
     pub path: PathBuf,
     /// Size and times.
     pub stat: Stat,
 }
 
-/// The application for a host name (lower-case, without port): exact name, longest wildcard, then one that takes any.
+/// The application for a host name (lower-case, without port): by the exact name, else by the longest wildcard, else one
+/// that takes any host.
 pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(usize, &'a Application)> {
     let score = |application: &Application| {
         if application.hosts.is_empty() {
@@ -85,7 +86,7 @@ pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(u
         application.hosts.iter().filter_map(one).max()
     };
     let scored = applications.iter().enumerate().filter_map(|(number, one)| Some((score(one)?, number, one)));
-    // The first of equals.
+    // Of equal ones the first.
     scored.rev().max_by_key(|(score, ..)| *score).map(|(_, number, one)| (number, one))
 }
 
@@ -97,9 +98,9 @@ enum Kind {
     Closed,
 }
 
-/// How long a script that was found is believed to be there. If it is not, the worker answers 404.
+/// How long a script that was found is taken to exist. If it is gone by then, the worker responds with 404.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// When a script was found, by which generation, and which.
+/// When a script was found, for which generation, and which script.
 type Remembered = (Instant, u32, Arc<Script>);
 
 /// Scripts remembered per thread.
@@ -109,8 +110,8 @@ thread_local! {
     static SCRIPTS: RefCell<HashMap<Vec<u8>, Remembered>> = RefCell::new(HashMap::new());
 }
 
-/// Decides for a cleaned path of an application. Scripts found by their own name are remembered for a second;
-/// what is missing never is, so that a file is served as soon as it is there.
+/// Finds what responds to a cleaned path of an application. A script that is found by its own name is remembered for a
+/// second. Missing files are not remembered, so a new file is served at once.
 pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
     let is = |configured: &Option<String>| configured.as_ref().is_some_and(|known| *known.as_bytes() == *path);
     if is(&application.ping_path) {
@@ -141,7 +142,7 @@ pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
 }
 
 fn decide(application: &Application, path: &[u8]) -> Route {
-    // What follows a script's name is its own business.
+    // The path info behind a script's name is not checked: it is up to the script.
     let (name, path_info) = split_script(path).unwrap_or((path, b""));
     if is_hidden(name) || is_overlong(name) {
         return fallback(application);
@@ -158,7 +159,7 @@ fn decide(application: &Application, path: &[u8]) -> Route {
         Kind::File(found) => Route::File(found),
         Kind::Directory if path.ends_with(b"/") => index(application, path),
         Kind::Directory => match index(application, &[path, b"/"].concat()) {
-            // Without an index of its own the directory is the front controller's to answer, under the name it has.
+            // A directory without an index is the front controller's, with the path as it is.
             Route::Script(script) if script.is_front_controller(application) => Route::Script(script),
             Route::Script(_) | Route::File(_) => Route::Directory,
             other => other,
@@ -175,7 +176,7 @@ fn fallback(application: &Application) -> Route {
     }
 }
 
-/// index.php, then index.html, then the front controller; of the root, the front controller if there is one.
+/// index.php, then index.html, then the front controller. For the root: the front controller, if there is one.
 fn index(application: &Application, directory: &[u8]) -> Route {
     if directory == b"/" && application.front_controller.is_some() {
         return fallback(application);
@@ -191,8 +192,9 @@ fn index(application: &Application, directory: &[u8]) -> Route {
     }
 }
 
-/// What is at a cleaned path below the root. Symbolic links are followed, but what they lead to must lie in the root or
-/// in a directory named by `follow`, and must be neither hidden nor, unless it is a script by its own name, source.
+/// The file at a cleaned path below the root. Symbolic links are followed, but their target must lie in the root or in a
+/// directory that `follow` names. The target must not be hidden, and must not be source unless it is run as a script by its
+/// own name.
 fn look(application: &Application, path: &[u8]) -> Kind {
     let wanted = application.root.join(OsStr::from_bytes(&path[1..]));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -222,7 +224,7 @@ fn look(application: &Application, path: &[u8]) -> Kind {
     }
 }
 
-/// Opens what was checked, not what may be there by now.
+/// Opens the file that was checked, not one that has taken its place since.
 fn open(place: &impl AsFd, path: PathBuf, stat: Stat) -> Kind {
     let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
     match File::open(handle) {

@@ -1,4 +1,5 @@
-//! Threads, listeners and connections; the front's end. Each thread has a runtime of its own, and a door ([`crate::doors`]).
+//! Threads, listeners and connections, and how the front ends. Each thread has a runtime of its own, and a door
+//! ([`crate::doors`]).
 
 use std::fs::File;
 use std::io;
@@ -27,20 +28,20 @@ use crate::shared::{Shared, told_to_stop};
 use crate::transport::converse;
 use crate::warm;
 
-/// How often time-outs are looked for and logs are written.
+/// How often the front checks time-outs and writes logs.
 const TICK: Duration = Duration::from_millis(250);
 /// How long a front whose supervisor is gone finishes what it has.
 const LAST_DRAIN: Duration = Duration::from_secs(wire::shared::LAST_DRAIN_SECONDS);
 
-/// Descriptors the supervisor gave.
+/// Descriptors that the supervisor has opened.
 pub struct Inherited {
-    /// Messages.
+    /// The socket for messages.
     pub link: Arc<dyn Link>,
-    /// Hangs up when the supervisor is gone.
+    /// The lifeline: it hangs up when the supervisor is gone.
     pub lifeline: OwnedFd,
-    /// In the order of the settings.
+    /// Listeners, in the order of the settings.
     pub listeners: Vec<OwnedFd>,
-    /// If the settings name one.
+    /// The access log, if the settings name one.
     pub access_log: Option<OwnedFd>,
 }
 
@@ -72,7 +73,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                         for (number, door) in doors.by_ref().enumerate() {
                             threads.push(start_thread(number, door, &shared, &inherited, &stopped, wanted.take())?);
                         }
-                        // Each thread has copies, which it closes when it is told to stop.
+                        // Each thread has its own copies, which it closes when it is told to stop.
                         inherited.listeners.clear();
                         inherited.link.send(&FromFront::Ready);
                     }
@@ -85,7 +86,7 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&FromFront::Switched);
                 }
                 ToFront::Open => drop(shared.is_open.send_replace(true)),
-                // With its receiver gone the front has ended.
+                // The receiver is gone only if the front has ended.
                 ToFront::WarmUp { generation } => drop(to_warm.send(generation)),
                 ToFront::Drain => break None,
                 loss => note_loss(&shared, loss),
@@ -94,16 +95,16 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
             Came::Orphaned => break Some(LAST_DRAIN),
         }
     };
-    // Closing the listeners comes first, so that a successor can have them.
+    // The listeners are closed first, so that another server can bind their addresses.
     let _ = stop.send(true);
     let ended = finish(&shared, threads, &inherited, last);
-    // Workers whose clients were cut off must not wait for them.
+    // Workers must not wait for clients that were cut off.
     let phase = if shared.lanes.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
     shared.lanes.all().iter().for_each(|lane| lane.end(phase));
     ended
 }
 
-/// What the supervisor says of workers, templates and generations that end, as long as there are requests.
+/// Handles the supervisor's messages about workers, templates and generations that end, as long as there are requests.
 fn note_loss(shared: &Shared, message: ToFront) {
     let of = |lane| shared.lanes.of(lane).into_iter();
     match message {
@@ -111,7 +112,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         ToFront::WorkerDead { lane, slot } => of(lane).for_each(|lane| lane.worker_died(slot)),
         ToFront::LaneDown { lane } => of(lane).for_each(|lane| lane.set_up(false)),
         ToFront::TooHeavy { lane, request } => of(lane).for_each(|lane| lane.was_too_heavy(request)),
-        // Nothing is lost by these.
+        // These messages can be dropped while the front ends.
         ToFront::Lane { .. }
         | ToFront::AccessLog
         | ToFront::Settings
@@ -148,7 +149,7 @@ fn wait_for_message(inherited: &Inherited) -> io::Result<Came> {
     }
 }
 
-/// Waits for the threads; deaths of workers are still to be handled meanwhile.
+/// Waits for the threads, and handles deaths of workers meanwhile.
 fn finish(
     shared: &Shared,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -163,7 +164,7 @@ fn finish(
         let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let channel = inherited.link.descriptor();
         let mut watched = [PollFd::new(&channel, PollFlags::IN), PollFd::new(&inherited.lifeline, PollFlags::empty())];
-        // With the supervisor gone its end is readable for ever: the tick alone has to do.
+        // If the supervisor is gone, its socket is readable for ever. Then only the tick is waited for.
         let all = if patience.is_some() { &mut watched[..0] } else { &mut watched[..] };
         let _ = poll(all, Some(&tick));
         if patience.is_none() && !watched[1].revents().is_empty() {
@@ -215,8 +216,9 @@ async fn run_thread(
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    // Registered and never read: each write is an event of its own, and waking up is all it is for.
-    // Deprecated for descriptors that someone else could close; this one is owned. The other way is unsafe code.
+    // The eventfd is registered and never read: each write is an event of its own, and its only purpose is to wake the
+    // thread. The function is deprecated because someone else could close the descriptor; this one is owned. The
+    // alternative is unsafe code.
     #[allow(deprecated)]
     let _door = AsyncFd::with_interest(door, Interest::READABLE)?;
     let settings = shared.settings.listeners.clone();
@@ -276,7 +278,7 @@ async fn run_thread(
     Ok(())
 }
 
-/// Both ends of a TCP connection.
+/// The addresses of both ends of a TCP connection.
 type Ends = (SocketAddr, SocketAddr);
 
 /// Takes connections until the front stops. The listener is closed with this task.
@@ -287,7 +289,8 @@ where
 {
     let stopping = stopped.clone();
     let mut opened = shared.is_open.subscribe();
-    // Until all is booted visitors wait to be accepted: no request runs in another mode than its lane's.
+    // Clients' connections are not accepted before everything has booted, so no request runs in another mode than its
+    // lane's.
     tokio::select! {
         _ = opened.wait_for(|is_open| *is_open || is_admin) => {}
         () = told_to_stop(&mut stopped) => return,
@@ -316,7 +319,7 @@ where
                     Some((client, _)) if !peer.is_proxy && !is_admin => shared.addresses.enter(client.ip(), limit),
                     _ => Some(ConnectionPermit::unlimited()),
                 };
-                // One too many is closed here: a response would cost as much as a request.
+                // A connection over the limit is closed without a response, which would cost as much as a request.
                 let Some(permit) = permit else { continue };
                 shared.connections.fetch_add(1, Ordering::AcqRel);
                 let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
@@ -325,7 +328,8 @@ where
                     conversation.await;
                 });
             }
-            // Out of descriptors, or the connection was gone before it was taken. The first does not go away at once.
+            // The front has no descriptor left, or the connection was gone before it was accepted. The lack of descriptors
+            // lasts a while, so the loop pauses.
             Err(error) if error.raw_os_error() == Some(24) || error.raw_os_error() == Some(23) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -1,5 +1,5 @@
-//! What the front is told by the supervisor: resolved, checked, with absolute paths. Descriptors are numbers of files
-//! the supervisor has opened for it.
+//! The settings that the supervisor gives the front: resolved and checked, with absolute paths. Descriptors are numbers of
+//! files that the supervisor has opened for it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,38 +8,38 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything.
+/// All settings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
-    /// Descriptors of the listeners and what they are.
+    /// The listeners.
     pub listeners: Vec<Listener>,
     /// Descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
-    /// Format of its lines.
+    /// Format of the access log.
     pub access_log_format: LogFormat,
     /// Threads.
     pub threads: usize,
-    /// Whose forwarding headers are believed and passed on.
+    /// The proxies whose forwarding headers are believed and passed on.
     pub proxies: Vec<Network>,
-    /// Which of them they write.
+    /// Which forwarding headers these proxies write.
     pub proxy_headers: ProxyHeaders,
     /// Limits.
     pub limits: Limits,
-    /// In the supervisor's order.
+    /// The applications, in the supervisor's order.
     pub applications: Vec<Application>,
 }
 
 /// Format of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFormat {
-    /// The combined format, then the duration.
+    /// The combined format, followed by the duration.
     #[default]
     Combined,
-    /// An object a line.
+    /// An object of JSON per line.
     Json,
 }
 
-/// The headers by which proxies say whom they speak for.
+/// The headers by which proxies name the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProxyHeaders {
     /// X-Forwarded-For, -Proto, -Port.
@@ -56,7 +56,7 @@ pub struct Listener {
     pub descriptor: i32,
     /// Whether it is a unix socket.
     pub unix: bool,
-    /// Whether it is for health checks and metrics alone.
+    /// Whether it is a metrics listener.
     pub admin: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Limits {
     pub send_timeout_ms: u64,
     /// Connections at once.
     pub max_connections: usize,
-    /// Of them those of one client address; 0: any number.
+    /// Connections of one client address; 0: any number.
     pub client_connections: usize,
 }
 
@@ -80,7 +80,7 @@ pub struct Limits {
 pub struct Application {
     /// For messages and logs.
     pub name: String,
-    /// Number of the generation that runs it: whose lanes take its requests.
+    /// Id of the generation whose lanes take its requests.
     pub generation: u32,
     /// Document root, absolute and resolved.
     pub root: PathBuf,
@@ -92,21 +92,21 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// Workers of each lane, at most.
     pub workers: usize,
-    /// And at least.
+    /// Workers of each lane, at least.
     pub min_workers: usize,
-    /// Of all lanes together.
+    /// Workers of all lanes together.
     pub max_workers: Option<usize>,
     /// Paths whose requests run in classic mode, and all below them.
     pub classic_paths: Vec<String>,
-    /// Requests made of a generation before it takes visitors'.
+    /// Requests that warm a generation up before it takes clients' requests.
     pub warmup: Vec<Warmup>,
     /// Path that responds while there are workers.
     pub ping_path: Option<String>,
-    /// Path that responds with their state.
+    /// Path that responds with the workers' state.
     pub status_path: Option<String>,
-    /// What a request may have.
+    /// Limits of a request.
     pub limits: RequestLimits,
-    /// The same for paths and all below them; the longest that fits counts.
+    /// Limits for paths and all below them; the longest path that fits counts.
     pub paths: Vec<(String, RequestLimits)>,
     /// Whether responses say how long they took.
     pub server_timing: bool,
@@ -117,16 +117,16 @@ pub struct Application {
 }
 
 impl Application {
-    /// Whether its workers come and go.
+    /// Whether the number of its workers changes.
     pub fn is_elastic(&self) -> bool {
         self.min_workers < self.workers || self.max_workers.is_some()
     }
 }
 
-/// What a request may have; times in milliseconds. Of all but `places` and `queue_ms` 0 means that there is no limit.
+/// Limits of a request; times in milliseconds. 0 means no limit, except for `places` and `queue_ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestLimits {
-    /// It is refused if its lane has as many requests, waiting ones included.
+    /// A request is refused if its lane has this many requests, waiting ones included.
     pub places: usize,
     /// How long it may wait for a worker.
     pub queue_ms: u64,
@@ -136,18 +136,18 @@ pub struct RequestLimits {
     pub hard_ms: u64,
     /// KiB of memory of its own that its worker may hold; then it is killed.
     pub memory_kib: u64,
-    /// Requests at once of one client address that PHP runs or that wait for it.
+    /// Requests of one client address that may run or wait at once.
     pub client_requests: usize,
 }
 
 /// A request to warm an application up with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warmup {
-    /// GET, unless it says otherwise.
+    /// The method.
     pub method: String,
-    /// With the query.
+    /// The target, with the query.
     pub path: String,
-    /// By name.
+    /// The headers by name.
     pub headers: BTreeMap<String, String>,
 }
 
@@ -156,7 +156,7 @@ pub struct Warmup {
 pub enum Network {
     /// Connections through unix sockets.
     Unix,
-    /// The addresses that share the first so many bits with this one.
+    /// All addresses that share this many leading bits with this one.
     Ip(IpAddr, u8),
 }
 

@@ -17,31 +17,31 @@ use crate::settings::Settings;
 
 /// What all threads share.
 pub struct Shared {
-    /// As given at the start: of these only what no reload changes is used.
+    /// The settings of the start. Only those that no reload changes are used.
     pub settings: Settings,
-    /// Where requests are posted, and the settings of now.
+    /// The lanes, and the current settings.
     pub lanes: Lanes,
     /// When this front began.
     pub began: SystemTime,
-    /// Who has how many requests.
+    /// Requests by client address.
     pub clients: Clients,
     /// Connections at the moment.
     pub connections: AtomicUsize,
-    /// Who has how many of them.
+    /// Connections by client address.
     pub addresses: Addresses,
-    /// What the supervisor has opened anew, and how often it did.
+    /// The access log that the supervisor has opened last, and how often it has done so.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
-    /// A connection has ended.
+    /// Notified when a connection has ended.
     pub room: Notify,
-    /// There is no connection and no request.
+    /// Whether there is neither a connection nor a request.
     pub idle: Notify,
-    /// Visitors' connections are taken.
+    /// Whether clients' connections are accepted.
     pub is_open: watch::Sender<bool>,
 }
 
 impl Shared {
-    /// Of a front that begins now.
+    /// For a front that begins now.
     pub fn new(settings: Settings, link: Arc<dyn Link>) -> Shared {
         Shared {
             lanes: Lanes::new(settings.clone(), link),
@@ -58,13 +58,13 @@ impl Shared {
         }
     }
 
-    /// The supervisor has opened the log again: each thread goes over to it at its next tick.
+    /// The supervisor has opened the log again: each thread switches to it at its next tick.
     pub fn renew_access_log(&self, descriptors: Vec<OwnedFd>) {
         *self.access_log.lock().unwrap_or_else(PoisonError::into_inner) = descriptors.into_iter().next();
         self.log_version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Goes over to a log that was opened again; `seen` is the version that this thread knows.
+    /// Switches to a log that was opened again; `seen` is the version that this thread has.
     pub fn follow_access_log(&self, seen: &mut u64) {
         let version = self.log_version.load(Ordering::Acquire);
         if *seen == version {
@@ -74,7 +74,7 @@ impl Shared {
         match log.as_ref().map(OwnedFd::try_clone).transpose() {
             Ok(Some(file)) => access::open(Some(File::from(file)), self.settings.access_log_format),
             Ok(None) => {}
-            // Without a descriptor to spare: the next tick tries again.
+            // There is no descriptor left: the next tick tries again.
             Err(_) => return,
         }
         *seen = version;
@@ -83,6 +83,6 @@ impl Shared {
 
 /// Waits until the front is to stop.
 pub async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and so the front.
+    // An error means that the sender is gone, and with it the front.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }

@@ -1,5 +1,5 @@
-//! What an application's workers do, as monitoring of PHP-FPM expects it. Names and order of the values are PHP-FPM's; lanes of
-//! snapshots are added up with classic.
+//! What an application's workers do, in the form that monitoring of PHP-FPM expects. Names and order of the values are
+//! PHP-FPM's. The numbers of all lanes are added up.
 
 mod fpm_status;
 mod process;
@@ -19,7 +19,7 @@ use crate::settings::Application;
 pub use fpm_status::report;
 use process::Process;
 
-/// A value: PHP-FPM's name for it, the metric's, and whether that only grows.
+/// A value: PHP-FPM's name for it, the name of the metric, and whether it only grows.
 struct Row {
     name: &'static str,
     metric: &'static str,
@@ -45,7 +45,7 @@ const ROWS: [Row; 11] = [
     row("slow requests", "slow_requests", true, "Requests that took longer than slow_timeout."),
 ];
 
-/// What [`ROWS`] name.
+/// The values that [`ROWS`] name.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Values {
@@ -73,7 +73,7 @@ pub struct Status<'a> {
 }
 
 impl<'a> Status<'a> {
-    /// As it is now; `is_full`: with what each worker runs.
+    /// The current state; `is_full`: with what each worker runs.
     pub fn new(since: SystemTime, lanes: &[Arc<Lane>], application: &'a Application, is_full: bool) -> Status<'a> {
         let counts = lanes.iter().map(|lane| lane.count()).collect();
         let running = if is_full { lanes.iter().map(|lane| lane.running()).collect() } else { Vec::new() };
@@ -82,7 +82,7 @@ impl<'a> Status<'a> {
 }
 
 impl Status<'_> {
-    /// In the order of [`ROWS`].
+    /// The values in the order of [`ROWS`].
     fn rows(&self) -> impl Iterator<Item = (&'static Row, u64)> {
         let of = self.values();
         ROWS.iter().zip([
@@ -129,7 +129,7 @@ impl Status<'_> {
         })
     }
 
-    /// As PHP-FPM calls it.
+    /// The name that PHP-FPM has for it.
     fn manager(&self) -> &'static str {
         if self.application.is_elastic() { "dynamic" } else { "static" }
     }

@@ -1,10 +1,10 @@
-//! A request target, decoded once and cleaned, or refused.
+//! Decodes a request's target once and cleans it, or refuses it.
 
 use std::borrow::Cow;
 
 /// Longest request target; a longer one gets 414.
 pub const MAX_TARGET: usize = 8 * 1024;
-/// Longest file name; the file system takes no longer one either.
+/// Longest file name; file systems have the same limit.
 const MAX_NAME: usize = 255;
 
 /// Why a target is refused.
@@ -80,14 +80,14 @@ pub fn is_overlong(path: &[u8]) -> bool {
 
 /// Endings of PHP's source, whatever else may follow them in a name.
 const SOURCES: [&str; 10] = ["php", "phtml", "phtm", "pht", "phar", "phps", "phpt", "phpx", "hphp", "inc"];
-/// What people and editors put behind an ending to keep a file: `.phpbak`, `.inc_old`.
+/// What people and editors append to an ending to keep a copy of a file: `.phpbak`, `.inc_old`.
 const KEPT: [&str; 12] = ["bak", "backup", "bk", "copy", "dist", "new", "old", "orig", "sav", "save", "swp", "tmp"];
 
 /// Whether a file of that name holds source code: PHP in any of its endings, also as a backup (`.php.bak`, `.phpold`, `.php~`,
 /// `.php-old`). What follows the letters and digits of an ending does not matter. A last ending that begins like one of PHP's
 /// counts too, whatever follows.
 pub fn is_source(path: &[u8]) -> bool {
-    // A byte that is no UTF-8 is no letter or digit either, whatever stands for it.
+    // Bytes that are not UTF-8 are no letters or digits, nor is the character that replaces them.
     let path = String::from_utf8_lossy(path);
     let name = path.rsplit('/').next().unwrap_or(&path);
     let endings = name.split('.').skip(1).map(|part| {
@@ -104,13 +104,14 @@ fn is_source_ending(ending: &str) -> bool {
         || after(ending, "php").is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What follows `begin`, in whatever case.
+/// What follows `begin`, in upper or lower case.
 fn after<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(begin.len())?;
     first.eq_ignore_ascii_case(begin).then_some(rest)
 }
 
-/// Splits after the first segment that ends in `.php` (ASCII, as written): script path and path info.
+/// Splits a path after the first segment that ends in `.php` (ASCII, case as written), into the script's path and the path
+/// info.
 pub fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let ends = memchr::memmem::find_iter(path, b".php").map(|found| found + 4);
     ends.into_iter().find(|end| matches!(path.get(*end), None | Some(b'/'))).map(|end| path.split_at(end))

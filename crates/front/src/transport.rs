@@ -1,8 +1,8 @@
 //! What knows HTTP/1: from a client's socket to a [`crate::request::Request`], and back.
 //!
-//! hyper parses requests and writes responses. This module hands the requests to the phases ([`crate::phases`]). It also stands
-//! between hyper and the socket, and knows what hyper does not: where each message begins and ends, independent of how its
-//! bytes arrive; what stood in the request line; whether the client has left.
+//! hyper parses requests and writes responses. This module hands the requests to the phases ([`crate::phases`]). It also
+//! stands between hyper and the socket, and knows what hyper does not: where each message begins and ends, however its
+//! bytes arrive; the request line as it came; and whether the client has left.
 //!
 //! # Layout
 //!

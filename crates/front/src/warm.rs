@@ -1,5 +1,5 @@
-//! Warm-up: the configured requests, made of a generation before any visitor's goes there. They come from this machine, are
-//! in no access log, and what comes of them is told to the supervisor.
+//! Warm-up: the configured requests that a generation serves before it gets a client's request. They count as requests from
+//! this machine and are not in the access log. The supervisor is told how each of them went.
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
@@ -22,13 +22,13 @@ use crate::settings::{Application, Warmup};
 use crate::shared::Shared;
 use crate::wrapped::Made;
 
-/// Bytes of a response that are told, if it is a failure.
+/// Bytes of a failed response that the supervisor is told.
 const TOLD: usize = 2048;
 
-/// Warms up the generations that are wanted, one request at a time.
+/// Warms up generations as the supervisor asks, one request at a time.
 pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: UnboundedReceiver<u32>) {
     while let Some(generation) = wanted.recv().await {
-        // It may be refused meanwhile: then no settings name it.
+        // The generation may have been refused meanwhile: then no settings name it.
         for index in 0.. {
             let Some((view, number)) = shared.lanes.view_of(generation) else { break };
             let application = &view.settings.applications[number];
@@ -44,7 +44,7 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
                 status: u32::from(status),
                 took_us: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
             };
-            // Without a descriptor to spare its words are lost, not the result.
+            // If there is no descriptor left, the text of the response is lost, but not its status.
             let file = rustix::fs::memfd_create("reprise-response", rustix::fs::MemfdFlags::CLOEXEC);
             match file.and_then(|file| rustix::io::pwrite(&file, &beginning, 0).map(|_| file)) {
                 Ok(file) => link.send_with(&message, &[file.as_fd()]),
@@ -54,7 +54,8 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
     }
 }
 
-/// Enters the phases where the requests of clients do. What it says of a client is believed: for warm-ups of what is asked for by https.
+/// Enters the phases at the same place as requests of clients. Forwarding headers are believed, so that a warm-up can ask
+/// for what is served over HTTPS.
 fn request_of(head: Head, application: usize) -> Request {
     let connection = Connection { peer: Peer::ourselves(), client: Box::new(Nobody) };
     Request {
@@ -83,7 +84,7 @@ fn build(application: &Application, request: &Warmup) -> Result<Head, String> {
     Ok(Head::new(method, target, Version::HTTP_11, headers, None))
 }
 
-/// What is told of a response: its status, and the beginning of its body or the word of the refusal.
+/// What the supervisor is told of a response: its status, and the beginning of its body or the word of the refusal.
 async fn told(result: Result<Response<Made>, Refusal>) -> (u16, Vec<u8>) {
     match result {
         Ok(response) => (response.status().as_u16(), read(response.into_body()).await),
@@ -94,7 +95,7 @@ async fn told(result: Result<Response<Made>, Refusal>) -> (u16, Vec<u8>) {
     }
 }
 
-/// Reads a response to its end; gives its beginning.
+/// Reads a response to its end and returns its beginning.
 async fn read(mut body: impl Body<Data = bytes::Bytes> + Unpin) -> Vec<u8> {
     let mut beginning = Vec::new();
     while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {

@@ -1,5 +1,5 @@
-//! What goes with the body of a response until it is over, each a wrapper of any body: what is released then, such as the
-//! permit of its client and the measurement of its duration ([`Holding`]), and its line of the access log ([`Logged`]).
+//! Wrappers around the body of a response, which act when the body is over. [`Holding`] releases what belongs to the
+//! request: the client's permit and the measurement of its duration. [`Logged`] writes the line of the access log.
 
 use std::io;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use crate::clients::ClientPermit;
 use crate::lane::Lane;
 use crate::response_body::{ResponseBody, Used};
 
-/// What the phases make: a body with what is released when it is over, unless PHP has no part in it.
+/// The body that the phases make. If PHP runs the request, the body releases the permit and the measurement at its end.
 pub type Made = Holding<ResponseBody, Option<Released>>;
-/// What a transport sends: the same, with its line of the access log.
+/// The body that a transport sends: the same, with its line of the access log.
 pub type Delivered = Logged<Made>;
 
 /// A body that holds something until it is over.
@@ -47,19 +47,19 @@ pub struct Logged<B: Used> {
 }
 
 impl Made {
-    /// Of a response that PHP has no part in.
+    /// For a response that the front itself makes.
     pub const fn plain(body: ResponseBody) -> Made {
         Holding { body, _held: None }
     }
 
-    /// Of a response of PHP's: the permit is given back, and the time since that moment counts for the lane.
+    /// For PHP's response: at its end the permit is given back, and the time since `began` is counted for the lane.
     pub const fn of_php(body: ResponseBody, permit: Option<ClientPermit>, began: Instant, lane: Arc<Lane>) -> Made {
         Holding { body, _held: Some(Released { _measurement: Measurement { began, lane }, _permit: permit }) }
     }
 }
 
 impl<B: Used> Logged<B> {
-    /// With that entry of the log, if it is wanted.
+    /// With an entry for the access log, if there is a log.
     pub const fn new(body: B, entry: Option<Box<Entry>>) -> Logged<B> {
         Logged { body, sent: 0, entry }
     }

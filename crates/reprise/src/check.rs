@@ -11,7 +11,7 @@ use crate::people::{self, People};
 use crate::php_ini;
 use crate::survey;
 
-/// How long the trees of all applications may be looked at, together.
+/// How long the check may look at the trees of all applications together.
 const LOOKING: Duration = Duration::from_millis(1500);
 
 /// Prints a reference.
@@ -20,7 +20,7 @@ pub fn print(reference: &str) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Reads everything, looks up users, and prints what was chosen.
+/// Reads the configuration, looks up users, and prints what would be served.
 pub fn run(what: &What) -> Result<Code, Failure> {
     let config = config::load(what)?;
     let php = crate::version::find_php()?;
@@ -34,7 +34,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// What was chosen and why, for people.
+/// What would be served and why, for people.
 pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> String {
     let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
     let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);

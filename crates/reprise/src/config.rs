@@ -1,4 +1,4 @@
-//! Flags and file made into one configuration. A mistake in the file is named with its line and the nearest name.
+//! Makes one configuration of flags and file. A message about a mistake in the file has its line and the nearest name.
 
 mod file;
 
@@ -21,7 +21,7 @@ impl Config {
 }
 
 impl Application {
-    /// Requests that there may be at once in a lane, waiting ones included.
+    /// Requests that a lane may have at once, waiting ones included.
     pub fn most_requests(&self) -> usize {
         let queues = self.limits.values().map(|limits| limits.queue);
         self.workers() + queues.fold(self.request.queue, usize::max)
@@ -118,7 +118,7 @@ fn pairs(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure>
     texts.iter().map(split).collect()
 }
 
-/// What no single option can have wrong.
+/// Checks that concern more than one option.
 fn check_together(config: &Config) -> Result<(), Failure> {
     let any = [String::from("any host")];
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
@@ -165,11 +165,11 @@ fn check_together(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives an application whose root is known what follows from that and is not written.
+/// Sets the options of an application that are not written and follow from its root.
 fn complete(application: &mut Application, is_named: bool, has_controller: bool) {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     if !is_named {
-        // "public" and its like say nothing; the directory above does.
+        // "public" and similar names say nothing about the application; the directory above it does.
         let name = match named(&application.root) {
             Some(name) if ["public", "web", "htdocs"].contains(&name.as_str()) => {
                 application.root.parent().and_then(named)

@@ -1,4 +1,4 @@
-//! What `reprise serve` finds by itself.
+//! What `reprise serve DIR` finds out by itself.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use wire::control::MAX_LANES;
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Mode};
 
-/// Directories tried below DIR, then DIR itself.
+/// Directories below DIR that are tried before DIR itself.
 const CANDIDATES: [&str; 4] = ["public", "web", "htdocs", ""];
 const INDEX: [&str; 2] = ["index.php", "index.html"];
 
@@ -26,7 +26,7 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
     }
     let candidates = || CANDIDATES.iter().map(|name| directory.join(name));
     let found = candidates().find(|root| has_index(root));
-    // Scripts by name need no index.
+    // Scripts that run by their own names need no index.
     found.or_else(|| candidates().find(|root| has_scripts(root))).ok_or_else(|| {
         let odd = candidates().find_map(|root| Some((root.join(INDEX[0]), files::oddity(&root.join(INDEX[0]))?)));
         if let Some((path, oddity)) = odd {
@@ -39,16 +39,16 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Whether a document root answers for its own path.
+/// Whether a document root has a page for its own path.
 pub fn has_index(root: &Path) -> bool {
     INDEX.iter().any(|index| root.join(index).is_file())
 }
 
-/// Directories that are looked through for scripts, one below the other, and files in all.
+/// Limits of the search for scripts: levels of directories, and files in all.
 const SCRIPT_DEPTH: usize = 3;
 const SCRIPT_LOOKS: usize = 10_000;
 
-/// Whether there is a script in a directory, or a little below. Links are not followed.
+/// Whether there is a script in a directory, or in one a few levels below it. Links are not followed.
 fn has_scripts(root: &Path) -> bool {
     let mut looks = SCRIPT_LOOKS;
     let mut level = vec![root.to_owned()];
@@ -79,24 +79,25 @@ pub fn front_controller(root: &Path) -> Option<String> {
 /// Bytes of a script that are looked at.
 const LOOKED_AT: u64 = 1 << 20;
 const SNAPSHOT: &[u8] = b"reprise_snapshot";
-/// Names of one function: code written for either interface runs.
+/// Both names of the function: code may have been written for either interface.
 const LOOPS: [&[u8]; 2] = [b"reprise_handle_request", b"frankenphp_handle_request"];
-/// What is there in a worker script alone: a script that looks for it calls the loop from elsewhere, and never did if it was
-/// not tried as one.
+/// A variable that exists in worker scripts only. A script that looks for it has its loop in another file, and reaches it
+/// only if it is tried as a worker script.
 const LOOP_VARIABLE: &[u8] = b"FRANKENPHP_WORKER";
 
 /// A script that is booted before the server is ready.
 pub struct Entry {
-    /// `/index.php`.
+    /// Its name, such as `/index.php`.
     pub script: String,
-    /// The configuration wants it, so the server may not start without.
+    /// Whether the configuration asks for it, so that the server does not start without it.
     pub is_required: bool,
-    /// It handles requests in a loop; else it takes a snapshot.
+    /// Whether it runs in worker mode; else it takes a snapshot.
     pub is_worker_mode: bool,
 }
 
-/// The entries of an application: what its configuration says, and its front controller if that asks for it. That is looked at
-/// with the rights of the user who runs it, so that links lead to nothing that he could not read.
+/// The entries of an application: the scripts that its configuration names, and its front controller if its text asks for
+/// it. The text is read with the rights of the application's user, so that a link cannot lead to a file that this user may
+/// not read.
 pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec<Entry>, Failure> {
     let index = application.root.join(INDEX[0]);
     if let Some(oddity) =
@@ -123,7 +124,7 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
         let asks = process::sys::as_user(user, || asks_for(&path)).map_err(failed)?;
         found = asks.map(|is_worker_mode| Entry { script, is_required: false, is_worker_mode });
     }
-    // The front controller first: it is the one that nearly all requests are for.
+    // The front controller comes first: nearly all requests are for it.
     let entries: Vec<Entry> = found.into_iter().chain(wanted).collect();
     if entries.len() >= MAX_LANES {
         let lanes = MAX_LANES - 1;
@@ -138,13 +139,13 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
     Ok(entries)
 }
 
-/// Whether a script's own text names one of the functions: for a loop, or for a snapshot. If it cannot be read here, it
-/// will say so itself when it runs.
+/// Whether a script's text names one of the functions for a loop, or for a snapshot. If it cannot be read here, the script
+/// can still call the function when it runs.
 fn asks_for(path: &Path) -> Option<bool> {
     let mut text = Vec::new();
     files::open_regular(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut text)).ok()?;
     let names = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
-    // Code that has both loops only where there is no snapshot.
+    // Code that names both uses the loop only where there are no snapshots.
     if names(SNAPSHOT) {
         return Some(false);
     }

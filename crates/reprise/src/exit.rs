@@ -51,7 +51,7 @@ impl Failure {
 
     /// Prints it and returns its exit code.
     pub fn report(&self) -> ExitCode {
-        // Nobody may read what a server says at its end.
+        // Standard error may be closed by the end of a server.
         process::log::write(&format!("reprise: {}: {}\n", self.what, self.why));
         self.hint.iter().for_each(|hint| process::log::write(&format!("hint: {hint}\n")));
         status(self.code)

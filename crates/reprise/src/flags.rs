@@ -39,7 +39,7 @@ pub struct What {
 }
 
 impl What {
-    /// What a configuration file says, without flags.
+    /// The flags of a command line that names only a configuration file.
     pub fn of_file(file: &Path) -> What {
         What { config: Some(file.to_owned()), ..What::default() }
     }

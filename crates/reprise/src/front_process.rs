@@ -1,4 +1,4 @@
-//! The hidden subcommand `front`: started by the supervisor with its descriptors, as its own user.
+//! The hidden subcommand `front`, which the supervisor starts with the front's descriptors, as the front's user.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -14,7 +14,7 @@ use wire::control::{FromFront, ToFront};
 
 use crate::exit::{Code, Failure};
 
-/// The channel to the supervisor, as the front wants it.
+/// The channel to the supervisor, in the form that the front uses.
 struct ToSupervisor(Mutex<Channel<FromFront, ToFront>>, OwnedFd);
 
 impl ToSupervisor {
@@ -29,7 +29,7 @@ impl Link for ToSupervisor {
     }
 
     fn send_with(&self, message: &FromFront, attached: &[BorrowedFd<'_>]) {
-        // The supervisor always reads; if it is gone, the lifeline says so.
+        // The supervisor always reads. If it is gone, the lifeline tells the front.
         let _ = self.channel().send_and_wait(message, attached);
     }
 
@@ -55,7 +55,7 @@ pub fn run() -> Result<Code, Failure> {
     let watched = channel.try_clone().map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
     let mut file = File::from(inherited(FIRST_DESCRIPTOR + 2).map_err(failed)?);
-    // Shared with earlier fronts, and so is its position.
+    // The file and its position are shared with earlier fronts.
     file.rewind().map_err(failed)?;
     let settings: Settings = serde_json::from_reader(io::BufReader::new(file)).map_err(|error| failed(error.into()))?;
     let listeners = settings.listeners.iter().map(|listener| inherited(listener.descriptor)).collect::<Result<_, _>>();
@@ -65,9 +65,10 @@ pub fn run() -> Result<Code, Failure> {
         listeners: listeners.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
     };
-    // Finds out how standard error is written to, which may take opening it again.
+    // Finds out how to write to standard error, which may have to be opened again.
     process::log::flush();
-    // All is opened; threads, which inherit it, start later, and so does the reading of what clients send.
+    // Everything is open now. The front confines itself before it starts threads, which inherit the confinement, and before
+    // it reads a client's byte.
     for missing in process::confine::front().map_err(failed)? {
         process::log::line("warning", "front", format_args!("the front is not confined by {missing}"));
     }

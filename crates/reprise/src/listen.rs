@@ -1,4 +1,5 @@
-//! Binds the listeners, or takes those that are bound already. They stay with the supervisor; every front gets copies.
+//! Binds the listeners, or takes those that a service manager has bound. The supervisor keeps them; every front gets
+//! copies.
 
 mod handed;
 
@@ -13,12 +14,12 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use crate::exit::{Code, Failure};
 pub use handed::take as handed_over;
 
-/// Connections the kernel keeps until they are taken; it cuts this down to net.core.somaxconn.
+/// Connections that the kernel keeps until they are accepted, at most net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
-/// What is known of a bound listener beside its socket.
+/// What is known of a bound listener besides its socket.
 pub struct Bound {
-    /// For people: `http://127.0.0.1:8080` or `unix:/path`.
+    /// Its address for people: `http://127.0.0.1:8080` or `unix:/path`.
     pub shown: String,
     /// Whether it is a unix socket.
     pub is_unix: bool,
@@ -48,11 +49,11 @@ pub fn check(address: &str) -> Result<(), Failure> {
 /// Who may connect to unix sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// Bits, of 0o777.
+    /// The permissions of the socket, within 0o777.
     pub mode: u32,
-    /// `None`: who starts the server.
+    /// The owner; `None`: the user who starts the server.
     pub owner: Option<String>,
-    /// `None`: the owner's.
+    /// The group; `None`: the owner's.
     pub group: Option<String>,
 }
 
@@ -63,7 +64,7 @@ impl Default for Permissions {
 }
 
 impl Permissions {
-    /// The numbers of owner and group.
+    /// The ids of owner and group.
     fn numbers(&self) -> Result<(Option<u32>, Option<u32>), Failure> {
         let named = process::user::numbers(self.owner.as_deref(), self.group.as_deref());
         named.map_err(|why| Failure::new(Code::Configuration, "socket_owner or socket_group", why))
@@ -128,8 +129,9 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
         std::fs::remove_file(path).map_err(|error| fail(&shown, &error))?;
     }
     let (owner, group) = permissions.numbers()?;
-    // What the mode keeps out is kept out from the start. A path is not to be trusted a second time: the owner is changed
-    // without following a link, and before that nobody else could connect unless the mode lets all.
+    // The socket never has more permissions than its mode. Something else may have taken the path's place since the bind,
+    // so links are not followed when the owner is changed. Before that nobody else can connect, unless the mode lets
+    // everybody.
     let closed = if owner.is_some() || group.is_some() { permissions.mode & 0o600 } else { permissions.mode };
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o777 & !closed));
     let listener = UnixListener::bind(path);
@@ -148,11 +150,12 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     Ok((socket, Bound { shown, is_unix: true, file: Some(path.to_owned()) }))
 }
 
-/// Whether a socket is what a killed server has left: nobody listens on it.
+/// Whether a socket was left by a killed server: nobody listens on it.
 fn is_left_over(path: &Path) -> bool {
     match UnixStream::connect(path).map_err(|error| error.kind()) {
         Err(std::io::ErrorKind::ConnectionRefused) => true,
-        // It was given away, and this process has not all of root's rights. Column 4 is a flag of listening, 8 the path.
+        // The socket belongs to another user, and this process does not have all of root's rights. Column 4 has a flag for
+        // listening, column 8 the path.
         Err(std::io::ErrorKind::PermissionDenied) => std::fs::read("/proc/net/unix").is_ok_and(|list| {
             let name = format!(" {}", path.display());
             !String::from_utf8_lossy(&list).lines().any(|line| line.contains(" 00010000 ") && line.ends_with(&name))
@@ -161,8 +164,9 @@ fn is_left_over(path: &Path) -> bool {
     }
 }
 
-/// Group, mode, then owner, each while it is still ours, of what the path names: a socket, and no link to one. Whoever may rename things in its directory could
-/// put another there, as for any server; keep sockets in directories of one's own.
+/// Sets group, mode, then owner, each while the socket is still this user's. The path must name a socket, not a link to
+/// one. A user who may rename files in its directory could put another socket there, as with any server; keep sockets in
+/// directories of their own.
 fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> std::io::Result<()> {
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode).is_socket();
@@ -171,7 +175,7 @@ fn give_away(path: &Path, owner: Option<u32>, group: Option<u32>, mode: u32) -> 
     }
     let (owner, group) = (owner.map(rustix::fs::Uid::from_raw), group.map(rustix::fs::Gid::from_raw));
     rustix::fs::chownat(&place, "", None, group, AtFlags::EMPTY_PATH)?;
-    // fchmod does not take such a descriptor.
+    // fchmod refuses a descriptor that was opened with O_PATH.
     let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place));
     rustix::fs::chmodat(CWD, handle, Mode::from_raw_mode(mode), AtFlags::empty())?;
     rustix::fs::chownat(&place, "", owner, None, AtFlags::EMPTY_PATH)?;

@@ -6,12 +6,12 @@
 //! |---|---|
 //! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
-//! | [`admin`] | what is asked of a running server |
-//! | [`plan`] | the configuration as supervisor and front want it |
+//! | [`admin`] | commands to a running server |
+//! | [`plan`] | the configuration in the form that supervisor and front use |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
-//! | [`flags`], [`config`] | flags, and flags and file made into one configuration |
-//! | [`people`] | who runs what |
+//! | [`flags`], [`config`] | flags; the configuration that flags and file make |
+//! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
 //! | [`exit`] | failures and exit codes |
@@ -149,7 +149,7 @@ fn main() -> ExitCode {
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(error) => {
-            // Help is an answer, on stdout; the rest is a mistake.
+            // Help was asked for and goes to stdout; everything else is a mistake.
             let code = if error.use_stderr() { exit::Code::Usage } else { exit::Code::Success };
             let _ = error.print();
             return exit::status(code);

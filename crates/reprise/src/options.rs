@@ -1,10 +1,10 @@
-//! Options of the configuration file, one row each ([`rows`]). The structs, their defaults, what reads them, the reference and the list
-//! of what takes a restart come from the rows.
+//! Options of the configuration file, one row each ([`rows`]). The structs, their defaults, their parsers, the reference
+//! and the list of options that take a restart come from the rows.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`rows`] | the rows; below it what reads options that are more than a value |
-//! | [`option_table`] | what makes structs of them |
+//! | [`rows`] | the rows; below it the parsers of options that are more than a value |
+//! | [`option_table`] | makes structs of the rows |
 //! | [`value`] | how a value of each type is written |
 //! | [`reader`] | the file while it is read, and its mistakes |
 
@@ -34,12 +34,12 @@ pub enum Scope {
     Application,
 }
 
-/// What a change of an option takes.
+/// What makes a change of an option take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `reprise reload`.
     Reload,
-    /// A restart: a reload that finds it changed is refused.
+    /// A restart: a reload is refused if the option has changed.
     Restart,
 }
 
@@ -52,7 +52,7 @@ pub enum Kind {
     Texts,
     /// A whole number within these bounds.
     Number(u64, u64),
-    /// A whole number within these bounds, of which the lower is negative.
+    /// A whole number within these bounds, which may be negative.
     Signed(i64, i64),
     /// true or false.
     Switch,
@@ -67,7 +67,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The least and the greatest number, of seconds where it is a time.
+    /// The lowest and the highest number; of a time in seconds.
     pub const fn bounds(self) -> (i128, i128) {
         match self {
             Number(low, high) | Time(low, high) => (low as i128, high as i128),
@@ -80,13 +80,13 @@ impl Kind {
 /// One option.
 #[derive(Debug)]
 pub struct Row {
-    /// As written in the file.
+    /// Its name in the file.
     pub name: &'static str,
     /// What it takes.
     pub kind: Kind,
     /// Default, in words.
     pub default: &'static str,
-    /// What a change takes.
+    /// What makes a change take effect.
     pub change: Change,
     /// What it does, and why no default could serve everybody.
     pub text: &'static str,
@@ -95,7 +95,7 @@ pub struct Row {
 /// How a script is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// As it asks for.
+    /// As the script asks for.
     Auto,
     /// Never from a snapshot.
     Classic,
@@ -105,7 +105,7 @@ pub enum Mode {
     Worker,
 }
 
-/// What follows when a warm-up request is answered 5xx.
+/// What happens if a warm-up request gets a 5xx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmupFailure {
     /// The server does not start, or a reload is refused.
@@ -117,18 +117,18 @@ pub enum WarmupFailure {
 /// Capabilities of programs that PHP starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capabilities {
-    /// As without Reprise.
+    /// The programs have the capabilities that they would have without Reprise.
     Keep,
     /// The bounding set is empty.
     None,
 }
 
-/// CPUs this process may use; some defaults follow from them.
+/// CPUs that this process may use. Some defaults depend on their number.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// All rows that may stand there. Options that paths may have too are an application's, before its `limits`.
+/// All rows of a part of the file. Options that paths may have too are listed with the application's, before `limits`.
 fn rows(scope: Scope) -> impl Iterator<Item = &'static Row> {
     let (own, of_requests) = match scope {
         Server => (Config::ROWS, &[][..]),
@@ -138,12 +138,12 @@ fn rows(scope: Scope) -> impl Iterator<Item = &'static Row> {
     own[..limits].iter().chain(of_requests).chain(&own[limits..])
 }
 
-/// The row of a name.
+/// The row with this name.
 pub fn find(scope: Scope, name: &str) -> Option<&'static Row> {
     rows(scope).find(|row| row.name == name)
 }
 
-/// The name nearest to a wrong one, if any is near.
+/// The name nearest to a wrong one, if one is near.
 pub fn nearest(scope: Scope, wrong: &str) -> Option<&'static str> {
     let names = rows(scope).map(|row| row.name).chain((scope == Server).then_some("application"));
     names
@@ -181,7 +181,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// What a kind takes, for messages and the reference.
+/// The values of a kind in words, for messages and the reference.
 pub fn describe(kind: Kind) -> String {
     match kind {
         Text => "text".to_owned(),
@@ -228,18 +228,18 @@ pub fn reference() -> String {
     text
 }
 
-/// The options whose change takes a restart.
+/// The options that only a restart changes.
 fn restarting() -> impl Iterator<Item = &'static str> {
     rows(Server).chain(rows(OfApplication)).filter(|row| row.change == Change::Restart).map(|row| row.name)
 }
 
-/// The same in docs/operations/reload.md.
+/// The same list for docs/operations/reload.md.
 #[cfg(test)]
 pub fn restart_reference() -> String {
     restarting().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") + "\n"
 }
 
-/// The same in the help.
+/// The same list for the help.
 pub fn restart_help() -> String {
     restarting().collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Who runs the front and each application, and whether they reach what they need.
+//! The users that run the front and each application, and whether they reach the files that they need.
 
 use process::user::{self, Identity};
 
@@ -7,17 +7,17 @@ use crate::exit::{Code, Failure};
 use crate::options::Config;
 use crate::php_ini;
 
-/// Who runs what; `None` everywhere without root.
+/// The users. All are `None` if the server does not run as root.
 pub struct People {
     /// The front's user.
     pub front: Option<Identity>,
-    /// Each application's user and why.
+    /// Each application's user, and why it was chosen.
     pub applications: Vec<Option<(Identity, &'static str)>>,
-    /// The scripts of each application that are booted, found with the rights of its user.
+    /// The scripts of each application that boot, found with the rights of its user.
     pub entries: Vec<Vec<Entry>>,
 }
 
-/// Chooses users and checks that they reach what they need.
+/// Chooses users and checks that they reach the files that they need.
 pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let permission = |why: String| Failure::new(Code::Permission, "users", why);
     let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
@@ -29,7 +29,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
             Some(script) => application.root.join(script),
             None => application.root.clone(),
         };
-        // A link's own directory, and the one it leads to.
+        // The directory of a link, and the one that the link leads to.
         let places = std::iter::once(entry.clone()).chain(entry.canonicalize());
         let obstacle = |(user, _): &(Identity, _)| places.clone().find_map(|place| user::obstacle(user, &place));
         if let Some(obstacle) = chosen.as_ref().and_then(obstacle) {

@@ -1,4 +1,4 @@
-//! The php.ini that PHP reads in place of its profile's, and settings of the configuration that PHP does not have.
+//! The php.ini that PHP reads in place of its profile's, and configured settings that PHP does not have.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -11,8 +11,8 @@ use crate::exit::{Code, Failure};
 use crate::options::Application;
 use crate::version::Php;
 
-/// The file that the configuration names, else what PHPRC names, and which of the two. As with PHP-FPM PHPRC may also name
-/// a directory, which need not have one.
+/// The file that the configuration or else PHPRC names, and which of them names it. As with PHP-FPM PHPRC may also name a
+/// directory, which need not have a php.ini.
 pub fn chosen(application: &Application) -> Option<(PathBuf, &'static str)> {
     if let Some(path) = &application.php_ini {
         return Some((path.clone(), "php_ini"));
@@ -26,7 +26,7 @@ pub fn chosen(application: &Application) -> Option<(PathBuf, &'static str)> {
     files.into_iter().find(|file| file.is_file()).map(|file| (file, "PHPRC"))
 }
 
-/// Whether that can be read by who runs PHP.
+/// Checks that PHP's user can read the file.
 pub fn check(application: &Application, user: Option<&Identity>) -> Result<(), Failure> {
     let Some((path, source)) = chosen(application) else { return Ok(()) };
     let failed = |code, why: String| {
@@ -44,26 +44,28 @@ pub fn check(application: &Application, user: Option<&Identity>) -> Result<(), F
     is_forbidden.map_or(Ok(()), |why| Err(failed(Code::Permission, why)))
 }
 
-/// The arguments of reprise-php by which it has these settings.
+/// The arguments that give reprise-php these settings.
 pub fn arguments(application: &Application) -> Vec<String> {
     let file = chosen(application).map(|(path, _)| path.to_string_lossy().into_owned());
     file.into_iter().flat_map(|path| ["--php-ini".to_owned(), path]).collect()
 }
 
-/// The configured settings as reprise-php reads them from a file in memory: arguments are for every user of the machine to see.
+/// The configured settings in the form that reprise-php reads from a memory file. Arguments would be visible to every user
+/// of the machine.
 pub fn settings(application: &Application) -> Vec<(String, String)> {
     let pair =
         |option: &'static str| move |(name, value): (&String, &String)| (option.to_owned(), format!("{name}={value}"));
     application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
 }
 
-/// A line for each setting that the configuration names and PHP does not have. PHP is asked as the application's user, since
-/// it loads its extensions for an answer.
+/// A line for each configured setting that PHP does not have. PHP runs as the application's user for this, because it loads
+/// its extensions.
 pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
     let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
-    // The user may not be able to reach the program by its path, as in root's home; prototypes are started by descriptor too.
+    // The program is started by its descriptor, as prototypes are: the user may not reach it by its path, for example in
+    // root's home.
     let program = php.open()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command

@@ -1,4 +1,4 @@
-//! What a reload replaces: the configuration as the supervisor and the front want it.
+//! What a reload replaces: the configuration in the form that the supervisor and the front use.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,20 +17,20 @@ use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
 use crate::php_ini;
 
-/// What was opened once and stays.
+/// What is opened once and stays open.
 #[derive(Clone)]
 pub struct Opened {
-    /// Descriptors of the front.
+    /// The front's descriptors of the listeners.
     pub listeners: Vec<Listener>,
-    /// Descriptor of the front, if there is an access log.
+    /// The front's descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
     /// Connections at once.
     pub connections: usize,
-    /// All memory is compared after each rewind.
+    /// Whether all memory is compared after each rewind.
     pub audit: bool,
 }
 
-/// Makes the draft of a plan of a configuration.
+/// Makes the draft of a plan from a configuration.
 pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervisor::Draft, Failure> {
     let mut settings = Settings {
         listeners: opened.listeners.clone(),
@@ -63,7 +63,7 @@ pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervi
     })
 }
 
-/// Why a server that runs by one configuration cannot go over to another, if it cannot.
+/// Fails if a running server cannot change from one configuration to another without a restart.
 pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
     let pairs = now.applications.iter().filter_map(|old| {
         let new = next.applications.iter().find(|new| new.name == old.name)?;
@@ -83,8 +83,8 @@ pub fn obstacle(now: &Config, next: &Config) -> Result<(), Failure> {
     }
 }
 
-/// The server's own environment without what its service manager has told it alone; what is no text PHP could not read
-/// either.
+/// The server's environment, without the variables that its service manager meant for the server alone, and without values
+/// that are not text, which PHP could not read.
 fn inherited_environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -110,7 +110,7 @@ fn request_limits(limits: &options::RequestLimits, workers: usize) -> RequestLim
 fn front_application(application: &Application) -> front::settings::Application {
     let limits = |limits| request_limits(limits, application.workers());
     let mut made = front::settings::Application {
-        // Told by the supervisor.
+        // The supervisor sets this.
         generation: 0,
         workers: application.workers(),
         min_workers: application.least_workers(),
@@ -159,7 +159,7 @@ fn php_application(
         arguments.push("--measure".to_owned());
     }
     let current = user.cloned().or_else(user::current);
-    // What comes later wins.
+    // Later entries win.
     let mut variables: BTreeMap<String, String> = match application.clear_env {
         true => BTreeMap::new(),
         false => inherited_environment(),
@@ -180,7 +180,7 @@ fn php_application(
         workers: application.workers(),
         min_workers: application.least_workers(),
         max_workers: application.max_workers,
-        // Whichever of the front's threads they come to.
+        // The requests may come to any of the front's threads.
         exchanges: application.most_requests().next_multiple_of(64) * config.front_threads,
         root: application.root.clone(),
         watched: application.watch.then(|| application.written_root.clone()),
@@ -204,7 +204,8 @@ fn php_application(
     }
 }
 
-/// The settings, in memory, for a front that may be allowed to read no file of ours. They are those of a [`supervisor::Draft`].
+/// The settings of a [`supervisor::Draft`], in a memory file, because the front may not be allowed to read this user's
+/// files.
 pub fn settings_file(settings: &str, generations: &[u32]) -> std::io::Result<OwnedFd> {
     let mut settings: Settings = serde_json::from_str(settings)?;
     for (application, generation) in settings.applications.iter_mut().zip(generations) {

@@ -1,13 +1,13 @@
-//! What documentation takes from tables of the code: whole pages, and tables in pages. `scripts/references` runs the test below
-//! with REPRISE_WRITE_REFERENCES, which makes it write them.
+//! The parts of the documentation that come from tables of the code: whole pages, and tables in pages. `scripts/references`
+//! runs the test below with REPRISE_WRITE_REFERENCES, which makes the test write them.
 
 use std::path::PathBuf;
 
 use wire::layout::{Activity, Recycle};
 
-/// What a page takes.
+/// The part of a page that comes from the code.
 enum Part {
-    /// All of it.
+    /// The whole page.
     Page(String),
     /// The table behind the line `<!-- table: NAME -->`.
     Table(&'static str, String),
@@ -32,7 +32,7 @@ fn all() -> Vec<(&'static str, Part)> {
     ]
 }
 
-/// The page with this part in its place.
+/// The page with the part put in.
 fn with_part(page: &str, part: &Part) -> String {
     let (name, table) = match part {
         Part::Page(text) => return text.clone(),

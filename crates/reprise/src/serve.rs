@@ -24,12 +24,12 @@ use crate::version;
 
 /// Descriptors of the front before the listeners: channel, lifeline, settings.
 pub const BEFORE_LISTENERS: i32 = 3;
-/// Descriptors this process and the front need beside connections.
+/// Descriptors that this process and the front need besides those of connections.
 const SPARE_FILES: u64 = 256;
 
-/// The same for each further application: processes and lanes have descriptors here.
+/// Descriptors for each further application: its processes and lanes have descriptors here.
 const FILES_OF_APPLICATION: u64 = 32;
-/// Fewer connections than that serve nobody.
+/// The server does not start if there can only be fewer connections.
 const LEAST_CONNECTIONS: u64 = 16;
 
 /// Connections that there may be at once.
@@ -50,9 +50,9 @@ fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
 /// Serves until told to stop.
 pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
-    // Before anything is opened: a number that was handed over closed must not be taken for a descriptor of our own.
+    // Comes before anything is opened: a number that was handed over closed must not get one of our descriptors.
     let handed = listen::handed_over()?;
-    // From the first moment: as process 1 of a container this one would not hear of them otherwise.
+    // Signals are caught from the first moment: process 1 of a container would not get them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
     let config = config::load(&what)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
@@ -96,7 +96,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         audit,
     };
     let plan = Plan::new(plan::make(&config, &people, &opened)?, php.open()?.into());
-    // The only copies here: the supervisor drops them when it drains.
+    // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
     service.control_socket = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
@@ -141,7 +141,7 @@ fn service(
         front_descriptors: descriptors,
         access_log: is_file(&config.access_log).then(|| config.access_log.clone().into()),
         front_threads: config.front_threads,
-        // Where it is not there or not for us, PHP does what it can without.
+        // If the limit cannot be raised, PHP uses what there is.
         userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
         cpus: options::cpus(),
         control_socket: None,
@@ -152,7 +152,7 @@ fn service(
     })
 }
 
-/// The configuration as it is now, if this server can go over to it.
+/// The current configuration, if this server can change to it without a restart.
 fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, OwnedFd), Failure> {
     let next = config::load(what)?;
     plan::obstacle(now, &next)?;
@@ -173,7 +173,7 @@ fn open_access_log(target: &str) -> Result<Option<File>, Failure> {
         "off" => Ok(None),
         "stdout" => {
             let stdout = std::io::stdout();
-            // Where that is not possible the front asks for room before each write.
+            // If that is not possible, the front polls before each write.
             let own = log::own_description(stdout.as_fd());
             own.or_else(|_| stdout.as_fd().try_clone_to_owned()).map(|fd| Some(File::from(fd))).map_err(failed)
         }

@@ -1,6 +1,6 @@
-//! A look at an application's tree, for hints at `check` and at the start: directories that the front's user cannot enter, and
-//! scripts that run by their own names. Names and permissions alone: no file is opened, no symbolic link followed, and the look
-//! ends after so many entries or so much time, wherever it is.
+//! Looks at an application's tree for the hints of `check` and of the start: directories that the front's user cannot
+//! enter, and scripts that run by their own names. It reads names and permissions only: it opens no file and follows no
+//! symbolic link. It ends after a number of entries, or after some time.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -10,13 +10,13 @@ use front::target::is_hidden;
 use process::user::{self, Identity};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// Entries of a tree that are looked at.
+/// Most entries of a tree that are looked at.
 const MOST_ENTRIES: usize = 20_000;
-/// Directories below each other.
+/// Most levels of directories.
 const MOST_LEVELS: usize = 24;
-/// Closed directories that are named.
+/// Most closed directories that are named.
 const NAMED: usize = 3;
-/// Scripts beside the front controller from which on an application may well have no use for one.
+/// With this many scripts beside the front controller an application may not need one.
 const MANY: usize = 5;
 
 /// What was found.
@@ -27,7 +27,7 @@ pub struct Survey {
     /// Directories, as paths below the root, whose files the front cannot send.
     closed: Vec<String>,
     entries: usize,
-    /// There is more than was looked at.
+    /// Whether the tree has more than was looked at.
     is_cut: bool,
 }
 
@@ -37,10 +37,10 @@ struct Look<'a> {
     until: Instant,
 }
 
-/// Looks at a tree for a front of that user, or of this process' own.
+/// Looks at a tree for a front of that user, or else of this process's user.
 pub fn look(root: &Path, user: Option<&Identity>, patience: Duration) -> Survey {
     let mut look = Look { found: Survey::default(), user, until: Instant::now() + patience };
-    // The root is checked before; links that lead to it are its own.
+    // The root has been checked before, with the links that lead to it.
     look.enter(rustix::fs::CWD, root, "", MOST_LEVELS);
     look.found.closed.sort_unstable();
     look.found
@@ -59,7 +59,7 @@ impl Look<'_> {
         let directory = match opened {
             Ok(directory) => directory,
             Err(rustix::io::Errno::ACCESS) => return self.found.closed.push(below.to_owned()),
-            // Gone, or something else by now.
+            // The entry is gone, or was replaced.
             Err(_) => return,
         };
         let Ok(entries) = Dir::read_from(&directory) else { return };
@@ -72,7 +72,7 @@ impl Look<'_> {
                 return;
             }
             self.found.entries += 1;
-            // Some file systems do not say it here.
+            // Some file systems do not give the type here.
             let mut kind = entry.file_type();
             let stat = match kind {
                 FileType::Directory | FileType::Unknown => statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok(),
@@ -101,7 +101,7 @@ impl Look<'_> {
 }
 
 impl Survey {
-    /// Which directories are closed to the front's user.
+    /// A text about directories that are closed to the front's user.
     pub fn closed(&self, user: &str) -> Option<String> {
         let named = self.closed.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
         let rest = match self.closed.len() {
@@ -113,7 +113,7 @@ impl Survey {
         Some(format!("{named}{rest} {verb} closed to {user}, who sends files: requests for them get 403"))
     }
 
-    /// Whether a front controller that nobody has asked for may be in the way.
+    /// Whether a front controller that was found, not configured, may be in the way.
     pub fn hint_of_scripts(&self, controller: &str) -> Option<String> {
         let others = self.scripts.saturating_sub(1);
         let more = if self.is_cut { "more than " } else { "" };

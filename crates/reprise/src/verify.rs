@@ -1,19 +1,20 @@
-//! `reprise verify`: whether pages are what they are in classic mode, and nobody sees what is another's.
+//! `reprise verify` compares pages with the same pages in classic mode, and looks for data of other visitors in them.
 //!
-//! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the application's
-//! mode and in classic mode (the front lets a client on its machine choose that). In each mode a visitor has two sessions, each
-//! with a cookie jar of its own. What varies between the responses of classic mode is masked, and looked at in another way: what is
-//! a session's must be no other session's, times must go on, what is drawn must not be repeated.
+//! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the
+//! application's mode and in classic mode (the front lets a client on its machine choose that). In each mode a visitor has
+//! two sessions, each with a cookie jar of its own. Parts that vary between the responses of classic mode are masked and
+//! checked in another way: a value of one session must not appear in another, times must go on, drawn values must not
+//! repeat.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`visitor`] | asks, and keeps cookies |
+//! | [`visitor`] | makes requests, and keeps cookies |
 //! | [`compare`] | headers and bodies of all responses to a page |
 //! | [`places`] | responses of one shape, part by part |
 //! | [`template`] | what bodies of several lengths have in common |
-//! | [`parts`] | words, and what they look like |
+//! | [`parts`] | words of a text, and their kinds |
 //! | [`report`] | what was found, for people and as JSON |
 
 mod compare;
@@ -48,25 +49,26 @@ than two visitors. Side effects happen: each page is requested several times, in
 
 Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
 
-/// The same at the end of what it prints.
+/// The same limits at the end of the report.
 const BLIND: &str =
     "not checked: what pages do not show; pages that are not listed; what depends on more visitors than two";
 
-/// From the first to the last request of a page that shows a clock, so that a clock that stands still is seen.
+/// The least time between the first and the last request of a page that shows a clock, so that a clock that stands still is
+/// found.
 const TURN_OF_CLOCK: Duration = Duration::from_millis(1100);
 
 /// What was found on a page.
 #[derive(Default)]
 struct Findings {
     found: Found,
-    /// PHP has run for it.
+    /// Whether PHP has run for it.
     is_php: bool,
-    /// In classic mode alone.
+    /// Whether it has run in classic mode only.
     is_classic: bool,
     responses: usize,
 }
 
-/// Asks for all pages and prints what was found.
+/// Requests all pages and prints what was found.
 pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Result<Code, Failure> {
     let pages = read(pages, host)?;
     let mut visitors = NAMES.map(Visitor::new);
@@ -112,7 +114,7 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
     Ok(if bad == 0 { Code::Success } else { Code::Different })
 }
 
-/// The pages of the command line, in order; of files, all they list.
+/// The pages of the command line and of the files on it, in order.
 fn read(names: &[String], host: Option<&str>) -> Result<Vec<Page>, Failure> {
     let mut pages = Vec::new();
     for name in names {
@@ -144,7 +146,7 @@ fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Result<Fi
     ask(page, rounds, visitors, &mut visits)?;
     let mut found = compare::compare(&visits);
     if !found.differences.is_empty() {
-        // Perhaps classic mode varies there too, only seldom.
+        // Classic mode may vary there too, but seldom.
         ask(page, rounds, visitors, &mut visits)?;
         found = compare::compare(&visits);
     }
@@ -163,8 +165,8 @@ fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Result<Fi
     Ok(Findings { found, is_php, is_classic, responses: visits.len() })
 }
 
-/// Asks for a page as both visitors: each comes between two requests of the other, in both modes, and what the application's mode
-/// responses comes between two responses of classic mode.
+/// Requests a page as both visitors, in both modes. Each request of a visitor is between two requests of the other, and
+/// each request in the application's mode is between two requests in classic mode.
 fn ask(page: &Page, rounds: usize, visitors: &mut [Visitor; 2], visits: &mut Vec<Visit>) -> Result<(), Failure> {
     let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
     let (began, before) = (Instant::now(), visits.len() / 8);

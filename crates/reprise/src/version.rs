@@ -1,4 +1,4 @@
-//! `reprise version`, and where PHP is found.
+//! `reprise version`, and the search for reprise-php.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::exit::{Code, Failure};
 
-/// reprise-php, as found.
+/// The reprise-php that was found.
 pub struct Php {
     /// Its path.
     pub path: PathBuf,
@@ -16,7 +16,7 @@ pub struct Php {
     pub ini: String,
 }
 
-/// Another executable of Reprise: beside this one, else in /usr/lib/reprise.
+/// Finds another executable of Reprise: beside this one, else in /usr/lib/reprise.
 pub fn find_program(name: &str, code: Code) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().ok().map(|path| path.with_file_name(name));
     let candidates: Vec<PathBuf> = own.into_iter().chain([Path::new("/usr/lib/reprise").join(name)]).collect();
@@ -27,7 +27,7 @@ pub fn find_program(name: &str, code: Code) -> Result<PathBuf, Failure> {
     })
 }
 
-/// reprise-php, and what it says of itself.
+/// Finds reprise-php, and asks it for its versions.
 pub fn find_php() -> Result<Php, Failure> {
     let path = find_program("reprise-php", Code::NotBooted)?;
     let mut command = Command::new(&path);
@@ -57,7 +57,7 @@ pub fn find_php() -> Result<Php, Failure> {
 }
 
 impl Php {
-    /// The executable, opened: the user it runs as need not be able to reach its path.
+    /// Opens the executable: the user that runs it need not be able to reach its path.
     pub fn open(&self) -> Result<File, Failure> {
         File::open(&self.path).map_err(|error| Failure::new(Code::NotBooted, self.path.display().to_string(), error))
     }

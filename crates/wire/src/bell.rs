@@ -14,7 +14,7 @@ pub trait Futex {
     fn wake(&self, word: &AtomicU32);
 }
 
-/// Waits until `ready` holds or the time is over. `waiting` is this sleeper's announcement. Returns `ready`'s last answer.
+/// Waits until `ready` holds or the time is over. `waiting` is this sleeper's announcement. Returns what `ready` said last.
 pub fn wait_until(
     futex: &impl Futex,
     bell: &AtomicU32,
@@ -46,7 +46,7 @@ pub fn set_bit(words: &[AtomicU64], index: usize) {
     words[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
 }
 
-/// Clears a bit; true if it was set, and so by this caller's doing is no more.
+/// Clears a bit. True if it was this caller that cleared it.
 pub fn clear_bit(words: &[AtomicU64], index: usize) -> bool {
     let bit = 1 << (index % 64);
     words[index / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0

@@ -1,4 +1,4 @@
-//! Dates of the logs, for three programs: one of them writes where no library's code may run.
+//! Dates of the logs of three programs. One of them, reprise-php, writes some lines where no code of a library may run.
 
 /// `2026-01-31T23:59:59Z`, of seconds since 1970. Years have four digits: what comes after 9999 is shown as that year's last second.
 pub fn timestamp(seconds: u64) -> [u8; 20] {

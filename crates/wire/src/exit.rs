@@ -26,7 +26,7 @@ crate::table! {
 }
 
 impl Exit {
-    /// The one that a process ended with.
+    /// The row of the code that a process ended with.
     pub fn of_code(code: i32) -> Option<Exit> {
         u32::try_from(code).ok().and_then(Exit::of)
     }

@@ -116,7 +116,7 @@ pub unsafe extern "C" fn wire_read(w: *mut WireWorker, target: *mut u8, size: us
     code(unsafe { worker(w).read(core::slice::from_raw_parts_mut(target, size)) })
 }
 
-/// Writes `size` bytes of the answer; waits while the ring is full. 0 or negative.
+/// Writes `size` bytes of the response; waits while the ring is full. 0 or negative.
 ///
 /// # Safety
 /// `w` is attached; `bytes` has `size` bytes.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn wire_write(w: *mut WireWorker, bytes: *const u8, size: 
     code(unsafe { worker(w).write(slice(bytes, size)) }.map(|()| 0))
 }
 
-/// Begins the answer's head.
+/// Begins the response's head.
 ///
 /// # Safety
 /// `w` is attached; `reason` has `size` bytes.
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn wire_response_status(w: *mut WireWorker, status: u16, r
     code(unsafe { worker(w).response_status(status, slice(reason, size)) }.map(|()| 0))
 }
 
-/// Adds a header line to the answer's head. Names are at most 65535 bytes.
+/// Adds a header line to the response's head. Names are at most 65535 bytes.
 ///
 /// # Safety
 /// `w` is attached; `name` and `value` have their sizes.
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn wire_response_header(
     code(unsafe { worker(w).response_header(slice(name, name_size.into()), slice(value, value_size)) }.map(|()| 0))
 }
 
-/// Ends the answer's head.
+/// Ends the response's head.
 ///
 /// # Safety
 /// `w` is attached.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn wire_flush(w: *mut WireWorker) {
     unsafe { worker(w) }.flush();
 }
 
-/// Completes the answer; the request is gone for this worker.
+/// Completes the response; the request is gone for this worker.
 ///
 /// # Safety
 /// `w` is attached.

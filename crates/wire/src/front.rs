@@ -33,7 +33,7 @@ pub enum Progress {
     Claimed(u16),
     /// PHP runs it in that slot's worker.
     Running(u16),
-    /// The answer is complete.
+    /// The response is complete.
     Done,
 }
 
@@ -102,18 +102,18 @@ impl Posting {
         }
     }
 
-    /// [`crate::sys::ticks`] when a worker claimed it. Its word.
+    /// [`crate::sys::ticks`] when a worker claimed the request, as that worker says.
     pub fn claimed(&self, slab: &Slab) -> u64 {
         slab.control(self.exchange).worker.0.claimed.load(Ordering::Relaxed)
     }
 
-    /// What the worker noted about the script: [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_WORKER_MODE`] or nothing. Its
-    /// word, to be checked.
+    /// What the worker noted about the script: [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_WORKER_MODE`] or
+    /// nothing. The worker may have written anything: the caller has to check it.
     pub fn notes(&self, slab: &Slab) -> u32 {
         slab.control(self.exchange).worker.0.notes.load(Ordering::Relaxed)
     }
 
-    /// What the worker says that a finished request has used: its word, good for a log.
+    /// What a finished request has used, as the worker says. It may be logged; nothing may rely on it.
     pub fn usage(&self, slab: &Slab) -> Usage {
         let worker = &slab.control(self.exchange).worker.0;
         Usage {
@@ -122,7 +122,7 @@ impl Posting {
         }
     }
 
-    /// Takes it back if nobody has claimed it. It may then be released.
+    /// Takes the request back if no worker has claimed it. The exchange may then be released.
     pub fn withdraw(&self, slab: &Slab) -> bool {
         let word = &slab.control(self.exchange).owner.0;
         step(word, Owner::pack(self.sequence, 0, State::Queued), Owner::pack(self.sequence, 0, State::Free))
@@ -165,12 +165,12 @@ impl Posting {
         self.ring_bell(slab);
     }
 
-    /// Bytes of answer that can be received now.
+    /// Bytes of the response that can be received now.
     pub fn receivable(&self, slab: &Slab) -> Result<usize, Corrupt> {
         ring::readable(self.response_head, &slab.control(self.exchange).worker.0.response_tail, RESPONSE_RING)
     }
 
-    /// Copies bytes of the answer out of the ring; `target` is no longer than [`Posting::receivable`] said.
+    /// Copies bytes of the response out of the ring; `target` is no longer than [`Posting::receivable`] said.
     pub fn receive(&mut self, slab: &Slab, target: &mut [u8]) {
         ring::get(&slab.response(self.exchange), self.response_head, target);
         self.response_head += target.len() as u64;
@@ -183,7 +183,7 @@ impl Posting {
         self.head_size as usize
     }
 
-    /// Bytes of answer received so far.
+    /// Bytes of the response received so far.
     pub fn received(&self) -> u64 {
         self.response_head
     }
@@ -193,11 +193,11 @@ impl Posting {
         bell::ring(&Kernel, &control.front.0.bell, &control.worker.0.waiting);
     }
 
-    /// Zeroes what was used and gives the exchange back: when it is done or withdrawn (`published`: the worker wrote no
-    /// more than it published), or when its worker was reaped. Nobody else touches it any more.
+    /// Zeroes what was used and frees the exchange. Call it when the request is done or withdrawn (`published`: the worker wrote
+    /// no more than it published), or when its worker was reaped: nobody else touches the exchange then.
     pub fn release(self, slab: &Slab, published: bool) {
         let control = slab.control(self.exchange);
-        // How far the worker wrote is its word; if that is nonsense the whole ring is zeroed (wipe clamps).
+        // The worker says how far it wrote. If that is impossible, the whole ring is zeroed (wipe clamps).
         let written = control.worker.0.response_tail.load(Ordering::Acquire).max(self.response_head);
         slab.head(self.exchange).wipe(self.head_size.into());
         slab.body(self.exchange).wipe(self.body_tail);
@@ -215,14 +215,14 @@ pub fn wake_one(slab: &Slab) -> bool {
     true
 }
 
-/// So many workers are to end, instead of `before`: whoever has no request next. Wakes as many of the `idle` slots. False if some
-/// have begun to end meanwhile: they are to be counted anew.
+/// Sets how many workers are to end (`surplus`), if it is still `before`. The workers that next have no request end; as many of
+/// the `idle` slots are woken. False if workers have begun to end meanwhile: the caller has to count them anew.
 pub fn dismiss(slab: &Slab, before: u32, surplus: u32, idle: impl Iterator<Item = usize>) -> bool {
     if slab.surplus().compare_exchange(before, surplus, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return false;
     }
     for slot in idle.take(surplus as usize).filter_map(|number| slab.slot(number)) {
-        // Read by it before it looks whether it is to end.
+        // The worker reads the bell before it looks whether it is to end.
         slot.bell.fetch_add(1, Ordering::Release);
         bell::Futex::wake(&Kernel, &slot.bell);
     }

@@ -1,8 +1,8 @@
 //! The head of a request as PHP wants it: written once by the front, read in place by the worker's copy.
 //!
 //! A [`RequestHead`], then one [`Variable`] after the other, each with its name and its value, both followed by a zero
-//! byte and the whole padded to eight. Names are already spelled as in `$_SERVER`. What the SAPI needs by itself is
-//! named by offset, so that nothing is searched for or parsed in the worker.
+//! byte and the whole padded to eight. Names are already spelled as in `$_SERVER`. The fixed part has the offset of each
+//! value that the SAPI itself needs, so that the worker neither searches nor parses.
 
 /// A range of the head; the byte after it is zero. Length 0 and offset 0: absent.
 #[repr(C)]

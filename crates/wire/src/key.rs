@@ -1,4 +1,4 @@
-//! A lane's key: which requests are its own. As text, in messages, logs and metrics:
+//! A lane's key says which requests the lane takes. As text, in messages, logs and metrics:
 //!
 //! | key | requests |
 //! |---|---|
@@ -15,7 +15,7 @@ pub const MAX_ORIGIN: usize = 8 + 255;
 pub struct Key<'a> {
     /// Path of the script below the root, for example `/index.php`.
     pub script: &'a str,
-    /// By what they were made; `None`: whatever.
+    /// Scheme and host that the requests were made to; `None`: any.
     pub origin: Option<Origin<'a>>,
 }
 
@@ -24,12 +24,12 @@ pub struct Key<'a> {
 pub struct Origin<'a> {
     /// The scheme: https, or else http.
     pub is_https: bool,
-    /// As the request names it: with the port, if it has one.
+    /// The host as the request names it: with the port, if the request names one.
     pub host: &'a str,
 }
 
 impl<'a> Key<'a> {
-    /// Reads a key. The script's name and the host are yet to be checked.
+    /// Reads a key. The caller still has to check the script's name and the host.
     pub fn parse(text: &'a str) -> Option<Key<'a>> {
         if text.starts_with('/') {
             return Some(Key { script: text, origin: None });
@@ -54,7 +54,7 @@ impl Display for Key<'_> {
 }
 
 impl<'a> Origin<'a> {
-    /// Its scheme's name.
+    /// The name of the scheme.
     pub fn scheme(&self) -> &'static str {
         if self.is_https { "https" } else { "http" }
     }

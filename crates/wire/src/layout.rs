@@ -3,18 +3,19 @@
 //! ```text
 //! Header | Slot × slots | queue cell × queue | Exchange × exchanges | report
 //! ```
-//! An exchange is one page of words, the request head, the ring of the request's body and the ring of the answer.
+//! An exchange is one page of words, the request head, the ring of the request's body and the ring of the response.
 
 use crate::atomics::{AtomicU32, AtomicU64};
 
-/// First word of a slab. It differs if the sizes do; where only a meaning changes, the last byte is to change.
+/// First word of a slab. It depends on the sizes of the structures. A change of meaning without a change of size has to change
+/// the last byte.
 pub const MAGIC: u64 =
     0x5245_5052_4953_4509 ^ ((size_of::<Header>() as u64) << 32) ^ ((size_of::<Slot>() as u64) << 16);
-/// Bytes of a request head; a longer one is answered 431.
+/// Bytes of a request head; a longer one is refused with 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
 pub const BODY_RING: usize = 64 * 1024;
-/// Bytes of the ring of an answer, headers included.
+/// Bytes of the ring of a response, headers included.
 pub const RESPONSE_RING: usize = 128 * 1024;
 /// Bytes of what the front tells a lane's workers about their application; see [`crate::report`].
 pub const REPORT_SIZE: usize = 1024 * 1024;
@@ -53,7 +54,7 @@ pub struct Header {
     pub head: Line<AtomicU64>,
     /// A [`Phase`].
     pub phase: Line<AtomicU32>,
-    /// So many workers are to end. Set by the supervisor, counted down by those that do.
+    /// How many workers are to end. The supervisor sets it; each worker that ends counts it down.
     pub surplus: Line<AtomicU32>,
     /// One per thread of the front.
     pub doors: [Door; MAX_DOORS],
@@ -63,22 +64,22 @@ pub struct Header {
     pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
     /// Scoreboard: workers that ended, by [`Recycle`].
     pub recycles: Line<[AtomicU64; RECYCLES]>,
-    /// Set by workers: code is to be loaded anew, for which reason (`RENEW_`). Cleared by the front.
+    /// Workers set it to have code loaded anew; the value is the reason (`RENEW_`). The front clears it.
     pub renewal: Line<AtomicU32>,
-    /// Of the report.
+    /// The words of the report.
     pub report: Line<ReportWords>,
 }
 
 /// See [`crate::report`].
 #[repr(C)]
 pub struct ReportWords {
-    /// So many reports were asked for. Counted up by workers.
+    /// How many reports were asked for. Workers count it up.
     pub wanted: AtomicU32,
-    /// `wanted` when the last report was begun. What workers sleep on.
+    /// The value of `wanted` when the last report was begun. Workers sleep on this word.
     pub made: AtomicU32,
     /// Odd while the front writes the report.
     pub version: AtomicU32,
-    /// Bytes of it.
+    /// Bytes of the report.
     pub size: AtomicU32,
 }
 
@@ -104,11 +105,11 @@ pub enum Phase {
     Open = 0,
     /// No new request will come: a worker that finds the queue empty ends.
     Draining = 1,
-    /// The front that used this slab is gone: workers end after their request, whose answer nobody reads.
+    /// The front that used this slab is gone: workers end after their request, whose response nobody reads.
     Closed = 2,
 }
 
-/// A worker's place in the lane, and its line of the scoreboard.
+/// A worker's slot in the lane: its line of the scoreboard.
 #[repr(C, align(128))]
 pub struct Slot {
     /// What the worker sleeps on.
@@ -127,7 +128,7 @@ pub struct Slot {
     pub scanned_rewinds: AtomicU64,
     /// Pages copied back by the worker.
     pub pages: AtomicU64,
-    /// Not zero: the worker ends, as one of the [`Header::surplus`].
+    /// Not zero: the worker ends, and is one of those that [`Header::surplus`] counts.
     pub leaves: AtomicU32,
     /// [`crate::sys::ticks`] of the last change of `activity`.
     pub since: AtomicU64,
@@ -144,8 +145,8 @@ pub struct Slot {
 }
 
 crate::table! {
-    /// Why a worker of a snapshot's or worker script's lane ended though it might have served on, and a worker of classic mode by what it
-    /// is configured to hold.
+    /// Why a worker ended though it could have served on. A worker of classic mode ends only for what the configuration
+    /// allows it to hold; the other reasons are for lanes of a snapshot or of a worker script.
     pub enum Recycle: u32 {
         Threads = 0, "threads": "a request left a thread running";
         Children = 1, "children": "a request left a child process running; the child lives on, as it would under PHP-FPM";
@@ -188,7 +189,7 @@ crate::table! {
 /// How many there are of [`Activity`].
 pub const ACTIVITIES: usize = Activity::ALL.len();
 
-// Slots and headers count by number.
+// Slots and headers have counters by number, so the numbers have no gaps.
 const _: () = {
     let mut number = 0;
     while number < RECYCLES {
@@ -203,18 +204,18 @@ const _: () = {
 };
 
 impl Activity {
-    /// Whether who does what a slot says has a request.
+    /// Whether a worker with this activity has a request.
     pub const fn has_request(activity: u32) -> bool {
         activity >= Activity::Starting as u32
     }
 
-    /// The word of what a slot says.
+    /// The word of the number in a slot, which may be any number.
     pub fn word_of(activity: u32) -> &'static str {
         Activity::of(activity).map_or("unknown", Activity::word)
     }
 }
 
-/// A counter that workers write, if it can be one: no server counts as far as 2^48.
+/// The value of a counter that workers write, unless it is impossible: no server counts as far as 2^48.
 pub fn plausible(counter: &AtomicU64) -> Option<u64> {
     Some(counter.load(crate::atomics::Ordering::Relaxed)).filter(|count| *count < 1 << 48)
 }
@@ -222,7 +223,7 @@ pub fn plausible(counter: &AtomicU64) -> Option<u64> {
 /// The words of an exchange. One line for each writer, so that they do not pull on each other's cache lines.
 #[repr(C)]
 pub struct Control {
-    /// Who has it, see [`crate::owner`].
+    /// Who has the exchange, see [`crate::owner`].
     pub owner: Line<AtomicU64>,
     /// What the front writes.
     pub front: Line<FrontWords>,
@@ -235,7 +236,7 @@ pub struct Control {
 pub struct FrontWords {
     /// Bytes of body put into the ring.
     pub body_tail: AtomicU64,
-    /// Bytes of answer taken out of the ring.
+    /// Bytes of the response taken out of the ring.
     pub response_head: AtomicU64,
     /// [`BODY_ENDED`] | [`ABORTED`].
     pub flags: AtomicU32,
@@ -250,11 +251,11 @@ pub struct FrontWords {
 pub struct WorkerWords {
     /// Bytes of body taken out of the ring.
     pub body_head: AtomicU64,
-    /// Bytes of answer published.
+    /// Bytes of the response published.
     pub response_tail: AtomicU64,
     /// 1 while the worker sleeps on the bell.
     pub waiting: AtomicU32,
-    /// Set by the front when the body ring is full: the worker clears it and says so when it has read.
+    /// The front sets it when the body ring is full. The worker clears it when it has read, and tells the front.
     pub wants_space: AtomicU32,
     /// [`NOTE_SNAPSHOT`], perhaps with [`NOTE_HOST`], [`NOTE_WORKER_MODE`] or nothing: what the worker found out about the script.
     /// Zeroed by the front.
@@ -287,7 +288,7 @@ pub const RENEW_FULL: u32 = 3;
 pub const NOTE_SNAPSHOT: u32 = 1;
 /// Note: the script called `reprise_handle_request()` where there is one request.
 pub const NOTE_WORKER_MODE: u32 = 2;
-/// Note: the snapshot is to be of the request's host and scheme alone.
+/// Note: the snapshot is to be for the request's host and scheme alone.
 pub const NOTE_HOST: u32 = 4;
 
 /// Flag: all of the body is in the ring.
@@ -344,7 +345,7 @@ impl Geometry {
 
 pub(crate) const HEAD_AT: usize = PAGE;
 pub(crate) const BODY_AT: usize = HEAD_AT + HEAD_SIZE;
-pub(crate) const ANSWER_AT: usize = BODY_AT + BODY_RING;
-pub(crate) const EXCHANGE_SIZE: usize = ANSWER_AT + RESPONSE_RING;
+pub(crate) const RESPONSE_AT: usize = BODY_AT + BODY_RING;
+pub(crate) const EXCHANGE_SIZE: usize = RESPONSE_AT + RESPONSE_RING;
 
 const _: () = assert!(size_of::<Control>() <= HEAD_AT && EXCHANGE_SIZE % PAGE == 0);

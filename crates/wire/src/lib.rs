@@ -11,13 +11,13 @@
 //! | [`queue`] | the lane's queue and the claim |
 //! | [`ring`] | bytes between one writer and one reader |
 //! | [`bell`] | sleeping and waking |
-//! | [`head`], [`response`] | the head of a request and of an answer |
+//! | [`head`], [`response`] | the head of a request and of a response |
 //! | [`front`], [`worker`] | what each side does with an exchange |
 //! | [`control`] | messages between supervisor, front and prototypes |
 //! | [`exit`], [`date`], [`shared`] | exit codes, dates, and what else programs have to agree on |
 //! | [`table!`] | an enum with its words and texts, as one table |
 //! | [`key`] | which requests a lane takes |
-//! | [`sys`] | the system calls of all that, without libc |
+//! | [`sys`] | system calls, without libc |
 //!
 //! Trust goes one way: workers believe the front; the front believes nothing it reads here. It keeps every length and
 //! position that it relies on in private memory ([`front::Posting`]) and copies before it parses.

@@ -6,7 +6,7 @@
 //! | `Queued` | `Free` | front | withdrawn: its client left, or it waited too long |
 //! | `Queued` | `Claimed` | worker | a worker has it; PHP has not been entered |
 //! | `Claimed` | `Running` | worker | PHP is entered: from here on the request is never run again |
-//! | `Running` | `Done` | worker | the answer is complete; the worker does not touch the exchange again |
+//! | `Running` | `Done` | worker | the response is complete; the worker does not touch the exchange again |
 //! | `Claimed`, `Running` | `Free` | front | only after the worker's slot was reaped |
 //! | `Done` | `Free` | front | everything was read and zeroed |
 //!
@@ -26,7 +26,7 @@ pub enum State {
     Claimed = 2,
     /// PHP runs it.
     Running = 3,
-    /// The answer is complete.
+    /// The response is complete.
     Done = 4,
 }
 

@@ -8,7 +8,7 @@
 use crate::atomics::{AtomicU64, Ordering};
 use crate::owner::{Owner, State, step};
 
-/// The queue was full; the front answers 503 or throws out stale entries first.
+/// The queue was full. The front refuses the request with 503, or removes stale entries first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -39,7 +39,7 @@ impl Queue<'_> {
 
     /// Appends an entry. `tail` is the producer's private position; the shared one is only published.
     pub fn push(&self, tail: &mut u64, entry: u64) -> Result<(), Full> {
-        // A head that claims to be beyond the tail or too far behind is a worker's lie or a full queue: both refuse.
+        // A head beyond the tail was forged by a worker; a head too far behind the tail means a full queue. Both refuse.
         if tail.wrapping_sub(self.head.load(Ordering::Acquire)) >= self.cells.len() as u64 {
             return Err(Full);
         }

@@ -1,8 +1,9 @@
 //! The report: a text about the whole application that the front makes when a worker asks for it.
 //!
-//! Workers count up `wanted` and knock; the front reads `wanted`, makes the text, writes it between two steps of `version`
-//! and stores what it had read in `made`. So a report that is as new as one's wish has a `made` that is not before it.
-//! The front keeps its own `version` and the last wish it has answered, and takes nothing else from here.
+//! A worker that wants a report counts up `wanted`, remembers the new value as its ticket, and wakes the front. The front
+//! reads `wanted`, makes the text, writes it between two steps of `version`, and stores the value it had read in `made`.
+//! The report is new enough for a worker once `made` is not before the worker's ticket. The front keeps its own `version`
+//! and the last ticket that it has served in private memory, and reads nothing here but `wanted`.
 
 use crate::atomics::{Ordering, fence};
 use crate::bell::Futex;
@@ -19,19 +20,19 @@ const STEPS: usize = 20;
 /// What the front knows of a lane's report.
 #[derive(Default)]
 pub struct Reporter {
-    answered: u32,
+    served: u32,
     version: u32,
 }
 
 impl Reporter {
-    /// The wish to be answered, if there is one.
-    pub fn wish(&self, slab: &Slab) -> Option<u32> {
+    /// The last ticket, if there is no report for it yet.
+    pub fn ticket(&self, slab: &Slab) -> Option<u32> {
         let wanted = slab.report_words().wanted.load(Ordering::SeqCst);
-        (wanted != self.answered).then_some(wanted)
+        (wanted != self.served).then_some(wanted)
     }
 
-    /// Answers a wish. A text that is too long is left out: workers find an empty one.
-    pub fn publish(&mut self, slab: &Slab, wish: u32, text: &[u8]) {
+    /// Publishes the report for a ticket and all before it. A text that is too long is left out: workers find an empty one.
+    pub fn publish(&mut self, slab: &Slab, ticket: u32, text: &[u8]) {
         let words = slab.report_words();
         let text = if text.len() <= REPORT_SIZE { text } else { &[] };
         words.version.store(self.version.wrapping_add(1), Ordering::Relaxed);
@@ -40,27 +41,27 @@ impl Reporter {
         words.size.store(text.len() as u32, Ordering::Relaxed);
         self.version = self.version.wrapping_add(2);
         words.version.store(self.version, Ordering::Release);
-        self.answered = wish;
-        words.made.store(wish, Ordering::SeqCst);
+        self.served = ticket;
+        words.made.store(ticket, Ordering::SeqCst);
         Kernel.wake(&words.made);
     }
 }
 
-/// Wishes for a report. The front is still to be woken.
+/// Takes a ticket for a report. The caller still has to wake the front.
 pub(crate) fn ask(slab: &Slab) -> u32 {
     slab.report_words().wanted.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
-/// Waits for a report that is not older than the wish.
-pub(crate) fn receive(slab: &Slab, wish: u32, target: &mut [u8]) -> usize {
+/// Waits for a report that is not older than the ticket.
+pub(crate) fn receive(slab: &Slab, ticket: u32, target: &mut [u8]) -> usize {
     let made = &slab.report_words().made;
     for _ in 0..STEPS {
         let seen = made.load(Ordering::SeqCst);
-        if seen.wrapping_sub(wish) as i32 >= 0 {
+        if seen.wrapping_sub(ticket) as i32 >= 0 {
             if let Some(size) = copy(slab, target) {
                 return size;
             }
-            // It is written anew: `made` changes when that is done.
+            // The front writes a newer report: `made` changes when it is complete.
         }
         if slab.phase() == Phase::Closed {
             break;
@@ -70,7 +71,7 @@ pub(crate) fn receive(slab: &Slab, wish: u32, target: &mut [u8]) -> usize {
     0
 }
 
-/// None: it changed meanwhile.
+/// `None`: the report changed while it was copied.
 fn copy(slab: &Slab, target: &mut [u8]) -> Option<usize> {
     let words = slab.report_words();
     let version = words.version.load(Ordering::Acquire);

@@ -1,7 +1,7 @@
-//! The head of an answer, at the beginning of the answer's ring; everything after it is the body.
+//! The head of a response, at the beginning of the response's ring; everything after it is the body.
 //!
 //! Records of eight bytes and their text: `STATUS` (code, length of the reason), any number of `HEADER` (lengths of name
-//! and value), `END`. An informational answer (1xx) is such a head too, and another head follows it.
+//! and value), `END`. An informational response (1xx) is such a head too, and another head follows it.
 
 /// First record.
 pub const STATUS: u8 = 1;
@@ -9,7 +9,7 @@ pub const STATUS: u8 = 1;
 pub const HEADER: u8 = 2;
 /// Last record.
 pub const END: u8 = 3;
-/// Bytes of a head at most; a larger one is PHP's error, answered 500.
+/// Bytes of a head at most; PHP's larger one becomes a 500.
 pub const MAX_SIZE: usize = 256 * 1024;
 
 /// A record's fixed part.

@@ -1,12 +1,12 @@
 //! A ring of bytes with one writer and one reader in different processes.
 //!
 //! Positions count bytes since the request began and never wrap. Each side keeps its own position in private memory and
-//! publishes it in one store; it reads the other side's and checks it: a position that is not between ours and ours plus
-//! the ring's size cannot have come from working code and is reported as [`Corrupt`], never used.
+//! publishes it in one store. Each side reads the other side's position and checks it: a position that is not between the own
+//! one and the own one plus the ring's size cannot come from working code. It is reported as [`Corrupt`] and never used.
 
 use crate::atomics::{AtomicU64, Ordering};
 
-/// The other side published a position that cannot be.
+/// The other side published an impossible position.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct Corrupt;
 

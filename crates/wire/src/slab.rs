@@ -39,7 +39,7 @@ pub fn create(geometry: Geometry) -> Result<i32, Errno> {
 }
 
 impl Slab {
-    /// Maps a slab of known geometry. The descriptor may be closed afterwards. EINVAL if it is no such slab.
+    /// Maps a slab of known geometry. The descriptor may be closed afterwards. EINVAL if the file is not such a slab.
     pub fn map(descriptor: i32, geometry: Geometry) -> Result<Slab, Errno> {
         if !geometry.is_valid() {
             return Err(Errno(22));
@@ -51,11 +51,11 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Whether its header still says what it said at first, and its queue what can be: workers can write there, and none can map
-    /// the slab, or none is given a request, when one has. The queue is looked at while it moves: only what is found again
-    /// and again counts.
+    /// Whether the header is as it was written and the positions of the queue are possible. Workers can write there. If one has
+    /// damaged the header, no new worker can map the slab; if one has damaged the queue, no worker is given a request. The queue
+    /// moves while this looks at it, so only a result that comes again and again counts.
     pub fn is_intact(&self) -> bool {
-        // SAFETY: both lie in the mapping, whose bytes may change at any time: they are read once, and any value is one.
+        // SAFETY: both lie in the mapping, whose bytes may change at any time: they are read once, and any bytes are a valid value.
         let (magic, geometry) = unsafe {
             let header = self.base.cast::<Header>();
             (ptr::read_volatile(&raw const (*header).magic), ptr::read_volatile(&raw const (*header).geometry))
@@ -67,7 +67,7 @@ impl Slab {
         magic == MAGIC && geometry == self.geometry && is_queue
     }
 
-    /// The sizes it was mapped with.
+    /// The sizes that the slab was mapped with.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -134,7 +134,7 @@ impl Slab {
         &self.header().ready.0
     }
 
-    /// Ends of workers by reason. Written by workers: to be shown, not to be relied on.
+    /// Ends of workers by reason. Workers write these counters: they may be shown, nothing may rely on them.
     pub fn recycles(&self) -> &[AtomicU64; RECYCLES] {
         &self.header().recycles.0
     }
@@ -155,12 +155,12 @@ impl Slab {
         Bytes { base: unsafe { self.base.add(self.geometry.report_at()) }, size: REPORT_SIZE, _slab: self }
     }
 
-    /// Where it is mapped: first byte and number of bytes.
+    /// Where the slab is mapped: first byte and number of bytes.
     pub fn extent(&self) -> (usize, usize) {
         (self.base as usize, self.geometry.size())
     }
 
-    /// A worker's slot, if there is one of that number.
+    /// The slot with that number, if there is one.
     pub fn slot(&self, number: usize) -> Option<&Slot> {
         if number >= self.geometry.slots as usize {
             return None;
@@ -196,9 +196,9 @@ impl Slab {
         self.bytes(number, BODY_AT, BODY_RING)
     }
 
-    /// The ring of the answer.
+    /// The ring of the response.
     pub fn response(&self, number: u32) -> Bytes<'_> {
-        self.bytes(number, ANSWER_AT, RESPONSE_RING)
+        self.bytes(number, RESPONSE_AT, RESPONSE_RING)
     }
 
     fn bytes(&self, number: u32, at: usize, size: usize) -> Bytes<'_> {
@@ -206,7 +206,7 @@ impl Slab {
         Bytes { base: unsafe { self.exchange(number).add(at) }, size, _slab: self }
     }
 
-    /// The word of a bell, for a worker that sleeps in its slot.
+    /// The word that the worker of a slot sleeps on.
     pub(crate) fn bell(&self, slot: usize) -> &AtomicU32 {
         &self.slot(slot).expect("a worker's own slot").bell
     }

@@ -11,9 +11,9 @@ use crate::ring::{self, Memory};
 use crate::slab::Slab;
 use crate::sys::{self, Errno, Kernel};
 
-/// How long a worker sleeps before it looks again, whatever happened to its wake-up.
+/// How long a worker sleeps before it looks again, even if its wake-up was lost.
 const PATIENCE_MS: u32 = 1000;
-/// Unpublished bytes of answer that make a worker publish by itself.
+/// Unpublished bytes of a response that make a worker publish by itself.
 const PUBLISH_AT: u64 = RESPONSE_RING as u64 / 2;
 
 /// The worker's private state.
@@ -28,7 +28,7 @@ pub struct Worker {
 struct Current {
     exchange: u32,
     sequence: u32,
-    /// When it was claimed, in ticks.
+    /// When the exchange was claimed, in ticks.
     claimed: u64,
     body_head: u64,
     response_tail: u64,
@@ -166,16 +166,16 @@ impl Worker {
     /// Claims the next request, sleeping for at most a second if there is none.
     pub fn claim_next(&mut self) -> Next {
         if self.leaves() {
-            // What a worker script does behind its loop may take as long as what it does before.
+            // The code of a worker script behind its loop may run as long as the code before the loop.
             self.show(Activity::Booting);
-            // Others do what waits. The wake-up for it may have been this worker's.
+            // Other workers take the requests that wait. The wake-up for them may have gone to this worker, so it passes it on.
             fence(Ordering::SeqCst);
             if !self.slab.queue().is_empty() {
                 front::wake_one(&self.slab);
             }
             return Next::Drained;
         }
-        // It looks again each second: it has been idle since it first did.
+        // A worker looks again each second. It has been idle since the first look, so the time is kept.
         if self.line().activity.load(Ordering::Relaxed) != Activity::Idle as u32 {
             self.show(Activity::Idle);
         }
@@ -183,7 +183,7 @@ impl Worker {
             return Next::Request;
         }
         if self.slab.phase() != Phase::Open {
-            // Look once more: a request queued before the phase changed is still ours to answer.
+            // Look once more: a request that was queued before the phase changed is still to be run.
             return if self.claim() { Next::Request } else { Next::Drained };
         }
         // Under load the front is about to post more; a wake-up would cost both sides more than this.
@@ -211,7 +211,7 @@ impl Worker {
         if surplus.load(Ordering::Relaxed) == 0 {
             return leaves.load(Ordering::Relaxed) != 0;
         }
-        // Said first: who is to end is counted by those that stay.
+        // Announced before the count changes: the workers that stay count those that end.
         let before = leaves.swap(1, Ordering::SeqCst);
         let is_taken = before != 0
             || surplus.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok();
@@ -305,7 +305,7 @@ impl Worker {
             if aborted {
                 return Err(Gone::Aborted);
             }
-            // The form is read before the script runs, php://input while it does.
+            // PHP reads a form before the script runs, and php://input while it runs.
             let before = self.line().activity.load(Ordering::Relaxed);
             self.show(Activity::Reading);
             let control = self.slab.control(exchange);
@@ -317,8 +317,8 @@ impl Worker {
         }
     }
 
-    /// Puts bytes into the answer's ring, waiting while it is full. What is there is published when half the ring is
-    /// waiting, by [`Worker::flush`] or by [`Worker::finish`].
+    /// Puts bytes into the response's ring, waiting while it is full. The bytes are published when half the ring is
+    /// unpublished, by [`Worker::flush`], or by [`Worker::finish`].
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
         while !bytes.is_empty() {
             if self.is_aborted() {
@@ -361,7 +361,7 @@ impl Worker {
         }
     }
 
-    /// Completes the answer. The exchange is the front's again; nothing more can be read or written.
+    /// Completes the response. The exchange is the front's again; nothing more can be read or written.
     pub fn finish(&mut self) {
         let Some(current) = self.current.take() else { return };
         let control = self.slab.control(current.exchange);
@@ -384,20 +384,20 @@ impl Worker {
         announce(self.slab.door(number), || sys::signal(self.eventfds[number]));
     }
 
-    /// The status line of an answer's head.
+    /// The status line of a response's head.
     pub fn response_status(&mut self, status: u16, reason: &[u8]) -> Result<(), Gone> {
         self.write(&response::record(response::STATUS, status, reason.len() as u32))?;
         self.write(reason)
     }
 
-    /// A header line of an answer's head.
+    /// A header line of a response's head.
     pub fn response_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Gone> {
         self.write(&response::record(response::HEADER, name.len() as u16, value.len() as u32))?;
         self.write(name)?;
         self.write(value)
     }
 
-    /// The end of an answer's head.
+    /// The end of a response's head.
     pub fn response_end(&mut self) -> Result<(), Gone> {
         self.write(&response::record(response::END, 0, 0))
     }

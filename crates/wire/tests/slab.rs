@@ -40,7 +40,7 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
     let mut body = [0; 64];
     assert_eq!(worker.read(&mut body), Ok(11));
     assert_eq!(worker.read(&mut body), Ok(0));
-    worker.write(b"secret answer").unwrap();
+    worker.write(b"secret response").unwrap();
     assert_eq!(posting.receivable(&slab), Ok(0));
     worker.finish();
     assert_eq!(worker.write(b"more"), Err(Gone::NoRequest));
@@ -48,9 +48,9 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
     front::collect(&slab, 0, |exchange| seen.push(exchange));
     assert_eq!(seen, [3]);
     assert_eq!(posting.progress(&slab), Ok(Progress::Done));
-    let mut answer = vec![0; posting.receivable(&slab).unwrap()];
-    posting.receive(&slab, &mut answer);
-    assert_eq!(answer, b"secret answer");
+    let mut response = vec![0; posting.receivable(&slab).unwrap()];
+    posting.receive(&slab, &mut response);
+    assert_eq!(response, b"secret response");
     posting.release(&slab, true);
     for memory in [slab.head(3), slab.body(3), slab.response(3)] {
         let mut all = vec![0xff; memory.size()];

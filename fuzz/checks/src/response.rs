@@ -1,4 +1,4 @@
-//! The head of an answer, as a worker may have written it.
+//! The head of a response, as a worker may have written it.
 
 use wire::response::{self, MAX_SIZE, Record};
 

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use super::markup::{colour, escape, number};
 use super::{Axis, Series};
 
-/// Room for the numbers beside and below.
+/// Room for the numbers beside and below the chart.
 const LEFT: f64 = 52.0;
 const BELOW: f64 = 40.0;
 const ABOVE: f64 = 10.0;
 const RIGHT: f64 = 26.0;
 
-/// One axis: which values lie where, from 0 to 1.
+/// One axis: maps values to positions from 0 to 1.
 struct Scale {
     low: f64,
     high: f64,
@@ -22,7 +22,7 @@ struct Scale {
 enum Bends {
     No,
     Log,
-    /// By the logarithm of what is missing to one.
+    /// By the logarithm of the difference to one.
     Nines,
 }
 
@@ -103,7 +103,7 @@ fn nice(about: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Without zeros that say nothing.
+/// A number without trailing zeros.
 fn plain(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", value / 1e6),
@@ -114,7 +114,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// The curves in a picture of that size.
+/// The curves as a chart of that size.
 pub(super) fn lines(x: &Axis, y: &Axis, series: &[Series], width: f64, height: f64) -> String {
     let points = || series.iter().flat_map(|one| &one.points);
     let across = Scale::new(x, points().map(|point| point.0));
@@ -132,7 +132,7 @@ pub(super) fn lines(x: &Axis, y: &Axis, series: &[Series], width: f64, height: f
         let _ = write!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{place:.1}\" y2=\"{place:.1}\"/>");
         let _ = write!(out, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, place + 4.0);
     }
-    // On a phone the first two would run into each other.
+    // On a phone the first two labels would overlap.
     let marks = across.marks().into_iter().skip(usize::from(width < 500.0 && across.bends == Bends::Nines));
     for (at, text) in marks {
         let place = to_x(at);

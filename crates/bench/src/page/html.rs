@@ -1,11 +1,11 @@
-//! The page: one file, nothing fetched, light and dark, from a phone's width on.
+//! The page: one file that fetches nothing, for light and dark screens, down to a phone's width.
 
 use std::fmt::Write;
 
 use super::markup::{colour, escape, number};
 use super::{Bars, Chart, Page, Stack, Table, chart, is_number};
 
-/// Told apart in both schemes, also by people who see no red or no green (after Okabe and Ito).
+/// Colours that differ in both schemes, also for people who see no red or no green (after Okabe and Ito).
 const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--text:#1b1f24;--dim:#5b6570;--line:#d7dce1;--soft:#f3f5f7;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#8a6d00;--c5:#56b4e9;--c6:#6b4fbb;--c7:#777}

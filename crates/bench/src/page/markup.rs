@@ -1,20 +1,20 @@
-//! Text, numbers and colours as they stand in a page.
+//! Formats text, numbers and colours for a page.
 
-/// Colours there are.
+/// Number of colours.
 const COLOURS: usize = 8;
 
-/// Text as it may stand in a page.
+/// Text with the characters escaped that HTML reserves.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A colour by the place of its series.
+/// The colour of a series, by its index.
 pub(super) fn colour(series: &[String], name: &str) -> String {
     let number = series.iter().position(|one| one == name).unwrap_or(COLOURS - 1);
     format!("var(--c{})", number % COLOURS)
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -35,7 +35,7 @@ For Reprise the report has the wall-clock time of the workers by state too (run 
 
 Exit status: 0 measured, 3 the target failed or cannot be measured, 64 usage.";
 
-/// Of `reprise psd`.
+/// Options of `reprise psd`.
 #[derive(Args)]
 pub struct Options {
     /// The page, such as http://127.0.0.1:8080/
@@ -58,7 +58,7 @@ pub struct Options {
     /// Seconds after it until the counters are read
     #[arg(long, value_name = "S", default_value_t = 0.25)]
     guard: f64,
-    /// Connections, each asking again when it is answered
+    /// Connections, each sending its next request when the response has come
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "rate")]
     connections: usize,
     /// Requests per second, instead
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "psd", why))?;
     let found = || plan.groups.iter().map(|group| format!("{} = {}", group.name, group.spec)).collect::<Vec<_>>();
     eprintln!("{}", found().join(", "));
-    // An open loop may need a connection for each request of a standstill.
+    // If the server stands still, an open loop needs a connection for each request that is due meanwhile.
     let _ = process::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = psd::run(&plan, &|| worker_states::of_server(&options.which, plan.target.address.port()), &|step| {

@@ -32,7 +32,7 @@ groups that are named: LABEL/NAME=pid:N, user:U, comm:C, port:N or cgroup:PATH.
 
 Exit status: 0 measured, 3 a target failed or cannot be measured, 64 usage.";
 
-/// Of `reprise bench`.
+/// Options of `reprise bench`.
 #[derive(Args)]
 pub struct Options {
     /// Targets, such as http://127.0.0.1:8080/ or new=http://127.0.0.1:8080/
@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "bench", why))?;
     pin(&options.cpus)?;
-    // An open loop may need a connection for each request of a standstill.
+    // If the server stands still, an open loop needs a connection for each request that is due meanwhile.
     let _ = process::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = compare::run(&plan, &|step| progress.show(step));

@@ -1,4 +1,4 @@
-//! The hidden subcommand by which the programs of `bench/` have their statistics from here.
+//! The hidden subcommand that computes statistics for the programs of `bench/`.
 
 use std::io::Read;
 

@@ -1,6 +1,6 @@
 //! `reprise-bench`: what `reprise bench` and `reprise psd` run, with the arguments they were given.
 //!
-//! It is an executable of its own so that the one that serves, and may be started by root, holds nothing of it.
+//! It is an executable of its own, so that the one that serves, which root may start, has no code that measures.
 //!
 //! # Layout
 //!
@@ -9,7 +9,7 @@
 //! | [`comparing`] | `reprise bench` |
 //! | [`attributing`] | `reprise psd` |
 //! | [`intervals`] | the statistics, for the programs of `bench/` |
-//! | [`worker_states`] | what the Reprise that is measured says of its workers |
+//! | [`worker_states`] | the time that the measured server's workers spend in each state |
 //! | [`output`] | progress, files |
 //! | [`failure`] | failures and exit codes |
 
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Users know it as subcommands of `reprise`, so it calls itself that.
+/// Users know the subcommands as those of `reprise`, so the help has that name.
 #[derive(Parser)]
 #[command(name = "reprise", bin_name = "reprise", version, disable_help_subcommand = true, max_term_width = 100)]
 struct Command {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(error) => {
-            // Help is a response, on stdout; the rest is a mistake.
+            // Help was asked for and goes to stdout; everything else is a mistake.
             let code = if error.use_stderr() { failure::Code::Usage } else { failure::Code::Success };
             let _ = error.print();
             return code.into();

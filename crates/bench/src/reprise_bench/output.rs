@@ -5,27 +5,27 @@ use std::path::Path;
 
 use crate::failure::{Code, Failure};
 
-/// Writes a file, if one is wanted.
+/// Writes a file, if one is named.
 pub fn write(file: Option<&Path>, text: &str) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, text).map_err(|error| Failure::new(Code::Permission, file.display().to_string(), error))
 }
 
-/// One line that changes, on a terminal; else a line each.
+/// Progress: on a terminal one line that changes, else a line for each step.
 pub struct Progress {
     is_terminal: bool,
 }
 
 impl Progress {
-    /// Nothing is shown yet.
+    /// Shows nothing yet.
     pub fn begin() -> Progress {
         Progress { is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// What is done now.
+    /// Shows the current step.
     pub fn show(&self, step: &str) {
         let mut stderr = std::io::stderr();
-        // Nobody may be there to see it.
+        // Standard error may be closed.
         let _ = if self.is_terminal { write!(stderr, "\r\x1b[K{step}") } else { writeln!(stderr, "{step}") };
         let _ = stderr.flush();
     }

@@ -1,4 +1,4 @@
-//! What the Reprise that is measured says of its workers' time, by `reprise status --json`.
+//! The time that the workers of the measured server have spent in each state, from `reprise status --json`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,14 +11,15 @@ use control_protocol::status::Status;
 use control_protocol::which::Which;
 use process::state;
 
-/// Nanoseconds by state of all workers of the Reprise that listens there, if there is one and it answers.
+/// Nanoseconds by state of all workers of the Reprise that listens on the port, if there is one.
 pub fn of_server(which: &Which, port: u16) -> Option<BTreeMap<String, f64>> {
     let fronts = Group { name: String::new(), spec: Spec::Port(port) }.members().ok()?;
     let sums = sums(&status_of(which, &fronts)?);
     Some(sums).filter(|sums| !sums.is_empty())
 }
 
-/// The status of the server whose front is one of these processes: the one that was named, or any of this user's.
+/// The status of the server whose front is one of these processes: of the server that was named, or of any server of this
+/// user.
 fn status_of(which: &Which, fronts: &[i32]) -> Option<Status> {
     let is_it = |status: &Status| status.front.as_ref().is_some_and(|front| fronts.contains(&front.pid));
     if let Some(named) = which.flag().and_then(|(flag, value)| ask(flag, value)) {
@@ -28,7 +29,7 @@ fn status_of(which: &Which, fronts: &[i32]) -> Option<Status> {
     directories.filter_map(|directory| ask("--state-dir", directory.as_os_str())).find(is_it)
 }
 
-/// `None`: no such server runs, it is another user's, or it is of another version, which is told.
+/// `None`: no such server runs, or it belongs to another user. If its response cannot be read, a message says why.
 fn ask(flag: &str, value: &OsStr) -> Option<Status> {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name("reprise")).filter(|path| path.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from("reprise"));

@@ -1,4 +1,4 @@
-//! A lane without a server: this process is supervisor and front in one.
+//! A lane without a server: this process is its supervisor and its front.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,37 +21,37 @@ use crate::memory::Memory;
 
 /// Requests in flight at most: exchanges of the slab.
 pub const MAX_DEPTH: usize = 64;
-/// Which of successive slabs it is: the only one.
+/// The number of the slab among successive ones: there is only one.
 const EPOCH: u64 = 0;
-/// How long to look without letting others run. Whoever yields sees the moment late.
+/// How long to poll without yielding the processor. A process that yields sees the moment late.
 const SPIN: Duration = Duration::from_millis(10);
-/// A moment that may have been seen later than this is not used.
+/// A measurement is not used if the moment may have been seen later than this.
 const BLUR: Duration = Duration::from_micros(1);
 
 /// What to measure.
 #[derive(Default)]
 pub struct Plan {
-    /// Absolute path.
+    /// Absolute path of the script.
     pub script: String,
-    /// rewind, fork or none.
+    /// Isolation: rewind, fork or none.
     pub isolation: String,
-    /// Before anything is counted.
+    /// Requests before the measurement.
     pub warm: usize,
-    /// After the warm-up.
+    /// Requests that are measured.
     pub requests: usize,
     /// Requests in flight. With one, the clone sleeps between them; with more it always finds the next, as under load.
     pub depth: usize,
     /// Workers.
     pub clones: usize,
-    /// In turn; `{n}` becomes the request's number.
+    /// URIs, used in turn; `{n}` becomes the request's number.
     pub uris: Vec<String>,
     /// NAME=value.
     pub environment: Vec<String>,
     /// NAME=value.
     pub ini: Vec<String>,
-    /// Print the first responses.
+    /// Whether the first responses are printed.
     pub show: bool,
-    /// Compare all memory after each rewind.
+    /// Whether all memory is compared after each rewind.
     pub audit: bool,
 }
 
@@ -61,13 +61,13 @@ pub struct Counters {
     pub cpu_us: f64,
     /// Rewinds without a scan.
     pub fast: u64,
-    /// Rewinds with one.
+    /// Rewinds with a scan.
     pub scanned: u64,
     /// Pages copied.
     pub pages: u64,
 }
 
-/// A request on its way.
+/// A request in flight.
 struct Flight {
     number: usize,
     posting: Posting,
@@ -87,11 +87,11 @@ pub struct Lane {
     pids: Vec<i32>,
     tail: u64,
     sequence: u32,
-    /// Fork isolation: a clone for each request.
+    /// Whether the isolation is fork: each request has a clone of its own.
     respawns: bool,
     /// Microseconds from each complete response until its clone was ready for the next request: see [`Lane::follow`].
     pub rewinds_us: Vec<f64>,
-    /// From the first request for a clone until all wait.
+    /// Time from the first request for a clone until all clones wait.
     pub started_ms: f64,
 }
 
@@ -102,7 +102,7 @@ fn text(error: impl std::fmt::Display) -> String {
 /// The supervisor's end of the channel to a prototype or a template.
 type Forker = Channel<ToForker, FromForker>;
 
-/// Waits for the message that `take` takes; `what` names it.
+/// Waits for a message that `take` accepts; `what` names it for errors.
 fn wait_for<T>(channel: &Forker, what: &str, take: impl Fn(FromForker) -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -294,14 +294,15 @@ impl Lane {
         Ok(Flight { number, posting, response: Vec::new(), since })
     }
 
-    /// Waits for a response. Of a single clone, the rewind behind it is timed from outside, by this process on another
-    /// processor: from the moment the response is complete, which is the clone's last step before the rewind (unless the
-    /// script finished its response early), until it says that it looks for the next request, its first step after it. Both moments count only if this process was looking right before. What it cannot see is that the
+    /// Waits for a response. With a single clone this process, on another processor, also measures the rewind behind it:
+    /// from the moment at which the response is complete, which is the clone's last step before the rewind (unless the
+    /// script finished its response early), until the clone says that it looks for the next request, which is its first
+    /// step after the rewind. Both moments count only if this process was looking right before. It cannot see whether the
     /// clone was interrupted in between, hence the median.
     fn follow(&mut self, mut flight: Flight) -> Result<Vec<u8>, String> {
         let posting = &mut flight.posting;
         let mut is_done = false;
-        // When it was not yet done for sure: taken before the look that found it so.
+        // The last time at which the response was certainly not complete: taken before each look.
         let mut before = flight.since;
         loop {
             let looks = Instant::now();
@@ -358,7 +359,7 @@ impl Lane {
         }
     }
 
-    /// What the clones have used so far. Waits until they sleep: the time of who runs is known to the last tick only.
+    /// What the clones have used so far. Waits until they sleep: the time of a running process is exact to a tick only.
     pub fn counters(&self) -> Result<Counters, String> {
         let began = Instant::now();
         while !self.is_idle() && began.elapsed() < Duration::from_secs(1) {
@@ -391,7 +392,7 @@ impl Lane {
     }
 }
 
-/// Has the prototype boot the script and waits until its snapshot is taken.
+/// Makes the prototype boot the script, and waits until its snapshot is taken.
 fn boot(prototype: &Forker, script: &str) -> Result<Forker, String> {
     let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
     let mut buffer = [0; 8192];

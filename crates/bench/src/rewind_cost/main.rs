@@ -12,18 +12,18 @@
 //! | `cpu_us` | processor time of the clones: claim, script, end, rewind; with `--depth 1` sleeping and waking too |
 //! | `wall_us` | time between responses |
 //! | `rewind_us`, `rewind_p90_us` | one clone: from a complete response until it looks for the next request; median, 90 % |
-//! | `timed` | of how many requests that was seen without disturbance |
+//! | `timed` | the number of requests whose rewind was measured without disturbance |
 //! | `fast`, `scanned`, `pages` | rewinds by kind; pages copied per request |
 //! | `idle` | all clones before their first request: median and largest private memory and page tables |
 //! | `private_kib`, `page_tables_kib`, `writable_kib` | the clone that has served most, afterwards |
-//! | `started_ms` | from the first clone asked for until all wait |
+//! | `started_ms` | from the first request for a clone until all clones wait |
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
 //! | [`lane`] | prototype, template, clones and their requests |
-//! | [`memory`] | what a clone occupies by itself |
+//! | [`memory`] | the memory that a clone does not share |
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
-//! What a clone occupies by itself, from `/proc/PID/smaps`.
+//! The memory that a clone does not share, from `/proc/PID/smaps`.
 
 /// Memory of one process, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Dirty pages of its own in private mappings. The image is left out: a memory file all clones share, whose pages
-    /// count as private to the one clone that happens to have looked at them.
+    /// Its own dirty pages in private mappings. The image is left out: all clones share that memory file, and its pages
+    /// count as private if only one clone has looked at them.
     pub private_kib: u64,
-    /// Size of its private writable mappings: what a scan has to look at.
+    /// Size of its private writable mappings, which a scan has to look at.
     pub writable_kib: u64,
     /// Page tables.
     pub page_tables_kib: u64,
 }
 
 impl Memory {
-    /// Of a living process.
+    /// Reads the memory of a living process.
     pub fn of(pid: i32) -> Result<Memory, String> {
         let read = |name: &str| {
             let path = format!("/proc/{pid}/{name}");

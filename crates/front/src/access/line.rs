@@ -11,7 +11,7 @@ use crate::head::Decimal;
 use crate::request::Head;
 use crate::settings::LogFormat;
 
-/// Longest field of a line; the rest is cut off.
+/// Longest field of a line; a longer one is cut off.
 const MAX_FIELD: usize = 2048;
 
 /// A field of a JSON line.
@@ -20,7 +20,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its type.
     pub kind: &'static str,
-    /// What it says.
+    /// What it means.
     pub text: &'static str,
 }
 
@@ -28,7 +28,7 @@ const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Fi
     Field { name, kind, text }
 }
 
-/// All of them, in the order of a line.
+/// All fields of a JSON line, in their order.
 pub const FIELDS: [Field; 15] = [
     field("time", "text", "when the response ended, RFC 3339 in UTC"),
     field("client", "text", "address of the client; behind a declared proxy the address that the proxy names"),
@@ -47,7 +47,7 @@ pub const FIELDS: [Field; 15] = [
     field("reason", "text or null", "the reason phrase of the status line if PHP set one"),
 ];
 
-/// The time as both formats want it, renewed once a second.
+/// The current time as both formats write it, renewed once a second.
 #[derive(Default)]
 pub struct Clock {
     second: u64,
@@ -58,7 +58,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Of nothing yet.
+    /// No time yet.
     pub const fn new() -> Clock {
         Clock { second: 0, combined: String::new(), json: String::new() }
     }
@@ -80,21 +80,21 @@ impl Clock {
     }
 }
 
-/// What a line says beside the request itself.
+/// What a line has besides the request itself.
 pub struct Facts<'a> {
-    /// Address.
+    /// Address of the client.
     pub client: &'a str,
-    /// Of the response.
+    /// Status of the response.
     pub status: u16,
-    /// Bytes of its body.
+    /// Bytes of the response's body.
     pub sent: u64,
-    /// Since the request's head was there.
+    /// Time since the request's head was complete.
     pub took: Duration,
-    /// What PHP used.
+    /// What PHP has used for it.
     pub usage: Usage,
-    /// Why the front responded itself.
+    /// Why the front refused it.
     pub refused: Option<&'a str>,
-    /// PHP's own words for the status.
+    /// The reason phrase, if PHP chose one.
     pub reason: Option<&'a str>,
 }
 
@@ -125,12 +125,12 @@ fn combined(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'
     }
     lines.extend_from_slice(Decimal::new(facts.took.as_secs()).digits());
     lines.push(b'.');
-    // A million more, and its first digit left out: six digits, zeros included.
+    // A million is added and the first digit left out, so that there are six digits with leading zeros.
     lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(facts.took.subsec_micros())).digits()[1..]);
     lines.push(b'\n');
 }
 
-/// Quotes, backslashes and everything unprintable as `\xHH`, so that a line stays a line.
+/// Writes quotes, backslashes and unprintable bytes as `\xHH`, so that nothing in a request can end the line.
 fn escape(lines: &mut Vec<u8>, field: &[u8]) {
     for &byte in &field[..field.len().min(MAX_FIELD)] {
         if byte == b'"' || byte == b'\\' || !(0x20..0x7f).contains(&byte) {
@@ -162,7 +162,8 @@ fn json(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) 
     fields.number(Some(facts.status.into()));
     fields.number(Some(facts.sent));
     fields.number(Some(facts.took.as_micros() as u64));
-    // A request takes some memory in any case; less than a microsecond is none.
+    // A request always takes some memory, so 0 means that it was not measured. Processor time may be less than a
+    // microsecond.
     fields.number(measured(usage.peak_kib).map(|_| usage.processor_us.into()));
     fields.number(measured(usage.peak_kib));
     fields.text(header(header::REFERER));
@@ -207,7 +208,7 @@ impl Fields<'_> {
     }
 }
 
-/// One line by itself.
+/// One line, for the reference and tests.
 pub fn format(format: LogFormat, head: &Head, facts: &Facts<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     append(&mut lines, &mut Clock::new(), format, head, facts);

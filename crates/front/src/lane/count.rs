@@ -16,7 +16,7 @@ use super::{Lane, lock};
 /// The kernel's highest process id.
 const MAX_PID: u32 = 1 << 22;
 
-/// The most there was of something.
+/// The highest value that a count has had.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Most {
     waiting: usize,
@@ -28,7 +28,7 @@ pub(super) struct Most {
 
 /// A lane at one moment, for the status page.
 pub struct Count {
-    /// Its key; empty: classic.
+    /// The lane's key; empty: the lane of classic mode.
     pub key: String,
     /// Requests posted since the front began.
     pub accepted: u64,
@@ -40,19 +40,19 @@ pub struct Count {
     pub most_active: usize,
     /// How often there came to be more requests than workers.
     pub saturated: u64,
-    /// Ended workers by reason: their word.
+    /// Ended workers by reason, as the workers say.
     pub recycles: [u64; RECYCLES],
-    /// Fast and scanned rewinds of living workers: their word.
+    /// Fast and scanned rewinds of living workers, as the workers say.
     pub rewinds: [u64; 2],
     /// Requests that took longer than `slow_timeout`.
     pub slow: u64,
-    /// Each worker: their word.
+    /// Each worker, as it describes itself.
     pub workers: Vec<Worker>,
 }
 
-/// A worker, by its own word.
+/// A worker, as it describes itself.
 pub struct Worker {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// [`wire::layout::Activity`].
     pub activity: u32,
@@ -60,25 +60,25 @@ pub struct Worker {
     pub requests: u64,
     /// Second since 1970 in which it began.
     pub began: u64,
-    /// How long the last request took that it finished.
+    /// Duration of the last request that it finished.
     pub last: Duration,
-    /// What that has used.
+    /// What that request has used.
     pub used: Usage,
 }
 
-/// What a worker runs, by its own word: which exchange that is, and what stands there.
+/// The request that a worker runs. The worker says which exchange that is, and may have written to it.
 pub struct Running {
-    /// GET.
+    /// The method, such as GET.
     pub method: String,
-    /// With the query.
+    /// The target, with the query.
     pub target: String,
-    /// As the client said; 0: it did not.
+    /// The Content-Length that the client named; 0: none.
     pub content_length: u64,
-    /// Its path in the file system.
+    /// The script's path in the file system.
     pub script: String,
-    /// The name of Basic authentication that the client gave; empty: none.
+    /// The user name of the client's Basic authentication; empty: none.
     pub user: String,
-    /// Since the front has it.
+    /// Time since the front has the request.
     pub duration: Duration,
 }
 
@@ -107,7 +107,7 @@ impl Lane {
         busy.filter_map(of).collect()
     }
 
-    /// Workers may write to the head while it is looked at, so it is copied first.
+    /// Workers may write to the head while this looks at it, so it is copied first.
     fn running_in(&self, exchange: u32) -> Option<Running> {
         let (since, head_size) = {
             let place = lock(self.calls.get(exchange as usize)?);
@@ -128,12 +128,12 @@ impl Lane {
         })
     }
 
-    /// What the status page wants to know.
+    /// The numbers for the status page.
     pub fn count(&self) -> Count {
         let desk = lock(&self.desk);
         let (accepted, most) = (desk.next_id, desk.most);
         drop(desk);
-        // What cannot be a count is none: it is not shown, and adds nothing.
+        // An impossible count is not shown, and adds nothing.
         let count = |counter: &AtomicU64| plausible(counter).unwrap_or(0);
         let elapsed = (self.began.elapsed(), ticks().saturating_sub(self.began_ticks));
         let worker = |slot: &Slot| Worker {
@@ -165,7 +165,7 @@ impl Lane {
     }
 }
 
-/// Both clocks run evenly: what one says of the whole, the other says of its parts. A part is not longer than the whole.
+/// Both clocks run evenly, so the ratio of part and whole is the same by either clock. A part is not longer than the whole.
 fn time_of(part: u64, (whole, ticks): (Duration, u64)) -> Duration {
     whole.mul_f64((part as f64 / ticks.max(1) as f64).min(1.0))
 }

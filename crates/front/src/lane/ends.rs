@@ -1,4 +1,4 @@
-//! Ends of requests that PHP does not bring about: dead workers, limits, a generation that is given up.
+//! Requests that end otherwise than by PHP's response: by dead workers, limits, or a generation that is given up.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use wire::front::{self, Progress};
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
 
-/// Requests that PHP has had for less time are not weighed.
+/// The memory of requests that PHP has had for less time is not checked.
 const WEIGHED_AFTER_MS: u64 = 100;
 
 impl Lane {
-    /// No worker will come for what waits: it is refused, and so is what would be posted from now on.
+    /// Refuses the requests that wait, and all that would be posted from now on: no worker will come for them.
     pub fn give_up(&self) {
         let desk = lock(&self.desk);
         self.is_given_up.store(true, Ordering::Relaxed);
@@ -36,8 +36,8 @@ impl Lane {
         orphans.into_iter().for_each(|call| self.free(call));
     }
 
-    /// A worker was reaped. What it had claimed but not entered is queued again, once; what it ran is lost; what it had
-    /// taken from the queue without claiming is found. Then its slot is free.
+    /// A worker was reaped. A request that it had claimed but not entered is queued again, once. A request that it ran is
+    /// lost. A request that it had taken from the queue without claiming is found and queued again. Then its slot is free.
     pub fn worker_died(&self, slot: u32) {
         let mut desk = lock(&self.desk);
         let mut orphans = Vec::new();
@@ -51,7 +51,7 @@ impl Lane {
             let is_its = match progress {
                 Ok(Progress::Claimed(holder) | Progress::Running(holder)) => u32::from(holder) == slot,
                 Ok(Progress::Queued) => {
-                    // Unless it was claimed just now, by a worker that was only slow.
+                    // Not if another worker, which was only slow, has claimed it just now.
                     if call.posting.is_lost(&self.slab)
                         && !self.enqueue(&mut desk, &mut call.posting)
                         && call.posting.withdraw(&self.slab)
@@ -61,7 +61,7 @@ impl Lane {
                     }
                     false
                 }
-                // Complete, but perhaps it died before it could say so.
+                // The response is complete, but the worker may have died before it could tell the front.
                 Ok(Progress::Done) => {
                     call.wake();
                     if call.abandoned {
@@ -100,13 +100,14 @@ impl Lane {
         self.link.send(&FromFront::SlotFree { lane: self.id, slot });
     }
 
-    /// Has the supervisor look how much memory the worker of a request holds.
+    /// Asks the supervisor to check how much memory the worker of a request holds.
     fn have_weighed(&self, slot: u16, call: &Call) {
         let (running, limit_kib) = (self.running_request(slot, &call.posting), call.limits.memory_kib);
         self.link.send(&FromFront::Weigh { running, limit_kib });
     }
 
-    /// The worker of a request is being killed, since it held too much memory. The response goes out when it is reaped.
+    /// The worker of a request is being killed because it held too much memory. The response goes out when the worker is
+    /// reaped.
     pub fn was_too_heavy(&self, RequestId { exchange, sequence }: RequestId) {
         let Some(place) = self.calls.get(exchange as usize) else { return };
         if let Some(call) = lock(place).as_mut().filter(|call| call.posting.sequence == sequence && !call.detached) {
@@ -114,7 +115,8 @@ impl Lane {
         }
     }
 
-    /// Looks for requests of this front thread that waited or ran too long, and for what workers ask for. Called a few times a second.
+    /// Looks for requests of this front thread that have waited or run too long, and for what workers ask for. Called a few
+    /// times a second.
     pub fn sweep(&self, door: usize) {
         if door == 0 {
             self.allow_reports();
@@ -159,7 +161,7 @@ impl Lane {
                         self.link.send(&FromFront::Overtime { running: self.running_request(slot, &call.posting) });
                     }
                     if over(call.limits.hard_ms) && !call.verdict.is_some_and(Refusal::is_of_limit) {
-                        // The response goes out when the worker is reaped: until then it may still write.
+                        // The response goes out when the worker is reaped; until then the worker may still write.
                         call.verdict = Some(Refusal::RequestTimeout);
                         self.kill(slot, &call.posting);
                     }

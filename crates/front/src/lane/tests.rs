@@ -13,7 +13,7 @@ use super::*;
 const LIMITS: RequestLimits =
     RequestLimits { places: 3, queue_ms: 60_000, soft_ms: 0, hard_ms: 60_000, memory_kib: 0, client_requests: 0 };
 
-/// Remembers what the supervisor was told.
+/// Remembers the messages to the supervisor.
 #[derive(Default)]
 struct Told(Mutex<Vec<FromFront>>);
 
@@ -129,7 +129,7 @@ fn places_are_counted_and_withdrawn_ones_given_back() {
     assert!(post(&lane).is_none());
     drop(tickets);
     assert_eq!(lane.in_flight(), 0);
-    // Their entries are still queued; the queue makes room for more of them than it has cells.
+    // The entries are still queued; more requests are posted than the queue has cells.
     for _ in 0..1000 {
         assert!(post(&lane).is_some());
     }

@@ -11,7 +11,7 @@ use wire::sys::ticks;
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
 
-/// Bytes taken from the ring at once.
+/// Bytes that are taken from the ring at once.
 const CHUNK: usize = 64 * 1024;
 
 /// A claim on the response of a posted request.
@@ -21,7 +21,7 @@ pub struct Ticket {
     pub(super) id: u64,
 }
 
-/// The sending side of the same request's body. It may outlive the ticket, and then sends nothing.
+/// Sends the body of the same request. It may outlive the ticket, and then sends nothing.
 pub struct RequestBodySender(Ticketless);
 
 struct Ticketless {
@@ -30,19 +30,19 @@ struct Ticketless {
     id: u64,
 }
 
-/// What [`Ticket::poll_receive`] brought.
+/// What [`Ticket::poll_receive`] has found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Nothing will follow.
+    /// The response is complete.
     pub done: bool,
-    /// What the worker has noted so far; its word.
+    /// What the worker has noted so far, as it says.
     pub notes: u32,
-    /// What the request has used, once it is done; its word.
+    /// What the request has used, once it is done, as the worker says.
     pub usage: Usage,
 }
 
 impl Ticket {
-    /// Appends what has come of the response to `target`. Ready if that is something, or if nothing more will come.
+    /// Appends the bytes of the response that have come to `target`. Ready if there are some, or if no more will come.
     pub fn poll_receive(&self, context: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<Result<Received, Refusal>> {
         let lane = &*self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
@@ -54,10 +54,10 @@ impl Ticket {
                 return Poll::Ready(Err(verdict));
             }
         }
-        // The state first: once it is Done, no byte follows those counted after it.
+        // The state is read before the bytes are counted: once it is Done, no further byte comes.
         let seen = call.posting.progress(&lane.slab).and_then(|seen| Ok((seen, call.posting.receivable(&lane.slab)?)));
         let Ok((progress, available)) = seen else {
-            // Some worker has written nonsense. Whoever was last seen with the request goes.
+            // A worker has written an impossible position. The worker that was last seen with the request is killed.
             call.verdict = Some(Refusal::BadResponse);
             if let Some(slot) = call.slot {
                 lane.kill(slot, &call.posting);
@@ -86,20 +86,21 @@ impl Ticket {
         Poll::Pending
     }
 
-    /// How long it waited for a worker, and how long that has had it. By the worker's word; `None` if it makes no sense.
+    /// How long the request waited for a worker, and how long that worker has had it, as the worker says. `None` if that is
+    /// impossible.
     pub fn timing(&self) -> Option<(Duration, Duration)> {
         let place = lock(&self.lane.calls[self.exchange as usize]);
         let call = place.as_ref().filter(|call| call.id == self.id)?;
         let (now, total) = (ticks(), call.since.elapsed());
         let claimed = call.posting.claimed(&self.lane.slab);
         let (all, waited) = (now.checked_sub(call.posted)?, claimed.checked_sub(call.posted)?);
-        // Both clocks run evenly: what one says of the whole, the other says of its parts.
+        // Both clocks run evenly, so the ratio of part and whole is the same by either clock.
         let share = waited as f64 / all.max(1) as f64;
         let waited = (share <= 1.0).then(|| total.mul_f64(share))?;
         Some((waited, total - waited))
     }
 
-    /// Takes the request out of the queue. `false`: a worker has it.
+    /// Withdraws the request from the queue. `false`: a worker has it.
     pub fn withdraw(&self) -> bool {
         let mut place = lock(&self.lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return true };
@@ -115,7 +116,7 @@ impl Ticket {
         }
     }
 
-    /// The sending side of the body.
+    /// The sender of the request's body.
     pub fn body_sender(&self) -> RequestBodySender {
         RequestBodySender(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
     }
@@ -141,7 +142,7 @@ impl Drop for Ticket {
     }
 }
 
-/// The body is wanted no more: the request is answered, dead, or abandoned.
+/// Nobody wants the body any more: the request has its response, is lost, or is abandoned.
 pub struct Unwanted;
 
 impl RequestBodySender {
@@ -151,7 +152,7 @@ impl RequestBodySender {
         Some(f(&self.0.lane, call))
     }
 
-    /// Sends some of `bytes`. Ready with how many as soon as there is room.
+    /// Sends some of `bytes`. Ready as soon as there is room, with the number of bytes sent.
     pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
         let sent = self.with(|lane, call| {
             if call.verdict.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
@@ -172,12 +173,12 @@ impl RequestBodySender {
         sent.unwrap_or(Poll::Ready(Err(Unwanted)))
     }
 
-    /// All of the body is sent.
+    /// Says that the body is complete.
     pub fn end(&self) {
         self.with(|lane, call| call.posting.end_body(&lane.slab));
     }
 
-    /// The body cannot be completed; the request is refused so, unless its response has begun.
+    /// Says that the body cannot be completed. The request is refused for that reason, unless its response has begun.
     pub fn fail(&self, why: Refusal) {
         self.with(|lane, call| {
             let begun = call.posting.received() > 0

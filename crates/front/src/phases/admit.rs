@@ -1,4 +1,5 @@
-//! The phases "admit" and "route": what may still be wrong with a request, who asks, and what is to respond.
+//! The phases "admit" and "route": a request is checked, its client and its application are found, and then what responds
+//! to it.
 
 use std::time::Instant;
 
@@ -14,29 +15,30 @@ use crate::route::{self, Route};
 use crate::settings::Application;
 use crate::shared::Shared;
 
-/// A request that is for an application of ours.
+/// A request that is for one of the configured applications.
 pub struct Admitted<'a> {
-    /// All of the front.
+    /// What all threads of the front share.
     pub shared: &'a Shared,
-    /// The settings and lanes that it is served by.
+    /// The settings and lanes that serve it.
     pub view: &'a View,
     /// The request itself.
     pub request: &'a Request,
-    /// When it came.
+    /// When the request came.
     pub began: Instant,
-    /// The number of its application there.
+    /// The number of its application in these settings.
     pub number: usize,
     /// Its application.
     pub application: &'a Application,
     /// Its host, as it was sent: with port, if it has one.
     pub host: &'a str,
-    /// Its host, as applications are looked up.
+    /// Its host in the form by which applications are looked up.
     pub name: String,
     /// Its path, cleaned.
     pub path: &'a [u8],
 }
 
-/// Finds out for whom and for which application a request is. Refuses what its transport has found wrong, then what it could not know.
+/// Finds the client and the application of a request. Refuses what the transport has found wrong, then what no transport
+/// can know.
 pub fn admit<'a>(
     shared: &'a Shared,
     view: &'a View,
@@ -64,18 +66,18 @@ pub fn admit<'a>(
 }
 
 impl<'a> Admitted<'a> {
-    /// What is to respond.
+    /// What responds to the request.
     pub fn route(&self) -> Route {
         route::route(self.application, self.path, self.began)
     }
 
-    /// The scheme and host that it asks.
+    /// The scheme and host that the request is made to.
     pub fn origin(&self) -> Origin<'a> {
         Origin { is_https: self.request.is_https(), host: self.host }
     }
 }
 
-/// What a request may still have wrong, whatever it came by. Returns its host, with port if it has one.
+/// Checks that hold for any transport. Returns the request's host, with its port if it names one.
 fn check(head: &Head) -> Result<&str, Refusal> {
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::BadMethod);

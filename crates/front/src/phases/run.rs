@@ -1,4 +1,4 @@
-//! The phase "run": a script is given to PHP, everything else the front does itself.
+//! The phase "run": PHP runs scripts; the front makes every other response itself.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ fn add_slash(path: &[u8], head: &Head) -> Response<ResponseBody> {
 struct Job<'a> {
     admitted: &'a Admitted<'a>,
     script: &'a Script,
-    /// It runs in classic mode, whatever lane its script has: by its path, or by the mode that was asked for.
+    /// The request runs in classic mode whatever lane its script has: its path is configured so, or the client asked for
+    /// it.
     is_classic: bool,
     limits: RequestLimits,
 }
@@ -84,17 +85,17 @@ async fn run_script(
     let &Admitted { request, application, .. } = admitted;
     let (limited, limits) = request_limits(application, admitted.path);
     let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
-    // Whoever else is at that address, a warm-up is no client.
+    // A warm-up is not a client, even if a client has its address.
     let limit = if request.warms.is_some() { 0 } else { limits.client_requests };
     let permit = admitted.shared.clients.enter([&application.name, limited, address], limit)?;
-    // `reprise verify` compares what a script does in its own mode with what it does in this one.
+    // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
     let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
     let expected = job.expected_body(lane, &body)?;
     let prefix = request_body::read_prefix(body, expected.limit, expected.patience).await?;
-    // While a body came another lane may have come, or this one may be down.
+    // While the body came, the script may have got a lane, or its lane may have gone down.
     let lane = if expected.has_body { job.lane()? } else { lane };
     let ticket = job.post(lane, prefix, &expected)?;
     let (mut response, notes) =
@@ -112,11 +113,11 @@ async fn run_script(
 /// What is known of a request's body before all of it has come.
 struct ExpectedBody {
     has_body: bool,
-    /// Bytes, if the client said.
+    /// Length in bytes, if the client named one.
     length: Option<u64>,
-    /// Bytes that it may have; 0: any number.
+    /// Bytes that the body may have; 0: any number.
     limit: u64,
-    /// How long it may take between two parts.
+    /// The time that may pass between two parts.
     patience: Duration,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Job<'a> {
         lane.ok_or(Refusal::QueueFull)
     }
 
-    /// What is known of the body before it is read. Refuses one that says that it is too long.
+    /// What is known of the body before it is read. Refuses a body whose Content-Length is above the limit.
     fn expected_body(&self, lane: &Lane, body: &RequestBody) -> Result<ExpectedBody, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let (has_body, length) = match body {
@@ -150,12 +151,12 @@ impl<'a> Job<'a> {
         Ok(ExpectedBody { has_body, length, limit, patience })
     }
 
-    /// Posts the request with what has come of its body; the rest follows as it comes.
+    /// Posts the request with the part of its body that has come; the rest follows as it comes.
     fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: &ExpectedBody) -> Result<Ticket, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let Prefix { mut bytes, rest } = prefix;
         let read = bytes.len() as u64;
-        // A whole body has a length, also if the client did not say it.
+        // The length of a whole body is known, even if the client did not name it.
         let content_length = body.length.or_else(|| (body.has_body && rest.is_none()).then_some(read));
         let facts = Facts {
             request,
@@ -166,7 +167,7 @@ impl<'a> Job<'a> {
             content_length,
             has_body: body.has_body,
         };
-        // A transport may have given more at once than the ring takes.
+        // A transport may have delivered more at once than the ring holds.
         let surplus = bytes.split_off(bytes.len().min(BODY_RING));
         let has_more = rest.is_some() || !surplus.is_empty();
         let ticket = SCRATCH.with_borrow_mut(|buffer| {
@@ -194,29 +195,29 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Whether requests may have a lane of their host's own: one that the configuration names, spelled as there, and with no port
-/// but that of the listener, so that the hosts a client can make up do not count.
+/// Whether requests to this host may have a lane of their own. The configuration has to name the host, spelled like that,
+/// and the port has to be the listener's. So no client can make lanes by inventing hosts.
 fn may_have_lane(admitted: &Admitted<'_>, host: &str) -> bool {
     let (name, port) = split_port(host);
     let request = admitted.request;
     let is_own = |port| request.warms.is_some() || port == request.connection.peer.server_port;
-    // A unix socket has none, and neither has `Host: name:`.
+    // A unix socket has no port, and neither has `Host: name:`.
     let is_fine = |port| !["", "80", "443"].contains(&port) && is_own(port);
     port.is_none_or(is_fine) && admitted.application.hosts.iter().any(|known| known == name)
 }
 
-/// Whether a path is another or below it.
+/// Whether a path is the other path or below it.
 fn is_at(path: &[u8], prefix: &str) -> bool {
     let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Whether a path is one of these or below it.
+/// Whether a path is one of these paths or below one.
 fn is_below(path: &[u8], prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| is_at(path, prefix))
 }
 
-/// The longest path that fits, and what it says; else what the application does.
+/// The limits of the longest configured path that fits, with that path; else the application's limits.
 fn request_limits<'a>(application: &'a Application, path: &[u8]) -> (&'a str, RequestLimits) {
     let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
     let longest = fitting.max_by_key(|(prefix, _)| prefix.len());

@@ -45,7 +45,7 @@ struct Row<'a> {
     last_request_memory: u64,
 }
 
-/// The report of an application's workers. If it were too long, some are left out.
+/// The report about an application's workers. If it became too long, some workers are left out.
 pub fn report(since: SystemTime, lanes: &[Arc<Lane>], application: &Application) -> Vec<u8> {
     let status = Status::new(since, lanes, application, true);
     let mut report = Report {
@@ -56,7 +56,7 @@ pub fn report(since: SystemTime, lanes: &[Arc<Lane>], application: &Application)
         procs: status.processes().map(|process| row(&process)).collect(),
     };
     loop {
-        // Of such fields nothing can fail.
+        // Fields of these types cannot fail.
         let text = serde_json::to_vec(&report).unwrap_or_default();
         if text.len() <= REPORT_SIZE || report.procs.is_empty() {
             return text;

@@ -1,4 +1,4 @@
-//! One worker, as PHP-FPM describes its own.
+//! One worker, described as PHP-FPM describes its processes.
 
 use std::time::SystemTime;
 
@@ -11,14 +11,14 @@ use crate::lane::{Running, Worker};
 pub struct Process<'a> {
     /// Key of its lane, or `classic`.
     pub lane: &'a str,
-    /// What it says of itself.
+    /// What the worker says of itself.
     pub worker: &'a Worker,
     /// Its request, if it has one.
     pub running: Option<&'a Running>,
 }
 
 impl Process<'_> {
-    /// As PHP-FPM spells them.
+    /// The states as PHP-FPM spells them.
     pub fn state(&self) -> &'static str {
         match self.worker.activity {
             activity if activity == Activity::Idle as u32 => "Idle",
@@ -35,7 +35,7 @@ impl Process<'_> {
         (began, now - began)
     }
 
-    /// Microseconds that its request has taken so far, or those of its last one.
+    /// Microseconds that its request has taken so far, or that its last request took.
     pub fn duration(&self) -> u64 {
         self.running.map_or(self.worker.last, |running| running.duration).as_micros() as u64
     }
@@ -49,13 +49,13 @@ impl Process<'_> {
         f64::from(self.worker.used.processor_us) / last * 100.0
     }
 
-    /// Bytes of the last request; 0 while there is one, as with PHP-FPM.
+    /// Bytes of memory of the last request; 0 while there is one, as with PHP-FPM.
     pub fn memory(&self) -> u64 {
         if self.running.is_some() { 0 } else { u64::from(self.worker.used.peak_kib) * 1024 }
     }
 
-    /// What the full status says of it after process and state: in PHP-FPM's order and by its names. Of a worker that has no
-    /// request, what PHP-FPM says of one that has had none.
+    /// What the full status says of the worker after process id and state, in PHP-FPM's order and with its names. A worker
+    /// without a request is described as PHP-FPM describes one that has had none.
     pub fn facts(&self) -> [(&'static str, Value); 12] {
         let text =
             |of: fn(&Running) -> &str| json!(self.running.map(of).filter(|text| !text.is_empty()).unwrap_or("-"));
@@ -77,7 +77,7 @@ impl Process<'_> {
     }
 }
 
-/// Since 1970.
+/// Seconds since 1970.
 pub fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -1,17 +1,17 @@
 //! Where a chunked body ends (RFC 9112 §7.1).
 //!
-//! hyper decodes the body; this scanner only follows it, and takes less than hyper does: line ends are CR LF, sizes have at
-//! most fifteen digits, and lines and trailers are bounded. What it takes, both read alike: the fuzz target `framing`
-//! compares them.
+//! hyper decodes the body; this scanner only finds its end. It is stricter than hyper: line ends are CR LF, sizes have at
+//! most fifteen digits, and lines and trailers are bounded. Both read every body that the scanner accepts alike; the fuzz
+//! target `framing` compares them.
 
 /// Longest line: of a chunk's size with its extensions, or of one trailer.
 const MAX_LINE: usize = 4 * 1024;
-/// Bytes that all trailers and chunk extensions of a body may have.
+/// Bytes that all trailers and chunk extensions of a body may have together.
 const MAX_EXTRA: usize = 16 * 1024;
 /// Hexadecimal digits of a size: all that fit into 60 bits.
 const MAX_DIGITS: usize = 15;
 
-/// The body breaks its framing.
+/// The body is not framed as its head says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -22,7 +22,7 @@ enum At {
         digits: usize,
         size: u64,
     },
-    /// Behind them: white space and extensions.
+    /// Behind the digits: white space and extensions.
     Extension {
         size: u64,
     },
@@ -106,7 +106,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Counts a byte that is neither size nor data.
+    /// Counts a byte that is neither of a size nor of data.
     fn extend(&mut self, next: At) -> Result<At, Broken> {
         self.line += 1;
         self.extra += 1;
@@ -126,7 +126,7 @@ mod tests {
     fn scan(bytes: &[u8]) -> Result<(usize, bool), Broken> {
         let mut scanner = Scanner::default();
         let count = scanner.follow(bytes)?;
-        // The same, byte by byte.
+        // The same bytes, one at a time.
         let mut slow = Scanner::default();
         let mut one_by_one = 0;
         for byte in bytes {

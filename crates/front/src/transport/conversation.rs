@@ -1,5 +1,5 @@
-//! One connection of HTTP/1, from its first byte to its last: its first head is waited for, hyper reads requests and writes
-//! responses, and what a client has sent before it left runs to its end.
+//! One connection of HTTP/1, from its first byte to its last: the front waits for the first head, hyper reads requests and
+//! writes responses, and requests that were complete when the client left run to their end.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ use crate::request::{BodyStream, BrokenBody, Head, Request, RequestBody};
 use crate::shared::{Shared, told_to_stop};
 use crate::wrapped::{Delivered, Logged, Made};
 
-/// Bytes hyper may buffer of one connection, either way.
+/// Bytes that hyper may buffer of one connection in each direction.
 const MAX_BUFFER: usize = 64 * 1024;
 /// How long a stop waits for the first byte of a connection.
 const FIRST_REQUEST: Duration = Duration::from_millis(500);
@@ -46,8 +46,8 @@ impl Drop for Counted {
     }
 }
 
-/// Waits for the first head of a connection. Only then it gets hyper's buffers: a client that sends nothing, or sends it slowly,
-/// costs what it has sent. `false`: it sends no request.
+/// Waits for the first head of a connection. The connection gets hyper's buffers only then, so a client that sends nothing,
+/// or sends slowly, costs no more memory than what it has sent. `false`: the client sends no request.
 async fn first_head<S>(stream: &Stream<S>, patience: Duration, mut stopped: watch::Receiver<bool>) -> bool
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -61,7 +61,8 @@ where
         () = &mut late => return stream.refuse(Refusal::HeadTimeout),
         () = told_to_stop(&mut stopped) => {}
     }
-    // Closed now, it would lose a request that is on its way; only later ones may be sent again by their client.
+    // A first request may be on its way. If the connection were closed now, the request would be lost: clients repeat only
+    // later ones.
     let silent = tokio::time::sleep(FIRST_REQUEST);
     tokio::pin!(silent);
     tokio::select! {
@@ -80,13 +81,13 @@ where
     }
 }
 
-/// Whether a request says that no other follows it on its connection.
+/// Whether a request says that it is the last on its connection.
 fn is_last(request: &hyper::Request<Incoming>) -> bool {
     let headers = request.headers();
     says(headers, "close") || request.version() == Version::HTTP_10 && !says(headers, "keep-alive")
 }
 
-/// Whether the header Connection has that word.
+/// Whether the header Connection has this word.
 fn says(headers: &HeaderMap, word: &str) -> bool {
     let lines = headers.get_all(header::CONNECTION).iter();
     lines
@@ -95,7 +96,7 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
         .any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// A request as hyper has parsed it, for the phases.
+/// Makes a request for the phases of one that hyper has parsed.
 fn taken_over(request: hyper::Request<Incoming>, framed: Framed, connection: Arc<Connection>) -> Request {
     let (parts, body) = request.into_parts();
     let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
@@ -140,7 +141,7 @@ fn administer(shared: &Shared, is_stopping: bool, request: &Request) -> Response
     response.map(|body| Logged::new(Made::plain(body), None))
 }
 
-/// Has hyper write the words that PHP has chosen for its status.
+/// Makes hyper write the reason phrase that PHP has chosen.
 fn spell_reason(response: &mut Response<Delivered>) {
     let Some(reason) = response.extensions_mut().remove::<Reason>() else { return };
     if let Ok(phrase) = ReasonPhrase::try_from(reason.words().clone()) {
@@ -165,7 +166,7 @@ where
         let (stopping, framer) = (stopped.clone(), stream.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let framed = framer.take_framed().unwrap_or_else(|| {
-                // hyper has read a request where none was sent: whoever made it do so gets no further.
+                // hyper has read a request that the framing has not. The client that achieved this gets no further.
                 framer.give_up();
                 Framed { refusal: Some(Refusal::BadFraming), original: None }
             });
@@ -189,11 +190,11 @@ where
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
             .max_buf_size(MAX_BUFFER)
-            // The end of input is no end of what came before it.
+            // The end of input does not end the requests before it.
             .half_close(true)
             .serve_connection(TokioIo::new(stream.clone()), service);
         tokio::pin!(conversation);
-        // How it ended is the client's affair: each request has its line in the access log.
+        // How the connection ended is not logged: each request has its line in the access log.
         tokio::select! {
             biased;
             _ = conversation.as_mut() => {}
@@ -202,8 +203,8 @@ where
                 let _ = conversation.await;
             }
         }
-        // What had come before the client left runs, though an earlier response could not be sent.
-        // The kernel tells of a failed write at once; nobody waits for long.
+        // Requests that had come before the client left run, even if an earlier response could not be sent. The kernel
+        // reports a failed write at once, so this does not take long.
         let more = tokio::time::timeout(FIRST_REQUEST, poll_fn(|context| stream.poll_more(context)));
         if !more.await.unwrap_or(false) {
             break;

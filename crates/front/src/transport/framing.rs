@@ -1,12 +1,12 @@
-//! A complete request head: checked before hyper sees it.
+//! Checks each complete request head before hyper sees it.
 //!
-//! hyper rejects what it cannot parse by itself, without a page, a line in the access log or a count, and it refuses targets
-//! that nginx accepts. So each head is parsed here first, by the parser that hyper uses: what hyper would refuse gets a
-//! [`Framed::refusal`], and hyper is given a request that stands in for it; bytes of a target that hyper does not take are
-//! percent-encoded for it, and PHP gets the target as it came.
+//! If hyper cannot parse a head, it responds without a page, a line in the access log or a count. It also refuses targets
+//! that nginx accepts. So each head is parsed here first, by the parser that hyper uses. A head that hyper would refuse
+//! gets a [`Framed::refusal`], and hyper gets another request in its place. Bytes of a target that hyper does not accept
+//! are percent-encoded for hyper; PHP gets the target as it came.
 //!
-//! The framing of the body is decided here, by what stands in the head and by nothing else (RFC 9112 §6): one
-//! Content-Length of digits, or one `Transfer-Encoding: chunked`, never both. hyper reads what is let through alike.
+//! The head alone decides the framing of the body (RFC 9112 §6): one Content-Length of digits, or one `Transfer-Encoding:
+//! chunked`, never both. hyper reads the framing of every accepted head alike.
 
 use std::mem::MaybeUninit;
 
@@ -20,24 +20,24 @@ use crate::target::MAX_TARGET;
 
 /// Largest head, its empty line included.
 pub const MAX_HEAD: usize = 32 * 1024;
-/// Headers of a head; hyper's own limit.
+/// Headers of a head; hyper has the same limit.
 const MAX_HEADERS: usize = 100;
 /// Digits of a Content-Length: all that fit into 63 bits.
 const MAX_DIGITS: usize = 18;
-/// What hyper is given for a head that is refused.
+/// What hyper gets in place of a head that is refused.
 const STAND_IN: [&[u8]; 2] =
     [b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n"];
 
 /// What hyper does not know of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Framed {
-    /// Why it is refused.
+    /// The reason, if the request is refused.
     pub refusal: Option<Refusal>,
-    /// Its request line as it came, where hyper was given another.
+    /// Its request line as it came, if hyper got another.
     pub original: Option<Box<Original>>,
 }
 
-/// Takes a request line apart. Of a line that has not three parts, all that follows the first is the second.
+/// Splits a request line. If the line does not have three parts, everything behind the first is the second.
 fn original(line: &[u8]) -> Box<Original> {
     let line = Bytes::copy_from_slice(line);
     let whole = target(&line);
@@ -47,7 +47,7 @@ fn original(line: &[u8]) -> Box<Original> {
         (first, rest.strip_prefix(b" ").unwrap_or(rest), b"")
     });
     let path = match whole.map(|(_, target, _)| origin_form(target)) {
-        // The root of a host that is named without a path is not in the line.
+        // A target that names a host without a path means the root, which does not stand in the line.
         Some(b"/") | None => Bytes::from_static(b"/"),
         Some(path) => line.slice_ref(path),
     };
@@ -58,26 +58,27 @@ fn original(line: &[u8]) -> Box<Original> {
 /// How a body is framed.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// So many bytes; mostly none.
+    /// By length in bytes; mostly 0.
     Length(u64),
     /// In chunks.
     Chunked(Scanner),
 }
 
-/// A head that is complete.
+/// A complete head.
 #[derive(Debug)]
 pub struct Head {
-    /// Bytes that it has in the input, empty lines before it included.
+    /// Its bytes in the input, with the empty lines before it.
     pub size: usize,
-    /// What hyper gets instead of it; if there is nothing, it gets the head itself, which begins at the first byte.
+    /// What hyper gets in its place. If empty, hyper gets the head itself, which begins at the first byte.
     pub instead: Option<Vec<u8>>,
-    /// For whoever serves it.
+    /// What hyper does not know of the request.
     pub framed: Framed,
-    /// What follows it.
+    /// How the body is framed that follows.
     pub body: Body,
 }
 
-/// Looks for a head at the beginning of `bytes`, of which the first `seen` were there before and hold none. `None`: it is not complete.
+/// Looks for a head at the beginning of `bytes`. The first `seen` bytes are known to have no complete head. `None`: the
+/// head is not complete.
 pub fn head(bytes: &[u8], seen: usize) -> Option<Head> {
     let begin = empty_lines(bytes);
     let Some(end) = end(bytes, begin.max(seen.saturating_sub(3))) else {
@@ -90,14 +91,14 @@ pub fn head(bytes: &[u8], seen: usize) -> Option<Head> {
     match check(head) {
         Err(why) => Some(refused(&bytes[..end], why)),
         Ok(Checked { instead, original, body }) => {
-            // Empty lines before a head are dropped, not handed on.
+            // Empty lines before a head are dropped; hyper does not get them.
             let instead = instead.or_else(|| (begin > 0).then(|| head.to_vec()));
             Some(Head { size: end, instead, framed: Framed { refusal: None, original }, body })
         }
     }
 }
 
-/// Bytes of the empty lines before a request line, which RFC 9112 §2.2 has us pass over.
+/// Bytes of the empty lines before a request line. RFC 9112 §2.2 says to ignore them.
 fn empty_lines(bytes: &[u8]) -> usize {
     let mut begin = 0;
     loop {
@@ -109,7 +110,7 @@ fn empty_lines(bytes: &[u8]) -> usize {
     }
 }
 
-/// Where the head ends: behind its first empty line. Lines end at LF, with or without CR before it, as hyper has it.
+/// The end of the head: behind its first empty line. Lines end at LF, with or without CR before it, as in hyper.
 fn end(bytes: &[u8], from: usize) -> Option<usize> {
     memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at + 1).find_map(|next| match bytes[next..] {
         [b'\n', ..] => Some(next + 1),
@@ -118,7 +119,7 @@ fn end(bytes: &[u8], from: usize) -> Option<usize> {
     })
 }
 
-/// What is made of a head that is refused, with the empty lines before it. It need not be complete.
+/// The result for a refused head, with the empty lines before it. The head need not be complete.
 pub fn refused(bytes: &[u8], why: Refusal) -> Head {
     let (size, line) = (bytes.len(), request_line(&bytes[empty_lines(bytes)..]));
     let instead = STAND_IN[usize::from(line.starts_with(b"HEAD "))].to_vec();
@@ -131,7 +132,7 @@ pub fn refused(bytes: &[u8], why: Refusal) -> Head {
     }
 }
 
-/// Which part of it is too large.
+/// Which part of the head is too large.
 fn too_large(head: &[u8]) -> Refusal {
     if request_line(head).len() > MAX_TARGET { Refusal::TargetTooLong } else { Refusal::HeadTooLarge }
 }
@@ -148,7 +149,7 @@ fn target(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     parts.next().is_none().then_some(found)
 }
 
-/// The part of a target that begins with its path.
+/// The part of a target from its path on.
 fn origin_form(target: &[u8]) -> &[u8] {
     if target.starts_with(b"/") {
         return target;
@@ -168,7 +169,7 @@ fn check(head: &[u8]) -> Result<Checked, Refusal> {
     let line = request_line(head);
     let (method, target, version) = target(line).ok_or(Refusal::BadRequest)?;
     if method == b"CONNECT" {
-        // A tunnel has no end that could be framed.
+        // A tunnel (CONNECT) has no framing.
         return Err(Refusal::BadMethod);
     }
     if target.len() > MAX_TARGET {
@@ -184,7 +185,7 @@ fn check(head: &[u8]) -> Result<Checked, Refusal> {
     Ok(Checked { instead: rewritten, original, body })
 }
 
-/// Bytes that hyper takes in a target, and that mean what they say. Others it refuses, or they depend on its version.
+/// Bytes that hyper accepts in a target unchanged. hyper refuses other bytes, or treats them differently by version.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let bytes = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@/?%";
@@ -196,8 +197,8 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// The target for hyper, if it has to be another: what is not plain behind its host as `%XX`, and no fragment, which a
-/// client should not have sent and nginx leaves out of path and query too.
+/// The target for hyper, if it must differ: bytes behind the host that are not plain become `%XX`, and the fragment is left
+/// out. A client should not send a fragment, and nginx leaves it out of path and query too.
 fn rewrite(target: &[u8]) -> Option<Vec<u8>> {
     let path = origin_form(target);
     if path.iter().all(|byte| PLAIN[usize::from(*byte)]) {
@@ -215,7 +216,7 @@ fn rewrite(target: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// Parses a head as hyper is going to, and decides on the framing of its body.
+/// Parses a head with hyper's parser, and decides the framing of its body.
 fn parse(head: &[u8], is_absolute: bool) -> Result<Body, Refusal> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -225,7 +226,7 @@ fn parse(head: &[u8], is_absolute: bool) -> Result<Body, Refusal> {
         Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
         Err(_) => return Err(Refusal::BadRequest),
     }
-    // What begins with a slash and is plain is a target for hyper in any case.
+    // hyper accepts every target that begins with a slash and has only plain bytes.
     if is_absolute && request.path.is_none_or(|target| target.parse::<Uri>().is_err()) {
         return Err(Refusal::BadTarget);
     }
@@ -236,14 +237,14 @@ fn parse(head: &[u8], is_absolute: bool) -> Result<Body, Refusal> {
             let is_first = length.replace(digits(header.value).ok_or(Refusal::BadFraming)?).is_none();
             is_first.then_some(()).ok_or(Refusal::BadFraming)?;
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // Nothing but one "chunked" is decoded here, and HTTP/1.0 has no such thing.
+            // The only coding that is decoded here is a single "chunked", which HTTP/1.0 does not have.
             let is_one = !std::mem::replace(&mut is_chunked, true);
             let is_known = header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") && request.version == Some(1);
             (is_one && is_known).then_some(()).ok_or(Refusal::BadFraming)?;
         }
     }
     match (length, is_chunked) {
-        // RFC 9112 §6.1 lets us say that this is an attack.
+        // RFC 9112 §6.1 allows to treat this as an attack.
         (Some(_), true) => Err(Refusal::BadFraming),
         (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         (None, true) => Ok(Body::Chunked(Scanner::default())),

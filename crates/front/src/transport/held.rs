@@ -1,16 +1,17 @@
-//! Bytes that were read and cannot be handed on yet.
+//! Bytes that were read and cannot be given to hyper yet.
 //!
-//! A few stand in the heap. More than that, an unfinished head that a slow or hostile client sends by thousands, stands in pages
-//! of its own: they cost what was written to them, and go back to the kernel when the head is complete or the client gone. Freed
-//! heap of that size stays with the process, since later and longer-lived memory lies behind it.
+//! A few bytes are kept in the heap. More bytes, such as the unfinished heads that slow or hostile clients send on
+//! thousands of connections, are kept in pages of their own. Such pages cost only what was written to them, and go back to
+//! the kernel when the head is complete or the client gone. Freed heap of that size would stay with the process, because
+//! later and longer-lived memory lies behind it.
 
 use memmap2::MmapMut;
 
 use super::framing::MAX_HEAD;
 
-/// Bytes that stand in the heap.
+/// Bytes that are kept in the heap.
 const SMALL: usize = 4 * 1024;
-/// Bytes of the pages: a head, and what a read brings beyond the limit at which it is refused.
+/// Bytes of the pages: the largest head, and what one read can bring beyond that limit.
 const LARGE: usize = MAX_HEAD + 8 * 1024;
 
 /// A queue of bytes.
@@ -46,11 +47,11 @@ impl Place {
         }
     }
 
-    /// With room for so many.
+    /// Pages with room for that many bytes.
     fn with(room: usize) -> Place {
         let pages = match room {
             ..=SMALL => None,
-            // Too many mappings, or no memory: the heap says what there is.
+            // There are too many mappings, or there is no memory: the heap is tried instead.
             _ => MmapMut::map_anon(room.next_multiple_of(LARGE)).ok(),
         };
         pages.map_or_else(|| Place::Heap(vec![0; room]), Place::Pages)
@@ -58,12 +59,12 @@ impl Place {
 }
 
 impl Held {
-    /// What is held.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.place.bytes().get(self.from..self.to).unwrap_or_default()
     }
 
-    /// Adds bytes behind those.
+    /// Appends bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         let end = self.to + bytes.len();
         if end > self.place.bytes().len() {
@@ -77,7 +78,7 @@ impl Held {
         self.to += bytes.len();
     }
 
-    /// Takes the first bytes away, and gives the memory back with the last.
+    /// Removes the first bytes. Gives the memory back with the last one.
     pub fn drop_first(&mut self, count: usize) {
         self.from += count.min(self.to - self.from);
         if self.from == self.to {

@@ -1,18 +1,18 @@
-//! The socket as hyper sees it: one message at a time, and no end before its time.
+//! The socket as hyper sees it: one request at a time, and no end of input while a request runs.
 //!
-//! hyper is never given bytes of a request before the one at hand has its response, and never part of a head. So nothing that a
-//! client pipelines is in hyper's memory when a connection ends, and an unfinished head costs no more than its own size
-//! ([`Inner::held`]), which is given back when the head is complete.
+//! hyper gets no byte of a request before the current request has its response, and never a part of a head. So pipelined
+//! requests are not in hyper's memory when a connection ends, and an unfinished head costs no more memory than its size
+//! ([`Inner::held`]), which is freed when the head is complete.
 //!
-//! What ends a connection is told apart:
+//! A connection ends in different ways:
 //!
 //! | the client | hyper sees | whoever runs a request of it ([`Client::poll_left`]) |
 //! |---|---|---|
 //! | has sent the end of its input (FIN) | the end of input, after all complete requests | [`Left::Ended`] |
-//! | is gone: a reset, or a write failed | the same; what it writes goes nowhere | [`Left::Gone`] |
+//! | is gone: a reset, or a write failed | the same; what hyper writes is dropped | [`Left::Gone`] |
 //! | takes nothing for `send_timeout` | the end of input at once | [`Left::Gone`] |
 //!
-//! hyper would drop the future of a running request at any of these; here that future decides.
+//! Without this module hyper would drop the future of a running request in all three cases. Here the future itself decides.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -31,13 +31,14 @@ use super::held::Held;
 use crate::connection::{Client, Left};
 use crate::refusal::Refusal;
 
-/// Bytes read at once where hyper has no room of its own, and read ahead while a request runs.
+/// Bytes that are read at once if hyper has no buffer ready, and that are read ahead while a request runs.
 const CHUNK: usize = 4 * 1024;
-/// Bytes of a refused client that are still read, so that it finds the refusal before a reset, and how long.
+/// How many bytes of a refused client are still read, and for how long, so that the client reads the refusal before it gets
+/// a reset.
 const LINGERING: usize = 256 * 1024;
 const LINGERING_TIME: Duration = Duration::from_secs(1);
 
-/// A connection's stream. Clones are the same stream.
+/// A connection's stream. Clones share it.
 pub struct Stream<S>(Arc<Shared<S>>);
 
 impl<S> Clone for Stream<S> {
@@ -53,22 +54,22 @@ struct Shared<S> {
 
 struct Inner<S> {
     stream: S,
-    /// How long a write may take.
+    /// How long the client may take nothing of what is written.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Read from the socket, and not for hyper yet: an unfinished head, or what was pipelined.
+    /// Bytes that were read from the socket and that hyper may not have yet: an unfinished head, or pipelined requests.
     held: Held,
-    /// Bytes of that which hold no complete head.
+    /// How many of these bytes are known to have no complete head.
     seen: usize,
-    /// For hyper, before anything else: a head that was rewritten, or that came in pieces.
+    /// Bytes that hyper gets next: a head that was rewritten, or that came in pieces.
     given: Vec<u8>,
     given_to: usize,
     at: At,
-    /// Of the request whose head hyper has been given last.
+    /// What hyper does not know of the request whose head it got last.
     framed: Option<Framed>,
     has_begun: bool,
     has_ended: bool,
-    /// No request follows the one at hand.
+    /// Whether the current request is the last of the connection.
     is_last: bool,
 }
 
@@ -76,14 +77,14 @@ struct Inner<S> {
 enum At {
     Head,
     Body(Body),
-    /// The body does not keep to its framing.
+    /// The body is not framed as its head says.
     Broken,
-    /// Nothing more is read: a request was refused that says nothing about where it ends, or the client stopped reading.
+    /// Nothing more is read. A request was refused whose end is unknown, or the client stopped reading.
     Over,
 }
 
 impl<S> Stream<S> {
-    /// Wraps a socket. `patience`: how long it may take nothing that is written.
+    /// Wraps a socket. `patience`: how long the client may take nothing of what is written.
     pub fn new(stream: S, patience: Duration) -> Stream<S> {
         Stream(Arc::new(Shared {
             inner: Mutex::new(Inner {
@@ -108,8 +109,8 @@ impl<S> Stream<S> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What hyper does not know of the request that it has just parsed. `None`: hyper has found a request where none was
-    /// framed, and the connection is to be given up.
+    /// What hyper does not know of the request that it has just parsed. `None`: hyper has found a request where the framing
+    /// has none, and the caller has to close the connection.
     pub fn take_framed(&self) -> Option<Framed> {
         self.lock().framed.take()
     }
@@ -119,7 +120,7 @@ impl<S> Stream<S> {
         self.lock().at = At::Over;
     }
 
-    /// The request at hand, or its response, has said that it is the last: what is behind it does not run (RFC 9112 §9.6).
+    /// The current request or its response has said that it is the last: later requests do not run (RFC 9112 §9.6).
     pub fn set_last(&self) {
         self.lock().is_last = true;
     }
@@ -139,7 +140,7 @@ impl<S> Stream<S> {
 }
 
 impl<S: AsyncRead + Unpin> Inner<S> {
-    /// Reads up to [`CHUNK`] bytes into `held`. Ready if there are some, or none will come.
+    /// Reads up to [`CHUNK`] bytes into `held`. Ready if there are some, or if no more will come.
     fn poll_hold(&mut self, context: &mut Context<'_>, is_gone: &AtomicBool) -> Poll<()> {
         let mut space = [const { MaybeUninit::uninit() }; CHUNK];
         let mut buffer = ReadBuf::uninit(&mut space);
@@ -157,13 +158,13 @@ impl<S: AsyncRead + Unpin> Inner<S> {
         Poll::Ready(())
     }
 
-    /// Takes the first bytes out of `held`.
+    /// Removes the first bytes of `held`.
     fn release(&mut self, count: usize) {
         self.seen = 0;
         self.held.drop_first(count);
     }
 
-    /// How many of these bytes belong to the body at hand; the next one may begin a head.
+    /// How many of these bytes belong to the current body. The byte behind them may begin a head.
     fn follow(&mut self, bytes: &[u8]) -> usize {
         let At::Body(body) = &mut self.at else { return 0 };
         let (count, is_over) = match body {
@@ -195,7 +196,7 @@ impl<S: AsyncRead + Unpin> Inner<S> {
         self.framed = Some(framed);
     }
 
-    /// Gives hyper what is framed: the next head, or bytes of the body at hand.
+    /// Gives hyper what is framed: the next head, or bytes of the current body.
     fn poll_give(
         &mut self,
         context: &mut Context<'_>,
@@ -214,7 +215,7 @@ impl<S: AsyncRead + Unpin> Inner<S> {
                 return Poll::Ready(Ok(()));
             }
             if self.framed.is_some() {
-                // The request at hand was not even taken up.
+                // The current request has not been taken up.
                 return Poll::Pending;
             }
             match self.at {
@@ -256,7 +257,7 @@ impl<S: AsyncRead + Unpin> Inner<S> {
         }
     }
 
-    /// Reads from the socket into hyper's memory. What turns out not to be for hyper yet is held. `false`: nothing was for it.
+    /// Reads from the socket into hyper's memory. Bytes that hyper may not have yet are held. `false`: hyper got nothing.
     fn poll_pass(&mut self, context: &mut Context<'_>, target: &mut ReadBuf<'_>, is_gone: &AtomicBool) -> Poll<bool> {
         let before = target.filled().len();
         if ready!(Pin::new(&mut self.stream).poll_read(context, target)).is_err() {
@@ -299,7 +300,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
 impl<S: AsyncRead + Unpin + Send> Client for Stream<S> {
     fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left> {
         let mut inner = self.lock();
-        // Of a body hyper learns by itself; more than that is not held of a client that pipelines.
+        // hyper itself notices the end of a body. No more than this is held of a client that pipelines.
         while !inner.has_ended && !self.is_gone() && matches!(inner.at, At::Head) && inner.held.bytes().len() < CHUNK {
             ready!(inner.poll_hold(context, &self.0.is_gone));
         }
@@ -316,7 +317,7 @@ impl<S: AsyncRead + Unpin + Send> Client for Stream<S> {
 }
 
 impl<S: AsyncRead + Unpin> Stream<S> {
-    /// Waits for a complete head. `false`: none will come.
+    /// Waits for a complete head. `false`: no complete head will come.
     pub fn poll_head(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
         while framing::head(inner.held.bytes(), inner.seen).is_none() {
@@ -329,7 +330,7 @@ impl<S: AsyncRead + Unpin> Stream<S> {
         Poll::Ready(true)
     }
 
-    /// Refuses the head that is not complete. `false`: the client has sent none of it.
+    /// Refuses the unfinished head. `false`: the client has sent no byte of one.
     pub fn refuse(&self, why: Refusal) -> bool {
         let mut inner = self.lock();
         let has_sent = !inner.held.bytes().is_empty();
@@ -340,8 +341,8 @@ impl<S: AsyncRead + Unpin> Stream<S> {
         has_sent
     }
 
-    /// Whether there is a complete request of a client that has left, to which hyper has not come: it has ended the conversation for
-    /// a reason of its own, and none of its responses said that it was the last.
+    /// Whether a client that has left has sent a complete request that hyper has not read. That is so if hyper has ended
+    /// the conversation for a reason of its own, and no response has said that it was the last.
     pub fn poll_more(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
         (inner.framed, inner.given, inner.given_to) = (None, Vec::new(), 0);
@@ -359,7 +360,7 @@ impl<S: AsyncRead + Unpin> Stream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Stream<S> {
-    /// Writes, unless the client is gone: then all of it goes nowhere, so that hyper comes to the requests that follow.
+    /// Writes, unless the client is gone. Then the bytes are dropped, so that hyper goes on to the requests that follow.
     fn poll_send(
         &self,
         context: &mut Context<'_>,
@@ -424,8 +425,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 }
 
-/// Ends a connection. If there is more than had a response it reads for a while what the client still sends: closed with unread input,
-/// the connection would be reset, and a refusal lost before the client has read it.
+/// Ends a connection. If the client has sent more than has a response, this reads what it still sends for a while: a
+/// connection that is closed with unread input is reset, and the client would lose a refusal that it has not read yet.
 pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
     let is_read = |inner: &Inner<S>| inner.has_ended || matches!(inner.at, At::Head) && inner.held.bytes().is_empty();
     if stream.is_gone() || is_read(&stream.lock()) {
@@ -433,7 +434,7 @@ pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
     }
     let mut left = LINGERING;
     let reading = std::future::poll_fn(|context| {
-        // What it says of a failure the reading says too.
+        // A failure shows when reading, too.
         let _ = ready!(Pin::new(&mut stream).poll_shutdown(context));
         let mut inner = stream.lock();
         while left > 0 && !inner.has_ended && !stream.is_gone() {
@@ -443,6 +444,6 @@ pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
         }
         Poll::Ready(())
     });
-    // What is not over by then is reset: the client had its time.
+    // A client that has not ended by then is reset.
     let _ = tokio::time::timeout(LINGERING_TIME, reading).await;
 }

@@ -109,7 +109,7 @@ fn time(seconds: Option<f64>) -> String {
     }
 }
 
-/// Columns as wide as their widest cell; the last as wide as it likes.
+/// Columns as wide as their widest cell. The last column has no padding.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -1,5 +1,5 @@
 //! Sockets that a service manager has bound and hands over: sd_listen_fds(3). They outlive the server: connections that
-//! come while none runs wait in the kernel.
+//! come while no server runs wait in the kernel.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -15,14 +15,15 @@ use crate::exit::{Code, Failure};
 /// Sockets at most.
 const MAX_SOCKETS: i32 = 64;
 
-/// All that were handed to this process, in their order; none usually. To be called once, before anything is executed.
+/// All sockets that were handed to this process, in their order; usually none. To be called once, before another program is
+/// executed.
 pub fn take() -> Result<Vec<(OwnedFd, Bound)>, Failure> {
     let text = |name: &str| std::env::var(name).ok();
     let count = count(text("LISTEN_PID").as_deref(), text("LISTEN_FDS").as_deref(), std::process::id())?;
     (FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + count).map(|number| socket(number, inherited(number))).collect()
 }
 
-/// How many are meant for this process.
+/// How many sockets are meant for this process.
 fn count(pid: Option<&str>, count: Option<&str>, us: u32) -> Result<i32, Failure> {
     if pid.is_none_or(|pid| pid.parse() != Ok(us)) {
         return Ok(0);

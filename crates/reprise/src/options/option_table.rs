@@ -1,4 +1,4 @@
-//! What makes a struct, its defaults, its parser and its part of the reference of rows.
+//! Makes a struct of rows, with its defaults, its parser and its part of the reference.
 
 use toml::de::DeTable;
 
@@ -6,19 +6,19 @@ use super::Row;
 use super::reader::File;
 use crate::exit::Failure;
 
-/// Options that stand in one table of the configuration file.
+/// The options of one table of the configuration file.
 pub trait Options: Sized {
-    /// What the front gets of them.
+    /// The settings that the front gets.
     type Front;
-    /// In the order in which they are read.
+    /// The rows, in the order in which they are read.
     const ROWS: &'static [Row];
-    /// The values of options that are not written.
+    /// The defaults.
     fn defaults() -> Self;
-    /// Takes the options that a table has.
+    /// Reads the options of a table.
     fn read(&mut self, file: &File<'_>, table: &DeTable<'_>) -> Result<(), Failure>;
-    /// An option that differs from another configuration's and takes a restart.
+    /// An option that differs between two configurations and takes a restart.
     fn needs_restart(&self, next: &Self) -> Option<&'static str>;
-    /// Puts the options that the front takes as they are into its settings.
+    /// Copies the options that the front takes unchanged into its settings.
     fn give_to_front(&self, settings: &mut Self::Front);
 }
 
@@ -28,9 +28,9 @@ pub trait Options: Sized {
 /// name: Type = default, "default in words", Kind, Change, "text", by reader, to front;
 /// ```
 ///
-/// `by reader` may be left out where the type says how it is read ([`super::value::Value`]); a reader gets what is written, and the options
-/// of the rows before. `to front` stands where the front takes the value as it is: its settings have a field of that name and type.
-/// Behind `beside` are fields that are no options.
+/// `by reader` may be left out if the type has a parser ([`super::value::Value`]). A reader gets what is written, and the
+/// options of the rows before. With `to front` the front takes the value unchanged: its settings have a field of that name
+/// and type. The fields behind `beside` are no options.
 macro_rules! option_table {
     (
         $(#[$about:meta])*

@@ -1,4 +1,4 @@
-//! The configuration file while it is read: what is written for an option, and mistakes with their line.
+//! Reads the configuration file: the values of options, and messages with the line of a mistake.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use crate::exit::{Code, Failure};
 
 /// A file while it is read.
 pub struct File<'a> {
-    /// For messages.
+    /// Its path, for messages.
     pub path: &'a Path,
-    /// What relative paths count from.
+    /// The directory that relative paths start from.
     pub base: &'a Path,
-    /// All of it.
+    /// Its whole text.
     pub text: &'a str,
 }
 
-/// A value with its place.
+/// A value with its position in the file.
 pub type Item<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
@@ -64,22 +64,22 @@ pub(super) struct Given<'g, 'i> {
 }
 
 impl<'g, 'i> Given<'g, 'i> {
-    /// A part of it, under its own name.
+    /// An entry of a table, with its own name.
     pub fn part(&self, name: &'g str, item: &'g Item<'i>) -> Given<'g, 'i> {
         Given { file: self.file, item, name, kind: self.kind }
     }
 
-    /// A failure at its place.
+    /// A failure at the value's position.
     pub fn fail(&self, why: impl std::fmt::Display) -> Failure {
         self.file.fail(self.item.span().start, why)
     }
 
-    /// It is not of the row's kind.
+    /// A failure: the value is not of the row's kind.
     pub fn wrong(&self) -> Failure {
         self.wrong_for(self.kind)
     }
 
-    /// It is not of this kind.
+    /// A failure: the value is not of this kind.
     pub fn wrong_for(&self, kind: Kind) -> Failure {
         self.fail(format!("'{}' takes a {}", self.name, describe(kind)))
     }

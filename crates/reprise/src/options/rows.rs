@@ -28,7 +28,7 @@ pub use readers::resolve;
 const DAY: u64 = 86400;
 
 option_table! {
-    /// What is to be served, complete but for what depends on users and descriptors.
+    /// The configuration. It is complete but for users and descriptors.
     pub struct Config => Settings {
         listen: Vec<String> = vec!["127.0.0.1:8080".to_owned()], "[\"127.0.0.1:8080\"]", Texts, Restart,
             "Addresses: HOST:PORT, or unix:/PATH.";
@@ -199,17 +199,17 @@ option_table! {
              this machine; others get 403.", by url_path, to front;
     }
     beside {
-        /// What a request may have.
+        /// Limits of a request.
         request: RequestLimits = RequestLimits::defaults();
-        /// The root as it stands in the file.
+        /// The root as it is written in the file.
         written_root: PathBuf = PathBuf::new();
-        /// Nobody has named the front controller: it was there.
+        /// Whether the front controller was found, not configured.
         is_controller_found: bool = true;
     }
 }
 
 option_table! {
-    /// What a request may have: options of an application, and of paths below its `limits`.
+    /// Limits of a request: options of an application, and of the paths in its `limits`.
     pub struct RequestLimits => () {
         queue: usize = 1024, "1024", Number(1, 3000), Reload,
             "Requests that may wait for a worker while all workers are busy. One more gets 503.";

@@ -1,4 +1,4 @@
-//! How a value of each type is written in the file.
+//! Parses the values of each type.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::exit::Failure;
 
 /// A type that an option may have.
 pub(super) trait Value: Sized {
-    /// What is written, if that is such a value and as its row wants it.
+    /// The value, if what is written has this type and fits the row.
     fn read(given: &Given<'_, '_>) -> Result<Self, Failure>;
 }
 
-/// A type of which every value has a word.
+/// A type whose values are words.
 pub(super) trait Word: Copy + 'static {
-    /// All of them.
+    /// All values.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -140,7 +140,7 @@ impl Value for i32 {
 impl Value for Duration {
     fn read(given: &Given<'_, '_>) -> Result<Duration, Failure> {
         let (low, high) = given.kind.bounds();
-        // A part of a second is a time too where zero is not meant to be one.
+        // A fraction of a second is a valid time where zero is not.
         let within = |time: &Duration| time.as_nanos() <= high as u128 * 1_000_000_000 && (low == 0 || !time.is_zero());
         with_unit(given.item).and_then(parse_time).filter(within).ok_or_else(|| given.wrong())
     }

@@ -1,4 +1,5 @@
-//! Responses compared: headers by name, bodies part by part. What varies in classic mode is learnt from it, and masked.
+//! Compares responses: headers by name, bodies part by part. What varies in classic mode is learnt from its responses, and
+//! masked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,12 +12,12 @@ use super::visitor::{NAMES, Response};
 /// Headers of the server and its connection, not of the application.
 const OTHERWISE: [&str; 7] =
     ["connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-powered-by"];
-/// In words.
+/// The same list in words.
 pub const CLOSED_LIST: &str = "Connection, Content-Length, Date, Keep-Alive, Server, Transfer-Encoding, X-Powered-By, values of Set-Cookie and Max-Age beside its Expires";
-/// What a header that is not there is taken for.
+/// The value of a header that is absent.
 const ABSENT: &str = "(none)";
 
-/// By name, all values; of cookies the names and attributes.
+/// All values by the header's name; of cookies the names and attributes.
 fn headers(response: &Response) -> BTreeMap<&str, String> {
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &response.headers {
@@ -26,7 +27,7 @@ fn headers(response: &Response) -> BTreeMap<&str, String> {
         let value = match name.as_str() {
             "set-cookie" => {
                 let (pair, attributes) = value.split_once(';').unwrap_or((value, ""));
-                // PHP makes Max-Age of Expires: it is one less if the second ends in between.
+                // PHP computes Max-Age from Expires, so it is one less if a second ends in between.
                 let has_expires = attributes.to_ascii_lowercase().contains("expires=");
                 let is_age = |attribute: &&str| attribute.trim_start().to_ascii_lowercase().starts_with("max-age=");
                 let kept = attributes.split(';').filter(|attribute| !has_expires || !is_age(attribute));
@@ -43,7 +44,8 @@ fn headers(response: &Response) -> BTreeMap<&str, String> {
     headers
 }
 
-/// Whether a response shows a time of day anywhere: then it takes two of different seconds to tell whether it goes on.
+/// Whether a response shows a time of day. Then two responses of different seconds are needed to see whether the time goes
+/// on.
 pub fn shows_clock(response: &Response) -> bool {
     has_clock(&response.body) || headers(response).values().any(|value| has_clock(value))
 }
@@ -62,7 +64,7 @@ pub fn compare(visits: &[Visit]) -> Found {
     let bodies: Vec<&str> = visits.iter().map(|visit| visit.response.body.as_str()).collect();
     study("body", visits, &bodies, &mut found);
     share_no_tokens(visits, &mut found);
-    // The first of a kind shows it.
+    // The first difference of a kind is enough.
     let mut kinds = HashSet::new();
     found.differences.retain(|one| kinds.insert((one.visitor, one.what.clone())));
     found.leaks.sort();
@@ -88,8 +90,8 @@ fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut F
         }
     }
     for visitor in [0, 1] {
-        // Responses of the usual shape have been compared. The rest is compared with what all those of classic mode have in common:
-        // a session's token may well have a shape of its own.
+        // Responses of the usual shape have been compared. The others are compared with what all responses of classic mode
+        // have in common: a session's token may have another shape.
         let classic: Vec<&Text<'_>> = of(visitor).filter(|text| text.visit.is_classic).collect();
         let own = of(visitor).filter(|text| !text.visit.is_classic);
         let rest: Vec<&Text<'_>> = own.filter(|text| shapes[visitor] != Some(text.parts.len())).collect();
@@ -97,7 +99,7 @@ fn study<T: AsRef<str>>(what: &str, visits: &[Visit], texts: &[T], found: &mut F
     }
 }
 
-/// How many parts the responses of classic mode have, if all but the first visits have as many.
+/// The number of parts of the responses in classic mode, if it is the same for all but the first visits.
 fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
     let is_later = |text: &&Text<'_>| text.visit.is_classic && text.visit.visitor == visitor && text.visit.round > 0;
     let mut counts = texts.iter().filter(is_later).map(|text| text.parts.len());
@@ -105,7 +107,7 @@ fn shape(texts: &[Text<'_>], visitor: usize) -> Option<usize> {
     counts.all(|count| count == first).then_some(first)
 }
 
-/// Compares responses where those of classic mode, of several shapes, agree.
+/// Compares responses in the parts where the responses of classic mode, which have several shapes, agree.
 fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: bool, found: &mut Found) {
     if own.is_empty() && !is_all {
         return;
@@ -134,8 +136,8 @@ fn compare_shapes(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], is_all: 
     }
 }
 
-/// If each response of classic mode has a token that no other has, so has each of the application's mode; else it stands still.
-/// Whether classic mode is so.
+/// If each response of classic mode has a token that no other response has, each response of the application's mode must
+/// have one too. Returns whether classic mode does.
 fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mut Found) -> bool {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for text in classic.iter().chain(own) {
@@ -145,7 +147,7 @@ fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mu
     if !classic.iter().all(|text| has_fresh(&text)) {
         return false;
     }
-    // A token that holds marks of other kinds may be none to us, in a few responses.
+    // In a few responses a token may not be recognised, because it has characters of other kinds.
     let stale: Vec<&&Text<'_>> = own.iter().filter(|own| !has_fresh(own)).collect();
     if let (Some(stands), Some(beside)) = (stale.first(), classic.first())
         && stale.len() * 2 > own.len()
@@ -157,7 +159,7 @@ fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mu
     true
 }
 
-/// No token that is not in classic mode at all is given to both visitors, and none is the other's alone.
+/// Of the tokens that never appear in classic mode none may appear for both visitors, or belong to the other visitor.
 fn share_no_tokens(visits: &[Visit], found: &mut Found) {
     let session = |visit: &Visit| (visit.is_classic, visit.visitor, visit.session);
     let all: HashSet<(bool, usize, usize)> = visits.iter().map(session).collect();
@@ -174,7 +176,7 @@ fn share_no_tokens(visits: &[Visit], found: &mut Found) {
     let has = |of: &HashSet<(bool, usize, usize)>, is_classic: bool, visitor: usize| {
         of.iter().any(|one| (one.0, one.1) == (is_classic, visitor))
     };
-    // Tokens of a stock, as in a list in random order: two sessions may well draw the same.
+    // Tokens from a fixed set, as in a list in random order: two sessions may draw the same.
     let is_stock =
         |of: &&HashSet<(bool, usize, usize)>| has(of, true, 0) && has(of, true, 1) && count(of) < count(&all);
     let has_stock = seen.values().any(|of| is_stock(&of));

@@ -1,53 +1,53 @@
-//! What is compared, and what is found.
+//! The types of what is compared and what is found.
 
 use super::visitor::{NAMES, Response};
 
-/// Letters shown around a place.
+/// Characters that are shown around a place.
 const AROUND: usize = 60;
 
-/// One response, and who asked when.
+/// One response, with its visitor and round.
 pub struct Visit {
-    /// Of [`NAMES`].
+    /// The visitor: an index of [`NAMES`].
     pub visitor: usize,
-    /// Of two that this visitor has in that mode.
+    /// Which of the visitor's two sessions in that mode.
     pub session: usize,
-    /// How often this session has asked for the page before.
+    /// How often this session has requested the page before.
     pub round: usize,
-    /// In classic mode; else in the application's.
+    /// Whether it was made in classic mode; else in the application's.
     pub is_classic: bool,
-    /// With a longer head.
+    /// Whether the request had a longer head.
     pub is_padded: bool,
-    /// What came.
+    /// The response.
     pub response: Response,
 }
 
 /// One difference.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Whose response.
+    /// The visitor.
     pub visitor: &'static str,
-    /// Status, a header or the body.
+    /// Where it is: status, a header or the body.
     pub what: String,
-    /// In classic mode.
+    /// The value in classic mode.
     pub classic: String,
-    /// In the application's mode.
+    /// The value in the application's mode.
     pub own: String,
 }
 
-/// A place that is not compared letter by letter.
+/// A place that is not compared character by character.
 #[derive(Debug)]
 pub struct Mask {
     /// A header or the body.
     pub what: String,
-    /// With the letters around it.
+    /// The place, with the characters around it.
     pub place: String,
-    /// What varies there.
+    /// The kind of value that varies there.
     pub kind: &'static str,
-    /// Different values of classic mode, of so many responses.
+    /// The number of different values in classic mode, and of responses.
     pub seen: (usize, usize),
-    /// What was looked for there instead.
+    /// The check that was made instead.
     pub checked: &'static str,
-    /// Whether a leak would have been found there all the same.
+    /// Whether that check would have found a leak.
     pub is_sure: bool,
 }
 
@@ -56,26 +56,26 @@ pub struct Mask {
 pub struct Found {
     /// Where the modes differ.
     pub differences: Vec<Difference>,
-    /// What is another's.
+    /// Values that belong to the other visitor.
     pub leaks: Vec<String>,
     /// What varies in classic mode.
     pub masks: Vec<Mask>,
-    /// Of the bodies nothing is left to compare.
+    /// Whether nothing of the bodies was left to compare.
     pub is_blind: bool,
 }
 
 /// A body or a header of one response.
 pub struct Text<'a> {
-    /// Whose.
+    /// The index of its visit.
     pub visit: &'a Visit,
-    /// Whole.
+    /// The whole text.
     pub text: &'a str,
-    /// In parts.
+    /// The text in parts.
     pub parts: Vec<&'a str>,
 }
 
 impl Text<'_> {
-    /// The letters around a part.
+    /// The characters around a part.
     pub fn around(&self, part: usize) -> String {
         around(self.text, self.parts.iter().take(part).map(|part| part.len()).sum())
     }
@@ -86,12 +86,12 @@ impl Text<'_> {
     }
 }
 
-/// Of a response of the application's mode.
+/// Whether the response is of the application's mode.
 pub fn difference(what: &str, own: &Text<'_>, classic: String, shown: String) -> Difference {
     Difference { visitor: own.name(), what: what.to_owned(), classic, own: shown }
 }
 
-/// The letters around a place, on one line.
+/// The characters around a place, on one line.
 pub fn around(body: &str, at: usize) -> String {
     let mut from = at.saturating_sub(AROUND).min(body.len());
     while !body.is_char_boundary(from) {

@@ -1,20 +1,20 @@
-//! Texts as words and what stands between them, and what single words look like.
+//! Splits texts into words and what is between them, and recognises kinds of words.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Letters of a word at least before its repetition is no accident.
+/// From this number of characters on the repetition of a word is not an accident.
 const LONG: usize = 8;
-/// The same in bits, of what the letters of several values say about how they were drawn.
+/// The same limit in bits, for what the characters of several values say about how they were drawn.
 const ENOUGH_BITS: f64 = 18.0;
 /// Seconds of a day.
 const DAY: f64 = 86400.0;
 
-/// Whether a letter is one of a word, or of a nonce.
+/// Whether a character belongs to a word or a nonce.
 pub fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || "_-".contains(letter)
 }
 
-/// Whether the byte is the point of a number, or parts its thousands: all that stands next to it are digits.
+/// Whether the byte is a number's decimal point or separates its thousands: it stands between digits.
 fn is_point(bytes: &[u8], at: usize) -> bool {
     if bytes[at] != b'.' && bytes[at] != b',' {
         return false;
@@ -26,7 +26,8 @@ fn is_point(bytes: &[u8], at: usize) -> bool {
     is_number(&bytes[before..at]) && is_number(&bytes[at + 1..after])
 }
 
-/// Words and what stands between them, so that a nonce is one part, and so is a number with its fraction: a time may have none.
+/// Splits a text into words and what is between them. A nonce is one part, and so is a number with its fraction, because a
+/// time may have none.
 pub fn parts(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut parts = Vec::new();
@@ -54,15 +55,15 @@ pub fn number(part: &str) -> Option<f64> {
     part.replace(',', "").parse().ok()
 }
 
-/// A Unix time of about today in seconds, if the part is one: in seconds with or without a fraction, or in thousandths,
-/// millionths or billionths of a second.
+/// The part as a Unix time of about today, in seconds, if it is one. It may be written in seconds with or without a
+/// fraction, or in thousandths, millionths or billionths of a second.
 pub fn unix_time(part: &str) -> Option<f64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let value = number(part)?;
     [1.0, 1e3, 1e6, 1e9].into_iter().map(|unit| value / unit).find(|time| (time - now).abs() < DAY)
 }
 
-/// Whether it is a Unix time of about today.
+/// Whether the part is a Unix time of about today.
 pub fn is_now(part: &str) -> bool {
     unix_time(part).is_some()
 }
@@ -80,24 +81,24 @@ fn is_clock(part: &str) -> bool {
     digits(part) || part.rsplit_once('T').is_some_and(|(_, hour)| digits(hour))
 }
 
-/// The same of a part between others.
+/// The same for a part, with the parts around it.
 pub fn is_of_clock(part: &str, before: &str, after: &str) -> bool {
     part.len() == 2 && is_clock(part) && (before == ":" || after == ":")
 }
 
-/// Whether a word looks like a token or an id that was drawn: long, of letters and digits.
+/// Whether a word looks like a random token or id: long, with letters and digits.
 pub fn is_token(word: &str) -> bool {
     let has = |kind: fn(&char) -> bool| word.chars().any(|letter| kind(&letter));
     word.len() >= LONG && has(char::is_ascii_digit) && has(char::is_ascii_alphabetic)
 }
 
-/// All words of a text that look like tokens. `+` is of base64.
+/// All words of a text that look like tokens. `+` belongs to base64.
 pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !is_of_word(letter) && letter != '+').filter(|word| is_token(word))
 }
 
-/// Whether values, no two of them alike, were drawn from so many that two alike are no accident: what differs between them
-/// place by place says how many there are at least.
+/// Whether different values were drawn from so many that two equal ones are not an accident. The characters that differ at
+/// each position give a lower limit of that number.
 pub fn are_of_many(values: &[&str]) -> bool {
     let Some(first) = values.first() else { return false };
     let has_digits = values.iter().filter(|value| value.bytes().any(|byte| byte.is_ascii_digit())).count();
@@ -113,7 +114,7 @@ pub fn are_of_many(values: &[&str]) -> bool {
 /// Words that follow a figure of memory.
 const UNITS: [&str; 12] = ["b", "byte", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "k", "m", "kbytes"];
 
-/// Whether parts before and after a number, or the letters behind it, say that it counts memory.
+/// Whether the parts around a number, or the letters at its end, say that it counts memory.
 pub fn looks_like_memory(parts: &[&str], at: usize) -> bool {
     let lower = |part: &str| part.trim().to_ascii_lowercase();
     let is_unit = |part: &str| UNITS.contains(&lower(part).as_str());

@@ -1,12 +1,13 @@
-//! Responses of one shape, part by part: what a part is in classic mode says what it has to be in the application's.
+//! Compares responses of one shape part by part. What a part is in classic mode decides what it has to be in the
+//! application's mode:
 //!
 //! | in classic mode a part | in the application's mode it must |
 //! |---|---|
-//! | is the same in all sessions of a visitor at the same visit | be that |
+//! | is the same in all sessions of a visitor at the same visit | be the same |
 //! | belongs to the session | stay within the session, and be no other session's |
-//! | is a time | lie between those of the responses of classic mode before and after |
-//! | is drawn for each request, of many | not be repeated |
-//! | is drawn of few, or counts memory | – : said to be unsure |
+//! | is a time | lie between the times in the responses of classic mode before and after |
+//! | is drawn for each request, from many values | not be repeated |
+//! | is drawn from few values, or counts memory | – : reported as unsure |
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,24 +15,24 @@ use super::found::{Found, Mask, Text, difference};
 use super::parts::{are_of_many, is_of_clock, is_token, looks_like_duration, looks_like_memory, number, unix_time};
 use super::visitor::{NAMES, PADDING};
 
-/// Of a session: mode, visitor, number.
+/// A session: mode, visitor, number.
 type Session = (bool, usize, usize);
 
 fn session(text: &Text<'_>) -> Session {
     (text.visit.is_classic, text.visit.visitor, text.visit.session)
 }
 
-/// A part of all responses.
+/// One part in all responses.
 struct Place<'a> {
     what: &'a str,
     number: usize,
     rows: &'a [&'a Text<'a>],
 }
 
-/// Compares responses that have as many parts each, of one visitor or of both.
+/// Compares responses that have the same number of parts, of one visitor or of both.
 pub fn judge(what: &str, rows: &[&Text<'_>], found: &mut Found) {
     let count = rows.first().map_or(0, |row| row.parts.len());
-    // One difference of a response is enough: what follows it may follow from it.
+    // One difference of a response is enough: later ones may be consequences.
     let mut differing = HashSet::new();
     let mut compared = 0;
     for number in 0..count {
@@ -78,7 +79,7 @@ impl<'a> Place<'a> {
             .all(|row| *known.entry((row.visit.visitor, row.visit.round)).or_insert(self.value(row)) == self.value(row))
     }
 
-    /// Whether a session has one value, from its second visit on at least.
+    /// Whether a session has one value, at least from its second visit on.
     fn belongs_to_sessions(&self) -> bool {
         let has_many_rounds = self.rows.iter().any(|row| row.visit.round > 1);
         let mut known: BTreeMap<Session, &str> = BTreeMap::new();
@@ -88,7 +89,7 @@ impl<'a> Place<'a> {
             .all(|row| *known.entry(session(row)).or_insert(self.value(row)) == self.value(row))
     }
 
-    /// A duration: on a quiet machine it may be the same again and again, of a session as well.
+    /// A duration: on a quiet machine it may often be the same, also within a session.
     fn is_duration(&self) -> bool {
         self.rows.iter().all(|row| looks_like_duration(&row.parts, self.number))
     }
@@ -105,7 +106,7 @@ impl<'a> Place<'a> {
         });
     }
 
-    /// A figure that follows the size of the request: the last visits of each round have a longer head.
+    /// A number that depends on the size of the request: the last visits of each round have a longer head.
     fn follows_memory(&self) -> bool {
         let mut rises = self.of(true).filter(|row| row.visit.is_padded).filter_map(|row| {
             let before =
@@ -116,7 +117,7 @@ impl<'a> Place<'a> {
         first && rises.all(|rise| rise * 2.0 >= PADDING as f64)
     }
 
-    /// What classic mode does not vary.
+    /// Parts that do not vary in classic mode.
     fn compare(&self, differing: &mut HashSet<(Session, usize)>, found: &mut Found) {
         let wrong: Vec<(&Text<'_>, &Text<'_>)> = self
             .of(false)
@@ -151,7 +152,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What is one session's.
+    /// Parts that belong to one session.
     fn compare_sessions(&self, found: &mut Found) {
         let mut of: BTreeMap<Session, HashSet<&str>> = BTreeMap::new();
         let mut later: BTreeMap<Session, HashSet<&str>> = BTreeMap::new();
@@ -190,7 +191,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What each request has anew.
+    /// Parts that are new for each request.
     fn compare_requests(&self, found: &mut Found) {
         let (classic, own) = (self.values(true), self.values(false));
         let clock = |row: &&Text<'_>| {
@@ -220,7 +221,7 @@ impl<'a> Place<'a> {
         self.mask(if is_memory { "memory" } else { "drawn of few" }, checked, false, found);
     }
 
-    /// Each time lies between those of classic mode before and after it; of a clock's field, which begins again.
+    /// Each time lies between those of classic mode before and after it. A field of a clock may begin again in between.
     fn goes_on(&self, time: fn(&str) -> Option<f64>, turn: Option<f64>, found: &mut Found) {
         for own in self.of(false) {
             let beside = self.beside(own);

@@ -5,10 +5,10 @@ use serde_json::json;
 use super::Findings;
 use super::visitor::Page;
 
-/// Differences and masked places printed of a page.
+/// Differences and masked places that are printed for a page.
 const SHOWN: usize = 6;
 
-/// As JSON, all of it.
+/// Everything as JSON.
 pub fn json(page: &Page, findings: &Findings) -> serde_json::Value {
     let found = &findings.found;
     let differences: Vec<_> = found
@@ -32,7 +32,7 @@ pub fn json(page: &Page, findings: &Findings) -> serde_json::Value {
     })
 }
 
-/// For people.
+/// The report for people.
 pub fn print(page: &Page, findings: &Findings) {
     let found = &findings.found;
     match findings {

@@ -6,24 +6,25 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::parts::{is_now, is_of_word};
 
-/// Letters of a run between two gaps at least: shorter ones stand in what is drawn anew by chance.
+/// Characters that a run between two gaps has at least: shorter runs occur in random values by chance.
 const SHORTEST: usize = 8;
 
 /// Runs in order.
 pub struct Template {
     runs: Vec<Vec<String>>,
-    /// Anything may stand before the first.
+    /// Whether anything may stand before the first run.
     begins_free: bool,
-    /// Anything may stand behind the last.
+    /// Whether anything may stand behind the last run.
     ends_free: bool,
-    /// Letters of the shortest body.
+    /// Characters of the shortest body.
     shortest: usize,
 }
 
-/// Seconds that two bodies may take to be laid beside each other; after that less is found in common.
+/// Seconds that the comparison of two bodies may take. After that it finds less in common.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What stands between words letter by letter: the first of them may be a nonce's. Times of now are one like the other.
+/// Splits what is between words into characters, because the first may belong to a nonce. All times of about now count as
+/// equal.
 fn fine<'a>(parts: &[&'a str]) -> Vec<&'a str> {
     let mut fine = Vec::with_capacity(parts.len() * 2);
     for part in parts {
@@ -39,10 +40,10 @@ fn fine<'a>(parts: &[&'a str]) -> Vec<&'a str> {
 }
 
 impl Template {
-    /// Of the parts of each body.
+    /// Makes the runs from the parts of each body.
     pub fn of<'a>(mut bodies: impl Iterator<Item = Vec<&'a str>>) -> Template {
         let first = fine(&bodies.next().unwrap_or_default());
-        // Each part that all have had so far, and whether something may stand before it.
+        // Each part that all bodies so far have, and whether something may stand before it.
         let mut common: Vec<(&str, bool)> = first.iter().map(|part| (*part, false)).collect();
         let letters = |body: &[&str]| body.iter().map(|part| part.len()).sum::<usize>();
         let (mut ends_free, mut shortest) = (false, letters(&first));
@@ -83,19 +84,19 @@ impl Template {
         Template { runs, begins_free, ends_free, shortest }
     }
 
-    /// Where anything may stand: what comes before each place.
+    /// The places where anything may stand: the text before each of them.
     pub fn gaps(&self) -> Vec<String> {
         let before_first = self.begins_free.then(String::new);
         let closed = self.runs.len().saturating_sub(usize::from(!self.ends_free));
         before_first.into_iter().chain(self.runs.iter().take(closed).map(|run| run.concat())).collect()
     }
 
-    /// Whether most of the shortest body is left out: an error among pages does that, too.
+    /// Whether most of the shortest body is left out, which an error page among the others would cause, too.
     pub fn is_thin(&self) -> bool {
         self.runs.iter().flatten().map(String::len).sum::<usize>() * 4 < self.shortest.max(1)
     }
 
-    /// The first run that is not where it should be in a body, as text, and about the byte from which it was looked for.
+    /// The first run that a body does not have in its place, as text, and about the byte where it was expected.
     pub fn missing_in(&self, parts: &[&str]) -> Option<(String, usize)> {
         let texts = fine(parts);
         let fits = |run: &[String], at: usize| {

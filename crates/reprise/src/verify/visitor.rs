@@ -18,7 +18,7 @@ const MAX_RESPONSE: usize = 64 << 20;
 
 /// The visitors.
 pub const NAMES: [&str; 2] = ["anna", "otto"];
-/// Bytes by which the head of some requests is longer: figures of memory follow it.
+/// Bytes that make the head of some requests longer, so that figures of memory change.
 pub const PADDING: usize = 6000;
 
 /// A request to make.
@@ -63,58 +63,58 @@ impl Page {
 
 /// A response.
 pub struct Response {
-    /// Code.
+    /// The status code.
     pub status: u16,
-    /// Names in lower case, in order.
+    /// The headers in order, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// As text; what is none is replaced.
+    /// The body as text; bytes that are not text are replaced.
     pub body: String,
-    /// The mode it ran in, as the server says; none: PHP was not asked.
+    /// The mode that the request ran in, as the server says; `None`: PHP did not run.
     pub mode: Option<String>,
 }
 
 impl Response {
-    /// Whether these letters stand anywhere in it.
+    /// Whether this text occurs in the body or a header.
     pub fn contains(&self, letters: &str) -> bool {
         self.body.contains(letters) || self.headers.iter().any(|(_, value)| value.contains(letters))
     }
 }
 
-/// How a page is asked for.
+/// How a page is requested.
 #[derive(Clone, Copy)]
 pub struct How {
-    /// In classic mode; else in the application's.
+    /// Whether in classic mode; else in the application's.
     pub is_classic: bool,
-    /// By which of the visitor's two sessions in that mode.
+    /// Which of the visitor's two sessions in that mode.
     pub session: usize,
-    /// With a longer head.
+    /// Whether the head is made longer.
     pub is_padded: bool,
 }
 
-/// Who asks. The marks are the same in all sessions.
+/// A visitor. Its marks are the same in all its sessions.
 pub struct Visitor {
-    /// For people.
+    /// The name for people.
     pub name: &'static str,
     cookie: String,
     header: String,
     agent: String,
-    /// Of each session: what one sets no other must see.
+    /// The cookies of each session, which no other session must see.
     jars: [[BTreeMap<String, String>; 2]; 2],
 }
 
 impl Visitor {
-    /// With marks that nobody else has.
+    /// Makes a visitor with marks that no other visitor has.
     pub fn new(name: &'static str) -> Visitor {
         let draw = |what: &str| format!("{name}-{what}-{:016x}", random());
         Visitor { name, cookie: draw("cookie"), header: draw("header"), agent: draw("agent"), jars: Default::default() }
     }
 
-    /// What must not be seen by another, and what it is.
+    /// The marks that no other visitor must see, and what each of them is.
     pub fn marks(&self) -> [(&'static str, String); 3] {
         [("cookie", self.cookie.clone()), ("header", self.header.clone()), ("user agent", self.agent.clone())]
     }
 
-    /// Asks for a page.
+    /// Requests a page.
     pub fn ask(&mut self, page: &Page, how: How) -> Result<Response, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
@@ -141,7 +141,7 @@ impl Visitor {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let driving = async move {
-            // How the connection ends shows in the response.
+            // If the connection fails, the exchange fails too.
             let _ = connection.await;
         };
         let jar = &self.jars[usize::from(how.is_classic)][how.session];
@@ -194,7 +194,7 @@ impl Visitor {
     }
 }
 
-/// Enough that two visitors, or two runs, have no mark in common.
+/// Random enough that two visitors, or two runs, have no mark in common.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

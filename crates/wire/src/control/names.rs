@@ -17,7 +17,7 @@ pub struct LaneId {
     pub generation: u32,
     /// Number of the lane within the generation; 0 is `classic`, the others have a template each.
     pub lane: u32,
-    /// Which of successive slabs the lane has. What is said of an older one is ignored.
+    /// Which of successive slabs the lane has. Messages about an older slab are ignored.
     pub epoch: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct RequestId {
 structure_field!(RequestId { exchange, sequence });
 
 impl RequestId {
-    /// As the lane's queue names it.
+    /// The entry of the lane's queue for it.
     pub const fn of_entry(entry: u64) -> RequestId {
         let (exchange, sequence) = queue::unpack(entry);
         RequestId { exchange, sequence }
@@ -62,7 +62,7 @@ pub struct LaneOffer {
     pub id: LaneId,
     /// The layout of its slab.
     pub geometry: Geometry,
-    /// Its workers come and go whatever the settings say: it shares them with other lanes.
+    /// The number of its workers changes whatever the settings say: the lane shares them with other lanes.
     pub shares_workers: bool,
     /// The request bodies that it takes.
     pub bodies: Bodies,
@@ -76,7 +76,7 @@ structure_field!(LaneOffer { id, geometry, shares_workers, bodies });
 pub struct Bodies {
     /// Bytes of a body at most (post_max_size); 0: any number.
     pub limit: u64,
-    /// Name of the file by which a directory raises that limit (`.user.ini`), zeros behind it; empty: none does.
+    /// Name of the file that raises that limit for a directory (`.user.ini`), with zeros behind it. Empty: there is no such file.
     pub settings_file: [u8; SETTINGS_FILE],
 }
 
@@ -92,7 +92,7 @@ pub enum Isolation {
     Rewind = 1,
     /// A process for each request.
     Fork = 2,
-    /// Not at all: worker mode.
+    /// Requests are not kept apart: worker mode.
     WorkerMode = 3,
 }
 

@@ -1,4 +1,4 @@
-//! Every message is read as it was written, and what no one writes is refused.
+//! Every message is read as it was written, and bytes that no encoder writes are refused.
 
 use super::*;
 

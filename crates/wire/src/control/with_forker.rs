@@ -5,7 +5,7 @@ use super::codec::messages;
 use super::names::{Bodies, Isolation};
 use crate::layout::Geometry;
 
-/// Supervisor → forker. It is about the forker's own lane, but for `Boot`.
+/// Supervisor → forker. Each message but `Boot` is about the forker's own lane.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToForker {
@@ -16,7 +16,7 @@ pub enum ToForker {
         /// Which of successive slabs it is.
         epoch: u64,
     },
-    /// Fork a worker. Answered by `Spawned` or `NotSpawned`.
+    /// Fork a worker. `Spawned` or `NotSpawned` follows.
     Spawn {
         /// The worker's slot.
         slot: u32,
@@ -24,21 +24,21 @@ pub enum ToForker {
         epoch: u64,
     },
     /// To a prototype: fork a template for a lane (attached: the template's control socket, then a file with the head of
-    /// its boot request as [`crate::head`] lays it out). Answered by `TemplateSpawned` or `TemplateNotSpawned`.
+    /// its boot request as [`crate::head`] lays it out). `TemplateSpawned` or `TemplateNotSpawned` follows.
     Boot {
         /// The template's lane.
         lane: u32,
-        /// What is wanted.
+        /// The isolation that is wanted.
         isolation: Isolation,
     },
-    /// Where is a worker in its PHP code? Answered by `Traced`.
+    /// Say where a worker is in its PHP code. `Traced` follows.
     Trace {
         /// The worker.
         pid: i32,
     },
-    /// Answer with `Pong`.
+    /// Send `Pong`.
     Ping,
-    /// Finish what there is, take nothing new, end.
+    /// Finish the requests that are there, take no new one, then end.
     Drain,
 }
 
@@ -51,7 +51,7 @@ messages!(ToForker {
     0x306 => Drain {}
 });
 
-/// Forker → supervisor. It is about the forker's own lane, but for what a prototype says of templates.
+/// Forker → supervisor. Messages are about the forker's own lane, except those of a prototype about templates.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromForker {
@@ -62,7 +62,7 @@ pub enum FromForker {
     },
     /// A template has its snapshot, or a worker script has come to its loop.
     TemplateReady {
-        /// What it has got.
+        /// The isolation that it has got.
         isolation: Isolation,
         /// Its snapshot is for the host and scheme of its boot request alone.
         is_for_one_host: bool,
@@ -93,7 +93,7 @@ pub enum FromForker {
         slot: u32,
         /// Its process.
         pid: i32,
-        /// How it ended, as wait says.
+        /// The status that wait gives.
         status: i32,
         /// The slab that it had.
         epoch: u64,
@@ -118,7 +118,7 @@ pub enum FromForker {
         lane: u32,
         /// Its process.
         pid: i32,
-        /// How it ended, as wait says.
+        /// The status that wait gives.
         status: i32,
     },
     /// Where a worker is in its PHP code (attached: a file with the text).
@@ -126,7 +126,7 @@ pub enum FromForker {
         /// The worker.
         pid: i32,
     },
-    /// The forker hears.
+    /// The forker is alive.
     Pong,
     /// Files that a generation has loaded have changed.
     FilesChanged,

@@ -17,7 +17,7 @@ pub enum ToFront {
         /// The lane.
         lane: LaneId,
     },
-    /// A worker was reaped. Answered by `SlotFree`.
+    /// A worker was reaped. `SlotFree` follows.
     WorkerDead {
         /// The lane.
         lane: LaneId,
@@ -31,28 +31,28 @@ pub enum ToFront {
         /// The request.
         request: RequestId,
     },
-    /// The access log, opened again (attached).
+    /// Write the access log to a newly opened file (attached).
     AccessLog,
-    /// What the front may be told to switch to (attached: settings, as at its start). Lanes of generations that the
-    /// settings name are described from now on. Replaces earlier ones.
+    /// Settings that a later `Switch` means (attached, as at the start). From now on the supervisor describes the lanes of the
+    /// generations that they name. They replace settings that were sent before and not switched to.
     Settings,
-    /// There will be no switch to the settings that were sent last.
+    /// Forget the settings that were sent last: no `Switch` to them follows.
     SettingsWithdrawn,
-    /// Use the settings that were sent last for every request that comes from now on. Answered by `Switched`.
+    /// Use the settings that were sent last for every request that comes from now on. `Switched` follows.
     Switch,
-    /// What waits in a generation is not going to be served.
+    /// Fail the requests that wait in a generation: they are not going to be served.
     GiveUp {
         /// The generation.
         generation: u32,
     },
-    /// Make the configured warm-up requests of a generation. Answered by `WarmUp` for each.
+    /// Make the configured warm-up requests of a generation. A `WarmUp` for each follows.
     WarmUp {
         /// The generation.
         generation: u32,
     },
-    /// Everything that is to be booted serves: visitors' connections are taken from now on.
+    /// Accept clients' connections from now on: everything that has to boot serves.
     Open,
-    /// Finish what there is, take nothing new, end.
+    /// Finish the requests that are there, take no new one, then end.
     Drain,
 }
 
@@ -76,14 +76,14 @@ messages!(ToFront {
 pub enum FromFront {
     /// The eventfds of the front's threads (attached).
     Doors,
-    /// It serves.
+    /// The front serves.
     Ready,
-    /// Requests for a lane go to its slab from now on.
+    /// From now on the front posts a lane's requests to its slab.
     LaneTaken {
         /// The lane.
         lane: LaneId,
     },
-    /// Nothing refers to a slot any more.
+    /// The front refers to a slot no more: another worker may have it.
     SlotFree {
         /// The lane.
         lane: LaneId,
@@ -105,8 +105,8 @@ pub enum FromFront {
         /// The request.
         running: RunningRequest,
     },
-    /// Kill the worker of a request if it holds so much more memory than it began with. Answered by `TooHeavy` if that was
-    /// done.
+    /// Kill the worker of a request if it holds more memory than that above what it began with. `TooHeavy` follows if it was
+    /// killed.
     Weigh {
         /// The request.
         running: RunningRequest,
@@ -122,24 +122,24 @@ pub enum FromFront {
     Renew {
         /// The lane.
         lane: LaneId,
-        /// [`crate::layout::RENEW_ASKED`] or its like, as the worker wrote it: it may be anything.
+        /// The reason, [`crate::layout::RENEW_ASKED`] or another, as the worker wrote it: it may be any number.
         why: u32,
     },
     /// A script in classic mode asked for a lane of its own (attached: a file with the lane's [`crate::key::Key`]).
     Entry {
         /// The generation.
         generation: u32,
-        /// It is a worker script; else it asked for a snapshot.
+        /// Whether the script asked for worker mode; else it asked for a snapshot.
         is_worker_mode: bool,
     },
     /// New requests are served by the settings that were sent last.
     Switched,
-    /// Nothing refers to a generation any more that the settings do not name; its lanes are gone.
+    /// The front refers no more to a generation that the settings do not name, and has closed its lanes.
     Retired {
         /// The generation.
         generation: u32,
     },
-    /// A warm-up request has its response (attached may be: a file with the beginning of its body).
+    /// A warm-up request has its response (perhaps attached: a file with the beginning of the response's body).
     WarmUp {
         /// The generation.
         generation: u32,

@@ -1,4 +1,4 @@
-//! Options that are written as a text, a list or a table, and are more than that. Each function is named in a row.
+//! Parsers of options that need more than the parser of their type. Each function is named in a row.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ pub fn resolve(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// As far as it is there, without symbolic links; the rest as it is written.
+/// The part of a path that exists without symbolic links, the rest as it is written.
 fn resolve_in_part(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = absolute.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let Some((above, resolved)) = found else { return absolute };
     let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
-    // Without a slash at its end.
+    // Removes a slash at the end.
     resolved.join(rest).components().collect()
 }
 
-/// A path that counts from the file's directory.
+/// A path, relative to the file's directory.
 pub(super) fn path(given: &Given<'_, '_>, _: &Config) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(given.file.base.join(String::read(given)?)))
 }
@@ -60,7 +60,7 @@ pub(super) fn networks(given: &Given<'_, '_>, _: &Config) -> Result<Vec<Network>
     Vec::<String>::read(given)?.iter().map(parse).collect()
 }
 
-/// A directory that is there.
+/// A directory that exists.
 pub(super) fn root(given: &Given<'_, '_>, _: &Application) -> Result<PathBuf, Failure> {
     let named = String::read(given)?;
     if named.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn root(given: &Given<'_, '_>, _: &Application) -> Result<PathBuf, Fa
     Ok(path)
 }
 
-/// Paths that need not be there.
+/// Paths that need not exist.
 pub(super) fn paths_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Vec<PathBuf>, Failure> {
     let paths = Vec::<String>::read(given)?;
     Ok(paths.iter().map(|path| resolve_in_part(&given.file.base.join(path))).collect())
@@ -84,7 +84,7 @@ pub(super) fn path_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Opt
     Ok(Some(resolve_in_part(&given.file.base.join(String::read(given)?))))
 }
 
-/// Paths that are there.
+/// Paths that exist.
 pub(super) fn real_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<PathBuf>, Failure> {
     let paths = Vec::<String>::read(given)?;
     let resolved: Result<_, _> = paths.iter().map(|path| resolve(&given.file.base.join(path))).collect();
@@ -99,7 +99,7 @@ fn is_host_pattern(host: &str) -> bool {
     name.split('.').all(|label| !label.is_empty()) && name.bytes().all(fine)
 }
 
-/// Host names, in lower case and without the dot that ends them: so the front looks for them.
+/// Host names, in lower case and without a dot at the end, as the front looks them up.
 pub(super) fn hosts(given: &Given<'_, '_>, _: &Application) -> Result<Vec<String>, Failure> {
     let plain = |host: &String| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let hosts: Vec<String> = Vec::<String>::read(given)?.iter().map(plain).collect();
@@ -135,7 +135,7 @@ pub(super) fn url_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<St
     }
 }
 
-/// The environment; `$NAME` stands for a variable of the server's own.
+/// Variables of the environment; `$NAME` is the value of the server's own variable.
 pub(super) fn environment(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, String>, Failure> {
     let mut pairs = BTreeMap::<String, String>::read(given)?;
     for (key, value) in &mut pairs {
@@ -147,7 +147,7 @@ pub(super) fn environment(given: &Given<'_, '_>, _: &Application) -> Result<BTre
     Ok(pairs)
 }
 
-/// Limits by path; what they leave out is as the application has it.
+/// Limits by path. Options that are left out are those of the application.
 pub(super) fn path_limits(
     given: &Given<'_, '_>,
     application: &Application,

@@ -11,13 +11,14 @@ use super::super::value::Value;
 use super::Application;
 use crate::exit::Failure;
 
-/// What is wrong with a script's name, and what would help.
+/// What is wrong with a script's name, and a hint.
 struct Wrong {
     why: String,
     hint: Option<String>,
 }
 
-/// Looks where the front will: a file below the root, or one that a symbolic link in it leads to, as `follow` allows.
+/// Looks for the script as the front will: a file below the root, or one that a symbolic link there leads to, as `follow`
+/// allows.
 fn look(root: &Path, follow: &[PathBuf], script: &str) -> Result<(), Wrong> {
     let wrong = |why, hint| Err(Wrong { why, hint });
     if script.split('/').any(|segment| segment == "..") {
