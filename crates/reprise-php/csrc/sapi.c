@@ -132,7 +132,7 @@ static bool send_line(const sapi_header_struct *header, int code)
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
 	return wire_response_header(&reprise_worker->wire, (const uint8_t *)header->header, (uint16_t)name,
-	                         (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
+	                            (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
 	       == 0;
 }
 
