@@ -466,4 +466,9 @@ fn a_root_that_leads_elsewhere_is_followed() {
     wait_until("the new release", 20, || server.get("/").text().contains("index 3 part 3"));
     settled(&server);
     assert_eq!(server.log().matches("leads to").count(), 2, "{}", server.log());
+    assert!(
+        !server.log().contains("was killed by"),
+        "workers that were killed with a refused reload: {}",
+        server.log()
+    );
 }

@@ -11,7 +11,7 @@ use wire::layout::RENEW_ASKED;
 use wire::owner::{Owner, State};
 
 use super::damage::DAMAGED;
-use super::generation::{GenerationId, Limit};
+use super::generation::{GenerationId, Limit, Stage};
 use super::lane::CLASSIC;
 use super::mailbox::Mailbox;
 use super::template::{Forked, TemplateReady};
@@ -332,7 +332,9 @@ impl Supervisor {
             // It was asked for and never forked: the forker has failed, not the lane.
             return;
         }
-        if !ending.is_regular() {
+        // The log has said why the processes of such a generation are killed; only a request that is lost is news.
+        let is_killed = self.generations.get(id).is_some_and(|one| matches!(one.stage, Stage::Killed(_)));
+        if !ending.is_regular() && (request.is_some() || !is_killed) {
             let what = request.map_or("without a request".to_owned(), |one| format!("while it ran {}", one.request));
             self.worker_crashed(id, death.pid, ending, &what);
         }
