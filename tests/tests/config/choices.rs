@@ -268,10 +268,10 @@ fn what_is_not_permitted_is_77() {
             "closed",
             &closed,
             77,
-            &[directory.0.join("www").to_str().unwrap(), "closed to www-data", "hint: "],
+            &[directory.0.join("www").to_str().unwrap(), "closed to user www-data", "hint: "],
         );
         let checked = reprise(&directory.0, &["check", "--config", "r.toml"]);
-        assert_failure("check says so too", &checked, 77, &["closed to www-data"]);
+        assert_failure("check says so too", &checked, 77, &["closed to user www-data"]);
     } else {
         let name = nix::unistd::User::from_uid(Uid::effective()).unwrap().map_or(String::new(), |user| user.name);
         assert_failure("another user", &config("state_dir = \"state\"", "user = \"root\""), 77, &["needs root", &name]);
