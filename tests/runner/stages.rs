@@ -97,7 +97,13 @@ const FULL_ONLY: [&str; 7] = [
 ];
 
 /// Which tests measure, and so want the machine for themselves.
-const ALONE: [&str; 3] = ["measuring::", "overload::", "hostile::ten_thousand_slow_clients"];
+const ALONE: [&str; 5] = [
+    "measuring::a_standstill",
+    "measuring::processor_time",
+    "measuring::what_is_alike",
+    "overload::",
+    "hostile::ten_thousand_slow_clients",
+];
 
 /// Which tests take longest.
 const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container::", "rewind_mixed::"];

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tests::{Server, Setup, process, seconds, wait_for, wait_until};
 
-const HANG: &str = "if (isset($_GET['hang'])) while (true) usleep(100000); echo getmypid();";
+/// Says which process has forked the worker: one that serves a single request may be gone when its response is here.
+const HANG: &str = "if (isset($_GET['hang'])) while (true) usleep(100000); echo posix_getppid();";
 
 fn start(before: &str, after: &str, lines: &str) -> Server {
     let script = format!("<?php {before} {HANG} {after}");
@@ -17,9 +18,8 @@ fn start(before: &str, after: &str, lines: &str) -> Server {
 }
 
 /// Stops the process that forks the workers which answer, kills the one that runs a request, and waits for the answer.
-fn stopped_forker(mode: &str, server: &Server, forker_of: fn(i32) -> Option<i32>) -> Duration {
-    let worker: i32 = server.get("/").text().parse().unwrap();
-    let forker = forker_of(worker).unwrap();
+fn stopped_forker(mode: &str, server: &Server, process_of: fn(i32) -> Option<i32>) -> Duration {
+    let forker = process_of(server.get("/").text().parse().unwrap()).unwrap();
     let (answer, took) = std::thread::scope(|scope| {
         let request = scope.spawn(|| server.get("/?hang"));
         let busy = wait_for("a worker runs it", 20, || {
@@ -51,7 +51,7 @@ fn a_request_whose_worker_dies_ends_though_its_forker_is_stopped() {
     ];
     for (mode, before, after, lines) in modes {
         let server = start(before, after, lines);
-        let took = stopped_forker(mode, &server, process::parent);
+        let took = stopped_forker(mode, &server, Some);
         println!("{mode}: answered {took:?} after its worker's death");
     }
 }
@@ -60,7 +60,7 @@ fn a_request_whose_worker_dies_ends_though_its_forker_is_stopped() {
 #[test]
 fn a_stopped_prototype_takes_its_template_with_it() {
     let server = start("reprise_snapshot();", "", "");
-    stopped_forker("prototype", &server, |worker| process::parent(worker).and_then(process::parent));
+    stopped_forker("prototype", &server, process::parent);
 }
 
 /// A boot of eighteen seconds is not taken for a process that hangs.

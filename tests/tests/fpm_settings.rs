@@ -166,7 +166,7 @@ fn a_script_that_looks_for_the_worker_variable_is_tried_as_a_worker() {
         "/index.php did not boot",
         "without calling reprise_handle_request()",
         "mode = \"classic\" for this script",
-        "next try in 600s",
+        "next boot in 600s",
     ] {
         assert!(server.log().contains(words), "{words} in\n{}", server.log());
     }

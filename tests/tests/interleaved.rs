@@ -91,7 +91,9 @@ const LARAVEL: Site = Site {
     desk: "/account",
     front: "/echo?q=",
     log_in: |visitor, name| {
-        let token = value("_token")(&visitor.get("/account/login").text());
+        let form = visitor.get("/account/login");
+        assert_eq!(form.status, 200, "{form:?}");
+        let token = value("_token")(&form.text());
         visitor.post_form("/account/login", &[("name", name), ("password", name), ("_token", &token)])
     },
     log_out: |visitor| {
