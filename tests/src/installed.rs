@@ -77,4 +77,15 @@ pub fn copy(name: &str, from: &Path, to: &Path) {
     run_to_end(Command::new("cp").arg("-a").arg(from.join(name)).arg(to));
     let change = r#"grep -rlIF "$1/" "$2" | xargs -r sed -i "s#$1/#$2/#g""#;
     run_to_end(Command::new("bash").args(["-c", change, "change"]).args([from, to]));
+    if name == "laravel" {
+        compile_views(&to.join(name));
+    }
+}
+
+/// Laravel names compiled views by the paths of their sources. A copy would compile all views anew when they are first asked for,
+/// in place: of two requests at once one may then find half of a view.
+fn compile_views(application: &Path) {
+    run_to_end(Command::new("php").args(["artisan", "view:cache"]).current_dir(application));
+    let views = application.join("storage/framework/views");
+    run_to_end(Command::new("chown").arg("-R").arg(web_user()).arg(views));
 }
