@@ -20,7 +20,7 @@ use crate::request::{Head, Request};
 use crate::settings::LogFormat;
 use line::Clock;
 
-pub use line::{Facts, format, reference};
+pub use line::{Facts, MAX_FIELD, format, reference};
 
 const FULL: usize = 16 * 1024;
 /// Bytes that may wait for a slow reader. More are dropped, and counted.

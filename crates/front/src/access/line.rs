@@ -11,8 +11,8 @@ use crate::head::Decimal;
 use crate::request::Head;
 use crate::settings::LogFormat;
 
-/// Longest field of a line; a longer one is cut off.
-const MAX_FIELD: usize = 2048;
+/// Bytes of the longest text of a line; a longer one is cut off.
+pub const MAX_FIELD: usize = 2048;
 
 /// A field of a JSON line.
 pub struct Field {
