@@ -2,28 +2,34 @@
 # setup.sh DEST [symfony laravel slim wordpress]   Build the test applications in DEST, from Debian's packages and the
 #                                                  files beside this script. Nothing is downloaded; run it as often as you like.
 #                                                  eav is built if it is named: a report for bench/all, out of MariaDB.
-# setup.sh --packages | --packages-db              Print the packages they need; those of a database server for WordPress.
+# setup.sh --packages [8.4] | --packages-db        Print the packages they need, for that PHP; those of a database server.
 #
 # WordPress wants a running MariaDB: WP_DB_HOST (host, host:port or localhost:/path/of/the/socket), WP_DB_USER,
 # WP_DB_PASSWORD, WP_DB_NAME (dropped and made anew), WP_THEME. What PHP writes to belongs to WEBUSER (www-data), if the
 # script runs as root. eav wants EAV_DSN (mysql:host=…;port=…;dbname=…), EAV_USER, EAV_PASSWORD; its database is made anew too.
 set -euo pipefail
 
+# The version of PHP: that of the `php` which builds the applications, unless the packages of another are asked for.
+version=$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;' 2>/dev/null || true)
+if [[ ${1:-} == --packages ]]; then version=${2:-$version}; fi
+php=php$version
+# Themes that Debian has beside that version of PHP.
+case $version in 8.2) themes=(twentytwentyone twentytwentythree) ;; *) themes=(twentytwentythree twentytwentyfour) ;; esac
+
 # The package wordpress wants a web server and a PHP for it. Named outright, these keep apt from choosing Apache; the
 # applications themselves need none of them.
-instead_of_apache=(php8.2-fpm php nginx)
-common=(php8.2-cli php8.2-opcache composer)
-symfony=(php8.2-sqlite3 php8.2-xml php8.2-intl php8.2-mbstring
+instead_of_apache=("$php"-fpm php nginx)
+common=("$php"-{cli,opcache} composer)
+symfony=("$php"-{sqlite3,xml,intl,mbstring}
   php-symfony-framework-bundle php-symfony-runtime php-symfony-twig-bundle php-symfony-security-bundle php-symfony-yaml
   php-symfony-http-kernel php-symfony-dotenv php-symfony-console php-symfony-cache php-symfony-form php-symfony-validator
   php-symfony-translation php-symfony-asset php-symfony-serializer php-symfony-monolog-bridge php-doctrine-dbal
   php-doctrine-annotations)
-laravel=(php8.2-sqlite3 php8.2-xml php8.2-mbstring php8.2-curl php-laravel-framework)
-slim=(php8.2-sqlite3 php-slim php-slim-psr7)
-wordpress=(php8.2-mysql php8.2-gd php8.2-xml php8.2-mbstring php8.2-curl php8.2-intl php8.2-zip mariadb-client
-  wordpress wordpress-theme-twentytwentyone wordpress-theme-twentytwentythree)
+laravel=("$php"-{sqlite3,xml,mbstring,curl} php-laravel-framework)
+slim=("$php"-sqlite3 php-slim php-slim-psr7)
+wordpress=("$php"-{mysql,gd,xml,mbstring,curl,intl,zip} mariadb-client wordpress "${themes[@]/#/wordpress-theme-}")
 # shellcheck disable=SC2034  # by name
-eav=(php8.2-mysql)
+eav=("$php"-mysql)
 
 fail() { printf 'setup.sh: %s\n' "$1" >&2; if [[ -n ${2:-} ]]; then printf 'hint: %s\n' "$2" >&2; fi; exit 1; }
 
