@@ -89,17 +89,19 @@ void reprise_session_forget(void)
 
 /* The functions of session_set_save_handler(). They are an array of zvals in PHP 8.2, and a structure of zvals in later
  * versions. */
+enum { HANDLERS = 9 };
+
 static zval *handler_of(size_t number)
 {
-	_Static_assert(sizeof PS(mod_user_names) == PS_NUM_APIS * sizeof(zval), "session's handlers are zvals in a row");
+	_Static_assert(sizeof PS(mod_user_names) == HANDLERS * sizeof(zval), "session's handlers are zvals in a row");
 	return (zval *)&PS(mod_user_names) + number;
 }
 
-static zval handlers[PS_NUM_APIS];
+static zval handlers[HANDLERS];
 
 void reprise_session_note_handlers(void)
 {
-	for (size_t i = 0; i < PS_NUM_APIS; i++) {
+	for (size_t i = 0; i < HANDLERS; i++) {
 		ZVAL_COPY(&handlers[i], handler_of(i));
 	}
 }
@@ -107,7 +109,7 @@ void reprise_session_note_handlers(void)
 /* Session's request shutdown forgets them. */
 void reprise_session_restore_handlers(void)
 {
-	for (size_t i = 0; i < PS_NUM_APIS; i++) {
+	for (size_t i = 0; i < HANDLERS; i++) {
 		if (Z_ISUNDEF_P(handler_of(i)) && !Z_ISUNDEF(handlers[i])) {
 			ZVAL_COPY(handler_of(i), &handlers[i]);
 		}
