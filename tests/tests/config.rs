@@ -1,6 +1,7 @@
 //! The command: mistakes are named with their place and a way out, each with its exit code; what is found is told.
 
 mod choices;
+mod conf_d;
 
 use std::fs;
 use std::net::TcpListener;
@@ -146,8 +147,9 @@ fn every_mistake_is_named_with_its_line() {
         (app("front_controller = \"../r.toml\""), &["r.toml:3:", "front controller"]),
         (app("front_controller = \"missing.php\""), &["r.toml:3:", "missing.php"]),
         (app("follow = [\"missing\"]"), &["r.toml:3:", "missing"]),
-        (format!("{APP}{APP}"), &["any host", "hosts of its own"]),
-        (format!("{APP}hosts = [\"a.example\"]\n{APP}hosts = [\"b\", \"A.example\"]\n"), &["a.example"]),
+        (format!("{APP}{APP}"), &["r.toml:3: two applications are named 'www'", "r.toml:1"]),
+        (format!("{APP}{APP}name = \"b\"\n"), &["r.toml:3: both", "any host", "'www' is at r.toml:1", "hosts of its own"]),
+        (format!("{APP}hosts = [\"a.example\"]\n{APP}name = \"b\"\nhosts = [\"b\", \"A.example\"]\n"), &["r.toml:7: both", "a.example"]),
         (app("hosts = [\"a.example\", \"a.example\"]"), &["a.example"]),
         (app("hosts = [\"http://a.example\"]"), &["r.toml:3:", "http://a.example"]),
         (app("hosts = [\"a.example:80\"]"), &["r.toml:3:", "a.example:80"]),

@@ -17,7 +17,6 @@ use serde::de::DeserializeOwned;
 
 use crate::config;
 use crate::exit::{Code, Failure};
-use crate::flags::What;
 
 /// The state directory of the server that is meant.
 fn directory(which: &Which) -> Result<PathBuf, Failure> {
@@ -28,7 +27,7 @@ fn directory(which: &Which) -> Result<PathBuf, Failure> {
         return Ok(state::default_path(name));
     }
     if let Some(file) = &which.config {
-        let config = config::load(&What::of_file(file))?;
+        let config = config::load_server(file)?;
         return Ok(config.state_dir.unwrap_or_else(|| state::default_path(&config.name)));
     }
     let base = state::default_path("");

@@ -45,6 +45,9 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> 
     for ((application, user), entries) in all {
         let hosts = if application.hosts.is_empty() { "any host".to_owned() } else { application.hosts.join(", ") };
         line("application", format!("{} ({hosts})", application.name));
+        if let Some(place) = application.places.of("") {
+            line("described", place);
+        }
         line("root", application.root.display().to_string());
         let controller = application.front_controller.as_deref();
         line("other paths", controller.map_or("404".to_owned(), |script| format!("go to {script}")));

@@ -2,7 +2,7 @@
 
 mod file;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use process::sys::ProcessLimits;
@@ -98,16 +98,29 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         );
     }
     config.listen.iter().chain(&config.admin_listen).try_for_each(|address| crate::listen::check(address))?;
-    if config.name.is_empty() {
-        config.name =
-            config.listen[0].chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    settle_name(&mut config)?;
+    check_together(&config)?;
+    Ok(config)
+}
+
+/// The options of the server that a file has; its applications are not looked at.
+pub fn load_server(file: &Path) -> Result<Config, Failure> {
+    let mut config = file::read_server(file)?;
+    settle_name(&mut config)?;
+    Ok(config)
+}
+
+/// The server's name, by default that of its first address.
+fn settle_name(config: &mut Config) -> Result<(), Failure> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    if let Some(first) = config.listen.first().filter(|_| config.name.is_empty()) {
+        config.name = first.chars().map(plain).collect();
     }
     if config.name.contains('/') || config.name.starts_with('.') {
         let why = "must be a plain name, without / and not beginning with a dot";
         return Err(Failure::new(Code::Configuration, format!("name \"{}\"", config.name), why));
     }
-    check_together(&config)?;
-    Ok(config)
+    Ok(())
 }
 
 fn pairs(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
@@ -118,49 +131,70 @@ fn pairs(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure>
     texts.iter().map(split).collect()
 }
 
+/// A failure that concerns several options of an application, or of two applications: the file and line of one of them.
+fn conflict(application: &Application, option: &str, why: impl std::fmt::Display) -> Failure {
+    let place = application.places.of(option);
+    Failure::new(Code::Configuration, place.unwrap_or_else(|| option.to_owned()), why)
+}
+
 /// Checks that concern more than one option.
 fn check_together(config: &Config) -> Result<(), Failure> {
     let any = [String::from("any host")];
-    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    let at = |other: &Application, option| other.places.of(option).unwrap_or_default();
+    let (mut names, mut seen) = (BTreeMap::new(), BTreeMap::new());
     for application in &config.applications {
+        let name = &application.name;
+        if let Some(other) = names.insert(name, application) {
+            let why = format!("two applications are named '{name}'; the other one is at {}", at(other, "name"));
+            return Err(conflict(application, "name", why).hint("name = \"…\" below one of the [[application]]"));
+        }
         let hosts = if application.hosts.is_empty() { &any[..] } else { &application.hosts };
         for host in hosts {
-            if let Some(other) = seen.insert(host, &application.name) {
-                let why = format!("both '{other}' and '{}' answer for {host}", application.name);
-                return Err(
-                    Failure::new(Code::Configuration, "hosts", why).hint("give each application hosts of its own")
-                );
-            }
-        }
-        for (name, workers) in [("workers", application.workers), ("min_workers", application.min_workers)] {
-            if let Some((workers, most)) = workers.zip(application.max_workers).filter(|(workers, most)| workers > most)
-            {
+            if let Some(other) = seen.insert(host, application) {
                 let why = format!(
-                    "'{}' has {name} {workers} for each lane, and max_workers {most} for all",
-                    application.name
+                    "both '{}' and '{name}' answer for {host}; '{}' is at {}",
+                    other.name,
+                    other.name,
+                    at(other, "hosts")
                 );
-                return Err(Failure::new(Code::Configuration, "max_workers", why)
-                    .hint(format!("leave {name} out, or raise max_workers")));
+                return Err(
+                    conflict(application, "hosts", why).hint("give each application hosts of its own: hosts = [\"…\"]")
+                );
             }
         }
-        if let Some(name) = application.admin_ini.keys().find(|name| application.ini.contains_key(*name)) {
-            let why = format!("'{name}' of application '{}' stands in ini and in admin_ini", application.name);
-            return Err(Failure::new(Code::Configuration, "admin_ini", why).hint("keep one of them"));
-        }
-        for (name, value) in application.ini.iter().chain(&application.admin_ini).chain(&application.env) {
-            if name.is_empty() || name.contains(['=', '\n', '\0']) || value.contains(['\n', '\0']) {
-                let why =
-                    format!("'{name}' of application '{}' must be one line without '=' in its name", application.name);
-                return Err(Failure::new(Code::Configuration, "ini or env", why));
-            }
+        check_workers(application)?;
+        check_settings(application)?;
+    }
+    Ok(())
+}
+
+/// Numbers of workers.
+fn check_workers(application: &Application) -> Result<(), Failure> {
+    for (name, workers) in [("workers", application.workers), ("min_workers", application.min_workers)] {
+        if let Some((workers, most)) = workers.zip(application.max_workers).filter(|(workers, most)| workers > most) {
+            let why =
+                format!("'{}' has {name} {workers} for each lane, and max_workers {most} for all", application.name);
+            return Err(conflict(application, name, why).hint(format!("leave {name} out, or raise max_workers")));
         }
     }
-    let mut names = BTreeSet::new();
-    if let Some(twice) = config.applications.iter().find(|application| !names.insert(&application.name)) {
-        let why = format!("two applications are named '{}'", twice.name);
-        return Err(
-            Failure::new(Code::Configuration, "name", why).hint("name = \"…\" below one of the [[application]]")
-        );
+    Ok(())
+}
+
+/// Settings of php.ini and the environment.
+fn check_settings(application: &Application) -> Result<(), Failure> {
+    if let Some(name) = application.admin_ini.keys().find(|name| application.ini.contains_key(*name)) {
+        let why = format!("'{name}' of application '{}' stands in ini and in admin_ini", application.name);
+        return Err(conflict(application, "admin_ini", why).hint("keep one of them"));
+    }
+    let of = [("ini", &application.ini), ("admin_ini", &application.admin_ini), ("env", &application.env)];
+    for (option, (name, value)) in of.iter().flat_map(|(option, pairs)| pairs.iter().map(move |pair| (*option, pair))) {
+        if name.is_empty() || name.contains(['=', '\n', '\0']) || value.contains(['\n', '\0']) {
+            let why = format!(
+                "{option}: '{name}' of application '{}' must be one line without '=' in its name",
+                application.name
+            );
+            return Err(conflict(application, option, why));
+        }
     }
     Ok(())
 }

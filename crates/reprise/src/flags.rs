@@ -1,6 +1,6 @@
 //! Flags of the subcommands that read a configuration.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -36,11 +36,4 @@ pub struct What {
     /// Access log: stdout, off or a file
     #[arg(long, value_name = "TARGET")]
     pub access_log: Option<String>,
-}
-
-impl What {
-    /// The flags of a command line that names only a configuration file.
-    pub fn of_file(file: &Path) -> What {
-        What { config: Some(file.to_owned()), ..What::default() }
-    }
 }

@@ -1,7 +1,7 @@
-//! The configuration file as a whole: its size, its TOML, its applications.
+//! The configuration file as a whole, and the files of applications beside it: their sizes, their TOML, their applications.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
@@ -9,42 +9,121 @@ use super::complete;
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Config, File, Options, Scope};
 
-/// Bytes of a configuration file.
+/// Bytes of all files of a configuration together.
 const MAX_SIZE: u64 = 4 << 20;
+/// Files of applications.
+const MAX_FILES: usize = 1024;
+const EXAMPLE: &str = "[[application]]\nroot = \"…\"";
 
-/// Reads a file.
+/// Reads files, as long as they are not too large together.
+struct Reader {
+    left: u64,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        Reader { left: MAX_SIZE }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<String, Failure> {
+        let failed = |error| unreadable(path, error);
+        let mut text = String::new();
+        let mut source = process::files::open_regular(path).map_err(failed)?.take(self.left + 1);
+        source.read_to_string(&mut text).map_err(failed)?;
+        self.left = self.left.checked_sub(text.len() as u64).ok_or_else(|| {
+            failed(std::io::Error::other(format!("the configuration is larger than {MAX_SIZE} bytes")))
+        })?;
+        Ok(text)
+    }
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Failure {
+    Failure::new(Code::Configuration, path.display().to_string(), error)
+}
+
+/// The table of a file.
+fn parse<'a>(file: &File<'a>) -> Result<DeTable<'a>, Failure> {
+    let document = DeTable::parse(file.text)
+        .map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;
+    file.check_names(Scope::Server, document.get_ref())?;
+    Ok(document.into_inner())
+}
+
+fn file_of<'a>(path: &'a Path, text: &'a str, main: Option<&'a Path>) -> File<'a> {
+    File { path, base: path.parent().unwrap_or(Path::new("")), text, main }
+}
+
+/// Reads a file and the files of its `conf_d`.
 pub(super) fn read(path: &Path) -> Result<Config, Failure> {
-    let failed = |error: std::io::Error| Failure::new(Code::Configuration, path.display().to_string(), error);
-    let mut text = String::new();
-    let mut source = process::files::open_regular(path).map_err(failed)?.take(MAX_SIZE + 1);
-    source.read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MAX_SIZE {
-        return Err(failed(std::io::Error::other(format!("it is larger than {MAX_SIZE} bytes"))));
-    }
-    let file = File { path, base: path.parent().unwrap_or(Path::new("")), text: &text };
-    let document =
-        DeTable::parse(&text).map_err(|error| file.fail(error.span().map_or(0, |span| span.start), error.message()))?;
-    let document = document.get_ref();
-    file.check_names(Scope::Server, document)?;
+    let mut reader = Reader::new();
+    let text = reader.read(path)?;
+    let file = file_of(path, &text, None);
+    let table = parse(&file)?;
     let mut config = Config::defaults();
-    config.read(&file, document)?;
-    let Some(applications) = document.get("application") else {
-        return Err(file.fail(text.len(), "describes no [[application]]").hint("[[application]]\nroot = \"…\""));
-    };
-    let DeValue::Array(list) = applications.get_ref() else {
-        return Err(file.fail(applications.span().start, "write [[application]], with two brackets"));
-    };
-    if list.is_empty() {
-        let failure = file.fail(applications.span().start, "describes no [[application]]");
-        return Err(failure.hint("[[application]]\nroot = \"…\""));
+    config.read(&file, &table)?;
+    read_applications(&file, &table, &mut config.applications)?;
+    for path in files_of_applications(&file, &table, &config)? {
+        let text = reader.read(&path)?;
+        let file = file_of(&path, &text, Some(file.path));
+        read_applications(&file, &parse(&file)?, &mut config.applications)?;
     }
-    for item in list.iter() {
-        let DeValue::Table(table) = item.get_ref() else {
-            return Err(file.fail(item.span().start, "write [[application]], with two brackets"));
-        };
-        config.applications.push(read_application(&file, table, item.span().start)?);
+    if config.applications.is_empty() {
+        let beside =
+            if config.conf_d.is_empty() { String::new() } else { format!(", nor does a file of {}", config.conf_d) };
+        return Err(file.fail(text.len(), format!("describes no [[application]]{beside}")).hint(EXAMPLE));
     }
     Ok(config)
+}
+
+/// Reads the options of the server alone.
+pub(super) fn read_server(path: &Path) -> Result<Config, Failure> {
+    let text = Reader::new().read(path)?;
+    let file = file_of(path, &text, None);
+    let mut config = Config::defaults();
+    config.read(&file, &parse(&file)?)?;
+    Ok(config)
+}
+
+/// The files of `conf_d`, in the order of their names. Without the option the directory need not be there.
+fn files_of_applications(file: &File<'_>, table: &DeTable<'_>, config: &Config) -> Result<Vec<PathBuf>, Failure> {
+    if config.conf_d.is_empty() {
+        return Ok(Vec::new());
+    }
+    let directory = file.base.join(&config.conf_d);
+    let written = table.get("conf_d");
+    let failed = |error: std::io::Error| match written {
+        Some(item) => file.fail(item.span().start, format!("conf_d {}: {error}", directory.display())),
+        None => unreadable(&directory, error),
+    };
+    let entries = match directory.read_dir() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && written.is_none() => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        let bytes = name.as_encoded_bytes();
+        if bytes.ends_with(b".toml") && !bytes.starts_with(b".") {
+            paths.push(directory.join(name));
+        }
+        if paths.len() > MAX_FILES {
+            return Err(failed(std::io::Error::other(format!("more than {MAX_FILES} files"))));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Reads the applications of a file, of which there may be none.
+fn read_applications(file: &File<'_>, table: &DeTable<'_>, to: &mut Vec<Application>) -> Result<(), Failure> {
+    let Some(applications) = table.get("application") else { return Ok(()) };
+    let one_bracket = |at| file.fail(at, "write [[application]], with two brackets");
+    let DeValue::Array(list) = applications.get_ref() else { return Err(one_bracket(applications.span().start)) };
+    for item in list.iter() {
+        let DeValue::Table(table) = item.get_ref() else { return Err(one_bracket(item.span().start)) };
+        to.push(read_application(file, table, item.span().start)?);
+    }
+    Ok(())
 }
 
 fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {
@@ -52,7 +131,7 @@ fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<A
         return Err(file.fail(at, "this [[application]] has no root").hint("root = \"/srv/site/public\""));
     };
     file.check_names(Scope::Application, table)?;
-    let mut application = Application::defaults();
+    let mut application = Application { places: file.places(table, at), ..Application::defaults() };
     application.request.read(file, table)?;
     application.read(file, table)?;
     if let DeValue::String(written) = root.get_ref() {

@@ -1,6 +1,7 @@
 //! Reads the configuration file: the values of options, and messages with the line of a mistake.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -16,6 +17,27 @@ pub struct File<'a> {
     pub base: &'a Path,
     /// Its whole text.
     pub text: &'a str,
+    /// The file with the options of the server, if this one only describes applications.
+    pub main: Option<&'a Path>,
+}
+
+/// Where an application is described, for messages that concern more than one option.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places {
+    /// The file; empty if no file describes it.
+    file: PathBuf,
+    /// The line where its description begins.
+    line: usize,
+    /// The lines of its options.
+    options: BTreeMap<String, usize>,
+}
+
+impl Places {
+    /// FILE:LINE of an option, or of the application if the option is not written; `None`: no file describes it.
+    pub fn of(&self, option: &str) -> Option<String> {
+        let line = self.options.get(option).unwrap_or(&self.line);
+        (self.line > 0).then(|| format!("{}:{line}", self.file.display()))
+    }
 }
 
 /// A value with its position in the file.
@@ -24,8 +46,18 @@ pub type Item<'a> = Spanned<DeValue<'a>>;
 impl File<'_> {
     /// A failure at a byte of the file.
     pub fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
-        let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
-        Failure::new(Code::Configuration, format!("{}:{line}", self.path.display()), why)
+        Failure::new(Code::Configuration, format!("{}:{}", self.path.display(), self.line(at)), why)
+    }
+
+    fn line(&self, at: usize) -> usize {
+        self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// Where the application of a table is described, which begins at a byte of the file.
+    pub fn places(&self, table: &DeTable<'_>, at: usize) -> Places {
+        let option =
+            |name: &Spanned<toml::de::DeString<'_>>| (name.get_ref().to_string(), self.line(name.span().start));
+        Places { file: self.path.to_owned(), line: self.line(at), options: table.keys().map(option).collect() }
     }
 
     /// Checks that every name in a table is an option.
@@ -33,7 +65,8 @@ impl File<'_> {
         for name in table.keys() {
             let text = name.get_ref().as_ref();
             let is_list = text == "application" && scope == Scope::Server;
-            if !is_list && find(scope, text).is_none() {
+            let is_elsewhere = scope == Scope::Server && self.main.is_some();
+            if !is_list && (is_elsewhere || find(scope, text).is_none()) {
                 return Err(self.no_such(scope, name.span().start, text));
             }
         }
@@ -46,8 +79,9 @@ impl File<'_> {
             (Scope::Server, _) if find(Scope::Application, text).is_some() => {
                 failure.hint(format!("'{text}' belongs below [[application]]"))
             }
-            (Scope::Application, _) if find(Scope::Server, text).is_some() => {
-                failure.hint(format!("'{text}' belongs to the top of the file, above [[application]]"))
+            (_, _) if find(Scope::Server, text).is_some() => {
+                let place = self.main.map_or("the file".to_owned(), |main| main.display().to_string());
+                failure.hint(format!("'{text}' belongs to the top of {place}, above [[application]]"))
             }
             (_, Some(near)) => failure.hint(format!("did you mean '{near}'?")),
             (_, None) => failure.hint("reprise check --options lists them all"),

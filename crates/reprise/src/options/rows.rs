@@ -13,7 +13,7 @@ use wire::control::Isolation;
 
 use super::Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Time};
 use super::option_table::{Options, option_table};
-use super::reader::{File, Given};
+use super::reader::{File, Given, Places};
 use super::value::Value;
 use super::{Capabilities, Change, Mode, Row, WarmupFailure, cpus};
 use crate::exit::Failure;
@@ -46,6 +46,9 @@ option_table! {
         state_dir: Option<PathBuf> = None, "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME, or /tmp/reprise-UID/NAME", Text, Restart,
             "Directory for lock, process id and control socket, removed at a clean end. It is created with mode 0700. Its \
              path has 90 bytes at most.", by path;
+        conf_d: String = "conf.d".to_owned(), "\"conf.d\", if there is such a directory", Text, Reload,
+            "Directory whose files *.toml describe further applications; \"\" for none. Relative paths start at the \
+             directory of the configuration file. Two servers whose configuration files lie side by side need two directories.";
         access_log: String = "stdout".to_owned(), "\"stdout\"", Text, Restart,
             "\"stdout\", \"off\" or a file; SIGUSR1 opens it again.", by log_target;
         access_log_format: LogFormat = LogFormat::Combined, "\"combined\"", Text, Restart,
@@ -203,6 +206,8 @@ option_table! {
         request: RequestLimits = RequestLimits::defaults();
         /// The root as it is written in the file.
         written_root: PathBuf = PathBuf::new();
+        /// Where it is described.
+        places: Places = Places::default();
         /// Whether the front controller was found, not configured.
         is_controller_found: bool = true;
     }
