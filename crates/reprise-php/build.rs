@@ -66,6 +66,7 @@ fn main() {
         "snapshot/template",
         "snapshot/refuse",
         "snapshot/held",
+        "snapshot/needs",
         "snapshot/maps",
         "snapshot/take",
         "snapshot/clone",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tests::snapshot::{best_isolation, is_sanitized, snapshot};
-use tests::{Server, Setup, process};
+use tests::{Server, Setup, process, wait_until};
 
 const CASES: &str = "case 'count': echo ++$count, ' ', posix_geteuid(); break;\n";
 const BOOT: &str = "$count = 0; $held = range(1, 5000);";
@@ -13,40 +13,18 @@ fn is_root() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 
-/// Executes a command in which userfaultfd(2) fails.
-const DENY: &str = r#"
-#include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int count, char **arguments)
-{
-	struct sock_filter rules[] = {
-	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = 4, .filter = rules};
-	if (count < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
-		perror("seccomp");
-		return 1;
-	}
-	execv(arguments[1], arguments + 1);
-	perror(arguments[1]);
-	return 1;
-}
-"#;
-
-/// The helper, and the executables where an ordinary user can reach them.
+/// Executables where an ordinary user can reach them.
 struct Place {
+    /// tests/src/deny.c
     deny: PathBuf,
     reprise: PathBuf,
+}
+
+impl Place {
+    /// The command that executes the server in which a call fails so.
+    fn denying(&self, call: &str, error: &str) -> Vec<PathBuf> {
+        vec![self.deny.clone(), call.into(), error.into(), self.reprise.clone()]
+    }
 }
 
 fn place(setup: &Setup) -> Place {
@@ -55,8 +33,7 @@ fn place(setup: &Setup) -> Place {
     for name in ["reprise", "reprise-php"] {
         std::fs::copy(tests::server::program().with_file_name(name), home.join(name)).unwrap();
     }
-    let (source, deny) = (home.join("deny.c"), home.join("deny"));
-    std::fs::write(&source, DENY).unwrap();
+    let (source, deny) = (tests::server::project().join("tests/src/deny.c"), home.join("deny"));
     tests::peer::run_to_end(Command::new("gcc").arg("-o").arg(&deny).arg(&source));
     Place { deny, reprise: home.join("reprise") }
 }
@@ -112,16 +89,149 @@ fn an_ordinary_user_rewinds_too() {
     serves(&server, best_isolation(), user());
 }
 
-/// Without userfaultfd the isolation is fork, and the log says why.
+/// Error numbers.
+const EPERM: &str = "1";
+const ENOTTY: &str = "25";
+const ENOSYS: &str = "38";
+
+/// A restriction: the call, its error, what executes the server, and the words that the start has for it.
+struct Restriction {
+    call: &'static str,
+    error: &'static str,
+    within: &'static [&'static str],
+    words: &'static [&'static str],
+}
+
+const RESTRICTIONS: &[Restriction] = &[
+    Restriction {
+        call: "userfaultfd",
+        error: EPERM,
+        within: &[],
+        words: &["a seccomp filter denies userfaultfd", "EPERM", "Seccomp: 2"],
+    },
+    Restriction {
+        call: "userfaultfd",
+        error: ENOSYS,
+        within: &[],
+        words: &["a seccomp filter denies userfaultfd", "ENOSYS", "Seccomp: 2"],
+    },
+    Restriction {
+        call: "userfaultfd",
+        error: "kill",
+        within: &[],
+        words: &["a seccomp filter ends processes that call userfaultfd", "Seccomp: 2"],
+    },
+    Restriction {
+        call: "UFFDIO_API",
+        error: EPERM,
+        within: &[],
+        words: &["a seccomp filter denies UFFDIO_API", "EPERM"],
+    },
+    Restriction {
+        call: "PAGEMAP_SCAN",
+        error: ENOTTY,
+        within: &[],
+        words: &["a seccomp filter denies PAGEMAP_SCAN", "ENOTTY"],
+    },
+    // To its programs this kernel is 2.6 then, and it has no PAGEMAP_SCAN: an old one.
+    Restriction {
+        call: "PAGEMAP_SCAN",
+        error: ENOTTY,
+        within: &["setarch", "--uname-2.6"],
+        words: &["Linux 2.6.", "is too old, 6.7 or newer is needed", "bookworm-backports"],
+    },
+];
+
+/// The lines of a text about the isolation of the server: what it is and why, and the hint.
+fn lines(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim_start);
+    lines.skip_while(|line| !line.starts_with("isolation ")).take_while(|line| !line.starts_with("front ")).collect()
+}
+
+/// Whatever keeps a server from rewinding: it forks, and says why, at what cost, and what mends it. That is said once, and `reprise
+/// check` says the same.
 #[test]
-fn without_userfaultfd_it_forks_and_says_so() {
-    let setup = snapshot(BOOT, CASES).flag("--audit");
+fn what_keeps_a_server_from_rewinding_is_said_once() {
+    for restriction in RESTRICTIONS {
+        // Another script boots while the server runs.
+        let setup = snapshot(BOOT, CASES).file("other.php", "<?php reprise_snapshot(); echo 'other';");
+        let place = place(&setup);
+        let within = restriction.within.iter().map(PathBuf::from);
+        let command: Vec<PathBuf> = as_user(&setup)
+            .into_iter()
+            .chain(within)
+            .chain(place.denying(restriction.call, restriction.error))
+            .collect();
+        let server = setup.command(command.clone()).start();
+        serves(&server, "fork", user());
+        wait_until("the other script has a lane", 30, || {
+            server.get("/other.php");
+            server.log().contains("/other.php is booted, isolation fork")
+        });
+        let (reloaded, said) = server.reload();
+        assert!(reloaded, "{said}\n{}", server.log());
+
+        let log = server.log();
+        let said = lines(&log);
+        let [isolation, hint, ..] = said[..] else { panic!("no two lines of isolation in {log}") };
+        assert!(hint.starts_with("hint "), "{log}");
+        let words: &[&str] = if is_sanitized() { &["AddressSanitizer"] } else { restriction.words };
+        for word in words.iter().chain(&["1 to 3 ms", "a process for each request"]) {
+            assert!(isolation.contains(word) || hint.contains(word), "no {word:?} in {said:?}");
+        }
+        for word in ["rewind", "a process for each request", "userfaultfd"] {
+            let count = log.lines().filter(|line| line.contains(word)).count();
+            let expected = lines(&log).iter().filter(|line| line.contains(word)).count();
+            assert_eq!(count, expected, "{word:?} is said again:\n{log}");
+        }
+
+        let mut check = Command::new(&command[0]);
+        check.args(&command[1..]).args(["check", "--config"]).arg(server.directory().join("reprise.toml"));
+        let output = check.output().expect("reprise check");
+        let checked = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{checked}");
+        assert_eq!(lines(&checked), said, "{}", restriction.call);
+        assert!(checked.contains("index.php (it names reprise_snapshot), isolation fork"), "{checked}");
+    }
+}
+
+/// Everybody may watch faults of user space: `vm.unprivileged_userfaultfd`, which is 0 on most systems, forbids others.
+#[test]
+fn the_start_and_check_say_that_rewinds_are_possible() {
+    let setup = snapshot(BOOT, CASES);
     let place = place(&setup);
-    let command = as_user(&setup).into_iter().chain([place.deny, place.reprise]);
-    let server = setup.command(command).start();
-    serves(&server, "fork", user());
+    let command: Vec<PathBuf> = as_user(&setup).into_iter().chain([place.reprise]).collect();
+    let server = setup.command(command.clone()).start();
+    let mut check = Command::new(&command[0]);
+    check.args(&command[1..]).args(["check", "--config"]).arg(server.directory().join("reprise.toml"));
+    let checked = String::from_utf8(check.output().expect("reprise check").stdout).expect("text");
+    for text in [&server.log(), &checked] {
+        let sysctl = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
+        let said = lines(text);
+        match is_sanitized() {
+            true => assert!(said[0].contains("AddressSanitizer"), "{said:?}"),
+            false => assert_eq!(said, ["isolation     rewind"], "vm.unprivileged_userfaultfd is {sysctl:?}\n{text}"),
+        }
+    }
+    serves(&server, best_isolation(), user());
+}
+
+/// A reload says it if what snapshots get has changed, and says nothing otherwise.
+#[test]
+fn a_reload_says_what_has_changed() {
+    let server = snapshot(BOOT, CASES).application("isolation = \"fork\"").start();
+    assert_eq!(lines(&server.log()), ["isolation     fork, as the configuration says"]);
+    assert!(server.reload().0);
+    server.reconfigure("isolation = \"fork\"", "isolation = \"auto\"");
+    for _ in 0..2 {
+        let (reloaded, said) = server.reload();
+        assert!(reloaded, "{said}");
+    }
     let log = server.log();
-    assert!(log.lines().any(|line| line.contains("fork") && line.contains(why())), "{log}");
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("isolation of snapshots: ")).collect();
+    let expected = if is_sanitized() { "AddressSanitizer" } else { ": rewind" };
+    assert!(said.len() == 1 && said[0].contains(expected), "{log}");
+    serves(&server, best_isolation(), user());
 }
 
 /// Root may have the device; if not, it forks too.
@@ -129,7 +239,7 @@ fn without_userfaultfd_it_forks_and_says_so() {
 fn root_without_the_call_finds_another_way_or_forks() {
     let setup = snapshot(BOOT, CASES).flag("--audit");
     let place = place(&setup);
-    let server = setup.command([place.deny, place.reprise]).start();
+    let server = setup.command(place.denying("userfaultfd", EPERM)).start();
     let info = server.get("/?info").text();
     let isolation = if info.contains("isolation=rewind") { "rewind" } else { "fork" };
     serves(&server, isolation, user());
@@ -142,7 +252,7 @@ fn who_insists_on_rewinding_is_told() {
     let setup =
         snapshot(BOOT, CASES).application("isolation = \"rewind\"").application("mode.\"index.php\" = \"snapshot\"");
     let place = place(&setup);
-    let command = as_user(&setup).into_iter().chain([place.deny, place.reprise]);
+    let command = as_user(&setup).into_iter().chain(place.denying("userfaultfd", EPERM));
     let mut server = setup.command(command).launch();
     assert_eq!(server.wait(20), 70, "{}", server.log());
     assert!(server.log().contains(why()), "{}", server.log());

@@ -36,7 +36,9 @@
 #include <string.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <php_version.h>
@@ -48,6 +50,7 @@
 #include "sapi.h"
 #include "snapshot/checks.h"
 #include "snapshot/interpose.h"
+#include "snapshot/needs.h"
 #include "snapshot/snapshot.h"
 #include "wire.h"
 #include "worker.h"
@@ -71,6 +74,8 @@ enum {
 	OPT_MAX_AGE,
 	OPT_MAX_MEMORY,
 	OPT_UFFD,
+	OPT_NEEDS,
+	OPT_TRY_NEEDS,
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
 	OPT_PHP_INI,
@@ -107,6 +112,8 @@ static const struct option long_options[] = {
     {"watch", no_argument, NULL, OPT_WATCH},
     {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
+    {"needs", required_argument, NULL, OPT_NEEDS},
+    {"try-needs", no_argument, NULL, OPT_TRY_NEEDS},
     {"php-ini", required_argument, NULL, OPT_PHP_INI},
     {"settings", no_argument, NULL, OPT_SETTINGS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -176,9 +183,22 @@ static bool choose_isolation(const char *word)
 	return false;
 }
 
+/* For `reprise`: what a rewind needs, in a process of the user and with the rights that templates have. */
+static int print_needs(void)
+{
+	char text[REPRISE_NEEDS];
+	struct utsname kernel = {0};
+
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	(void)reprise_try_needs(text, sizeof text);
+	/* It fails for no kernel. */
+	(void)uname(&kernel);
+	return printf("release %s\nneeds %s\n", kernel.release, text) > 0 && fflush(stdout) == 0 ? 0 : wire_Exit_Internal;
+}
+
 int reprise_php_main(int argc, char **argv)
 {
-	bool asks_settings = false;
+	bool asks_settings = false, tries_needs = false;
 	int option;
 
 	reprise_interpose_memory();
@@ -224,6 +244,8 @@ int reprise_php_main(int argc, char **argv)
 			break;
 		case OPT_PHP_INI: reprise_options.php_ini = optarg; break;
 		case OPT_SETTINGS: asks_settings = true; break;
+		case OPT_NEEDS: reprise_options.needs = optarg; break;
+		case OPT_TRY_NEEDS: tries_needs = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
@@ -235,6 +257,9 @@ int reprise_php_main(int argc, char **argv)
 			return 0;
 		default: return wire_Exit_Usage;
 		}
+	}
+	if (tries_needs) {
+		return print_needs();
 	}
 	bool is_started = reprise_options.control >= 0 && reprise_options.lifeline >= 0;
 	if (optind != argc || (!is_started && !asks_settings)) {

@@ -22,6 +22,7 @@ struct reprise_options {
 	int control;         /* socket to the supervisor */
 	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
 	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
+	const char *needs;   /* what the supervisor has found and said of what a rewind needs; NULL: it has not tried */
 	uint32_t generation; /* ordinal of the generation, from 1 for each application */
 	const char **set;    /* NAME=VALUE of settings that scripts may change */
 	size_t set_count;

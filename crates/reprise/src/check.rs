@@ -6,6 +6,7 @@ use crate::config;
 use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
+use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
 use crate::php_ini;
@@ -25,7 +26,8 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let config = config::load(what)?;
     let php = crate::version::find_php()?;
     let people = people::choose_users(&config)?;
-    print!("{}", describe(&config, &people, &php));
+    let finding = isolation::look(&config, &people, &php);
+    print!("{}", describe(&config, &people, &php, &finding));
     for (application, user) in config.applications.iter().zip(&people.applications) {
         for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), &php)? {
             eprintln!("warning: {line}");
@@ -35,7 +37,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
 }
 
 /// What would be served and why, for people.
-pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> String {
+pub fn describe(config: &Config, people: &People, php: &crate::version::Php, finding: &Finding) -> String {
     let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
     let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);
     let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
@@ -77,7 +79,7 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> 
         for entry in entries {
             let (function, how) = match entry.is_worker_mode {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
-                false => ("reprise_snapshot", format!("isolation {}", application.isolation.word())),
+                false => ("reprise_snapshot", format!("isolation {}", finding.of(application.isolation).word())),
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };
@@ -92,6 +94,10 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php) -> 
         for (name, value) in &application.admin_ini {
             line("ini", format!("{name} = {value} (fixed)"));
         }
+    }
+    line("isolation", finding.text.clone());
+    if let Some(hint) = &finding.hint {
+        line("hint", hint.clone());
     }
     let front = people.front.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
     let threads = if config.front_threads == 1 { "thread" } else { "threads" };

@@ -25,6 +25,7 @@ mod discover;
 mod exit;
 mod flags;
 mod front_process;
+mod isolation;
 mod listen;
 mod measuring;
 mod options;

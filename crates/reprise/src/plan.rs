@@ -13,6 +13,7 @@ use process::user::{self, Identity};
 
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
 use crate::php_ini;
@@ -31,7 +32,12 @@ pub struct Opened {
 }
 
 /// Makes the draft of a plan from a configuration.
-pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervisor::Draft, Failure> {
+pub fn make(
+    config: &Config,
+    people: &People,
+    opened: &Opened,
+    finding: &Finding,
+) -> Result<supervisor::Draft, Failure> {
     let mut settings = Settings {
         listeners: opened.listeners.clone(),
         access_log: opened.access_log,
@@ -53,12 +59,14 @@ pub fn make(config: &Config, people: &People, opened: &Opened) -> Result<supervi
         if opened.audit {
             made.arguments.push("--audit".to_owned());
         }
+        made.arguments.extend(finding.needs.iter().flat_map(|needs| ["--needs".to_owned(), needs.clone()]));
         made
     });
     let settings = serde_json::to_string(&settings);
     Ok(supervisor::Draft {
         applications: applications.collect(),
         drain_timeout: config.drain_timeout,
+        isolation: finding.said(),
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
 }

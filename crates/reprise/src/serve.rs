@@ -1,6 +1,6 @@
 //! `reprise serve`: everything that needs this user's rights is opened here, then the supervisor takes over.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use process::user::{self, Identity};
 use crate::config;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
+use crate::isolation;
 use crate::listen::{self, Bound};
 use crate::options::{self, Config};
 use crate::people::choose_users;
@@ -71,7 +72,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     if config.state_dir.is_none() {
         state::clear_leftovers(&state.path);
     }
-    log::write(&crate::check::describe(&config, &people, &php));
+    let finding = isolation::look(&config, &people, &php);
+    log::write(&crate::check::describe(&config, &people, &php, &finding));
     log::write(&format!("  {:<13} {connections} at once ({files} open files allowed)\n", "connections"));
     if user::is_root() && !process::capabilities::may_limit() {
         log::write(&format!(
@@ -95,7 +97,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         connections: connections as usize,
         audit,
     };
-    let plan = Plan::new(plan::make(&config, &people, &opened)?, php.open()?.into());
+    let plan = Plan::new(plan::make(&config, &people, &opened, &finding)?, php.open()?.into());
     // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
@@ -141,8 +143,7 @@ fn service(
         front_descriptors: descriptors,
         access_log: is_file(&config.access_log).then(|| config.access_log.clone().into()),
         front_threads: config.front_threads,
-        // If the limit cannot be raised, PHP uses what there is.
-        userfaultfd: OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").map(OwnedFd::from).ok(),
+        userfaultfd: isolation::open_device().map(OwnedFd::from).ok(),
         cpus: options::cpus(),
         control_socket: None,
         signals,
@@ -157,7 +158,9 @@ fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, Owne
     let next = config::load(what)?;
     plan::obstacle(now, &next)?;
     let people = choose_users(&next)?;
-    Ok((plan::make(&next, &people, opened)?, version::find_php()?.open()?.into()))
+    let php = version::find_php()?;
+    let finding = isolation::look(&next, &people, &php);
+    Ok((plan::make(&next, &people, opened, &finding)?, php.open()?.into()))
 }
 
 fn is_file(target: &str) -> bool {

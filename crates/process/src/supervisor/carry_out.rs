@@ -142,6 +142,9 @@ impl Supervisor {
     /// are files, by application.
     pub(super) fn configuration_read(&mut self, read: Option<Plan>, present: &BTreeMap<String, BTreeSet<String>>) {
         let Some((plan, successors)) = self.reload.next_plan(read, &self.generations) else { return };
+        if plan.isolation != self.reload.plan().isolation {
+            log("notice", format_args!("isolation of snapshots: {}", plan.isolation));
+        }
         let mut ids = Vec::new();
         for successor in successors {
             match self.make_generation(&plan, successor, present) {

@@ -57,6 +57,8 @@ pub struct Draft {
     pub applications: Vec<Application>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
+    pub isolation: String,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -69,6 +71,8 @@ pub struct Plan {
     pub applications: Vec<Rc<Application>>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
+    pub isolation: String,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -80,6 +84,7 @@ impl Plan {
             php: Rc::new(php),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
+            isolation: draft.isolation,
             settings: draft.settings,
         }
     }
@@ -205,6 +210,7 @@ impl Plan {
             php: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
             applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
             drain_timeout: Duration::from_secs(30),
+            isolation: String::new(),
             settings: settings.to_owned(),
         }
     }

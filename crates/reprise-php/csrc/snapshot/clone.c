@@ -78,27 +78,25 @@ static void unhealthy(const char *what)
 }
 
 /* By the system call, or by the device if there is one: a container's profile may deny one and allow the other. */
-int reprise_open_userfaultfd(void)
+long reprise_new_userfaultfd(void)
+{
+	long descriptor = RAW1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+	if (descriptor < 0 && reprise_options.userfaultfd >= 0) {
+		long made = RAW3(SYS_ioctl, reprise_options.userfaultfd, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+		descriptor = made < 0 ? descriptor : made;
+	}
+	return descriptor;
+}
+
+long reprise_set_up_userfaultfd(int descriptor)
 {
 	struct uffdio_api api = {
 	    .api = UFFD_API,
 	    .features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED | UFFD_FEATURE_PAGEFAULT_FLAG_WP,
 	};
-	long descriptor = RAW1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
-	if (descriptor < 0 && reprise_options.userfaultfd >= 0) {
-		descriptor = RAW3(SYS_ioctl, reprise_options.userfaultfd, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-	}
-	if (descriptor < 0) {
-		return (int)descriptor;
-	}
-	descriptor = reprise_lift((int)descriptor);
-	long error = RAW3(SYS_ioctl, descriptor, UFFDIO_API, &api);
-	if (error < 0) {
-		RAW1(SYS_close, descriptor);
-		return (int)error;
-	}
-	return (int)descriptor;
+	return RAW3(SYS_ioctl, descriptor, UFFDIO_API, &api);
 }
 
 /* A userfaultfd that is set up refuses a second set-up with EINVAL. Any other descriptor gives another error. */
@@ -111,9 +109,13 @@ bool reprise_is_userfaultfd(int descriptor)
 
 static void watch_memory(void)
 {
-	snapshot->uffd = reprise_open_userfaultfd();
-	if (snapshot->uffd < 0) {
+	long descriptor = reprise_new_userfaultfd();
+	if (descriptor < 0) {
 		reprise_recycle(wire_Recycle_Kernel, "no userfaultfd can be opened");
+	}
+	snapshot->uffd = reprise_lift((int)descriptor);
+	if (reprise_set_up_userfaultfd(snapshot->uffd) < 0) {
+		reprise_recycle(wire_Recycle_Kernel, "the userfaultfd cannot be set up");
 	}
 	bool done = reprise_is_userfaultfd(snapshot->uffd);
 	for (size_t i = 0; done && i < snapshot->region_count; i++) {

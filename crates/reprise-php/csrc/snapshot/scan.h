@@ -73,13 +73,13 @@ static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struc
 	return count;
 }
 
-/* Whether the kernel has PAGEMAP_SCAN. */
-static inline bool scan_works(int pagemap)
+/* Scans a page that there is; a negative errno if the kernel has no PAGEMAP_SCAN. */
+static inline long scan_something(int pagemap)
 {
 	struct page_range range;
 	uint64_t from = (uint64_t)(uintptr_t)&range & ~UINT64_C(4095);
 
-	return scan_present(pagemap, &from, from + 4096, &range, 1) >= 0;
+	return scan_present(pagemap, &from, from + 4096, &range, 1);
 }
 
 #endif

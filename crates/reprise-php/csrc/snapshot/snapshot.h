@@ -9,6 +9,7 @@
  *
  * template.c  boots the script; the loop of a template
  * refuse.c    what may not be open when a snapshot is taken
+ * needs.c     what a rewind needs of the kernel
  * held.c      what PHP holds then
  * maps.c      /proc/self/maps: read, compared, put back
  * take.c      the image: all private writable memory, in a sealed memory file

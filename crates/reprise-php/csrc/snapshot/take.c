@@ -46,40 +46,6 @@ __attribute__((noinline)) void reprise_grow_stack(void)
 	}
 }
 
-enum wire_Isolation reprise_choose_isolation(const char **why)
-{
-#ifdef __SANITIZE_ADDRESS__
-	*why = "this is a build with AddressSanitizer, whose shadow memory cannot be rewound";
-	return wire_Isolation_Fork;
-#else
-	long scan = RAW4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-	int uffd = reprise_open_userfaultfd();
-	bool can_scan = scan >= 0 && scan_works((int)scan);
-
-	if (scan >= 0) {
-		RAW1(SYS_close, scan);
-	}
-	if (uffd >= 0) {
-		RAW1(SYS_close, uffd);
-	}
-	int *tid = NULL;
-	if (RAW2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) < 0 || !tid) {
-		*why = "this kernel does not say where thread ids are (CONFIG_CHECKPOINT_RESTORE)";
-		return wire_Isolation_Fork;
-	}
-	if (uffd < 0) {
-		*why = uffd == -EINVAL || uffd == -ENOSYS ? "this kernel has no asynchronous write protection (Linux 6.7)"
-		                                          : "userfaultfd is denied, by a seccomp profile or a capability";
-		return wire_Isolation_Fork;
-	}
-	if (!can_scan) {
-		*why = "PAGEMAP_SCAN is missing or denied (Linux 6.7)";
-		return wire_Isolation_Fork;
-	}
-	return wire_Isolation_Rewind;
-#endif
-}
-
 struct listing {
 	size_t mappings, regions, image;
 	const char *failed;

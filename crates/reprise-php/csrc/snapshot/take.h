@@ -8,7 +8,6 @@
 
 /* False: `why` has the reason. */
 bool reprise_take(const char **why);
-enum wire_Isolation reprise_choose_isolation(const char **why);
 void reprise_grow_stack(void);
 
 #endif

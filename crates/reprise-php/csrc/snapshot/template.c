@@ -36,6 +36,7 @@
 #include "end.h"
 #include "kernel.h"
 #include "learn.h"
+#include "needs.h"
 #include "random.h"
 #include "refuse.h"
 #include "snapshot.h"
@@ -87,20 +88,28 @@ void reprise_template_loop(void)
 
 static void choose_isolation(enum wire_Isolation wanted)
 {
-	const char *why = NULL;
+	char needs[REPRISE_NEEDS];
 
 	snapshot->isolation = wanted == wire_Isolation_Fork ? wire_Isolation_Fork : reprise_options.isolation;
 	if (snapshot->isolation == wire_Isolation_Fork) {
 		return;
 	}
-	enum wire_Isolation best = reprise_choose_isolation(&why);
-	if (best == wire_Isolation_Fork && snapshot->isolation == wire_Isolation_Rewind) {
-		reprise_boot_failed("isolation = \"rewind\" is not possible here", why);
+	/* Where trying ends the process, the supervisor has found it out: this process does not try. */
+	bool may_try = !reprise_options.needs || strcmp(reprise_options.needs, REPRISE_NEEDS_KILLED) != 0;
+	if (may_try && reprise_try_needs(needs, sizeof needs)) {
+		snapshot->isolation = wire_Isolation_Rewind;
+		return;
 	}
-	if (best == wire_Isolation_Fork) {
-		reprise_log_line("notice", "isolation fork, a process per request: %s", why);
+	if (snapshot->isolation == wire_Isolation_Rewind) {
+		reprise_boot_failed("isolation = \"rewind\" is not possible here", "`reprise check` says why");
 	}
-	snapshot->isolation = best;
+	if (may_try && reprise_options.needs && strcmp(reprise_options.needs, needs) != 0) {
+		reprise_log_line("notice",
+		                 "isolation fork, a process per request: what a rewind needs has changed since the last start "
+		                 "or reload (%s); `reprise check` says why",
+		                 needs);
+	}
+	snapshot->isolation = wire_Isolation_Fork;
 }
 
 static void read_head(int file)
