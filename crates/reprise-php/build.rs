@@ -1,6 +1,7 @@
 //! Generates the header of `wire` and PHP's argument descriptions, then compiles csrc against the installed PHP.
 //!
-//! Environment: `PHP_CONFIG` names another php-config; `REPRISE_SANITIZE` builds the C part with sanitizers:
+//! Environment: `PHP_CONFIG` names another php-config; `PHP_LIBRARY` is the path of a libphp that the compiler does not find,
+//! or of another system's, and `PHP_LIBRARY_INSTALLED` the path that it has on that system; `REPRISE_SANITIZE` builds the C part with sanitizers:
 //! `address,undefined` with their run-time libraries, which the rewind cannot live with; `undefined-trap` without any:
 //! undefined behaviour is an illegal instruction, rewinds are on, and the checks of `csrc/snapshot/checks.h` with them.
 //! Profiles that inherit `dev`, such as that of the tests, are built with `undefined-trap` if it says nothing.
@@ -9,6 +10,9 @@ use std::env;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+
+#[path = "build/import_library.rs"]
+mod import_library;
 
 use wire::control::Isolation;
 use wire::exit::Exit;
@@ -35,6 +39,7 @@ fn main() {
         "engine/gmp_random",
         "engine/handlers",
         "engine/ini",
+        "engine/libphp",
         "engine/modules",
         "engine/objects",
         "engine/opcache_clock",
@@ -85,10 +90,10 @@ fn main() {
         "snapshot/dirty_files",
         "snapshot/dirty_attributes",
     ];
-    for watched in ["csrc", "reprise.stub.php", "../wire/src"] {
+    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
     }
-    for variable in ["PHP_CONFIG", "REPRISE_SANITIZE"] {
+    for variable in ["PHP_CONFIG", "PHP_LIBRARY", "PHP_LIBRARY_INSTALLED", "REPRISE_SANITIZE"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
 
@@ -114,7 +119,7 @@ fn main() {
     build.define("REPRISE_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
     build.files(sources.map(|name| here.join(format!("csrc/{name}.c"))));
     build.compile("reprise_php_c");
-    println!("cargo:rustc-link-lib=dylib=php{major}.{minor}");
+    link_libphp(&build.get_compiler(), &format!("libphp{major}.{minor}.so"), &out);
     println!("cargo:rustc-link-arg=-Wl,-z,now");
     for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "dirty_attributes.c", "random_libc.c"] {
         export_interposed(&here.join("csrc/snapshot").join(source));
@@ -168,6 +173,39 @@ fn export_interposed(source: &Path) {
     for name in text.lines().filter_map(name).filter(|name| name != "name") {
         println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol={name}");
     }
+}
+
+/// Has the executable load libphp by its path (`import_library`).
+fn link_libphp(compiler: &cc::Tool, name: &str, out: &Path) {
+    let failed = |why: String| -> ! {
+        eprintln!("reprise-php: {name}: {why}");
+        eprintln!("hint: apt-get install libphp-embed, or name the library with PHP_LIBRARY");
+        exit(1);
+    };
+    let library = env::var_os("PHP_LIBRARY").map_or_else(|| find_library(compiler, name), PathBuf::from);
+    println!("cargo:rerun-if-changed={}", library.display());
+    let installed = env::var_os("PHP_LIBRARY_INSTALLED").map_or_else(|| library.clone(), PathBuf::from);
+    if !installed.is_absolute() {
+        failed("the compiler does not find it".to_owned());
+    }
+    let file = std::fs::read(&library).unwrap_or_else(|error| failed(error.to_string()));
+    let symbols =
+        import_library::symbols(&file).unwrap_or_else(|| failed("it is no shared library of 64 bits".to_owned()));
+    let import = out.join("import");
+    std::fs::create_dir_all(&import).expect("OUT_DIR is writable");
+    import_library::make(compiler, &symbols, &installed, &import.join(name))
+        .and_then(|()| import_library::weaken(compiler, &symbols, "sapi_startup", &out.join("libreprise_php_c.a")))
+        .unwrap_or_else(|why| failed(why));
+    println!("cargo:rustc-link-search=native={}", import.display());
+    println!("cargo:rustc-link-lib=dylib={}", name.trim_start_matches("lib").trim_end_matches(".so"));
+}
+
+/// Where the compiler finds a library. A link in its last part stays: the link of another package leads to another file one day.
+fn find_library(compiler: &cc::Tool, name: &str) -> PathBuf {
+    let output = compiler.to_command().arg(format!("--print-file-name={name}")).output();
+    let found = output.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())).unwrap_or_default();
+    let directory = found.parent().and_then(|directory| directory.canonicalize().ok());
+    directory.filter(|_| found.is_absolute()).map_or(found, |directory| directory.join(name))
 }
 
 fn php_config(question: &str) -> String {

@@ -271,16 +271,15 @@ fn help_is_an_answer() {
     }
 }
 
-/// `reprise version` prints the versions of Reprise and PHP, and where php.ini comes from.
+/// `reprise version` prints the versions of Reprise and PHP, which libphp is loaded, and where php.ini comes from.
 #[test]
 fn versions_are_told() {
     let (code, stdout, stderr) = reprise(Path::new("/"), &["version"]);
+    assert!(code == 0 && stderr.is_empty(), "{stdout}{stderr}");
     let lines: Vec<&str> = stdout.lines().collect();
-    assert!(code == 0 && stderr.is_empty() && lines.len() == 3, "{stdout}{stderr}");
-    assert!(
-        lines[0].starts_with("reprise 0.") && lines[1].starts_with("php 8.") && lines[2].starts_with("ini "),
-        "{stdout}"
-    );
+    let begins = ["reprise 0.", "php 8.", "libphp /usr/lib/libphp8.", "ini "];
+    assert!(begins.iter().zip(&lines).all(|(begin, line)| line.starts_with(begin)), "{stdout}");
+    assert!(lines[2].contains(".so (built with 8."), "{stdout}");
 }
 
 /// `reprise check --options` prints docs/reference/configuration.md.

@@ -46,6 +46,12 @@ const OTHER_SIZE: &str = "char ps_globals[64];\n";
 /// The name of the instruction of `exit()` differs.
 const OTHER_NAMES: &str = "const char *zend_get_opcode_name(unsigned char opcode) { return \"ZEND_OTHER\"; }\n";
 
+/// opcache says another release.
+const OTHER_OPCACHE: &str = r#"
+struct extension { const char *name, *version; };
+void *zend_get_extension(const char *name) { static struct extension other = {"other", "8.0.99"}; return &other; }
+"#;
+
 /// The heap has its free lists elsewhere.
 const OTHER_HEAP: &str = "static void *heap[512]; void *zend_mm_get_heap(void) { return heap; }\n";
 
@@ -56,9 +62,65 @@ fn is_refused(source: &str, words: &str) {
     let source = setup.document_root().join("other.c");
     tests::peer::run_to_end(Command::new("gcc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source));
     let mut server = setup.env("LD_PRELOAD", library.to_str().expect("a plain path")).launch();
-    let words = [words, "hint: install the libphp of PHP"];
+    let words = [words, "hint: "];
     wait_until(&format!("the log says {words:?}"), 20, || words.iter().all(|word| server.log().contains(word)));
     assert_eq!(server.wait(20), 70, "{}", server.log());
+}
+
+/// A libphp of another minor version is refused before any of its code runs, each time, and both versions are named.
+#[test]
+fn a_libphp_of_another_minor_version_is_refused() {
+    let php = tests::server::program().with_file_name("reprise-php");
+    let said = Command::new(&php).arg("--version").output().expect("reprise-php says its version");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let line = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).expect(name).to_owned();
+    let (version, library) = (line("php "), line("libphp "));
+    let minor = version.rsplit_once('.').expect("three numbers").0;
+    // The library, except that it says another version of the same length.
+    let mut bytes = std::fs::read(&library).expect("libphp");
+    let other = version.replacen(minor, &format!("{}9", &minor[..minor.len() - 1]), 1);
+    let places: Vec<usize> =
+        (0..bytes.len() - version.len()).filter(|at| bytes[*at..].starts_with(version.as_bytes())).collect();
+    places.into_iter().for_each(|at| bytes[at..at + other.len()].copy_from_slice(other.as_bytes()));
+    let setup = Setup::empty().file("index.php", "<?php echo 'never';").file("libphp.so", bytes);
+    let library = setup.document_root().join("libphp.so");
+    let words = format!("libphp.so is PHP {other}, and this reprise-php was built for PHP {minor} (");
+    for _ in 0..100 {
+        let refused = Command::new(&php).arg("--version").env("LD_PRELOAD", &library).output().expect("reprise-php");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(70) && refused.stdout.is_empty() && said.contains(&words), "{said}");
+        assert!(said.contains(&format!("hint: install libphp{minor}-embed")), "{said}");
+    }
+    let mut server = setup.env("LD_PRELOAD", library.to_str().expect("a plain path")).launch();
+    wait_until("the log says it", 20, || server.log().contains(&words));
+    assert_eq!(server.wait(20), 70, "{}", server.log());
+}
+
+/// A library that lacks what `reprise-php` uses is refused with its name.
+#[test]
+fn a_libphp_without_a_function_is_refused() {
+    let php = tests::server::program().with_file_name("reprise-php");
+    let setup = Setup::empty();
+    let copy = setup.document_root().join("reprise-php");
+    // A name that no library has, in place of one that libphp has.
+    let mut bytes = std::fs::read(php).expect("reprise-php");
+    let name = b"\0php_request_startup\0";
+    let at = (0..bytes.len() - name.len()).find(|at| bytes[*at..].starts_with(name)).expect("a name");
+    bytes[at + 1] = b'q';
+    std::fs::write(&copy, bytes).expect("a program");
+    tests::peer::run_to_end(Command::new("chmod").arg("755").arg(&copy));
+    let refused = Command::new(&copy).arg("--version").output().expect("reprise-php");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        refused.status.code() == Some(70) && said.contains("has no qhp_request_startup, which libphp 8."),
+        "{said}"
+    );
+}
+
+/// opcache of another release than libphp, as while packages are upgraded, is refused with both releases.
+#[test]
+fn an_opcache_of_another_release_is_refused() {
+    is_refused(OTHER_OPCACHE, "reprise-php: opcache is of PHP 8.0.99, and /");
 }
 
 /// A libphp of another version or API number is refused, with both numbers.

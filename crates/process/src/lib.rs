@@ -19,6 +19,7 @@
 //! | [`capabilities`] | dropping capabilities |
 //! | [`confine`] | the rights that the front gives up |
 //! | [`notify`] | notifications to a service manager |
+//! | [`programs`] | where the executables are, and for which versions of PHP |
 //! | [`state`] | the state directory and its lock |
 //! | [`sys`] | fork, exec, signals: the only unsafe code |
 
@@ -34,6 +35,7 @@ pub mod lines;
 pub mod log;
 pub mod notify;
 pub mod plan;
+pub mod programs;
 pub mod state;
 pub mod supervisor;
 #[allow(unsafe_code)]

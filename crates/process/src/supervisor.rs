@@ -124,7 +124,7 @@ impl Supervisor {
         let mut generations = Generations::default();
         let mut current = Vec::new();
         for application in &plan.applications {
-            current.push(generations.add(Generation::new(application, &plan.php, 1, Stage::Serving)?));
+            current.push(generations.add(Generation::new(application, plan.php(application)?, 1, Stage::Serving)?));
         }
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,

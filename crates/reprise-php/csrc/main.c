@@ -43,6 +43,8 @@
 
 #include <php_version.h>
 
+#include "engine/libphp.h"
+#include "engine/probes.h"
 #include "forker.h"
 #include "names.h"
 #include "options.h"
@@ -201,6 +203,9 @@ int reprise_php_main(int argc, char **argv)
 	bool asks_settings = false, tries_needs = false;
 	int option;
 
+	if (!reprise_engine_is_loadable()) {
+		return wire_Exit_NotBooted;
+	}
 	reprise_interpose_memory();
 	reprise_interpose_process();
 	reprise_interpose_files();
@@ -249,8 +254,8 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
-			printf("reprise-php %s\nphp %s\nini %s\n", REPRISE_VERSION, PHP_VERSION,
-			       reprise_options.php_ini ? profile : "libphp's own");
+			printf("reprise-php %s\nphp %s\nbuilt %s\nlibphp %s\nini %s\n", REPRISE_VERSION, reprise_libphp_version(),
+			       PHP_VERSION, reprise_libphp_path(), reprise_options.php_ini ? profile : "libphp's own");
 #ifdef REPRISE_SANITIZERS
 			puts("sanitizers " REPRISE_SANITIZERS);
 #endif

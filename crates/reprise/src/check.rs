@@ -6,6 +6,7 @@ use crate::config;
 use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
+use crate::installed::{self, Php, Phps};
 use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
@@ -24,12 +25,12 @@ pub fn print(reference: &str) -> Result<Code, Failure> {
 /// Reads the configuration, looks up users, and prints what would be served.
 pub fn run(what: &What) -> Result<Code, Failure> {
     let config = config::load(what)?;
-    let php = crate::version::find_php()?;
+    let phps = installed::choose(&config)?;
     let people = people::choose_users(&config)?;
-    let finding = isolation::look(&config, &people, &php);
-    print!("{}", describe(&config, &people, &php, &finding));
-    for (application, user) in config.applications.iter().zip(&people.applications) {
-        for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), &php)? {
+    let finding = isolation::look(&config, &people, &phps);
+    print!("{}", describe(&config, &people, &phps, &finding));
+    for ((application, user), php) in config.applications.iter().zip(&people.applications).zip(phps.each()) {
+        for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), php)? {
             eprintln!("warning: {line}");
         }
     }
@@ -37,14 +38,16 @@ pub fn run(what: &What) -> Result<Code, Failure> {
 }
 
 /// What would be served and why, for people.
-pub fn describe(config: &Config, people: &People, php: &crate::version::Php, finding: &Finding) -> String {
-    let mut text = format!("Reprise {}, PHP {}, php.ini of {}\n", env!("CARGO_PKG_VERSION"), php.version, php.ini);
+pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding) -> String {
+    let with_ini = |php: &Php| format!("PHP {}, php.ini of {}", php.version, php.ini);
+    let versions: Vec<String> = phps.list.iter().map(with_ini).collect();
+    let mut text = format!("Reprise {}, {}\n", env!("CARGO_PKG_VERSION"), versions.join("; "));
     let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);
     let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
     let patience = LOOKING / config.applications.len().max(1) as u32;
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<13} {value}\n"));
-    let all = config.applications.iter().zip(&people.applications).zip(&people.entries);
-    for ((application, user), entries) in all {
+    let all = config.applications.iter().zip(&people.applications).zip(&people.entries).zip(phps.each());
+    for (((application, user), entries), php) in all {
         let hosts = if application.hosts.is_empty() { "any host".to_owned() } else { application.hosts.join(", ") };
         line("application", format!("{} ({hosts})", application.name));
         if let Some(place) = application.places.of("") {
@@ -75,7 +78,9 @@ pub fn describe(config: &Config, people: &People, php: &crate::version::Php, fin
             Some(most) => format!("at most {most} workers, shared by its lanes,"),
             None => format!("{} workers", application.workers()),
         };
-        line("PHP", format!("{workers} as user {user}"));
+        // With one version the first line says it.
+        let version = if phps.list.len() > 1 { format!("{}, ", php.version) } else { String::new() };
+        line("PHP", format!("{version}{workers} as user {user}"));
         for entry in entries {
             let (function, how) = match entry.is_worker_mode {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),

@@ -11,7 +11,7 @@ use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
-use crate::options::{Application, Capabilities, Config, Options, Scope, cpus, find, resolve};
+use crate::options::{Application, Capabilities, Config, Options, Scope, WantedPhp, cpus, find, resolve};
 
 impl Config {
     /// Who may connect to unix sockets.
@@ -85,6 +85,9 @@ pub fn load(what: &What) -> Result<Config, Failure> {
                     .hint("mode.\"NAME.php\" = \"…\" in a configuration file says that of a script"));
             };
             application.mode.insert(format!("/{script}"), mode);
+        }
+        if let Some(version) = what.php {
+            application.php = Some(WantedPhp { version, place: "--php".to_owned() });
         }
         if let Some(user) = &what.user {
             application.user = Some(user.clone());

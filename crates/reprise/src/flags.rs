@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use process::programs::PhpVersion;
 
 use crate::options::Mode;
 
@@ -24,6 +25,9 @@ pub struct What {
     /// How the front controller runs; the option `mode` sets this for other scripts
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
+    /// Version of PHP, such as 8.4
+    #[arg(long, value_name = "VERSION")]
+    pub php: Option<PhpVersion>,
     /// A php.ini setting; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub ini: Vec<String>,

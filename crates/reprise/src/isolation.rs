@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use process::user::Identity;
 use wire::control::Isolation;
 
+use crate::installed::{Php, Phps};
 use crate::options::Config;
 use crate::people::People;
-use crate::version::Php;
 use obstacle::{Facts, Needs};
 
 /// What fork isolation costs, as docs/guides/snapshot.md has it.
@@ -49,10 +49,9 @@ impl Finding {
 }
 
 /// Tries what a rewind needs, if an application wants rewinds.
-pub fn look(config: &Config, people: &People, php: &Php) -> Finding {
-    let all = config.applications.iter().zip(&people.applications);
-    let wanted = all.filter(|(application, _)| application.isolation != Isolation::Fork).map(|(_, user)| user).next();
-    let Some(user) = wanted else {
+pub fn look(config: &Config, people: &People, phps: &Phps) -> Finding {
+    let mut all = config.applications.iter().zip(&people.applications).zip(phps.each());
+    let Some(((_, user), php)) = all.find(|((application, _), _)| application.isolation != Isolation::Fork) else {
         let text = "fork, as the configuration says".to_owned();
         return Finding { needs: None, is_possible: false, text, hint: None };
     };

@@ -11,6 +11,7 @@
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
+//! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
@@ -25,6 +26,7 @@ mod discover;
 mod exit;
 mod flags;
 mod front_process;
+mod installed;
 mod isolation;
 mod listen;
 mod measuring;

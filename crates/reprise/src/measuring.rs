@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::exit::{Code, Failure};
-use crate::version::find_program;
+use crate::installed::find_program;
 
 /// The arguments, which reprise-bench parses.
 #[derive(clap::Args)]

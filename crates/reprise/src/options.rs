@@ -15,6 +15,7 @@ mod value;
 
 use std::time::Duration;
 
+use process::programs::PhpVersion;
 use wire::control::MAX_LANES;
 use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
 
@@ -112,6 +113,15 @@ pub enum WarmupFailure {
     Refuse,
     /// A line in the log.
     Log,
+}
+
+/// The version of PHP that an application is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedPhp {
+    /// Which.
+    pub version: PhpVersion,
+    /// Who says so: a line of a file, or a flag.
+    pub place: String,
 }
 
 /// Capabilities of programs that PHP starts.

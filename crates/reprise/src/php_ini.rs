@@ -8,8 +8,8 @@ use std::process::Command;
 use process::user::{self, Identity};
 
 use crate::exit::{Code, Failure};
+use crate::installed::Php;
 use crate::options::Application;
-use crate::version::Php;
 
 /// The file that the configuration or else PHPRC names, and which of them names it. As with PHP-FPM PHPRC may also name a
 /// directory, which need not have a php.ini.

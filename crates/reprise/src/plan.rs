@@ -13,6 +13,7 @@ use process::user::{self, Identity};
 
 use crate::discover;
 use crate::exit::{Code, Failure};
+use crate::installed::Phps;
 use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
@@ -35,6 +36,7 @@ pub struct Opened {
 pub fn make(
     config: &Config,
     people: &People,
+    phps: &Phps,
     opened: &Opened,
     finding: &Finding,
 ) -> Result<supervisor::Draft, Failure> {
@@ -53,9 +55,10 @@ pub fn make(
         ..Settings::default()
     };
     config.give_to_front(&mut settings);
-    let all = config.applications.iter().zip(&people.applications).zip(&people.entries);
-    let applications = all.map(|((application, user), entries)| {
+    let all = config.applications.iter().zip(&people.applications).zip(&people.entries).zip(&phps.of);
+    let applications = all.map(|(((application, user), entries), php)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
+        made.php = *php;
         if opened.audit {
             made.arguments.push("--audit".to_owned());
         }
@@ -180,6 +183,8 @@ fn php_application(
     let is_classic = application.mode.iter().filter(|(_, mode)| **mode == Mode::Classic);
     supervisor::Application {
         name: application.name.clone(),
+        // The caller knows the list.
+        php: 0,
         arguments,
         settings: hidden,
         environment,

@@ -16,12 +16,12 @@ use process::user::{self, Identity};
 use crate::config;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
+use crate::installed;
 use crate::isolation;
 use crate::listen::{self, Bound};
 use crate::options::{self, Config};
 use crate::people::choose_users;
 use crate::plan::{self, Opened};
-use crate::version;
 
 /// Descriptors of the front before the listeners: channel, lifeline, settings.
 pub const BEFORE_LISTENERS: i32 = 3;
@@ -58,7 +58,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let config = config::load(&what)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let connections = connections(&config, files)?;
-    let php = version::find_php()?;
+    let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
     let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.permissions())? } else { handed };
     let for_visitors = opened.len();
@@ -72,8 +72,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     if config.state_dir.is_none() {
         state::clear_leftovers(&state.path);
     }
-    let finding = isolation::look(&config, &people, &php);
-    log::write(&crate::check::describe(&config, &people, &php, &finding));
+    let finding = isolation::look(&config, &people, &phps);
+    log::write(&crate::check::describe(&config, &people, &phps, &finding));
     log::write(&format!("  {:<13} {connections} at once ({files} open files allowed)\n", "connections"));
     if user::is_root() && !process::capabilities::may_limit() {
         log::write(&format!(
@@ -97,7 +97,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         connections: connections as usize,
         audit,
     };
-    let plan = Plan::new(plan::make(&config, &people, &opened, &finding)?, php.open()?.into());
+    let plan = Plan::new(plan::make(&config, &people, &phps, &opened, &finding)?, phps.open()?);
     // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
@@ -154,13 +154,13 @@ fn service(
 }
 
 /// The current configuration, if this server can change to it without a restart.
-fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, OwnedFd), Failure> {
+fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, Vec<OwnedFd>), Failure> {
     let next = config::load(what)?;
     plan::obstacle(now, &next)?;
+    let phps = installed::choose(&next)?;
     let people = choose_users(&next)?;
-    let php = version::find_php()?;
-    let finding = isolation::look(&next, &people, &php);
-    Ok((plan::make(&next, &people, opened, &finding)?, php.open()?.into()))
+    let finding = isolation::look(&next, &people, &phps);
+    Ok((plan::make(&next, &people, &phps, opened, &finding)?, phps.open()?))
 }
 
 fn is_file(target: &str) -> bool {

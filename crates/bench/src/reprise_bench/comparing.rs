@@ -18,7 +18,7 @@ pub const HELP: &str = "Examples:
   reprise bench http://127.0.0.1:8080/
   reprise bench new=http://127.0.0.1:8080/ old=http://127.0.0.1:8081/ --html report.html
   reprise bench new=http://127.0.0.1:8080/ fpm=http://127.0.0.1:8081/ \\
-      --group fpm/nginx=comm:nginx --group fpm/php=comm:php-fpm8.2
+      --group fpm/nginx=comm:nginx --group fpm/php=comm:php-fpm8.4
   reprise bench http://127.0.0.1:8080/ --rounds 0 --rate 500 --rate 1000 --open-seconds 30
 
 First each target gets three requests: all responses must be alike, on all targets. Then bench searches the knee (closed

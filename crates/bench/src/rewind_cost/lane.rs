@@ -168,7 +168,7 @@ fn memory_file(bytes: &[u8]) -> Result<OwnedFd, String> {
 impl Lane {
     /// Starts prototype, template and clones.
     pub fn start(plan: &Plan) -> Result<Lane, String> {
-        let program = std::env::current_exe().map_err(text)?.with_file_name("reprise-php");
+        let program = process::programs::find_php().into_iter().next().ok_or("reprise-php is not found")?.path;
         let program = File::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
         let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
         let lifeline = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(text)?;

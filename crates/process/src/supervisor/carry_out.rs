@@ -170,8 +170,8 @@ impl Supervisor {
             Successor::Same(id) => return Ok(id),
             Successor::New { application, ordinal, old } => (application, ordinal, old),
         };
-        let mut generation = Generation::new(&application, &plan.php, ordinal, Stage::Booting)
-            .map_err(|error| format!("application '{}': {error}", application.name))?;
+        let made = plan.php(&application).and_then(|php| Generation::new(&application, php, ordinal, Stage::Booting));
+        let mut generation = made.map_err(|error| format!("application '{}': {error}", application.name))?;
         if let Some(old) = old.and_then(|old| self.generations.get(old)) {
             generation.inherit(old, present.get(&application.name).unwrap_or(&BTreeSet::new()));
         }

@@ -162,7 +162,6 @@ mod tests {
 
     use super::super::child::{Child, Forker};
     use super::super::generation::Stage;
-    use super::super::service::Plan;
     use super::super::starting::new_mailbox;
     use super::*;
     use crate::channel::Channel;
@@ -172,7 +171,7 @@ mod tests {
     fn generation(workers: usize) -> Generation {
         let mut application = Application::for_test("app");
         (application.workers, application.min_workers) = (workers, workers);
-        let (application, php) = (Rc::new(application), Plan::for_test(&[], "").php);
+        let (application, php) = (Rc::new(application), Rc::new(std::fs::File::open("/dev/null").unwrap().into()));
         let mut generation = Generation::new(&application, &php, 1, Stage::Serving).unwrap();
         let (ours, _) = Channel::pair().unwrap();
         generation.prototype = Some(Forker { ready: true, ..Child::new(1, ours) });

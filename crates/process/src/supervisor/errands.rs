@@ -2,7 +2,7 @@
 //!
 //! | errand | who may delay it |
 //! |---|---|
-//! | to read the configuration, choose users and find `reprise-php` | name services, file systems, `reprise-php --version` |
+//! | to read the configuration, choose users and find each `reprise-php` | name services, file systems, `reprise-php --version` |
 //! | to look whether scripts are files, and where roots lead | an application's user, who may have put anything there |
 //! | to open the access log again | its file system |
 //!
@@ -159,15 +159,11 @@ impl Purpose {
     }
 }
 
-/// What a child sends: a draft of the configuration, if it was to be read, and `reprise-php`, opened.
+/// What a child sends: a draft of the configuration, if it was to be read, and each `reprise-php` that it needs, opened.
 type Read = ((Option<Draft>, Present), Vec<OwnedFd>);
 
 fn plan(((draft, present), descriptors): Read) -> Result<(Option<Plan>, Present), String> {
-    match (draft, descriptors.into_iter().next()) {
-        (Some(draft), Some(php)) => Ok((Some(Plan::new(draft, php)), present)),
-        (None, _) => Ok((None, present)),
-        (Some(_), None) => Err("reprise-php was not opened".to_owned()),
-    }
+    Ok((draft.map(|draft| Plan::new(draft, descriptors)), present))
 }
 
 fn access_log(((), descriptors): ((), Vec<OwnedFd>)) -> Result<OwnedFd, String> {
@@ -228,13 +224,13 @@ impl Supervisor {
         let (read, plan, is_for_all) = (&self.service.read, self.reload.plan(), scope == Scope::All);
         let errand = Errand::send(|| {
             let (draft, php) =
-                if is_for_all { read().map(|(draft, php)| (Some(draft), Some(php)))? } else { (None, None) };
+                if is_for_all { read().map(|(draft, php)| (Some(draft), php))? } else { (None, Vec::new()) };
             let old = plan.applications.iter().map(Rc::as_ref);
             let present = match &draft {
                 Some(draft) => present(draft.applications.iter(), &wanted),
                 None => present(old, &wanted),
             };
-            Ok(((draft, present), php.into_iter().collect()))
+            Ok(((draft, present), php))
         });
         self.begin_errand(errand, Purpose::Configuration);
     }

@@ -40,9 +40,9 @@ pub struct Service {
     pub signals: Signals,
     /// systemd, or who else watches over this server.
     pub notify: Notify,
-    /// Reads the configuration again, and opens `reprise-php`. It is called in a child, so it may take long. An error says what is
+    /// Reads the configuration again, and opens each `reprise-php` that it needs. It is called in a child, so it may take long. An error says what is
     /// wrong, where, and what to do.
-    pub read: Box<dyn Fn() -> Result<(Draft, OwnedFd), String>>,
+    pub read: Box<dyn Fn() -> Result<(Draft, Vec<OwnedFd>), String>>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
 }
@@ -65,8 +65,8 @@ pub struct Draft {
 
 /// The configuration in force. A reload replaces it as a whole.
 pub struct Plan {
-    /// `reprise-php`, opened.
-    pub php: Rc<OwnedFd>,
+    /// Each `reprise-php` that an application needs, opened.
+    php: Vec<Rc<OwnedFd>>,
     /// In the order of the front's settings. Their names differ.
     pub applications: Vec<Rc<Application>>,
     /// How long a drain may take.
@@ -78,15 +78,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a draft and `reprise-php`, opened.
-    pub fn new(draft: Draft, php: OwnedFd) -> Plan {
+    /// Of a draft and the executables that its applications name by number, opened.
+    pub fn new(draft: Draft, php: Vec<OwnedFd>) -> Plan {
         Plan {
-            php: Rc::new(php),
+            php: php.into_iter().map(Rc::new).collect(),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
             isolation: draft.isolation,
             settings: draft.settings,
         }
+    }
+
+    /// The `reprise-php` that runs an application of this plan.
+    pub(super) fn php(&self, application: &Application) -> io::Result<&Rc<OwnedFd>> {
+        self.php.get(application.php).ok_or_else(|| io::Error::other("its reprise-php was not opened"))
     }
 }
 
@@ -113,6 +118,8 @@ mod isolation {
 pub struct Application {
     /// For messages; no other application has the same.
     pub name: String,
+    /// Which of the plan's executables its prototype is.
+    pub php: usize,
     /// argv of its prototype after the descriptors.
     pub arguments: Vec<String>,
     /// Options with their values, which may be secrets. In the arguments every user could read them.
@@ -177,6 +184,7 @@ impl Application {
     pub(super) fn for_test(name: &str) -> Application {
         Application {
             name: name.to_owned(),
+            php: 0,
             arguments: Vec::new(),
             settings: Vec::new(),
             environment: Vec::new(),
@@ -207,7 +215,7 @@ impl Plan {
     /// One for tests, with these applications.
     pub(super) fn for_test(names: &[&str], settings: &str) -> Plan {
         Plan {
-            php: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
+            php: vec![Rc::new(std::fs::File::open("/dev/null").unwrap().into())],
             applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
             drain_timeout: Duration::from_secs(30),
             isolation: String::new(),

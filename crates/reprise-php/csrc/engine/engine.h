@@ -23,6 +23,7 @@
  * ini.c                the table of settings
  * interrupt.h          a call before PHP's next step
  * last_error.h         the last error that PHP has reported
+ * libphp.c             which libphp the loader has found
  * modules.c            which modules see the requests of a worker script
  * objects.c            the stores of objects and resources
  * oom.h                exhausted memory

@@ -1,12 +1,16 @@
 /*
- * Probes of PHP at the start. They compare the PHP that Reprise was compiled for with the PHP that runs. Every libphp
- * has the same SONAME, so the loader takes any version. The files of this directory use structures that PHP changes
- * between versions. With another layout they would read and write the wrong words. So reprise-php does not start when a
- * probe fails.
+ * Probes of PHP at the start. They compare the PHP that Reprise was compiled for with the PHP that runs. The files of
+ * this directory use structures that PHP changes between versions. With another layout they would read and write the
+ * wrong words. So reprise-php does not start when a probe fails.
  *
- * - PHP's version, API number, debug mode and thread safety, as its core module says them.
+ * Before any code of libphp runs:
+ * - PHP's minor version and the functions that are used (libphp.c).
  * - The size of each structure that is used, as the dynamic symbol table of the library that has it says it.
+ *
+ * When PHP's modules have started, and before code of an application runs:
+ * - PHP's version, API number, debug mode and thread safety, as its core module says them.
  * - Functions that have other names or places in other versions, by what they do.
+ * - opcache is of libphp's own release: it knows the engine's insides. While packages are upgraded, it may not be.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -19,6 +23,7 @@
 #include <ext/session/php_session.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/file.h>
+#include <zend_extensions.h>
 #include <zend_modules.h>
 #include <zend_vm.h>
 
@@ -30,6 +35,7 @@
 
 #include "engine.h"
 #include "free_lists.h"
+#include "libphp.h"
 #include "probes.h"
 
 static bool refuse(const char *what, const char *expected, const char *found)
@@ -54,12 +60,18 @@ static bool is_number(const char *what, long expected, long found)
 	return refuse(what, expected_text, found_text);
 }
 
+static const char *running_version(void)
+{
+	const zval *runs = zend_get_constant_str(ZEND_STRL("PHP_VERSION"));
+
+	return runs && Z_TYPE_P(runs) == IS_STRING ? Z_STRVAL_P(runs) : "not known";
+}
+
 /* Another patch release is accepted: the other probes check its structures. */
 static bool is_version(void)
 {
 	static const char compiled[] = PHP_VERSION;
-	const zval *runs = zend_get_constant_str(ZEND_STRL("PHP_VERSION"));
-	const char *found = runs && Z_TYPE_P(runs) == IS_STRING ? Z_STRVAL_P(runs) : "not known";
+	const char *found = running_version();
 	size_t minor = (size_t)(strrchr(compiled, '.') - compiled) + 1;
 
 	return strncmp(compiled, found, minor) == 0 || refuse("PHP's version", compiled, found);
@@ -143,7 +155,30 @@ static bool are_free_lists(void)
 	return are_found || refuse("the heap's list of free slots", "at its beginning", "not found");
 }
 
+/* The supervisor tries again: an upgrade that is under way ends soon. */
+static bool is_opcache(void)
+{
+	const zend_extension *opcache = zend_get_extension("Zend OPcache");
+	const char *version = running_version();
+
+	if (!opcache || !opcache->version || strcmp(opcache->version, version) == 0) {
+		return true;
+	}
+	fprintf(stderr,
+	        "reprise-php: opcache is of PHP %s, and %s is PHP %s\n"
+	        "hint: if packages are being upgraded, reload when that is done; otherwise install both of one release "
+	        "(libphp%d.%d-embed, php%d.%d-opcache)\n",
+	        opcache->version, reprise_libphp_path(), version, PHP_MAJOR_VERSION, PHP_MINOR_VERSION, PHP_MAJOR_VERSION,
+	        PHP_MINOR_VERSION);
+	return false;
+}
+
+bool reprise_engine_is_loadable(void)
+{
+	return reprise_libphp_is_own() && are_structures();
+}
+
 bool reprise_engine_is_as_compiled(void)
 {
-	return is_version() && is_api() && are_structures() && is_exit() && are_free_lists();
+	return is_version() && is_api() && is_exit() && is_opcache() && are_free_lists();
 }

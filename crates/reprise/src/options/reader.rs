@@ -46,11 +46,16 @@ pub type Item<'a> = Spanned<DeValue<'a>>;
 impl File<'_> {
     /// A failure at a byte of the file.
     pub fn fail(&self, at: usize, why: impl std::fmt::Display) -> Failure {
-        Failure::new(Code::Configuration, format!("{}:{}", self.path.display(), self.line(at)), why)
+        Failure::new(Code::Configuration, self.place(at), why)
     }
 
     fn line(&self, at: usize) -> usize {
         self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The line of a byte of the file, for messages.
+    pub fn place(&self, at: usize) -> String {
+        format!("{}:{}", self.path.display(), self.line(at))
     }
 
     /// Where the application of a table is described, which begins at a byte of the file.
@@ -101,6 +106,11 @@ impl<'g, 'i> Given<'g, 'i> {
     /// An entry of a table, with its own name.
     pub fn part(&self, name: &'g str, item: &'g Item<'i>) -> Given<'g, 'i> {
         Given { file: self.file, item, name, kind: self.kind }
+    }
+
+    /// The value's position, for messages.
+    pub fn place(&self) -> String {
+        self.file.place(self.item.span().start)
     }
 
     /// A failure at the value's position.

@@ -15,11 +15,11 @@ use super::Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Ti
 use super::option_table::{Options, option_table};
 use super::reader::{File, Given, Places};
 use super::value::Value;
-use super::{Capabilities, Change, Mode, Row, WarmupFailure, cpus};
+use super::{Capabilities, Change, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    environment, hosts, log_target, networks, path, path_in_part, path_limits, paths_in_part, permissions, real_paths,
-    root, url_path, url_paths,
+    environment, hosts, log_target, networks, path, path_in_part, path_limits, paths_in_part, permissions, php,
+    real_paths, root, url_path, url_paths,
 };
 use scripts::{front_controller, modes};
 
@@ -168,8 +168,10 @@ option_table! {
             "Time without a request after which one of the eight lanes with a snapshot or a loop may be replaced by \
              another, in a new generation. The lane that was used least recently is replaced; a lane that the \
              configuration names is never replaced.";
+        php: Option<WantedPhp> = None, "the newest that is installed", Text, Reload,
+            "Version of PHP, such as \"8.4\". Its reprise-php has to be installed (docs/guides/php-versions.md).", by php;
         php_ini: Option<PathBuf> = None, "that of PHP's profile", Text, Reload,
-            "A php.ini that replaces the profile's (/etc/php/8.2/fpm/php.ini); the profile's conf.d is still read. \
+            "A php.ini that replaces the profile's (/etc/php/8.4/fpm/php.ini with PHP 8.4); the profile's conf.d is still read. \
              Without this option, PHPRC in the server's environment may name a php.ini, or its directory, for all \
              applications.", by path_in_part;
         ini: BTreeMap<String, String> = BTreeMap::new(), "{}", Table, Reload,

@@ -7,6 +7,7 @@ use front::settings::Network;
 use front::target::is_clean;
 use toml::de::DeValue;
 
+use super::super::WantedPhp;
 use super::super::option_table::Options;
 use super::super::reader::Given;
 use super::super::value::Value;
@@ -82,6 +83,16 @@ pub(super) fn paths_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Ve
 /// One such path.
 pub(super) fn path_in_part(given: &Given<'_, '_>, _: &Application) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(resolve_in_part(&given.file.base.join(String::read(given)?))))
+}
+
+/// A version of PHP. Whether it is installed is looked up when the whole configuration is known.
+pub(super) fn php(given: &Given<'_, '_>, _: &Application) -> Result<Option<WantedPhp>, Failure> {
+    let text = match given.item.get_ref() {
+        DeValue::Float(_) | DeValue::Integer(_) => Err(given.wrong().hint("php = \"8.4\", with quotes")),
+        _ => String::read(given),
+    }?;
+    let version = text.parse().map_err(|why| given.fail(format!("'{}' takes {why}", given.name)))?;
+    Ok(Some(WantedPhp { version, place: given.place() }))
 }
 
 /// Paths that exist.

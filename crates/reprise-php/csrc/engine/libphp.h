@@ -1,0 +1,16 @@
+/* The libphp that the loader has found for this process, looked at before any of its code runs. */
+#ifndef REPRISE_LIBPHP_H
+#define REPRISE_LIBPHP_H
+
+#include <stdbool.h>
+
+/* Its path. */
+const char *reprise_libphp_path(void);
+
+/* PHP's version, as the library says it; an empty string if it does not say it. */
+const char *reprise_libphp_version(void);
+
+/* False: a message on standard error says that the library is of another version, or lacks something. */
+bool reprise_libphp_is_own(void);
+
+#endif
