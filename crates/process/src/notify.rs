@@ -55,8 +55,8 @@ impl Notify {
         match address(&socket).and_then(|address| Ok((open()?, address))) {
             Ok(to) => notify.to = Some(to),
             Err(error) => {
-                let text = format_args!("NOTIFY_SOCKET={}: {error}", socket.to_string_lossy());
-                crate::log::line("warning", "supervisor", text);
+                let text = format!("NOTIFY_SOCKET={}: {error}", socket.to_string_lossy());
+                crate::log::line("warning", "supervisor", format_args!("{text}"));
                 return notify;
             }
         }

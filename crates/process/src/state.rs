@@ -158,9 +158,9 @@ pub fn clear_leftovers(ours: &Path) {
         if path == ours || !is_server {
             continue;
         }
-        if let Ok(Some(lock)) = lock(&path, false)
-            && holds(&path, &lock)
-        {
+        // The lock is held until all is removed.
+        let held = lock(&path, false).ok().flatten().filter(|lock| holds(&path, lock));
+        if held.is_some() {
             remove(&path);
         }
     }

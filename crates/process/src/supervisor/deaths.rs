@@ -67,7 +67,7 @@ impl Supervisor {
             if !child.ready && !has_served && !self.announced {
                 return self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
             }
-            let refusal = format_args!("the prototype of {name} {ending}; PHP's message is in the log");
+            let refusal = format!("the prototype of {name} {ending}; PHP's message is in the log");
             self.reload.generation_failed(id, &refusal);
             self.delay(id, CLASSIC, child.since.elapsed(), child.ready);
         }

@@ -182,10 +182,10 @@ impl Supervisor {
         }
         // New code may do without what the old code asked for.
         if is_required || !wants_no_lane && self.is_served_now(id, lane) {
-            let refusal = format_args!("{what} did not boot: {why}; PHP's message is in the log");
+            let refusal = format!("{what} did not boot: {why}; PHP's message is in the log");
             self.reload.generation_failed(id, &refusal);
         }
-        let consequence = format_args!("its requests run in classic mode; next boot in {delay:?}");
+        let consequence = format!("its requests run in classic mode; next boot in {delay:?}");
         log("error", format_args!("{what} did not boot: {why}; {consequence}"));
     }
 
@@ -282,7 +282,7 @@ impl Supervisor {
         mailbox.slab.set_phase(Phase::Draining);
         send(&template.child.channel, &ToForker::Drain, &[]);
         self.front.send(&down, &[]);
-        let why = format_args!("{threads} of {requests} requests left threads running");
+        let why = format!("{threads} of {requests} requests left threads running");
         log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(id, lane)));
     }
 }

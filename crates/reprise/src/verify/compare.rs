@@ -149,9 +149,8 @@ fn fresh_tokens(what: &str, classic: &[&Text<'_>], own: &[&Text<'_>], found: &mu
     }
     // In a few responses a token may not be recognised, because it has characters of other kinds.
     let stale: Vec<&&Text<'_>> = own.iter().filter(|own| !has_fresh(own)).collect();
-    if let (Some(stands), Some(beside)) = (stale.first(), classic.first())
-        && stale.len() * 2 > own.len()
-    {
+    let most_are_stale = stale.len() * 2 > own.len();
+    if let (true, Some(stands), Some(beside)) = (most_are_stale, stale.first(), classic.first()) {
         let what = format!("{what}, where classic mode draws a token for each request: nothing new");
         let token = |text: &Text<'_>| tokens(text.text).next().map_or_else(String::new, |token| around(token, 0));
         found.differences.push(difference(&what, stands, token(beside), token(stands)));
