@@ -15,7 +15,7 @@ use tests::server::{Directory, program};
 use crate::instances::SOCKET;
 use crate::suite::{Outcome, directory};
 
-const PHP: &str = "/usr/bin/php8.2";
+const PHP: &str = "/usr/bin/php";
 
 /// Where php.ini of Debian differs from what PHP has without one, and the tests are written for the latter.
 const INI: [&str; 1] = ["expose_php=1"];

@@ -11,7 +11,10 @@ use tests::server::project;
 use crate::group::Group;
 
 /// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
-const PROFILE: &str = "tests";
+pub const PROFILE: &str = "tests";
+
+/// The name of the program that starts the real programs.
+const BLACK_BOX: &str = "tests/black_box";
 
 /// A program that holds tests.
 pub struct TestProgram {
@@ -24,9 +27,14 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
+    /// The black box, which was built before.
+    pub fn black_box(path: PathBuf, directory: PathBuf) -> TestProgram {
+        TestProgram { path, directory, name: BLACK_BOX.to_owned() }
+    }
+
     /// Whether it starts the real programs.
     pub fn is_black_box(&self) -> bool {
-        self.name == "tests/black_box"
+        self.name == BLACK_BOX
     }
 }
 
@@ -63,11 +71,17 @@ pub fn build_sanitized(sanitizers: &str) -> Result<(PathBuf, Duration), String> 
         .env("REPRISE_SANITIZE", sanitizers);
     let (_, processor) = run(&mut cargo).map_err(|error| format!("with {sanitizers}: {error}"))?;
     let programs = place.join(PROFILE);
+    copy_programs(&programs)?;
+    Ok((programs, processor))
+}
+
+/// Copies the programs that know nothing of PHP to a directory with another reprise-php.
+pub fn copy_programs(directory: &Path) -> Result<(), String> {
     for program in ["reprise", "reprise-bench"] {
         let built = tests::server::program().with_file_name(program);
-        std::fs::copy(built, programs.join(program)).map_err(|error| format!("{program}: {error}"))?;
+        std::fs::copy(built, directory.join(program)).map_err(|error| format!("{program}: {error}"))?;
     }
-    Ok((programs, processor))
+    Ok(())
 }
 
 /// Builds what is shipped, as the README says. Returns the processor time.
@@ -82,7 +96,7 @@ fn cargo() -> Command {
 }
 
 /// Runs Cargo to its end. Returns what it prints into a pipe, and the processor time.
-fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
+pub fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
     let failed = |error: std::io::Error| format!("cargo: {error}");
     let mut group = Group::start(cargo).map_err(failed)?;
     let mut said = Vec::new();

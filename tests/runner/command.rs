@@ -1,5 +1,5 @@
-//! A stage that is another program. It counts in lines "check: ok WHAT" and "check: failed WHAT"; one that counts nothing is
-//! one check by itself.
+//! A stage that is another program. It counts in lines "check: ok WHAT" and "check: failed WHAT", or in a last line "N passed, N
+//! failed"; one that counts nothing is one check by itself.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -30,6 +30,12 @@ pub fn run(command: &mut Command) -> Counts {
             counts.passed += 1;
         } else if line.starts_with("check: failed ") {
             counts.failed += 1;
+        } else if let Some((passed, failed)) = summary(&line) {
+            counts.passed += passed;
+            counts.failed += failed;
+        } else if is_report(&line) {
+            // What a runner prints as it goes.
+            print!("{}", std::mem::take(&mut said));
         }
         if line.starts_with("check: ") {
             print!("{}", std::mem::take(&mut said));
@@ -53,4 +59,16 @@ pub fn run(command: &mut Command) -> Counts {
         _ => {}
     }
     counts
+}
+
+/// The last line of a run of another runner.
+fn summary(line: &str) -> Option<(usize, usize)> {
+    let (passed, failed) = line.strip_suffix(" failed")?.split_once(" passed, ")?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+/// The line of a test, as [`crate::harness`] prints it.
+fn is_report(line: &str) -> bool {
+    let word = line.trim_start();
+    word.len() < line.len() && (word.starts_with("ok ") || word.starts_with("FAILED "))
 }

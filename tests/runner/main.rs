@@ -6,6 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`stages`] | the stages in their order, and which tests of the black box each of them runs |
+//! | [`platform`] | another Debian release with another version of PHP |
 //! | [`long`] | the long runs of `--full`; they write docs/measurements/soak.md |
 //! | [`build`] | what Cargo builds, and which programs hold tests |
 //! | [`harness`] | each test in a process of its own, with a time limit |
@@ -22,11 +23,13 @@ mod gate;
 mod group;
 mod harness;
 mod long;
+mod platform;
 mod report;
 mod stages;
 
 use std::process::ExitCode;
 
+use build::TestProgram;
 use report::Report;
 
 const USAGE: &str = "\
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
             Ok(chosen) => stages::run(&chosen, &report),
             Err(unknown) => return misused(&format!("there is no stage '{unknown}'")),
         },
+        ["--built", program, directory, ref names @ ..] => {
+            stages::run_built(TestProgram::black_box(program.into(), directory.into()), names, &report);
+        }
         [first, ..] if first.starts_with('-') => return misused(&format!("unknown option {first}")),
         ref names => stages::run_named(names, &report),
     }

@@ -10,6 +10,7 @@ use crate::build::{self, TestProgram, Wanted};
 use crate::gate::Bounds;
 use crate::group::interrupted;
 use crate::harness::{self, Plan};
+use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
 use crate::{command, long};
 
@@ -38,6 +39,10 @@ pub enum Stage {
     Sanitizers,
     /// All tests that reach the C part, with AddressSanitizer.
     SanitizersFull,
+    /// What depends on PHP's version most, with that of another Debian release.
+    OtherPlatform,
+    /// All of it there.
+    OtherPlatformFull,
     /// The programs as they are shipped.
     Release,
     /// Every fuzz target, by time.
@@ -47,8 +52,8 @@ pub enum Stage {
 }
 
 use Stage::{
-    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, Model, ModelAlways, Release, Sanitizers,
-    SanitizersFull, Style, Unit,
+    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, Model, ModelAlways, OtherPlatform,
+    OtherPlatformFull, Release, Sanitizers, SanitizersFull, Style, Unit,
 };
 
 impl Stage {
@@ -58,17 +63,29 @@ impl Stage {
 }
 
 /// Without an argument.
-pub const DEFAULT: [Stage; 6] = [Style, Unit, Model, Bench, BlackBox, Sanitizers];
+pub const DEFAULT: [Stage; 7] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform];
 
 /// With --full.
-pub const FULL: [Stage; 11] =
-    [Libraries, Style, Unit, ModelAlways, Bench, BlackBoxFull, Foreign, SanitizersFull, Release, Fuzz, Long];
+pub const FULL: [Stage; 12] = [
+    Libraries,
+    Style,
+    Unit,
+    ModelAlways,
+    Bench,
+    BlackBoxFull,
+    Foreign,
+    SanitizersFull,
+    OtherPlatformFull,
+    Release,
+    Fuzz,
+    Long,
+];
 
 /// Stages that measure nothing, and so run beside the black box.
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 14] = [
+const NAMES: [(&str, Stage); 16] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -80,6 +97,8 @@ const NAMES: [(&str, Stage); 14] = [
     ("foreign suites", Foreign),
     ("sanitizers", Sanitizers),
     ("sanitizers, full", SanitizersFull),
+    ("other platform", OtherPlatform),
+    ("other platform, full", OtherPlatformFull),
     ("release", Release),
     ("fuzz", Fuzz),
     ("long runs", Long),
@@ -155,6 +174,12 @@ const NOT_SANITIZED: [&str; 19] = [
     "rewind_planted::",
 ];
 
+/// What depends on PHP's version most: the rewind, its audit, random numbers.
+const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
+
+/// The stages that run whole on the other platform.
+const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, full", "foreign suites", "sanitizers, full"];
+
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
@@ -215,11 +240,18 @@ pub fn run_named(names: &[&str], report: &Report) {
     report.stage("black box", || black_box(&programs, vec![], &selects, report, &|| {}));
 }
 
+/// Runs the tests of a black box that was built before whose names begin so.
+pub fn run_built(black_box_program: TestProgram, names: &[&str], report: &Report) {
+    let selects = |name: &str| names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted));
+    report.stage("black box", || black_box(&[black_box_program], vec![], &selects, report, &|| {}));
+}
+
 /// Each beginning of a name that is listed above is that of a test.
 fn check_names(programs: &[TestProgram]) -> Counts {
     let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let longer = LONGER_S.iter().map(|(word, _)| word);
-    let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer).chain(&SANITIZED).chain(&NOT_SANITIZED);
+    let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
+    let words = words.chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM);
     let why = match harness::unknown(words.copied(), &black_box) {
         Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
         Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
@@ -273,6 +305,8 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         BlackBoxFull => black_box(programs, full(), &|_| true, report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name), report),
+        OtherPlatform => other_platform(&|platform| platform.run_tests(programs, &ON_OTHER_PLATFORM)),
+        OtherPlatformFull => other_platform(&|platform| platform.run_stages(&FULL_ON_OTHER_PLATFORM)),
         Release => release(programs, report),
         Long => long::run(programs, report),
     }
@@ -347,6 +381,21 @@ fn sanitized(
         let suites = suites.join().unwrap_or(Counts::FAILED);
         tests.and(suites).and(Counts { processor, ..Counts::default() })
     })
+}
+
+/// The other platform, or why it is left out.
+fn other_platform(run: &dyn Fn(&Platform) -> Counts) -> Counts {
+    match Platform::other() {
+        Ok(platform) => run(&platform),
+        Err(Absent::LeftOut(why)) => {
+            println!("left out: {why}");
+            Counts::default()
+        }
+        Err(Absent::Failed(why)) => {
+            println!("{why}");
+            Counts::FAILED
+        }
+    }
 }
 
 /// What is shipped starts, answers in each mode, and reloads.

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -24,6 +25,17 @@ pub fn web_user() -> String {
 
 fn current_user() -> String {
     User::from_uid(Uid::effective()).ok().flatten().expect("a user of that id").name
+}
+
+/// The version of the distribution's PHP, which is the one under test: 8.2.
+pub fn php_version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        let print = "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;";
+        let output = Command::new("php").args(["-r", print]).output().expect("the command-line PHP");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    })
 }
 
 /// Makes a directory that `user` may write to.
@@ -303,7 +315,7 @@ impl Fpm {
         let text = FPM.replace("{place}", &place.to_string()).replace("{user}", &pool_user);
         let text = pool.iter().fold(text, |text, (name, value)| text + &format!("php_admin_value[{name}] = {value}\n"));
         fs::write(&fpm_conf, text).expect("a configuration");
-        let mut command = Command::new("php-fpm8.2");
+        let mut command = Command::new(format!("php-fpm{}", php_version()));
         // Where this project lies its user may not be able to go.
         command.current_dir("/");
         command.arg("--nodaemonize").arg("--fpm-config").arg(&fpm_conf);

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use tests::bridged::{LARAVEL_LINE, RUNTIME};
-use tests::peer::Program;
+use tests::peer::{Program, php_version};
 use tests::server::{Directory, free_port, program, project};
 use tests::{Client, Setup, wait_for, wait_until};
 
@@ -68,7 +68,7 @@ fn the_pool_file_and_its_translation_are_accepted() {
     };
     let pool = directory.0.join("pool.conf");
     fs::write(&pool, format!("[global]\nerror_log = {place}/fpm.log\n{}\npm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n", here(&blocks("from-php-fpm.md", "ini")[0]))).unwrap();
-    let output = Command::new("php-fpm8.2").arg("-t").arg("-y").arg(&pool).output().unwrap();
+    let output = Command::new(format!("php-fpm{}", php_version())).arg("-t").arg("-y").arg(&pool).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("test is successful"), "{said}");
 
@@ -93,7 +93,7 @@ fn the_pool_file_and_its_translation_are_accepted() {
 #[test]
 fn every_line_of_a_pool_file_is_spoken_of() {
     let page = fs::read_to_string(project().join("docs/guides/from-php-fpm.md")).unwrap();
-    let pool = fs::read_to_string("/etc/php/8.2/fpm/pool.d/www.conf").unwrap();
+    let pool = fs::read_to_string(format!("/etc/php/{}/fpm/pool.d/www.conf", php_version())).unwrap();
     let mut known = 0;
     for line in pool.lines() {
         let line = line.trim_start_matches(';').trim_start();

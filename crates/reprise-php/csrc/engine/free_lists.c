@@ -15,6 +15,14 @@
 static const uint16_t bin_sizes[] = {ZEND_MM_BINS_INFO(SIZE_OF_BIN, x, y)};
 #define BINS (sizeof bin_sizes / sizeof *bin_sizes)
 
+/* The smallest slot that ZendMM uses. From 8.4 on a free slot holds a pointer and its copy: the list of slots of 8
+ * bytes stays empty. zend_alloc.c alone names it, so reprise_free_lists() checks it. */
+#if PHP_VERSION_ID >= 80400
+#define SMALLEST 16
+#else
+#define SMALLEST 8
+#endif
+
 _Static_assert(BINS == 30, "ZendMM has as many lists as this was written for");
 
 size_t reprise_bin_count(void)
@@ -37,8 +45,11 @@ void *const *reprise_free_lists(void)
 	for (size_t at = 0; at < SEARCHED_WORDS; at++) {
 		bool all = true;
 		for (size_t bin = 0; bin < BINS && all; bin++) {
-			void *slot = emalloc(bin_sizes[bin]);
-			efree(slot);
+			void *slot = NULL;
+			if (bin_sizes[bin] >= SMALLEST) {
+				slot = emalloc(bin_sizes[bin]);
+				efree(slot);
+			}
 			all = words[at + bin] == slot;
 		}
 		if (all) {

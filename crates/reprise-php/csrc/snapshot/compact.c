@@ -61,6 +61,9 @@ static void sort_bin(void *const *list, size_t size)
 		}
 		slots[count++].address = (uintptr_t)emalloc(size);
 	}
+	if (count == 0) {
+		return;
+	}
 	qsort(slots, count, sizeof *slots, by_address);
 	for (size_t i = 0, end; i < count; i = end) {
 		for (end = i + 1; end < count && page_of(&slots[end]) == page_of(&slots[i]); end++) {

@@ -1,0 +1,114 @@
+//! The other platform: another Debian release with another version of PHP. Its root directory is made of its packages
+//! (`scripts/root`), and tests run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tests::server::{program, project};
+
+use crate::build::{self, TestProgram};
+use crate::command;
+use crate::report::Counts;
+
+/// Which release is the other one, by the release that this machine runs. What this machine builds has to run there, so the other
+/// release's C library must not be older.
+const OTHER: [(&str, &str, &str); 1] = [("bookworm", "trixie", "8.4")];
+
+/// The root directory of the other release.
+pub struct Platform {
+    root: PathBuf,
+    php: &'static str,
+}
+
+impl Platform {
+    /// The other platform, its root directory made if need be. The error says why its tests are left out, or what failed.
+    pub fn other() -> Result<Platform, Absent> {
+        let own = own_release();
+        let Some(&(_, release, php)) = OTHER.iter().find(|(known, ..)| *known == own) else {
+            return Err(Absent::LeftOut(format!("no other platform is known to one that runs Debian '{own}'")));
+        };
+        if !nix::unistd::Uid::effective().is_root() {
+            let why = format!("Debian {release} with PHP {php} is entered by chroot, which needs root");
+            return Err(Absent::LeftOut(why));
+        }
+        let failed = |why: String| Absent::Failed(format!("scripts/root make {release}: {why}"));
+        let output = Command::new(project().join("scripts/root"))
+            .args(["make", release, php])
+            .current_dir(project())
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            return Err(failed(output.status.to_string()));
+        }
+        Ok(Platform { root: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()), php })
+    }
+
+    /// Where the other platform's programs are built.
+    fn target(&self) -> PathBuf {
+        project().join(format!("target/php{}", self.php))
+    }
+
+    /// A command in the other platform's root directory, whose programs are in `target`.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(project().join("scripts/root"));
+        command
+            .arg("enter")
+            .arg(&self.root)
+            .arg(program)
+            .current_dir(project())
+            .env("CARGO_TARGET_DIR", self.target())
+            .env_remove("REPRISE_PROGRAMS");
+        command
+    }
+
+    /// Builds reprise-php for the other platform, and runs the tests of the black box whose names begin so with it and with the
+    /// other programs of this platform.
+    pub fn run_tests(&self, programs: &[TestProgram], names: &[&str]) -> Counts {
+        let mut cargo = self.command(Path::new("cargo"));
+        cargo.args(["build", "--offline", "--profile", build::PROFILE, "--package", "reprise-php"]);
+        let processor = match build::run(&mut cargo) {
+            Ok((_, processor)) => processor,
+            Err(why) => return failed(&format!("with PHP {}: {why}", self.php)),
+        };
+        let directory = self.target().join(build::PROFILE);
+        if let Err(why) = build::copy_programs(&directory) {
+            return failed(&why);
+        }
+        let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
+            return failed("no program holds the black box");
+        };
+        let runner = program().with_file_name("runner");
+        let mut command = self.command(&runner);
+        command.arg("--built").arg(&black_box.path).arg(&black_box.directory).args(names);
+        command.env("REPRISE_PROGRAMS", directory);
+        command::run(&mut command).and(Counts { processor, ..Counts::default() })
+    }
+
+    /// Runs stages as `./test` does on a machine of that platform: everything is built there.
+    pub fn run_stages(&self, stages: &[&str]) -> Counts {
+        let mut command = self.command(&project().join("test"));
+        command::run(command.arg("--stage").args(stages))
+    }
+}
+
+/// Why there is no other platform.
+pub enum Absent {
+    /// It cannot be there; the run says so and goes on.
+    LeftOut(String),
+    /// It should be there.
+    Failed(String),
+}
+
+fn failed(why: &str) -> Counts {
+    println!("{why}");
+    Counts::FAILED
+}
+
+/// The code name of the Debian release that runs this; empty if its os-release names none.
+fn own_release() -> String {
+    let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    name.unwrap_or_default().trim_matches('"').to_owned()
+}
