@@ -107,7 +107,8 @@ static void reset_sqlite(void)
 static struct {
 	zend_ulong before;   /* hash of its writable memory when the template began; 0: it was not loaded */
 	zend_ulong after;    /* the same at the snapshot */
-	void (*renew)(void); /* NULL: the boot has not used GnuTLS */
+	bool in_thread;      /* whether its memory of the thread has changed */
+	void (*renew)(void); /* NULL: nobody has used GnuTLS before the snapshot */
 } gnutls;
 
 static bool is_named(const struct dl_phdr_info *info, const char *name)
@@ -117,8 +118,38 @@ static bool is_named(const struct dl_phdr_info *info, const char *name)
 	return strncmp(slash ? slash + 1 : info->dlpi_name, name, strlen(name)) == 0;
 }
 
-/* GnuTLS sets its generator up at the first draw, and notes that in its own writable memory. If that memory has
- * changed, the boot may have used the generator. If it has changed for another reason, requests seed it without need.
+/* The memory that a library has in each thread, as it was when this thread began. */
+static const ElfW(Phdr) * thread_memory(const struct dl_phdr_info *info)
+{
+	for (size_t i = 0; info->dlpi_tls_data && i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_TLS) {
+			return &info->dlpi_phdr[i];
+		}
+	}
+	return NULL;
+}
+
+static bool has_thread_memory_changed(const struct dl_phdr_info *info)
+{
+	const ElfW(Phdr) *part = thread_memory(info);
+	const char *now = info->dlpi_tls_data;
+
+	if (!part || memcmp(now, (const char *)info->dlpi_addr + part->p_vaddr, part->p_filesz) != 0) {
+		return part;
+	}
+	for (size_t i = part->p_filesz; i < part->p_memsz; i++) {
+		if (now[i]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * GnuTLS sets its generator up at the first draw of a thread, and notes that in its own writable memory or, as version
+ * 3.8 does, in its memory of the thread. If the former has changed since the template began, or the latter since the
+ * thread began, the generator may have been used. If they have changed for another reason, requests seed it without
+ * need.
  */
 static zend_ulong writable_memory(const struct dl_phdr_info *info)
 {
@@ -139,6 +170,7 @@ static int look_at_gnutls(struct dl_phdr_info *info, size_t size, void *hash)
 		return 0;
 	}
 	*(zend_ulong *)hash = writable_memory(info);
+	gnutls.in_thread = has_thread_memory_changed(info);
 	return 1;
 }
 
@@ -147,16 +179,13 @@ static int look_at_gnutls(struct dl_phdr_info *info, size_t size, void *hash)
  * sequence. */
 static int reset_uuid(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	if (!is_named(info, "libuuid.so.") || !info->dlpi_tls_data) {
+	const ElfW(Phdr) *part = is_named(info, "libuuid.so.") ? thread_memory(info) : NULL;
+
+	if (!part) {
 		return 0;
 	}
-	for (size_t i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		if (part->p_type == PT_TLS) {
-			memcpy(info->dlpi_tls_data, (const char *)info->dlpi_addr + part->p_vaddr, part->p_filesz);
-			memset((char *)info->dlpi_tls_data + part->p_filesz, 0, part->p_memsz - part->p_filesz);
-		}
-	}
+	memcpy(info->dlpi_tls_data, (const char *)info->dlpi_addr + part->p_vaddr, part->p_filesz);
+	memset((char *)info->dlpi_tls_data + part->p_filesz, 0, part->p_memsz - part->p_filesz);
 	return 1;
 }
 
@@ -176,7 +205,7 @@ void reprise_random_libraries_prepare(void)
 	reset_sqlite();
 	dl_iterate_phdr(reset_uuid, NULL);
 	dl_iterate_phdr(look_at_gnutls, &gnutls.after);
-	if (gnutls.after != gnutls.before || reprise_random_is_preloaded()) {
+	if (gnutls.after != gnutls.before || gnutls.in_thread || reprise_random_is_preloaded()) {
 		*(void **)&gnutls.renew = loaded_function("libgnutls.so.30", "gnutls_rnd_refresh");
 	}
 }
