@@ -20,7 +20,7 @@ $database->close();
 $pdo = pdo(); $pdo->query('select 1')->fetchAll(); $pdo = null;
 unset($database, $pdo);
 // Made by the boot, connected by the request that needs it.
-class Lazy extends PDO { function __construct() {} function connect(): void { parent::__construct('mysql:unix_socket=' . getenv('SOCKET'), 'app', getenv('PASSWORD')); } }
+class Lazy extends PDO { function __construct() {} function open(): void { parent::__construct('mysql:unix_socket=' . getenv('SOCKET'), 'app', getenv('PASSWORD')); } }
 $lazy = [new Lazy, mysqli_init()];
 "#;
 
@@ -34,7 +34,7 @@ case 'unbuffered': $database = database(); $result = $database->query('select se
 case 'variable': $database = database(); echo json_encode($database->query('select @left, get_lock("left", 0)')->fetch_row()); $database->query('set @left = 1'); $database->query('create temporary table test.own (n int)'); break;
 case 'persistent': $database = database('p:'); echo json_encode($database->query('select @left')->fetch_row()); $database->query('set @left = 1'); break;
 case 'persistent_pdo': $pdo = pdo([PDO::ATTR_PERSISTENT => true]); echo json_encode($pdo->query('select @left')->fetch(PDO::FETCH_NUM)); $pdo->exec('set @left = 1'); break;
-case 'lazy': $lazy[0]->connect(); echo json_encode($lazy[0]->query('select @left')->fetch(PDO::FETCH_NUM)); $lazy[0]->exec('set @left = 1'); $lazy[1]->real_connect('localhost', 'app', getenv('PASSWORD'), null, 0, getenv('SOCKET')); echo json_encode($lazy[1]->query('select @left')->fetch_row()); $lazy[1]->query('set @left = 1'); break;
+case 'lazy': $lazy[0]->open(); echo json_encode($lazy[0]->query('select @left')->fetch(PDO::FETCH_NUM)); $lazy[0]->exec('set @left = 1'); $lazy[1]->real_connect('localhost', 'app', getenv('PASSWORD'), null, 0, getenv('SOCKET')); echo json_encode($lazy[1]->query('select @left')->fetch_row()); $lazy[1]->query('set @left = 1'); break;
 case 'exit': $database = database(); $database->begin_transaction(); $database->query('insert into test.rows values (1)'); exit('ok');
 case 'fatal': $database = database(); $database->begin_transaction(); nowhere();
 "#;
