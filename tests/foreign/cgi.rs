@@ -11,7 +11,28 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::instances::SOCKET;
+use crate::instances::{ENVIRONMENT, SOCKET};
+
+/// What the environment of a CGI program has without a test's --ENV-- section: names, and beginnings of names.
+const NOT_OF_TESTS: [&str; 17] = [
+    "ASAN_OPTIONS",
+    "CONTENT_",
+    "HTTP_",
+    "LC_",
+    "NO_INTERACTION",
+    "PATH",
+    "QUERY_STRING",
+    "REDIRECT_",
+    "REPRISE",
+    "REQUEST_",
+    "SCRIPT_",
+    "SERVER_",
+    "SKIP_",
+    "TEMP",
+    "TEST_",
+    "TMPDIR",
+    "TZ",
+];
 
 /// What ends with the connection, and what no CGI program says of itself.
 const NOT_FROM_PHP: [&str; 4] = ["connection", "transfer-encoding", "date", "server"];
@@ -132,6 +153,10 @@ fn instance(root: &Path, settings: &[String]) -> io::Result<u16> {
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let mut question = root.to_string_lossy().into_owned();
     settings.iter().for_each(|setting| question.push_str(&format!("\0{setting}")));
+    let of_test = |name: &String| !NOT_OF_TESTS.iter().any(|begin| name.starts_with(begin));
+    for (name, value) in env::vars().filter(|(name, _)| of_test(name)) {
+        question.push_str(&format!("\0{ENVIRONMENT}{name}={value}"));
+    }
     stream.write_all(question.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = String::new();

@@ -15,6 +15,9 @@ use tests::{Server, Setup};
 /// Tells the look-alike where to ask.
 pub const SOCKET: &str = "REPRISE_FOREIGN_INSTANCES";
 
+/// How a word of a question begins that is a variable of the environment and no setting of php.ini.
+pub const ENVIRONMENT: &str = "env:";
+
 /// How many run at once. The tests come in the order of their directories, where settings recur.
 const LIMIT: usize = 12;
 
@@ -66,7 +69,8 @@ impl Instances {
         let _ = stream.write_all(port.map_or(String::new(), |port| port.to_string()).as_bytes());
     }
 
-    /// The port of the instance that fits a question: a document root and its settings, with NUL between.
+    /// The port of the instance that fits a question: a document root, its settings and its
+    /// environment, with NUL between.
     fn port(&self, question: &str) -> u16 {
         let slot = self.slot(question);
         let mut server = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,13 +108,18 @@ impl Instances {
             // PHP's own limits are under test, behind a web server's.
             .application("max_body = \"0\"");
         let setup = self.environment.iter().fold(setup, |setup, (name, path)| setup.env(name, &path.to_string_lossy()));
-        let settings = settings(words);
+        let (variables, settings): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with(ENVIRONMENT));
+        let setup = variables.iter().fold(setup, |setup, variable| {
+            let (name, value) = variable[ENVIRONMENT.len()..].split_once('=').unwrap_or_default();
+            setup.env(name, &toml(value))
+        });
+        let settings = settings_of(settings.into_iter());
         settings.iter().fold(setup, |setup, (name, value)| setup.ini(name, &toml(value))).start()
     }
 }
 
 /// `name=value` as php-cgi reads it after -d: without a value it is 1. The last of a name wins.
-fn settings<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
+fn settings_of<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
     let mut settings: Vec<(&str, &str)> = Vec::new();
     for word in words {
         let (name, value) = word.split_once('=').unwrap_or((word, "1"));

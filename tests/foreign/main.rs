@@ -26,6 +26,7 @@ use std::thread;
 use instances::Instances;
 use shard::{Shard, Workplace};
 use suite::{SUITES, Totals};
+use tests::peer::php_version;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
@@ -36,7 +37,11 @@ fn main() -> ExitCode {
     let wanted: Vec<String> = arguments.collect();
     let source = fetch();
     let workplace = Workplace::new(&source);
-    let environment = vec![("TMPDIR", workplace.temporary()), ("TEST_PHP_EXECUTABLE", workplace.php())];
+    let environment = vec![
+        ("TMPDIR", workplace.temporary()),
+        ("TEST_PHP_EXECUTABLE", workplace.php()),
+        ("TEST_PHP_EXECUTABLE_ESCAPED", workplace.php()),
+    ];
     let instances = Instances::listen(&workplace.socket(), environment).expect("a socket");
 
     let tests: Vec<Vec<String>> = SUITES
@@ -81,7 +86,8 @@ fn is_wanted(test: &str, wanted: &[String]) -> bool {
 /// php-src as it was released.
 fn fetch() -> PathBuf {
     let target = tests::server::project().join("target/foreign");
-    let output = Command::new(suite::directory().join("fetch")).arg(target).stderr(Stdio::inherit()).output();
+    let output =
+        Command::new(suite::directory().join("fetch")).arg(php_version()).arg(target).stderr(Stdio::inherit()).output();
     let output = output.expect("tests/foreign/fetch");
     assert!(output.status.success(), "without php-src there are no suites to run");
     String::from_utf8_lossy(&output.stdout).trim().into()

@@ -3,11 +3,14 @@
 // if that returns false, the script or file that was asked for, or a page that there is none. sapi/cli/php_cli_server.c is
 // the model, whose names stand here in brackets.
 
-$_SERVER['SERVER_SOFTWARE'] = 'PHP ' . PHP_VERSION . ' Development Server';
+$_SERVER['SERVER_SOFTWARE'] = PHP_VERSION_ID < 80400 ? 'PHP ' . PHP_VERSION . ' Development Server' : 'PHP/' . PHP_VERSION . ' (Development Server)';
 (function () {
     // Pages of the dev server [php_cli_server_send_error_page].
     $page = function (int $status, string $title, string $text): never {
-        header_remove('X-Powered-By');
+        header('X-Dev-Server: page');
+        if (PHP_VERSION_ID < 80400) {
+            header_remove('X-Powered-By');
+        }
         $page = "<!doctype html><html><head><title>$status $title</title><style></style>\n</head><body><h1>$title</h1><p>$text</p></body></html>";
         http_response_code($status);
         header('Content-Type: text/html; charset=UTF-8');
@@ -41,9 +44,9 @@ $_SERVER['SERVER_SOFTWARE'] = 'PHP ' . PHP_VERSION . ' Development Server';
         }
         return;
     }
-    // A path that is nothing, and has no extension, is the path info of the nearest index.php
+    // A path that is nothing is the path info of the nearest index.php; until 8.3 only if it has no extension
     // [php_cli_server_client_read_request, php_cli_server_request_translate_vpath].
-    if (filesize($root . '/index.php') === 0 || (!$is_there && str_contains(basename($path), '.'))) {
+    if (filesize($root . '/index.php') === 0 || (PHP_VERSION_ID < 80400 && !$is_there && str_contains(basename($path), '.'))) {
         $not_found();
     }
     if (!$is_there && $path !== '/') {
