@@ -225,7 +225,7 @@ $data = str_repeat('of the boot', 1000);
 "#;
 
 const SIGNALLING: &str = r#"
-case 'seen': pcntl_signal_dispatch(); $blocked = preg_grep('/^SigBlk:\s*0*[^0]/', file('/proc/self/status')); echo $hits, count($blocked), trim(preg_grep('/^(Shd|Sig)Pnd:\s*0*[^0]/', file('/proc/self/status'))[0] ?? ''), strlen($data); break;
+case 'seen': pcntl_signal_dispatch(); echo $hits, count(preg_grep('/^(SigBlk|ShdPnd|SigPnd):\s*0*[1-9a-f]/', file('/proc/self/status'))), strlen($data); break;
 case 'burn': $until = hrtime(true) + 1200000000; while (hrtime(true) < $until); echo $hits; break;
 case 'parent': echo posix_getppid(); break;
 case 'who': echo getmypid(); break;
