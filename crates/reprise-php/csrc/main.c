@@ -290,7 +290,7 @@ int reprise_php_main(int argc, char **argv)
 		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
 			return wire_Exit_NotBooted;
 		}
-		reprise_print_unknown_settings();
+		reprise_print_settings();
 		_exit(0);
 	}
 	reprise_plant_fault();

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/ini.h"
+#include "engine/modules.h"
 #include "log.h"
 #include "names.h"
 #include "options.h"
@@ -94,10 +95,11 @@ static void print_unknown(const char *name, int size, const char *nearest)
 	printf("unknown %.*s %s\n", size, name, nearest ? nearest : "-");
 }
 
-/* For `reprise check`. PHP may have written messages before the empty line. */
-void reprise_print_unknown_settings(void)
+/* For `reprise check`, `reprise version` and reloads. PHP may have written messages before the empty line. */
+void reprise_print_settings(void)
 {
 	putchar('\n');
+	reprise_print_extensions();
 	each_unknown(reprise_options.set, reprise_options.set_count, print_unknown);
 	each_unknown(reprise_options.locked, reprise_options.locked_count, print_unknown);
 	fflush(stdout);

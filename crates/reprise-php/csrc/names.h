@@ -1,4 +1,4 @@
-/* Settings that the configuration names and PHP does not have. */
+/* Settings that the configuration names and PHP does not have, and PHP's extensions. */
 #ifndef REPRISE_NAMES_H
 #define REPRISE_NAMES_H
 
@@ -7,7 +7,7 @@
 
 const char *reprise_nearest_setting(const char *name, size_t size); /* or NULL */
 bool reprise_has_setting(const char *name, size_t size);
-void reprise_print_unknown_settings(void);
+void reprise_print_settings(void);
 void reprise_report_unknown_settings(void);
 
 #endif

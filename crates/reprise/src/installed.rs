@@ -174,6 +174,11 @@ fn ask(path: &Path) -> Result<Php, Failure> {
     })
 }
 
+/// The executable for a version, if there is one that starts.
+pub fn of_version(version: PhpVersion) -> Option<Php> {
+    candidates().0.into_iter().find(|candidate| candidate.minor == version)?.ask().ok()
+}
+
 impl Php {
     /// Opens the executable: the user that runs it need not be able to reach its path.
     pub fn open(&self) -> Result<File, Failure> {

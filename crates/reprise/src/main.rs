@@ -11,6 +11,7 @@
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
+//! | [`extensions`] | extensions that one version of PHP has and another lacks |
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
@@ -24,6 +25,7 @@ mod check;
 mod config;
 mod discover;
 mod exit;
+mod extensions;
 mod flags;
 mod front_process;
 mod installed;

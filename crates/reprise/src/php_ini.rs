@@ -58,9 +58,9 @@ pub fn settings(application: &Application) -> Vec<(String, String)> {
     application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
 }
 
-/// A line for each configured setting that PHP does not have. PHP runs as the application's user for this, because it loads
-/// its extensions.
-pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
+/// What PHP says of itself with an application's settings (`reprise-php --settings`). PHP runs as the application's user for this,
+/// because it loads its extensions. `None`: there is no user, and PHP does not run as root.
+pub fn ask(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Option<String>, Failure> {
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
     let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
@@ -78,14 +78,19 @@ pub fn unknown_settings(application: &Application, user: Option<&Identity>, php:
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);
     } else if user::current().is_some_and(|user| user.uid == 0) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let output = command.output().map_err(failed)?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::new(Code::NotBooted, what(), format!("PHP does not start: {why}")));
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// A line for each configured setting that PHP does not have.
+pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
+    let text = ask(application, user, php)?.unwrap_or_default();
     let unknown = text.lines().filter_map(|line| line.strip_prefix("unknown ")?.split_once(' '));
     let line = |(name, nearest): (&str, &str)| {
         let nearest = if nearest == "-" { String::new() } else { format!(", the nearest is '{nearest}'") };

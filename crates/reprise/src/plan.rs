@@ -59,6 +59,7 @@ pub fn make(
     let applications = all.map(|(((application, user), entries), php)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
         made.php = *php;
+        made.php_version = phps.list.get(*php).map_or_else(String::new, |php| php.minor.to_string());
         if opened.audit {
             made.arguments.push("--audit".to_owned());
         }
@@ -70,6 +71,7 @@ pub fn make(
         applications: applications.collect(),
         drain_timeout: config.drain_timeout,
         isolation: finding.said(),
+        notices: Vec::new(),
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
 }
@@ -185,6 +187,7 @@ fn php_application(
         name: application.name.clone(),
         // The caller knows the list.
         php: 0,
+        php_version: String::new(),
         arguments,
         settings: hidden,
         environment,

@@ -15,12 +15,13 @@ use process::user::{self, Identity};
 
 use crate::config;
 use crate::exit::{Code, Failure};
+use crate::extensions;
 use crate::flags::What;
-use crate::installed;
+use crate::installed::{self, Php, Phps};
 use crate::isolation;
 use crate::listen::{self, Bound};
-use crate::options::{self, Config};
-use crate::people::choose_users;
+use crate::options::{self, Application, Config};
+use crate::people::{People, choose_users};
 use crate::plan::{self, Opened};
 
 /// Descriptors of the front before the listeners: channel, lifeline, settings.
@@ -148,19 +149,35 @@ fn service(
         control_socket: None,
         signals,
         notify: Notify::from_environment(),
-        read: Box::new(move || read_again(&what, &config, &opened).map_err(|failure| failure.to_string())),
+        read: Box::new(move |plan| read_again(&what, &config, &opened, plan).map_err(|failure| failure.to_string())),
         settings: Box::new(plan::settings_file),
     })
 }
 
 /// The current configuration, if this server can change to it without a restart.
-fn read_again(what: &What, now: &Config, opened: &Opened) -> Result<(Draft, Vec<OwnedFd>), Failure> {
+fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result<(Draft, Vec<OwnedFd>), Failure> {
     let next = config::load(what)?;
     plan::obstacle(now, &next)?;
     let phps = installed::choose(&next)?;
     let people = choose_users(&next)?;
     let finding = isolation::look(&next, &people, &phps);
-    Ok((plan::make(&next, &people, &phps, opened, &finding)?, phps.open()?))
+    let mut draft = plan::make(&next, &people, &phps, opened, &finding)?;
+    draft.notices = missing_extensions(&next, &people, &phps, plan);
+    Ok((draft, phps.open()?))
+}
+
+/// For each application whose version of PHP changes: what the new version lacks. A boot that needs it fails, and says less. A version
+/// that cannot be asked is no reason to refuse the reload: its boot tells.
+fn missing_extensions(next: &Config, people: &People, phps: &Phps, plan: &Plan) -> Vec<String> {
+    let all = next.applications.iter().zip(&people.applications).zip(phps.each());
+    let line = |((application, user), php): ((&Application, &Option<(Identity, _)>), &Php)| {
+        let old = plan.applications.iter().find(|old| old.name == application.name)?;
+        let old = installed::of_version(old.php_version.parse().ok().filter(|version| *version != php.minor)?)?;
+        let extensions = |php| extensions::of(application, user.as_ref().map(|(user, _)| user), php).ok();
+        let lacking = extensions::lacking(php, &extensions(php)?, &old, &extensions(&old)?)?;
+        Some(format!("application '{}': {lacking}", application.name))
+    };
+    all.filter_map(line).collect()
 }
 
 fn is_file(target: &str) -> bool {

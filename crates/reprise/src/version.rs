@@ -1,16 +1,52 @@
 //! `reprise version`.
 
-use crate::exit::{Code, Failure};
-use crate::installed;
+use std::collections::BTreeSet;
 
-/// Prints versions.
+use process::user;
+
+use crate::exit::{Code, Failure};
+use crate::extensions;
+use crate::installed::{self, Php};
+use crate::options::{Application, Options};
+
+/// Prints the versions of Reprise and of each PHP, and the extensions that one PHP has and another lacks. A PHP that does not start is
+/// the failure, after the others.
 pub fn run() -> Result<Code, Failure> {
     println!("reprise {}", env!("CARGO_PKG_VERSION"));
+    let (mut versions, mut failure) = (Vec::new(), None);
     for php in installed::all() {
-        let php = php?;
+        match php {
+            Ok(php) => versions.push(php),
+            Err(why) => {
+                failure.get_or_insert(why);
+            }
+        }
+    }
+    for php in &versions {
         println!("php {} ({})", php.version, php.path.display());
         println!("libphp {} (built with {})", php.libphp.display(), php.built);
         println!("ini {}", php.ini);
     }
-    Ok(Code::Success)
+    if versions.len() > 1 {
+        compare(versions)?;
+    }
+    failure.map_or(Ok(Code::Success), Err)
+}
+
+/// Each version is compared with all others, with the settings of its own php.ini.
+fn compare(versions: Vec<Php>) -> Result<(), Failure> {
+    let user = user::for_front(None).map_err(|why| Failure::new(Code::Permission, "users", why))?;
+    let application = Application { name: "none".to_owned(), ..Application::defaults() };
+    let mut all: Vec<(Php, BTreeSet<String>)> = Vec::new();
+    for php in versions {
+        let own = extensions::of(&application, user.as_ref(), &php)?;
+        all.push((php, own));
+    }
+    for (php, own) in &all {
+        let others = all.iter().filter(|(other, _)| other.minor != php.minor);
+        others
+            .filter_map(|(other, theirs)| extensions::lacking(php, own, other, theirs))
+            .for_each(|line| println!("{line}"));
+    }
+    Ok(())
 }

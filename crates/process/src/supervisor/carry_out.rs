@@ -141,7 +141,9 @@ impl Supervisor {
     /// The configuration was read, if it was to be: the generations of a reload are made. `present` names the scripts that
     /// are files, by application.
     pub(super) fn configuration_read(&mut self, read: Option<Plan>, present: &BTreeMap<String, BTreeSet<String>>) {
+        let notices = read.iter().flat_map(|plan| plan.notices.clone()).collect::<Vec<String>>();
         let Some((plan, successors)) = self.reload.next_plan(read, &self.generations) else { return };
+        notices.iter().for_each(|notice| log("notice", format_args!("{notice}")));
         if plan.isolation != self.reload.plan().isolation {
             log("notice", format_args!("isolation of snapshots: {}", plan.isolation));
         }

@@ -224,7 +224,7 @@ impl Supervisor {
         let (read, plan, is_for_all) = (&self.service.read, self.reload.plan(), scope == Scope::All);
         let errand = Errand::send(|| {
             let (draft, php) =
-                if is_for_all { read().map(|(draft, php)| (Some(draft), php))? } else { (None, Vec::new()) };
+                if is_for_all { read(plan).map(|(draft, php)| (Some(draft), php))? } else { (None, Vec::new()) };
             let old = plan.applications.iter().map(Rc::as_ref);
             let present = match &draft {
                 Some(draft) => present(draft.applications.iter(), &wanted),

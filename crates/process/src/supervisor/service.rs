@@ -40,9 +40,9 @@ pub struct Service {
     pub signals: Signals,
     /// systemd, or who else watches over this server.
     pub notify: Notify,
-    /// Reads the configuration again, and opens each `reprise-php` that it needs. It is called in a child, so it may take long. An error says what is
+    /// Reads the configuration again, and opens each `reprise-php` that it needs. It gets the plan in force. It is called in a child, so it may take long. An error says what is
     /// wrong, where, and what to do.
-    pub read: Box<dyn Fn() -> Result<(Draft, Vec<OwnedFd>), String>>,
+    pub read: Box<dyn Fn(&Plan) -> Result<(Draft, Vec<OwnedFd>), String>>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
 }
@@ -59,6 +59,8 @@ pub struct Draft {
     pub drain_timeout: Duration,
     /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
     pub isolation: String,
+    /// What the log says of the change to this configuration.
+    pub notices: Vec<String>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -73,6 +75,8 @@ pub struct Plan {
     pub drain_timeout: Duration,
     /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
     pub isolation: String,
+    /// What the log says of the change to this configuration.
+    pub notices: Vec<String>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -85,6 +89,7 @@ impl Plan {
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
             isolation: draft.isolation,
+            notices: draft.notices,
             settings: draft.settings,
         }
     }
@@ -120,6 +125,8 @@ pub struct Application {
     pub name: String,
     /// Which of the plan's executables its prototype is.
     pub php: usize,
+    /// The minor version of PHP that this is for.
+    pub php_version: String,
     /// argv of its prototype after the descriptors.
     pub arguments: Vec<String>,
     /// Options with their values, which may be secrets. In the arguments every user could read them.
@@ -185,6 +192,7 @@ impl Application {
         Application {
             name: name.to_owned(),
             php: 0,
+            php_version: "8.4".to_owned(),
             arguments: Vec::new(),
             settings: Vec::new(),
             environment: Vec::new(),
@@ -219,6 +227,7 @@ impl Plan {
             applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
             drain_timeout: Duration::from_secs(30),
             isolation: String::new(),
+            notices: Vec::new(),
             settings: settings.to_owned(),
         }
     }

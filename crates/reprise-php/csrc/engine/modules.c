@@ -1,9 +1,10 @@
 /*
- * PHP's modules between two requests of a worker script.
+ * PHP's modules: their names, and what they do between two requests of a worker script.
  */
 #define _GNU_SOURCE
 #include <php.h>
 
+#include <stdio.h>
 #include <strings.h>
 
 #include "modules.h"
@@ -119,4 +120,15 @@ void reprise_modules_stop(void)
 		}
 	}
 	are_stopped = true;
+}
+
+void reprise_print_extensions(void)
+{
+	zend_module_entry *module;
+
+	ZEND_HASH_FOREACH_PTR(&module_registry, module)
+	{
+		printf("extension %s\n", module->name);
+	}
+	ZEND_HASH_FOREACH_END();
 }
