@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tests::server::{program, project};
 
@@ -17,6 +18,7 @@ const OTHER: [(&str, &str, &str); 1] = [("bookworm", "trixie", "8.4")];
 /// The root directory of the other release.
 pub struct Platform {
     root: PathBuf,
+    release: &'static str,
     php: &'static str,
 }
 
@@ -31,18 +33,13 @@ impl Platform {
             let why = format!("Debian {release} with PHP {php} is entered by chroot, which needs root");
             return Err(Absent::LeftOut(why));
         }
-        let failed = |why: String| Absent::Failed(format!("scripts/root make {release}: {why}"));
-        let output = Command::new(project().join("scripts/root"))
-            .args(["make", release, php])
-            .current_dir(project())
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| failed(error.to_string()))?;
-        if !output.status.success() {
-            return Err(failed(output.status.to_string()));
-        }
-        Ok(Platform { root: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()), php })
+        Ok(Platform { root: make_root(release, php)?, release, php })
+    }
+
+    /// The same with this platform's PHP below /opt.
+    pub fn with_two_versions() -> Result<Platform, Absent> {
+        let other = Platform::other()?;
+        Ok(Platform { root: make_root(other.release, "both")?, ..other })
     }
 
     /// Where the other platform's programs are built.
@@ -66,24 +63,69 @@ impl Platform {
     /// Builds reprise-php for the other platform, and runs the tests of the black box whose names begin so with it and with the
     /// other programs of this platform.
     pub fn run_tests(&self, programs: &[TestProgram], names: &[&str]) -> Counts {
+        let directory = self.target().join(build::PROFILE);
+        match self.build().and_then(|processor| build::copy_programs(&directory).map(|()| processor)) {
+            Ok(processor) => {
+                self.run_with(&directory, programs, names, &[]).and(Counts { processor, ..Counts::default() })
+            }
+            Err(why) => failed(&why),
+        }
+    }
+
+    /// The same with a reprise-php of each platform, whose names say their versions.
+    pub fn run_tests_of_both(
+        &self,
+        programs: &[TestProgram],
+        names: &[&str],
+        environment: &[(&'static str, String)],
+    ) -> Counts {
+        let directory = self.target().join("both");
+        match self.build().and_then(|processor| self.copy_both(&directory).map(|()| processor)) {
+            Ok(processor) => {
+                self.run_with(&directory, programs, names, environment).and(Counts { processor, ..Counts::default() })
+            }
+            Err(why) => failed(&why),
+        }
+    }
+
+    /// Builds reprise-php for the other platform. Returns the processor time.
+    fn build(&self) -> Result<Duration, String> {
         let mut cargo = self.command(Path::new("cargo"));
         cargo.args(["build", "--offline", "--profile", build::PROFILE, "--package", "reprise-php"]);
-        let processor = match build::run(&mut cargo) {
-            Ok((_, processor)) => processor,
-            Err(why) => return failed(&format!("with PHP {}: {why}", self.php)),
-        };
-        let directory = self.target().join(build::PROFILE);
-        if let Err(why) = build::copy_programs(&directory) {
-            return failed(&why);
+        build::run(&mut cargo).map(|(_, processor)| processor).map_err(|why| format!("with PHP {}: {why}", self.php))
+    }
+
+    fn copy_both(&self, directory: &Path) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+        std::fs::create_dir_all(directory).map_err(failed)?;
+        build::copy_programs(directory)?;
+        let own = program().with_file_name("reprise-php");
+        let said = Command::new(&own).arg("--version").output().map_err(failed)?;
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let release =
+            text.lines().find_map(|line| line.strip_prefix("php ")).and_then(|release| release.rsplit_once('.'));
+        let (version, _) = release.ok_or_else(|| format!("{} says no version: {text}", own.display()))?;
+        let other = self.target().join(build::PROFILE).join("reprise-php");
+        for (from, version) in [(own, version), (other, self.php)] {
+            std::fs::copy(from, directory.join(format!("reprise-php{version}"))).map_err(failed)?;
         }
+        Ok(())
+    }
+
+    fn run_with(
+        &self,
+        directory: &Path,
+        programs: &[TestProgram],
+        names: &[&str],
+        environment: &[(&'static str, String)],
+    ) -> Counts {
         let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
             return failed("no program holds the black box");
         };
         let runner = program().with_file_name("runner");
         let mut command = self.command(&runner);
         command.arg("--built").arg(&black_box.path).arg(&black_box.directory).args(names);
-        command.env("REPRISE_PROGRAMS", directory);
-        command::run(&mut command).and(Counts { processor, ..Counts::default() })
+        command::run(command.env("REPRISE_PROGRAMS", directory).envs(environment.iter().cloned()))
     }
 
     /// Runs stages as `./test` does on a machine of that platform: everything is built there.
@@ -91,6 +133,22 @@ impl Platform {
         let mut command = self.command(&project().join("test"));
         command::run(command.arg("--stage").args(stages))
     }
+}
+
+/// Has `scripts/root` make a root directory, or find it.
+fn make_root(release: &str, what: &str) -> Result<PathBuf, Absent> {
+    let failed = |why: String| Absent::Failed(format!("scripts/root make {release} {what}: {why}"));
+    let output = Command::new(project().join("scripts/root"))
+        .args(["make", release, what])
+        .current_dir(project())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(output.status.to_string()));
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 /// Why there is no other platform.

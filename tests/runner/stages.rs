@@ -43,6 +43,10 @@ pub enum Stage {
     OtherPlatform,
     /// All of it there.
     OtherPlatformFull,
+    /// One server with two versions of PHP.
+    TwoVersions,
+    /// The same, untrimmed.
+    TwoVersionsFull,
     /// The programs as they are shipped.
     Release,
     /// Every fuzz target, by time.
@@ -53,7 +57,7 @@ pub enum Stage {
 
 use Stage::{
     Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, Model, ModelAlways, OtherPlatform,
-    OtherPlatformFull, Release, Sanitizers, SanitizersFull, Style, Unit,
+    OtherPlatformFull, Release, Sanitizers, SanitizersFull, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -63,10 +67,10 @@ impl Stage {
 }
 
 /// Without an argument.
-pub const DEFAULT: [Stage; 7] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform];
+pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 12] = [
+pub const FULL: [Stage; 13] = [
     Libraries,
     Style,
     Unit,
@@ -76,6 +80,7 @@ pub const FULL: [Stage; 12] = [
     Foreign,
     SanitizersFull,
     OtherPlatformFull,
+    TwoVersionsFull,
     Release,
     Fuzz,
     Long,
@@ -85,7 +90,7 @@ pub const FULL: [Stage; 12] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 16] = [
+const NAMES: [(&str, Stage); 18] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -99,6 +104,8 @@ const NAMES: [(&str, Stage); 16] = [
     ("sanitizers, full", SanitizersFull),
     ("other platform", OtherPlatform),
     ("other platform, full", OtherPlatformFull),
+    ("two versions of PHP", TwoVersions),
+    ("two versions of PHP, full", TwoVersionsFull),
     ("release", Release),
     ("fuzz", Fuzz),
     ("long runs", Long),
@@ -177,6 +184,9 @@ const NOT_SANITIZED: [&str; 19] = [
 /// What depends on PHP's version most: the rewind, its audit, random numbers.
 const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
 
+/// What needs two versions of PHP in one root directory; no other stage runs it.
+const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
+
 /// The stages that run whole on the other platform.
 const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, full", "foreign suites", "sanitizers, full"];
 
@@ -233,11 +243,21 @@ fn run_with(black_box: Stage, beside: &[Stage], all: &[Stage], programs: &[TestP
     });
 }
 
-/// Runs the black-box tests whose names contain one of these.
+/// Runs the black-box tests whose names contain one of these. Names that begin as those of tests with two versions of PHP are for
+/// these.
 pub fn run_named(names: &[&str], report: &Report) {
     let Some(programs) = build(&Wanted::BlackBox, report) else { return };
-    let selects = |name: &str| names.iter().any(|wanted| name.contains(wanted));
-    report.stage("black box", || black_box(&programs, vec![], &selects, report, &|| {}));
+    let module = |word: &str| word.trim_end_matches(':').to_owned();
+    let is_two = |name: &str| WITH_TWO_VERSIONS.iter().any(|word| name.starts_with(&module(word)));
+    let (two, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_two(name));
+    if !two.is_empty() {
+        report.stage("two versions of PHP", || two_versions(&programs, &two, &[]));
+    }
+    if !others.is_empty() {
+        let selects =
+            |name: &str| others.iter().any(|wanted| name.contains(wanted)) && !begins(&WITH_TWO_VERSIONS, name);
+        report.stage("black box", || black_box(&programs, vec![], &selects, report, &|| {}));
+    }
 }
 
 /// Runs the tests of a black box that was built before whose names begin so.
@@ -251,7 +271,7 @@ fn check_names(programs: &[TestProgram]) -> Counts {
     let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let longer = LONGER_S.iter().map(|(word, _)| word);
     let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
-    let words = words.chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM);
+    let words = words.chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM).chain(&WITH_TWO_VERSIONS);
     let why = match harness::unknown(words.copied(), &black_box) {
         Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
         Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
@@ -285,7 +305,7 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn 
 }
 
 fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
-    let begins = |words: &[&str], name: &str| words.iter().any(|word| name.starts_with(word));
+    let is_here = |name: &str| !begins(&WITH_TWO_VERSIONS, name);
     match stage {
         Style => command::run(&mut Command::new("scripts/style")),
         Libraries => command::run(Command::new("scripts/deny").arg("--install")),
@@ -301,12 +321,18 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Foreign => foreign(None),
         Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
-        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name), report, quiet),
-        BlackBoxFull => black_box(programs, full(), &|_| true, report, quiet),
+        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name) && is_here(name), report, quiet),
+        BlackBoxFull => black_box(programs, full(), &is_here, report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
-        SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name), report),
-        OtherPlatform => other_platform(&|platform| platform.run_tests(programs, &ON_OTHER_PLATFORM)),
-        OtherPlatformFull => other_platform(&|platform| platform.run_stages(&FULL_ON_OTHER_PLATFORM)),
+        SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
+        TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[]),
+        TwoVersionsFull => two_versions(programs, &WITH_TWO_VERSIONS, &full()),
+        OtherPlatform => {
+            other_platform(Platform::other(), &|platform| platform.run_tests(programs, &ON_OTHER_PLATFORM))
+        }
+        OtherPlatformFull => {
+            other_platform(Platform::other(), &|platform| platform.run_stages(&FULL_ON_OTHER_PLATFORM))
+        }
         Release => release(programs, report),
         Long => long::run(programs, report),
     }
@@ -383,9 +409,19 @@ fn sanitized(
     })
 }
 
+fn begins(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| name.starts_with(word))
+}
+
+/// What needs two versions of PHP.
+fn two_versions(programs: &[TestProgram], names: &[&str], environment: &[(&'static str, String)]) -> Counts {
+    let run = |platform: &Platform| platform.run_tests_of_both(programs, names, environment);
+    other_platform(Platform::with_two_versions(), &run)
+}
+
 /// The other platform, or why it is left out.
-fn other_platform(run: &dyn Fn(&Platform) -> Counts) -> Counts {
-    match Platform::other() {
+fn other_platform(platform: Result<Platform, Absent>, run: &dyn Fn(&Platform) -> Counts) -> Counts {
+    match platform {
         Ok(platform) => run(&platform),
         Err(Absent::LeftOut(why)) => {
             println!("left out: {why}");

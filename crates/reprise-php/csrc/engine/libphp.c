@@ -58,14 +58,9 @@ const char *reprise_libphp_version(void)
 {
 	static const char *version;
 
+	/* PHP 8.2 has no function that says it before the start. */
 	if (!version) {
-		/* PHP 8.2 has no such function. */
-		const char *(*tell)(void) = (const char *(*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "php_version");
-		if (tell) {
-			version = tell();
-		} else {
-			dl_iterate_phdr(find_header, &version);
-		}
+		dl_iterate_phdr(find_header, &version);
 	}
 	return version ? version : "";
 }
