@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use tests::peer::php_version;
 use tests::{Setup, wait_until};
 
 /// PHP's constant PHP_VERSION is another version's.
@@ -45,6 +46,18 @@ const OTHER_SIZE: &str = "char ps_globals[64];\n";
 
 /// The name of the instruction of `exit()` differs.
 const OTHER_NAMES: &str = "const char *zend_get_opcode_name(unsigned char opcode) { return \"ZEND_OTHER\"; }\n";
+
+/// From 8.4 on `exit()` is a function. There is none.
+const NO_EXIT: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+void *zend_hash_str_find(const void *table, const char *name, size_t length)
+{
+	typedef void *find(const void *, const char *, size_t);
+	return strcmp(name, "exit") == 0 ? NULL : ((find *)dlsym(RTLD_NEXT, "zend_hash_str_find"))(table, name, length);
+}
+"#;
 
 /// opcache says another release.
 const OTHER_OPCACHE: &str = r#"
@@ -134,6 +147,9 @@ fn another_version_is_refused() {
 #[test]
 fn another_engine_is_refused() {
     is_refused(OTHER_SIZE, "the size of ps_globals is 64, expected");
-    is_refused(OTHER_NAMES, "the instruction of exit() is ZEND_OTHER, expected ZEND_EXIT");
+    match php_version() {
+        "8.2" => is_refused(OTHER_NAMES, "the instruction of exit() is ZEND_OTHER, expected ZEND_EXIT"),
+        _ => is_refused(NO_EXIT, "the function exit() is missing, expected there"),
+    }
     is_refused(OTHER_HEAP, "the heap's list of free slots is not found, expected at its beginning");
 }

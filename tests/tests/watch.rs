@@ -101,7 +101,8 @@ const FILL: &str = "<?php
     for ($i = 0; $i < 400 && !$status()['cache_full'] && !$status()['restart_pending']; $i++) {
         $file = getenv('CACHE') . \"/$i.php\";
         $entries = '';
-        for ($n = 0; $n < 2000; $n++) $entries .= \"'key $i $n ' => 'a value that stands here for the first time $i $n',\\n\";
+        // Small ones at last: memory in which they find no place is full for opcache.
+        for ($n = 0; $n < ($i < 80 ? 2000 : 100); $n++) $entries .= \"'key $i $n ' => 'a value that stands here for the first time $i $n',\\n\";
         file_put_contents($file, \"<?php return [$entries];\");
         touch($file, time() - 1000);
         include $file;

@@ -12,7 +12,7 @@ mod ends;
 mod report;
 mod ticket;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -63,6 +63,8 @@ pub struct Lane {
     slow_ms: u64,
     /// Requests that took longer than `slow_timeout`.
     slow: AtomicU64,
+    /// The most memory that PHP had for a request, in KiB, as the workers say.
+    peak_kib: AtomicU32,
     began: Instant,
     /// [`ticks`] at that moment.
     began_ticks: u64,
@@ -173,6 +175,7 @@ impl Lane {
             is_elastic: application.is_elastic() || offer.shares_workers,
             slow_ms: application.slow_ms,
             slow: AtomicU64::new(0),
+            peak_kib: AtomicU32::new(0),
             began: Instant::now(),
             began_ticks: ticks(),
             reports: Reports::new(application),
@@ -340,6 +343,10 @@ impl Lane {
     /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can free it.
     fn free(&self, call: Call) {
         let exchange = call.posting.exchange;
+        let peak_kib = call.posting.usage(&self.slab).peak_kib;
+        if peak_kib > self.peak_kib.load(Ordering::Relaxed) {
+            self.peak_kib.fetch_max(peak_kib, Ordering::Relaxed);
+        }
         call.posting.release(&self.slab, !call.bereft);
         let door = exchange as usize / self.slab.geometry().per_door();
         lock(&self.desk).free[door].push(exchange);

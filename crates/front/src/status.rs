@@ -31,7 +31,7 @@ const fn row(name: &'static str, metric: &'static str, grows: bool, text: &'stat
     Row { name, metric, grows, text }
 }
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     row("start since", "start_since_seconds", false, "Seconds since the front began."),
     row("accepted conn", "accepted_connections", true, "Requests given to PHP."),
     row("listen queue", "listen_queue", false, "Requests that wait for a worker."),
@@ -43,6 +43,12 @@ const ROWS: [Row; 11] = [
     row("max active processes", "max_active_processes", false, "The most workers at once that had a request."),
     row("max children reached", "max_children_reached", true, "How often there came to be more requests than workers."),
     row("slow requests", "slow_requests", true, "Requests that took longer than slow_timeout."),
+    row(
+        "memory peak",
+        "memory_peak",
+        false,
+        "The most memory that PHP had for a request, in bytes; PHP-FPM has it from 8.4 on.",
+    ),
 ];
 
 /// The values that [`ROWS`] name.
@@ -60,6 +66,7 @@ struct Values {
     max_active_processes: u64,
     max_children_reached: u64,
     slow_requests: u64,
+    memory_peak: u64,
 }
 
 /// The state of an application's workers.
@@ -97,6 +104,7 @@ impl Status<'_> {
             of.max_active_processes,
             of.max_children_reached,
             of.slow_requests,
+            of.memory_peak,
         ])
     }
 
@@ -118,6 +126,7 @@ impl Status<'_> {
             max_active_processes: most_active.min(self.application.max_workers.map_or(u64::MAX, |most| most as u64)),
             max_children_reached: sum(|count| count.saturated),
             slow_requests: sum(|count| count.slow),
+            memory_peak: self.counts.iter().map(|count| u64::from(count.peak_kib) * 1024).max().unwrap_or(0),
         }
     }
 

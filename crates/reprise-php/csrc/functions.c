@@ -144,6 +144,12 @@ ZEND_FUNCTION(fpm_get_status)
 		zval_ptr_dtor(return_value);
 		ZVAL_FALSE(return_value);
 	}
+#if PHP_VERSION_ID < 80400
+	/* PHP-FPM has it from 8.4 on. */
+	if (Z_TYPE_P(return_value) == IS_ARRAY) {
+		zend_hash_str_del(Z_ARRVAL_P(return_value), ZEND_STRL("memory-peak"));
+	}
+#endif
 	zend_string_release(text);
 }
 

@@ -135,6 +135,8 @@ impl Place {
             ("display_errors", "0"),
             ("max_execution_time", "0"),
             ("memory_limit", "128M"),
+            // From 8.3 on PHP ends deep recursion in C itself, unless this forbids it.
+            ("zend.max_allowed_stack_size", "-1"),
             ("apc.enabled", "1"),
             ("session.use_cookies", "0"),
             ("session.save_path", &text(&disk)),

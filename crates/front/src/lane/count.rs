@@ -46,6 +46,8 @@ pub struct Count {
     pub rewinds: [u64; 2],
     /// Requests that took longer than `slow_timeout`.
     pub slow: u64,
+    /// The most memory that PHP had for a request, in KiB, as the workers say.
+    pub peak_kib: u32,
     /// Each worker, as it describes itself.
     pub workers: Vec<Worker>,
 }
@@ -160,6 +162,7 @@ impl Lane {
             most_active: most.in_flight.min(self.max_workers),
             saturated: most.saturated,
             slow: self.slow.load(Ordering::Relaxed),
+            peak_kib: self.peak_kib.load(Ordering::Relaxed),
             workers: slots_of().map(worker).filter(|worker| (1..=MAX_PID).contains(&worker.pid)).collect(),
         }
     }
