@@ -29,14 +29,21 @@ struct Run {
     tests: &'static [&'static str],
 }
 
-const RUNS: [Run; 9] = [
-    Run {
-        what: "{} audited requests of a mixed set of scripts",
-        knob: ("AUDITED", "100000"),
-        variable: "REPRISE_REQUESTS",
-        environment: &[],
-        tests: &["rewind_mixed::thousands_of_audited"],
-    },
+/// The test of audited requests, which says the share of fast rewinds.
+const fn audited(what: &'static str, environment: &'static [(&'static str, &'static str)]) -> Run {
+    let tests = &["rewind_mixed::thousands_of_audited"];
+    Run { what, knob: ("AUDITED", "100000"), variable: "REPRISE_REQUESTS", environment, tests }
+}
+
+/// Audited requests.
+const AUDITED: [Run; 3] = [
+    audited("{} audited requests of a mixed set of scripts, without JIT", &[("REPRISE_JIT", "disable")]),
+    audited("{} audited requests of a mixed set of scripts, JIT of functions", &[("REPRISE_JIT", "function")]),
+    audited("{} audited requests of a mixed set of scripts, JIT of traces", &[("REPRISE_JIT", "tracing")]),
+];
+
+/// All other runs.
+const RUNS: [Run; 8] = [
     Run {
         what: "{} interleaved requests of four visitors, no foreign byte",
         knob: ("VISITS", "1000000"),
@@ -96,7 +103,7 @@ const RUNS: [Run; 9] = [
 ];
 
 /// What a run says of itself that belongs in the document.
-const DETAILS: [&str; 6] = [" kills:", " requests", "reloads", "both intervals", "turns: ", "sent, "];
+const DETAILS: [&str; 7] = [" rewinds fast", " kills:", " requests", "reloads", "both intervals", "turns: ", "sent, "];
 
 /// A number from the environment.
 pub fn knob(name: &str, default: &str) -> String {
@@ -105,9 +112,28 @@ pub fn knob(name: &str, default: &str) -> String {
 
 /// Runs all of them and writes the document.
 pub fn run(programs: &[TestProgram], report: &Report) -> Counts {
+    let (mut counts, lines) = run_all(AUDITED.iter().chain(&RUNS), programs, report);
+    if let Err(error) = std::fs::write(project().join(DOCUMENT), document(&lines)) {
+        println!("{DOCUMENT}: {error}");
+        counts.failed += 1;
+    }
+    counts
+}
+
+/// Runs those with audited requests.
+pub fn run_audited(programs: &[TestProgram], report: &Report) -> Counts {
+    run_all(AUDITED.iter(), programs, report).0
+}
+
+/// Runs them, and returns their lines of the document.
+fn run_all<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    programs: &[TestProgram],
+    report: &Report,
+) -> (Counts, Vec<String>) {
     let mut counts = Counts::default();
     let mut lines = Vec::new();
-    for Run { what, knob: (name, default), variable, environment, tests } in &RUNS {
+    for Run { what, knob: (name, default), variable, environment, tests } in runs {
         let number = knob(name, default);
         let mut variables = vec![(*variable, number.clone())];
         variables.extend(environment.iter().map(|(name, value)| (*name, (*value).to_owned())));
@@ -121,16 +147,13 @@ pub fn run(programs: &[TestProgram], report: &Report) -> Counts {
             said.filter(|line| DETAILS.iter().any(|word| line.contains(word))).map(str::trim).collect();
         let result = if failed == 0 { "passed" } else { "FAILED" };
         let what = what.replace("{}", &number);
-        println!("{result}: {what}, {took} s");
-        lines.push(format!("| {what} | {result} | {took} s | {} |", details.join("; ")));
+        let details = details.join("; ");
+        println!("{result}: {what}, {took} s; {details}");
+        lines.push(format!("| {what} | {result} | {took} s | {details} |"));
         counts = counts.and(Counts { failed, ..of_run });
         report.keep(ran);
     }
-    if let Err(error) = std::fs::write(project().join(DOCUMENT), document(&lines)) {
-        println!("{DOCUMENT}: {error}");
-        counts.failed += 1;
-    }
-    counts
+    (counts, lines)
 }
 
 /// One after the other, and no limit but a day.

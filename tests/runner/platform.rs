@@ -128,6 +128,14 @@ impl Platform {
         command::run(command.env("REPRISE_PROGRAMS", directory).envs(environment.iter().cloned()))
     }
 
+    /// The oldest Rust that Reprise is built with, which is that release's own, accepts all of it.
+    pub fn check_rust(&self) -> Counts {
+        let mut cargo = self.command(Path::new("/usr/bin/cargo"));
+        cargo.args(["check", "--offline", "--quiet", "--workspace", "--all-targets"]);
+        cargo.env("PATH", "/usr/bin:/bin").env("CARGO_TARGET_DIR", self.target().join("oldest-rust"));
+        command::run(&mut cargo)
+    }
+
     /// Runs stages as `./test` does on a machine of that platform: everything is built there.
     pub fn run_stages(&self, stages: &[&str]) -> Counts {
         let mut command = self.command(&project().join("test"));

@@ -53,10 +53,12 @@ pub enum Stage {
     Fuzz,
     /// The long runs.
     Long,
+    /// The long runs with audited requests.
+    LongAudited,
 }
 
 use Stage::{
-    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, Model, ModelAlways, OtherPlatform,
+    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways, OtherPlatform,
     OtherPlatformFull, Release, Sanitizers, SanitizersFull, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
@@ -90,7 +92,7 @@ pub const FULL: [Stage; 13] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 18] = [
+const NAMES: [(&str, Stage); 19] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -109,6 +111,7 @@ const NAMES: [(&str, Stage); 18] = [
     ("release", Release),
     ("fuzz", Fuzz),
     ("long runs", Long),
+    ("long runs, audited", LongAudited),
 ];
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
@@ -188,7 +191,8 @@ const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
 const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
 
 /// The stages that run whole on the other platform.
-const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, full", "foreign suites", "sanitizers, full"];
+const FULL_ON_OTHER_PLATFORM: [&str; 5] =
+    ["unit tests", "black box, full", "foreign suites", "sanitizers, full", "long runs, audited"];
 
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -330,11 +334,12 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         OtherPlatform => {
             other_platform(Platform::other(), &|platform| platform.run_tests(programs, &ON_OTHER_PLATFORM))
         }
-        OtherPlatformFull => {
-            other_platform(Platform::other(), &|platform| platform.run_stages(&FULL_ON_OTHER_PLATFORM))
-        }
+        OtherPlatformFull => other_platform(Platform::other(), &|platform| {
+            platform.check_rust().and(platform.run_stages(&FULL_ON_OTHER_PLATFORM))
+        }),
         Release => release(programs, report),
         Long => long::run(programs, report),
+        LongAudited => long::run_audited(programs, report),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde_json::Value;
 use tests::snapshot::{Lane, both, requests, snapshot_script};
 use tests::{Client, Setup, amount, process};
 
@@ -57,6 +58,26 @@ fn setup() -> Setup {
     })
 }
 
+/// With the JIT that `REPRISE_JIT` names (disable, function, tracing), if it names one.
+fn with_jit(setup: Setup) -> Setup {
+    match std::env::var("REPRISE_JIT") {
+        Ok(jit) => setup.ini("opcache.jit", &jit).ini("opcache.jit_buffer_size", "64M"),
+        Err(_) => setup,
+    }
+}
+
+/// Says how many of the lane's rewinds copied nothing but hot pages.
+fn print_fast_share(lane: &Lane) {
+    let status: Value = serde_json::from_str(&lane.status(&["--json"])).expect("the status is JSON");
+    let workers = status["applications"]["app"][0]["lanes"].as_array().expect("lanes").iter();
+    let workers = workers.flat_map(|lane| lane["workers"].as_array().expect("workers"));
+    let (fast, all) = workers.fold((0, 0), |(fast, all), worker| {
+        let count = |name: &str| worker["rewinds"][name].as_u64().unwrap_or(0);
+        (fast + count("fast"), all + count("fast") + count("scanned"))
+    });
+    println!("{fast} of {all} rewinds fast");
+}
+
 /// The answers of the lane are those of classic mode, byte for byte.
 fn compare(lane: &Lane, total: usize) {
     let kinds = kinds();
@@ -101,7 +122,13 @@ fn compare(lane: &Lane, total: usize) {
 #[test]
 fn thousands_of_audited_requests() {
     assert_eq!(kinds().len(), 24);
-    both(setup, |lane| compare(lane, if lane.rewinds() { requests(amount(1040, 2600)) } else { amount(300, 700) }));
+    both(
+        || with_jit(setup()),
+        |lane| {
+            compare(lane, if lane.rewinds() { requests(amount(1040, 2600)) } else { amount(300, 700) });
+            print_fast_share(lane);
+        },
+    );
 }
 
 /// Leaves a visitor's mark wherever a request can, and says which marks it finds.
