@@ -42,6 +42,11 @@ impl Platform {
         Ok(Platform { root: make_root(other.release, "both")?, ..other })
     }
 
+    /// Makes what the tests on the other platform need. Returns the processor time of the build.
+    pub fn prepare() -> Result<Duration, Absent> {
+        Platform::other()?.build().map_err(Absent::Failed)
+    }
+
     /// Where the other platform's programs are built.
     fn target(&self) -> PathBuf {
         project().join(format!("target/php{}", self.php))
