@@ -9,6 +9,7 @@
 //! | [`admin`] | commands to a running server |
 //! | [`plan`] | the configuration in the form that supervisor and front use |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
+//! | [`manual`] | the hidden subcommand that writes man pages and shell completions |
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
 //! | [`extensions`] | extensions that one version of PHP has and another lacks |
@@ -31,6 +32,7 @@ mod front_process;
 mod installed;
 mod isolation;
 mod listen;
+mod manual;
 mod measuring;
 mod options;
 mod people;
@@ -45,7 +47,7 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use control_protocol::which::Which;
 use flags::What;
 
@@ -140,6 +142,12 @@ enum Verb {
     Version,
     #[command(hide = true)]
     Front,
+    /// Write man pages and shell completions into a directory
+    #[command(hide = true)]
+    Manual {
+        #[arg(value_name = "DIR")]
+        directory: std::path::PathBuf,
+    },
 }
 
 fn reload_help() -> String {
@@ -174,6 +182,7 @@ fn main() -> ExitCode {
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
+        Verb::Manual { directory } => manual::write(&directory, Command::command()),
     };
     let code = match result {
         Ok(code) => exit::status(code),
