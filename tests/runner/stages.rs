@@ -33,6 +33,8 @@ pub enum Stage {
     BlackBox,
     /// The real programs, and all tests.
     BlackBoxFull,
+    /// Debian packages, in copies of bare Debians.
+    Packages,
     /// The suites of php-src.
     Foreign,
     /// The suites of php-src and the tests that reach the C part most, with AddressSanitizer.
@@ -59,7 +61,7 @@ pub enum Stage {
 
 use Stage::{
     Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways, OtherPlatform,
-    OtherPlatformFull, Release, Sanitizers, SanitizersFull, Style, TwoVersions, TwoVersionsFull, Unit,
+    OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -72,13 +74,14 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 13] = [
+pub const FULL: [Stage; 14] = [
     Libraries,
     Style,
     Unit,
     ModelAlways,
     Bench,
     BlackBoxFull,
+    Packages,
     Foreign,
     SanitizersFull,
     OtherPlatformFull,
@@ -92,7 +95,7 @@ pub const FULL: [Stage; 13] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 19] = [
+const NAMES: [(&str, Stage); 20] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -101,6 +104,7 @@ const NAMES: [(&str, Stage); 19] = [
     ("bench", Bench),
     ("black box", BlackBox),
     ("black box, full", BlackBoxFull),
+    ("packages", Packages),
     ("foreign suites", Foreign),
     ("sanitizers", Sanitizers),
     ("sanitizers, full", SanitizersFull),
@@ -115,15 +119,23 @@ const NAMES: [(&str, Stage); 19] = [
 ];
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-const FULL_ONLY: [&str; 7] = [
+const FULL_ONLY: [&str; 12] = [
     "bridges::hosts::sites_at_paths_of_one_host",
     "bridges::hosts::wordpress_at_two_hosts",
     "bridges::reload::reloads_of_wordpress",
     "guestbook::the_readme_s_command",
+    "packages::container",
+    "packages::install",
+    "packages::repository",
+    "packages::small::lintian",
+    "packages::small::packages_have",
     "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
     "verify::pages_of_wordpress",
     "verify_varying::pages_of_wordpress",
 ];
+
+/// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
+const PACKAGES: [&str; 1] = ["packages::"];
 
 /// Which tests measure, and so want the machine for themselves.
 const ALONE: [&str; 5] = [
@@ -141,8 +153,8 @@ const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 4] =
-    [("bridges", 200), ("apps::", 200), ("faults::", 120), ("guestbook::the_readme", 600)];
+const LONGER_S: [(&str, u64); 5] =
+    [("packages::", 400), ("bridges", 200), ("apps::", 200), ("faults::", 120), ("guestbook::the_readme", 600)];
 
 /// With which the C part is built.
 const SANITIZERS: &str = "address,undefined";
@@ -162,7 +174,7 @@ const SANITIZED: [&str; 9] = [
 
 /// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
 /// takes from libc, which sanitizers take themselves.
-const NOT_SANITIZED: [&str; 19] = [
+const NOT_SANITIZED: [&str; 20] = [
     "bridges",
     "config::",
     "documents::",
@@ -171,6 +183,7 @@ const NOT_SANITIZED: [&str; 19] = [
     "hostile::",
     "http::",
     "measuring::",
+    "packages::",
     "systemd::",
     "attributes::",
     "host_headers::",
@@ -338,7 +351,8 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
         BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name) && is_here(name), report, quiet),
-        BlackBoxFull => black_box(programs, full(), &is_here, report, quiet),
+        BlackBoxFull => black_box(programs, full(), &|name| !begins(&PACKAGES, name) && is_here(name), report, quiet),
+        Packages => black_box(programs, full(), &|name| begins(&PACKAGES, name), report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
         TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[]),

@@ -33,6 +33,7 @@ mod measuring;
 mod messages;
 mod neighbours;
 mod overload;
+mod packages;
 mod php_upgrade;
 mod php_versions;
 mod probes;
