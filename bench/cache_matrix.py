@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from distribution import PHP
 from failure import Failure
 
 MULTI_LIMIT_BYTES = 16 << 20  # of one multi-get
@@ -36,11 +37,11 @@ class Operation:
 
 
 CLIENTS = {
-    "memcached": Client("Memcached", "memcached", "memcached", "php8.2-memcached", ("php", "igbinary", "by-hand")),
-    "memcache": Client("Memcache", "memcached", "memcache", "php8.2-memcache", ("php", "by-hand")),
-    "phpredis": Client("PhpRedis", "redis", "redis", "php8.2-redis", ("php", "igbinary", "by-hand")),
+    "memcached": Client("Memcached", "memcached", "memcached", f"php{PHP}-memcached", ("php", "igbinary", "by-hand")),
+    "memcache": Client("Memcache", "memcached", "memcache", f"php{PHP}-memcache", ("php", "by-hand")),
+    "phpredis": Client("PhpRedis", "redis", "redis", f"php{PHP}-redis", ("php", "igbinary", "by-hand")),
     "predis": Client("Predis", "redis", "", "php-predis", ("php", "by-hand")),
-    "apcu": Client("APCu", "", "apcu", "php8.2-apcu", ("php", "igbinary", "by-hand")),
+    "apcu": Client("APCu", "", "apcu", f"php{PHP}-apcu", ("php", "igbinary", "by-hand")),
 }
 SERIALIZERS = {
     "php": "PHP's own; with Predis, which has none, by calls of serialize() and unserialize()",

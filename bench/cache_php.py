@@ -15,6 +15,7 @@ from typing import Any
 import processes
 from cache_matrix import CLIENTS, OPERATIONS, VALUES, Cell
 from cache_servers import Address
+from distribution import PHP
 from failure import Failure, tool
 from processes import Started
 
@@ -60,7 +61,7 @@ class Php:
         lines += [f"{name}={value}" for name, value in {**SETTINGS, **settings}.items()]
         ini = workdir / "php.ini"
         ini.write_text("\n".join(lines) + "\n")
-        return cls(tool("php8.2", "php8.2-cli"), ini)
+        return cls(tool(f"php{PHP}", f"php{PHP}-cli"), ini)
 
     def command(self, *arguments: str) -> list[str]:
         return [self.program, "-c", str(self.ini), *arguments]
@@ -77,14 +78,14 @@ class Php:
         except ValueError as error:
             raise Failure(f"{self.program} does not tell its versions", "", told.stdout + told.stderr) from error
         for name in found.pop("missing"):
-            raise Failure(f"PHP has no {name}()", "apt-get install php8.2-cli php8.2-igbinary")
+            raise Failure(f"PHP has no {name}()", f"apt-get install php{PHP}-cli php{PHP}-igbinary")
         for name in clients:
             client = CLIENTS[name]
             if not found[client.extension or "predis"]:
                 raise Failure(f"{client.label} is not there: {self.program} does not load it", f"apt-get install {client.package}",
                               told.stderr)
         if not found["opcache"]:
-            raise Failure("opcache is off, Predis would be compiled in each turn", "apt-get install php8.2-opcache", told.stderr)
+            raise Failure("opcache is off, Predis would be compiled in each turn", f"apt-get install php{PHP}-opcache", told.stderr)
         if found.pop("scanned"):
             raise Failure("PHP reads settings beside those of this run", "is PHP_INI_SCAN_DIR set by a wrapper?")
         extensions = {client.extension for client in CLIENTS.values()} | {"igbinary"}

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import phpini
 import processes
+from distribution import PHP
 from failure import Failure, tool
 from peers import Running, Site
 
-PHP = "8.2"
 MODULES = Path("/usr/lib/apache2/modules")
 PROFILE = Path(f"/etc/php/{PHP}/fpm")  # php.ini and conf.d of the other side
 OPTIONS: dict[str, tuple[str, str]] = {

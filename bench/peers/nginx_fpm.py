@@ -19,10 +19,10 @@ from collections import Counter
 from pathlib import Path
 
 import processes
+from distribution import PHP
 from failure import Failure, tool
 from peers import Running, Site
 
-PHP = "8.2"
 IDLE_MS = 100
 OPTIONS: dict[str, tuple[str, str]] = {
     "processes": ("1", "nginx worker processes, a number or auto; the application needs the other core"),
