@@ -9,6 +9,7 @@ resamples whole rounds: that of crates/bench/src/stats.rs, which reprise-bench i
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from failure import Failure
 
 MINIMUM_ROUNDS = 6
 TOLERANCE = 0.97
-# As it is shipped, or as ./test builds it.
-PROGRAMS = [Path(__file__).resolve().parent.parent / "target" / profile / "reprise-bench" for profile in ("release", "tests")]
+# Beside the programs that are measured, as it is shipped, or as ./test builds it.
+DIRECTORIES = [Path(__file__).resolve().parent.parent / "target" / profile for profile in ("release", "tests")]
+PROGRAMS = [Path(directory) / "reprise-bench" for directory in (os.environ.get("REPRISE_PROGRAMS"), *DIRECTORIES) if directory]
 
 
 @dataclass(frozen=True)

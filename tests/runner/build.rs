@@ -60,10 +60,15 @@ pub fn build(wanted: &Wanted) -> Result<(Vec<TestProgram>, Duration), String> {
     Ok((said.lines().filter_map(test_program).collect(), processor))
 }
 
+/// Where Cargo builds: another directory than the usual one on another platform.
+pub fn target() -> PathBuf {
+    project().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
 /// Builds reprise-php with sanitizers, beside copies of the other programs, and returns their directory and
 /// the processor time.
 pub fn build_sanitized(sanitizers: &str) -> Result<(PathBuf, Duration), String> {
-    let place = project().join("target/sanitized");
+    let place = target().join("sanitized");
     let mut cargo = cargo();
     cargo
         .args(["build", "--profile", PROFILE, "--package", "reprise-php", "--target-dir"])

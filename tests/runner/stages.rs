@@ -1,6 +1,6 @@
 //! The stages, and which tests each of them runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use tests::once::SHARED;
@@ -474,7 +474,7 @@ fn release(programs: &[TestProgram], report: &Report) -> Counts {
             return Counts::FAILED;
         }
     };
-    let directory: PathBuf = tests::server::project().join("target/release");
+    let directory = build::target().join("release");
     let environment = vec![("REPRISE_PROGRAMS", directory.display().to_string())];
     let selects = |name: &str| SMOKE.iter().any(|word| name.starts_with(word));
     black_box(programs, environment, &selects, report, &|| {}).and(Counts { processor, ..Counts::default() })

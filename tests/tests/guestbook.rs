@@ -198,7 +198,7 @@ fn the_readme_s_command_serves_it() {
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--access-log", "off"]);
     // What cargo tells its tests is not what a user's shell has.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
-        if name != "CARGO_HOME" {
+        if name != "CARGO_HOME" && name != "CARGO_TARGET_DIR" {
             command.env_remove(name);
         }
     }
