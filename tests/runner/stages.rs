@@ -173,8 +173,8 @@ const SANITIZED: [&str; 9] = [
 ];
 
 /// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
-/// takes from libc, which sanitizers take themselves.
-const NOT_SANITIZED: [&str; 20] = [
+/// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
+const NOT_SANITIZED: [&str; 21] = [
     "bridges",
     "config::",
     "documents::",
@@ -184,6 +184,7 @@ const NOT_SANITIZED: [&str; 20] = [
     "http::",
     "measuring::",
     "packages::",
+    "probes::",
     "systemd::",
     "attributes::",
     "host_headers::",

@@ -2,6 +2,7 @@
 //! sees other files there.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -201,4 +202,53 @@ fn a_version_that_is_not_installed_is_refused() {
         .expect("reprise check");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("reprise: --php: PHP 7.4 is not installed for Reprise; PHP "), "{said}");
+}
+
+/// An executable whose libphp is missing, or whose name is not its version, is refused by what would use it, and by nothing else.
+#[test]
+fn a_version_that_does_not_start_is_refused_alone() {
+    let setup = Setup::empty().file("index.php", SCRIPT);
+    let programs = setup.directory().join("programs");
+    fs::create_dir(&programs).expect("a directory");
+    let copy = |from: &str, to: &str, bytes: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let target = programs.join(to);
+        fs::write(&target, bytes(fs::read(program().with_file_name(from)).expect("a program"))).expect("a copy");
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).expect("permissions");
+    };
+    let php = Command::new(program().with_file_name("reprise-php")).arg("--version").output().expect("reprise-php");
+    let php = String::from_utf8_lossy(&php.stdout).into_owned();
+    let line = |name: &str| php.lines().find_map(|line| line.strip_prefix(name)).expect(name).to_owned();
+    let (release, library) = (line("php "), line("libphp "));
+    let own = release.rsplit_once('.').expect("a release").0;
+    // It names another libphp, which is not there.
+    let missing = library.replace(own, "8.9");
+    let without = |mut bytes: Vec<u8>| {
+        let at =
+            (0..bytes.len() - library.len()).find(|at| bytes[*at..].starts_with(library.as_bytes())).expect("a path");
+        bytes[at..at + missing.len()].copy_from_slice(missing.as_bytes());
+        bytes
+    };
+    copy("reprise", "reprise", &|bytes| bytes);
+    copy("reprise-php", &format!("reprise-php{own}"), &|bytes| bytes);
+    copy("reprise-php", "reprise-php8.7", &|bytes| bytes);
+    copy("reprise-php", "reprise-php8.9", &without);
+    let run = |arguments: &[&str]| {
+        let output = Command::new(programs.join("reprise")).args(arguments).output().expect("reprise");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said)
+    };
+    let root = setup.document_root().to_str().expect("a plain path");
+    let loader = format!("reprise-php8.9: does not start: {}/reprise-php8.9: error while loading", programs.display());
+    let hint = "hint: is its libphp installed? apt-get install libphp8.9-embed";
+    let name = format!("reprise-php8.7: is for PHP {release}, which is not what its name says");
+    // The newest version is the default.
+    let (code, said) = run(&["check", root]);
+    assert!(code == Some(70) && said.contains(&loader) && said.contains(&missing) && said.contains(hint), "{said}");
+    let (code, said) = run(&["check", root, "--php", "8.7"]);
+    assert!(code == Some(70) && said.contains(&name), "{said}");
+    let (code, said) = run(&["check", root, "--php", own]);
+    assert!(code == Some(0) && said.contains(&format!("PHP {release}")), "{said}");
+    let (code, said) = run(&["version"]);
+    assert!(code == Some(70) && said.contains(&format!("\nphp {release} (")), "{said}");
+    assert!(said.contains(&loader) && said.contains(&name), "{said}");
 }

@@ -205,7 +205,10 @@ fn a_version_without_an_extension_does_not_boot() {
     let missing = "application 'app': PHP 8.4";
     assert!(log.contains("undefined function bcadd()") && log.contains(missing), "{said}\n{log}");
     let line = log.lines().find(|line| line.contains(missing)).expect("a line");
-    assert!(line.contains("bcmath") && line.contains("apt-get install php8.4-"), "{line}");
+    assert!(
+        line.contains("/reprise.toml:") && line.contains("bcmath") && line.contains("apt-get install php8.4-"),
+        "{line}"
+    );
     assert!(server.get("/").text().starts_with("3 8.2."), "{}", server.get("/").text());
 }
 

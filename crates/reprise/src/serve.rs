@@ -175,7 +175,8 @@ fn missing_extensions(next: &Config, people: &People, phps: &Phps, plan: &Plan) 
         let old = installed::of_version(old.php_version.parse().ok().filter(|version| *version != php.minor)?)?;
         let extensions = |php| extensions::of(application, user.as_ref().map(|(user, _)| user), php).ok();
         let lacking = extensions::lacking(php, &extensions(php)?, &old, &extensions(&old)?)?;
-        Some(format!("application '{}': {lacking}", application.name))
+        let place = application.php.as_ref().map(|wanted| format!("{}: ", wanted.place)).unwrap_or_default();
+        Some(format!("{place}application '{}': {lacking}", application.name))
     };
     all.filter_map(line).collect()
 }

@@ -9,17 +9,15 @@ use crate::extensions;
 use crate::installed::{self, Php};
 use crate::options::{Application, Options};
 
-/// Prints the versions of Reprise and of each PHP, and the extensions that one PHP has and another lacks. A PHP that does not start is
-/// the failure, after the others.
+/// Prints the versions of Reprise and of each PHP, and the extensions that one PHP has and another lacks. What does not start is
+/// reported after the others.
 pub fn run() -> Result<Code, Failure> {
     println!("reprise {}", env!("CARGO_PKG_VERSION"));
-    let (mut versions, mut failure) = (Vec::new(), None);
+    let (mut versions, mut failures) = (Vec::new(), Vec::new());
     for php in installed::all() {
         match php {
             Ok(php) => versions.push(php),
-            Err(why) => {
-                failure.get_or_insert(why);
-            }
+            Err(why) => failures.push(why),
         }
     }
     for php in &versions {
@@ -30,7 +28,10 @@ pub fn run() -> Result<Code, Failure> {
     if versions.len() > 1 {
         compare(versions)?;
     }
-    failure.map_or(Ok(Code::Success), Err)
+    for failure in &failures {
+        failure.report();
+    }
+    Ok(if failures.is_empty() { Code::Success } else { Code::NotBooted })
 }
 
 /// Each version is compared with all others, with the settings of its own php.ini.

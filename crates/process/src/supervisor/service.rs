@@ -42,10 +42,13 @@ pub struct Service {
     pub notify: Notify,
     /// Reads the configuration again, and opens each `reprise-php` that it needs. It gets the plan in force. It is called in a child, so it may take long. An error says what is
     /// wrong, where, and what to do.
-    pub read: Box<dyn Fn(&Plan) -> Result<(Draft, Vec<OwnedFd>), String>>,
+    pub read: Box<ReadAgain>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
 }
+
+/// Reads what the next plan is made of, beside the plan in force.
+pub type ReadAgain = dyn Fn(&Plan) -> Result<(Draft, Vec<OwnedFd>), String>;
 
 /// Makes a file of settings for these generations.
 pub type MakeSettings = dyn Fn(&str, &[u32]) -> io::Result<OwnedFd>;
