@@ -99,7 +99,7 @@ impl Facts {
             .into_iter()
             .chain(call.map(|error| self.denied(error, beyond)))
             .chain(behind.into_iter().flatten().filter(|_| !is_explained))
-            .chain(error("thread").map(|error| no_thread(error)));
+            .chain(error("thread").map(no_thread));
         found.reduce(|all, next| {
             obstacle(format!("{}; besides, {}", all.why, next.why), format!("{}; then {}", all.hint, next.hint))
         })
