@@ -120,7 +120,7 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
         ForkResult::Parent { child } => Ok(child.as_raw()),
         ForkResult::Child => {
             let failed = become_program(&nothing, &passed, messages.as_ref(), program)
-                .and_then(|()| nix::unistd::fexecve(&executable, &arguments, &environment).map(|_| ()));
+                .and_then(|()| execute(&executable, &arguments, &environment));
             let code = if failed == Err(nix::errno::Errno::EACCES) { Exit::Permission } else { Exit::Internal };
             let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
             let _ = nix::unistd::write(io::stderr(), text.as_bytes());
@@ -210,6 +210,18 @@ pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Resul
     let done = act();
     become_again();
     Ok(done)
+}
+
+/// Executes a program by its descriptor, which closes then. If the kernel has another program run it (binfmt_misc), that one
+/// could not open the descriptor any more; it can open a path.
+fn execute(program: &OwnedFd, arguments: &[CString], environment: &[CString]) -> nix::Result<()> {
+    match nix::unistd::fexecve(program, arguments, environment) {
+        Err(nix::errno::Errno::ENOENT) => {
+            let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
+            nix::unistd::execve(&path, arguments, environment).map(|_| ())
+        }
+        other => other.map(|_| ()),
+    }
 }
 
 fn become_program(

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | an error | with a flag that does not exist it gives EINVAL | the kernel got to its flags; a security module refuses behind them |
 //! | an error | the same with that flag; a seccomp filter is in force | the filter |
-//! | ENOSYS | there is no vm.unprivileged_userfaultfd | a kernel without userfaultfd |
+//! | ENOSYS | there is no vm.unprivileged_userfaultfd, or no filter | a kernel without userfaultfd, or something that stands in for one |
 //! | EPERM | no filter; vm.unprivileged_userfaultfd is 0 | a kernel that refuses faults of user space too, by that setting |
 //!
 //! An unmodified kernel lets everybody watch faults of user space, whatever the setting is, and reprise-php asks for no others.
@@ -142,6 +142,10 @@ impl Facts {
         if error == ENOSYS && !is_built {
             let why = format!("Linux {} was built without userfaultfd: {gives}, and there is no", self.release);
             return obstacle(format!("{why} /proc/sys/vm/unprivileged_userfaultfd"), CONFIGURED);
+        }
+        if error == ENOSYS && !self.is_filtered {
+            let why = format!("this kernel, or what stands in for it (qemu, gVisor), has no userfaultfd: {gives}");
+            return obstacle(format!("{why}, and no seccomp filter is in force"), CONFIGURED);
         }
         if self.is_filtered {
             return obstacle(
@@ -316,6 +320,7 @@ mod tests {
     fn a_kernel_without_the_feature_is_told_from_a_filter() {
         let without = Facts { sysctl: None, is_filtered: true, ..facts("userfaultfd=38 beyond=38") };
         says(&without, &["built without userfaultfd", "CONFIG_USERFAULTFD"]);
+        says(&facts("userfaultfd=38 beyond=38 scan=25"), &["what stands in for it", "besides", "PAGEMAP_SCAN"]);
         says(&facts("userfaultfd=0 api=22"), &["asynchronous write protection", "EINVAL"]);
         says(&facts("userfaultfd=0 scan=25"), &["CONFIG_PROC_PAGE_MONITOR", "ENOTTY"]);
         says(
