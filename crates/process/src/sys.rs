@@ -217,7 +217,8 @@ pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Resul
 fn execute(program: &OwnedFd, arguments: &[CString], environment: &[CString]) -> nix::Result<()> {
     match nix::unistd::fexecve(program, arguments, environment) {
         Err(nix::errno::Errno::ENOENT) => {
-            let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
+            let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
+                .map_err(|_| nix::errno::Errno::EINVAL)?;
             nix::unistd::execve(&path, arguments, environment).map(|_| ())
         }
         other => other.map(|_| ()),

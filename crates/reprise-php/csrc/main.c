@@ -155,7 +155,7 @@ static bool make_service_memory(void)
 		struct forker forker;
 		struct snapshot_state state;
 	};
-	size_t state = (sizeof(struct service) + PAGE - 1) & ~(PAGE - 1);
+	size_t state = TO_PAGE(sizeof(struct service));
 	size_t size = PAGE + SERVICE_STACK + state + PAGE;
 	char *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -203,6 +203,9 @@ int reprise_php_main(int argc, char **argv)
 	bool asks_settings = false, tries_needs = false;
 	int option;
 
+#if !defined(__x86_64__)
+	raw_page = (uintptr_t)sysconf(_SC_PAGESIZE);
+#endif
 	if (!reprise_engine_is_loadable()) {
 		return wire_Exit_NotBooted;
 	}

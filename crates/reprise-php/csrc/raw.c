@@ -4,6 +4,11 @@
 
 #include "raw.h"
 
+#if !defined(__x86_64__)
+/* Until it is set, it is right for what is rounded up. */
+uintptr_t raw_page = 65536;
+#endif
+
 void raw_add(struct raw_text *text, const char *string)
 {
 	while (*string && text->size < sizeof text->bytes) {

@@ -42,6 +42,15 @@ static inline long raw6(long number, long a, long b, long c, long d, long e, lon
 #error "Reprise knows x86-64 and aarch64"
 #endif
 
+/* The kernel's page. x86-64 has one size; kernels for aarch64 are built with pages of 4, 16 or 64 KiB. */
+#if defined(__x86_64__)
+#define PAGE 4096ul
+#else
+extern uintptr_t raw_page; /* set before anything else */
+#define PAGE raw_page
+#endif
+#define TO_PAGE(size) (((size) + PAGE - 1) & ~(PAGE - 1))
+
 #define RAW0(n) raw6(n, 0, 0, 0, 0, 0, 0)
 #define RAW1(n, a) raw6(n, (long)(a), 0, 0, 0, 0, 0)
 #define RAW2(n, a, b) raw6(n, (long)(a), (long)(b), 0, 0, 0, 0)

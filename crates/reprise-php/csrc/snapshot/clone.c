@@ -204,7 +204,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	}
 	RAW1(SYS_close, forker->slab);
 	wire_extent(&reprise_worker->wire, &extent);
-	snapshot->own[OWN_SLAB] = (struct range){extent[0], extent[0] + extent[1]};
+	snapshot->own[OWN_SLAB] = (struct range){extent[0], extent[0] + TO_PAGE(extent[1])};
 	if (snapshot->isolation == wire_Isolation_Rewind) {
 		RAW1(SYS_close, snapshot->own_smaps);
 		RAW1(SYS_close, snapshot->own_pagemap);
@@ -243,6 +243,14 @@ bool reprise_clone_try(void)
 	/* The child sends no signal at its end, so it can be waited for, whatever the application has set for SIGCHLD. */
 	long pid = raw6(SYS_clone, 0, 0, 0, 0, 0, 0);
 
+	if (pid == -EINVAL) {
+		/* An emulator of another processor makes no child without a signal. */
+		pid = raw6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	}
+	if (pid < 0) {
+		reprise_service_log("error", "the script cannot be booted", "no process can be forked");
+		return false;
+	}
 	if (pid == 0) {
 		snapshot->is_trial = true;
 		reprise_kernel_start();
@@ -253,9 +261,9 @@ bool reprise_clone_try(void)
 			RAW1(SYS_exit_group, 0);
 		}
 	}
-	while (pid > 0 && RAW4(SYS_wait4, pid, &status, __WALL, NULL) == -EINTR) {
+	while (RAW4(SYS_wait4, pid, &status, __WALL, NULL) == -EINTR) {
 	}
-	return pid > 0 && status == 0;
+	return status == 0;
 }
 
 long reprise_clone_fork(struct forker *forker, uint32_t slot)

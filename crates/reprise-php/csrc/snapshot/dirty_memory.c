@@ -65,7 +65,7 @@ static bool touches_snapshot(uintptr_t start, uintptr_t end)
 
 static uintptr_t end_of(const void *start, size_t size)
 {
-	return ((uintptr_t)start + size + PAGE - 1) & ~(PAGE - 1);
+	return TO_PAGE((uintptr_t)start + size);
 }
 
 /* A mapping that the request has made. The rewind unmaps it without reading /proc/self/maps. */

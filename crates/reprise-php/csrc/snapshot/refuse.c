@@ -85,10 +85,22 @@ static void note(int number)
 	}
 }
 
+/* Links of /proc/self/task, which has a directory for each thread; 0: it cannot be read. */
+static nlink_t thread_links(void)
+{
+	struct stat tasks;
+
+	return stat("/proc/self/task", &tasks) == 0 ? tasks.st_nlink : 0;
+}
+
+/* Before the boot this process has one thread, and an emulator of another processor may have some of its own. */
+static nlink_t links_before;
+
 /* Before the boot. What is open now came with the process (standard streams, opcache's lock file), and stays. */
 void reprise_note_descriptors(void)
 {
 	snapshot->owned_count = 0;
+	links_before = thread_links();
 	each_descriptor(note);
 }
 
@@ -222,10 +234,9 @@ static void disown_what_was_replaced(void)
 
 void reprise_refuse_what_cannot_be_rewound(void)
 {
-	struct stat tasks;
 	siginfo_t child = {0};
 
-	if (stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3) {
+	if (!links_before || thread_links() != links_before) {
 		reprise_boot_failed("a thread is running at the snapshot",
 		                    "only a process of one thread can be forked and rewound");
 	}

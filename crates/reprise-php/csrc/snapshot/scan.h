@@ -77,9 +77,9 @@ static inline long scan_present(int pagemap, uint64_t *from, uint64_t end, struc
 static inline long scan_something(int pagemap)
 {
 	struct page_range range;
-	uint64_t from = (uint64_t)(uintptr_t)&range & ~UINT64_C(4095);
+	uint64_t from = (uint64_t)(uintptr_t)&range & ~(uint64_t)(PAGE - 1);
 
-	return scan_present(pagemap, &from, from + 4096, &range, 1);
+	return scan_present(pagemap, &from, from + PAGE, &range, 1);
 }
 
 #endif

@@ -44,7 +44,6 @@
 
 struct lessons;
 
-#define PAGE 4096ul
 #define SERVICE_STACK (128 * 1024)
 /* Mappings and private writable ones at the snapshot; more are refused. */
 #define MAX_MAPPINGS 8192

@@ -232,7 +232,7 @@ bool reprise_take(const char **why)
 			return false;
 		}
 		snapshot->image_size = listing.image;
-		snapshot->hits = map_own(&snapshot->own[OWN_HITS], (listing.image / PAGE + PAGE) & ~(PAGE - 1));
+		snapshot->hits = map_own(&snapshot->own[OWN_HITS], TO_PAGE(listing.image / PAGE + 1));
 		void *image = raw_map(NULL, listing.image, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 		if (!snapshot->hits || raw_failed(image)) {
 			*why = "there is no room for the image";

@@ -101,7 +101,8 @@ impl Facts {
             .chain(behind.into_iter().flatten().filter(|_| !is_explained))
             .chain(error("thread").map(no_thread));
         found.reduce(|all, next| {
-            obstacle(format!("{}; besides, {}", all.why, next.why), format!("{}; then {}", all.hint, next.hint))
+            let hint = if all.hint == next.hint { all.hint } else { format!("{}; then {}", all.hint, next.hint) };
+            obstacle(format!("{}; besides, {}", all.why, next.why), hint)
         })
     }
 
