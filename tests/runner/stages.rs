@@ -49,6 +49,8 @@ pub enum Stage {
     TwoVersions,
     /// The same, untrimmed.
     TwoVersionsFull,
+    /// The programs for arm64, on an emulated processor.
+    Arm64,
     /// The programs as they are shipped.
     Release,
     /// Every fuzz target, by time.
@@ -60,8 +62,9 @@ pub enum Stage {
 }
 
 use Stage::{
-    Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways, OtherPlatform,
-    OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Style, TwoVersions, TwoVersionsFull, Unit,
+    Arm64, Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways,
+    OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Style, TwoVersions,
+    TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -74,7 +77,7 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 14] = [
+pub const FULL: [Stage; 15] = [
     Libraries,
     Style,
     Unit,
@@ -86,6 +89,7 @@ pub const FULL: [Stage; 14] = [
     SanitizersFull,
     OtherPlatformFull,
     TwoVersionsFull,
+    Arm64,
     Release,
     Fuzz,
     Long,
@@ -95,7 +99,7 @@ pub const FULL: [Stage; 14] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 20] = [
+const NAMES: [(&str, Stage); 21] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -112,6 +116,7 @@ const NAMES: [(&str, Stage); 20] = [
     ("other platform, full", OtherPlatformFull),
     ("two versions of PHP", TwoVersions),
     ("two versions of PHP, full", TwoVersionsFull),
+    ("arm64", Arm64),
     ("release", Release),
     ("fuzz", Fuzz),
     ("long runs", Long),
@@ -203,6 +208,9 @@ const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
 
 /// What needs two versions of PHP in one root directory; no other stage runs it.
 const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
+
+/// One test for each thing that a server does.
+const ON_ARM64: [&str; 1] = ["smoke::"];
 
 /// The stages that run whole on the other platform.
 const FULL_ON_OTHER_PLATFORM: [&str; 5] =
@@ -301,7 +309,12 @@ fn check_names(programs: &[TestProgram]) -> Counts {
     let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let longer = LONGER_S.iter().map(|(word, _)| word);
     let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
-    let words = words.chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM).chain(&WITH_TWO_VERSIONS);
+    let words = words
+        .chain(&SANITIZED)
+        .chain(&NOT_SANITIZED)
+        .chain(&ON_OTHER_PLATFORM)
+        .chain(&WITH_TWO_VERSIONS)
+        .chain(&ON_ARM64);
     let why = match harness::unknown(words.copied(), &black_box) {
         Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
         Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
@@ -364,6 +377,7 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         OtherPlatformFull => other_platform(Platform::other(), &|platform| {
             platform.check_rust().and(platform.run_stages(&FULL_ON_OTHER_PLATFORM))
         }),
+        Arm64 => arm64(programs),
         Release => release(programs, report),
         Long => long::run(programs, report),
         LongAudited => long::run_audited(programs, report),
@@ -464,6 +478,17 @@ fn other_platform(platform: Result<Platform, Absent>, run: &dyn Fn(&Platform) ->
             Counts::FAILED
         }
     }
+}
+
+/// A test of each thing that a server does, with programs for arm64: `scripts/cross`.
+fn arm64(programs: &[TestProgram]) -> Counts {
+    let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
+        println!("no program holds the black box");
+        return Counts::FAILED;
+    };
+    let runner = tests::server::program().with_file_name("runner");
+    let mut command = Command::new("scripts/cross");
+    command::run(command.arg("test").arg(runner).arg(&black_box.path).arg(&black_box.directory).args(ON_ARM64))
 }
 
 /// What is shipped starts, answers in each mode, and reloads.

@@ -62,6 +62,7 @@ mod sapi;
 mod seeing;
 mod serving;
 mod slow;
+mod smoke;
 mod starting;
 mod streaming;
 mod supervisor_waits;
