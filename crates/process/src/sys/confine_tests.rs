@@ -196,7 +196,7 @@ fn no_other_process_and_no_kernel_interface_can_be_reached() {
 #[test]
 fn no_memory_can_be_made_executable() {
     let before = forbidden::COUNT.load(Ordering::Relaxed);
-    let page = rustix::param::page_size();
+    let page = rustix::param::page_size() as i64;
     let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).into();
     let code = (libc::PROT_READ | libc::PROT_EXEC).into();
     refused(
