@@ -183,3 +183,13 @@ fn own_release() -> String {
     let name = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     name.unwrap_or_default().trim_matches('"').to_owned()
 }
+
+/// Runs the tests of the black box whose names begin so with programs for arm64, which `scripts/cross` builds.
+pub fn arm64(programs: &[TestProgram], names: &[&str]) -> Counts {
+    let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
+        return failed("no program holds the black box");
+    };
+    let mut command = Command::new(project().join("scripts/cross"));
+    command.arg("test").arg(program().with_file_name("runner")).arg(&black_box.path).arg(&black_box.directory);
+    command::run(command.args(names))
+}

@@ -12,7 +12,7 @@ use crate::group::interrupted;
 use crate::harness::{self, Plan};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
-use crate::{command, long};
+use crate::{command, long, platform};
 
 /// A stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -377,7 +377,7 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         OtherPlatformFull => other_platform(Platform::other(), &|platform| {
             platform.check_rust().and(platform.run_stages(&FULL_ON_OTHER_PLATFORM))
         }),
-        Arm64 => arm64(programs),
+        Arm64 => platform::arm64(programs, &ON_ARM64),
         Release => release(programs, report),
         Long => long::run(programs, report),
         LongAudited => long::run_audited(programs, report),
@@ -478,17 +478,6 @@ fn other_platform(platform: Result<Platform, Absent>, run: &dyn Fn(&Platform) ->
             Counts::FAILED
         }
     }
-}
-
-/// A test of each thing that a server does, with programs for arm64: `scripts/cross`.
-fn arm64(programs: &[TestProgram]) -> Counts {
-    let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
-        println!("no program holds the black box");
-        return Counts::FAILED;
-    };
-    let runner = tests::server::program().with_file_name("runner");
-    let mut command = Command::new("scripts/cross");
-    command::run(command.arg("test").arg(runner).arg(&black_box.path).arg(&black_box.directory).args(ON_ARM64))
 }
 
 /// What is shipped starts, answers in each mode, and reloads.
