@@ -71,7 +71,9 @@ impl Platform {
         let directory = self.target().join(build::PROFILE);
         match self.build().and_then(|processor| build::copy_programs(&directory).map(|()| processor)) {
             Ok(processor) => {
-                self.run_with(&directory, programs, names, &[]).and(Counts { processor, ..Counts::default() })
+                // Isolation by fork has nothing that depends on PHP's version.
+                let rewinds = [("REPRISE_ISOLATION", "rewind".to_owned())];
+                self.run_with(&directory, programs, names, &rewinds).and(Counts { processor, ..Counts::default() })
             }
             Err(why) => failed(&why),
         }

@@ -78,11 +78,12 @@ $digest = md5(FFI::string($block, 1048576));
 function whole(): string { global $block, $digest; return md5(FFI::string($block, 1048576)) === $digest ? 'whole' : 'changed'; }
 "#;
 
-/// Runs a test under rewind and under fork. With sanitizers there is fork alone: their shadow memory cannot be rewound, and
-/// `reprise-php` refuses.
+/// Runs a test under rewind and under fork, as far as [`isolations`] has them.
 pub fn both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     rewind(&setup, &test);
-    fork(&setup, &test);
+    if isolations().contains(&"fork") {
+        fork(&setup, &test);
+    }
 }
 
 /// Runs a test under rewind, where there is one.
@@ -92,9 +93,16 @@ pub fn rewind(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     }
 }
 
-/// What keeps requests apart in these binaries. AddressSanitizer's memory cannot be rewound.
+/// What keeps requests apart in these binaries. AddressSanitizer's memory cannot be rewound, and `reprise-php` refuses it.
+/// `REPRISE_ISOLATION` names the only one that is tested.
 pub fn isolations() -> &'static [&'static str] {
-    if is_sanitized() { &["fork"] } else { &["rewind", "fork"] }
+    match std::env::var("REPRISE_ISOLATION").as_deref() {
+        Ok("rewind") => &["rewind"],
+        Ok("fork") => &["fork"],
+        Ok(other) => panic!("REPRISE_ISOLATION={other}: rewind or fork"),
+        Err(_) if is_sanitized() => &["fork"],
+        Err(_) => &["rewind", "fork"],
+    }
 }
 
 /// The one that is taken if nobody says which.
