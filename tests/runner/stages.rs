@@ -124,7 +124,7 @@ const NAMES: [(&str, Stage); 21] = [
 ];
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-const FULL_ONLY: [&str; 12] = [
+const FULL_ONLY: [&str; 13] = [
     "bridges::hosts::sites_at_paths_of_one_host",
     "bridges::hosts::wordpress_at_two_hosts",
     "bridges::reload::reloads_of_wordpress",
@@ -132,6 +132,7 @@ const FULL_ONLY: [&str; 12] = [
     "packages::container",
     "packages::install",
     "packages::repository",
+    "packages::small::checkouts",
     "packages::small::lintian",
     "packages::small::packages_have",
     "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
@@ -158,8 +159,14 @@ const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 5] =
-    [("packages::", 400), ("bridges", 200), ("apps::", 200), ("faults::", 120), ("guestbook::the_readme", 600)];
+const LONGER_S: [(&str, u64); 6] = [
+    ("packages::small::checkouts", 3000),
+    ("packages::", 400),
+    ("bridges", 200),
+    ("apps::", 200),
+    ("faults::", 120),
+    ("guestbook::the_readme", 600),
+];
 
 /// With which the C part is built.
 const SANITIZERS: &str = "address,undefined";

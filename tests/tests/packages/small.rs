@@ -66,6 +66,25 @@ fn packages_have_the_same_bytes_each_time() {
     assert!(page.contains("name = \"reprise\""));
 }
 
+/// Two checkouts in two directories are built to the same bytes.
+#[test]
+fn checkouts_are_built_to_the_same_bytes() {
+    let build = |name: &str| {
+        let directory = Directory::new();
+        let checkout = directory.0.join(name);
+        fs::create_dir(&checkout).unwrap();
+        let files = "git ls-files -z | xargs -0 cp --parents --target-directory \"$1\"";
+        run(Command::new("bash").current_dir(project()).args(["-euc", files, "copy"]).arg(&checkout));
+        let mut command = Command::new("scripts/package");
+        command.current_dir(&checkout).args(["--maintainer", "Reprise <reprise@example.org>"]);
+        let packages = run(command.env_remove("CARGO_TARGET_DIR").env("SOURCE_DATE_EPOCH", "1700000000"));
+        packages.lines().map(|package| fs::read(package).unwrap()).collect::<Vec<_>>()
+    };
+    let (one, two) = (build("one"), build("another-directory"));
+    assert_eq!(one.len(), 2);
+    assert!(one == two, "packages differ");
+}
+
 /// lintian finds no error and nothing to warn of.
 #[test]
 fn lintian_finds_nothing() {
