@@ -13,6 +13,10 @@ set -euo pipefail
 version=$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;' 2>/dev/null || true)
 if [[ ${1:-} == --packages ]]; then version=${2:-$version}; fi
 php=php$version
+# With 8.2 the applications are the distribution's own. Any later PHP gets the current ones (fetch.sh), of which the system has none.
+current=
+if [[ $version != 8.2 ]]; then current=${REPRISE_APPS:-/opt/reprise-apps}; fi
+share=$current/usr/share
 # Themes that Debian has beside that version of PHP.
 case $version in 8.2) themes=(twentytwentyone twentytwentythree) ;; *) themes=(twentytwentythree twentytwentyfour) ;; esac
 
@@ -54,9 +58,13 @@ need() {
   [[ ${#missing[@]} -eq 0 ]] || fail "$app: missing packages: ${missing[*]}" \
     "apt-get install --no-install-recommends \$($0 --packages)"
 }
+# What differs with the current one lies in a directory APP-current beside it.
 copy() {
   rm -rf "${dest:?}/$app"; cp -r "$src/$app" "$dest/$app"; cd "$dest/$app"
+  if [[ -n $current && -d $src/$app-current ]]; then cp -r "$src/$app-current/." .; fi
   grep -rlI @APP@ . | xargs -r sed -i "s#@APP@#$dest/$app#g" || true
+  if [[ -n $current && -f $src/$app-current/composer.json ]]; then sed -i "s#\"/usr/share/php#\"$share/php#" composer.json; fi
+  if [[ -n $current && $app == symfony ]]; then sed -i 's/Routing\\Annotation/Routing\\Attribute/; s/renderForm(/render(/' src/Controller/*.php; fi
 }
 # quiet COMMAND...: its output is shown only if it fails
 quiet() {
@@ -64,13 +72,16 @@ quiet() {
   output=$("$@" 2>&1) || fail "$app: $* failed" "$output"
 }
 # An optimised class map over /usr/share/php, as a deployment has.
-class_map() { quiet composer dump-autoload -o -a --no-interaction; }
+class_map() {
+  # Symfony asks what Composer has installed; only an update makes that file.
+  if [[ -n $current ]]; then quiet composer update -o -a --no-interaction; else quiet composer dump-autoload -o -a --no-interaction; fi
+}
 writable() { mkdir -p "$@"; if [[ $(id -u) == 0 ]]; then chown -R "${WEBUSER:-www-data}" "$@"; fi; }
 
 build_symfony() {
   copy; mkdir -p var/sessions var/uploads data; class_map
   sed "s#%runtime_class%#'Symfony\\\\\\\\Component\\\\\\\\Runtime\\\\\\\\SymfonyRuntime'#; s#%runtime_options%#['project_dir' => dirname(__DIR__, 1)]#" \
-    /usr/share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template > vendor/autoload_runtime.php
+    "$share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template" > vendor/autoload_runtime.php
   quiet php "$src/seed_blog.php" data/blog.sqlite
   quiet php bin/console cache:warmup
   writable var data
@@ -106,13 +117,13 @@ build_wordpress() {
       "start a MariaDB ($0 --packages-db) and set WP_DB_HOST, WP_DB_USER, WP_DB_PASSWORD"
   copy
   # -L: the package links into other packages, and a document root must not lead outside itself.
-  cp -rL /usr/share/wordpress htdocs; rm -f htdocs/.htaccess; mv wp-config.php htdocs/wp-config.php
+  cp -rL "$share/wordpress" htdocs; rm -f htdocs/.htaccess; mv wp-config.php htdocs/wp-config.php
   # shellcheck disable=SC2016  # PHP's variables
   php -r '$db = []; foreach (["HOST", "USER", "PASSWORD", "NAME"] as $key) $db[$key] = getenv("WP_DB_$key");
     echo "<?php\nreturn ", var_export($db, true), ";\n";' > wp-db.php
   quiet php install.php
   quiet php seed.php ${WP_THEME:+"$WP_THEME"}
-  writable htdocs/wp-content/{uploads,upgrade,plugins}
+  writable htdocs/wp-content/{uploads,upgrade,upgrade-temp-backup,plugins}
 }
 
 build_eav() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tests::client::multipart;
-use tests::peer::Fpm;
+use tests::peer::{Fpm, php_version};
 use tests::snapshot::isolations;
 use tests::{Client, Response, Server, Setup};
 
@@ -183,4 +183,19 @@ fn nobody_is_a_remote_user_by_saying_so() {
     let server = Setup::empty().file("index.php", script).start();
     let request = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YWRtaW46c2VjcmV0\r\nRemote-User: admin\r\n\r\n";
     assert_eq!(asked(server.port, "/", request), r#"[null,false,"admin"]"#);
+}
+
+/// `flush()` before any output sends the headers since PHP 8.4 and does nothing before, as under PHP-FPM.
+#[test]
+fn flush_before_output_sends_the_headers_as_under_fpm() {
+    let script = "<?php while (ob_get_level()) ob_end_clean(); header('X-Early: 1'); flush(); $sent = headers_sent();
+        if (!$sent) { http_response_code(404); header('X-Late: 1'); } var_export($sent);";
+    let server = Setup::empty().file("index.php", script).start();
+    let fpm = Fpm::start(&server.root);
+    let [ours, theirs] = [server.port, fpm.port].map(|port| {
+        let answer = Client::new(port).get("/");
+        (answer.status, answer.header("x-early").is_some(), answer.header("x-late").is_some(), answer.text())
+    });
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.3, if php_version() == "8.2" { "false" } else { "true" });
 }

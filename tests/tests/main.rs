@@ -50,6 +50,7 @@ mod rewind_input;
 mod rewind_kernel;
 mod rewind_memory;
 mod rewind_mixed;
+mod rewind_php84;
 mod rewind_planted;
 mod rewind_prepend;
 mod rewind_random;

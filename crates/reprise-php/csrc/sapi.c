@@ -71,8 +71,13 @@ static void flush(void *context)
 		return;
 	}
 	if (!SG(headers_sent)) {
-		/* As under PHP-FPM, headers go out with the first byte of output, and not with flush(). */
+#if PHP_VERSION_ID >= 80400
+		/* As under PHP-FPM since 8.4: flush() sends the headers, if there is no output yet. */
+		sapi_send_headers();
+#else
+		/* As under PHP-FPM before 8.4: headers go out with the first byte of output, and not with flush(). */
 		return;
+#endif
 	}
 	wire_flush(&reprise_worker->wire);
 	if (wire_aborted(&reprise_worker->wire)) {

@@ -1,7 +1,8 @@
-//! Laravel 8: Eloquent, Blade, sessions, guards, signed and throttled routes.
+//! Laravel 8 with PHP 8.2, Laravel 13 with later ones: Eloquent, Blade, sessions, guards, signed and throttled routes.
 
 use tests::closed_list::{Pattern, base64};
 use tests::compare::{Build, Pair, Site, Visitor, value};
+use tests::peer::php_version;
 
 use super::{GIF, get_with, is_streamed, leads_to, upload};
 
@@ -55,8 +56,8 @@ fn errors(pair: &mut Pair) {
     pair.request("JSON of /error", 500, |visitor| get_with(visitor, "/error", "Accept", "application/json"));
     pair.request("DELETE /hello", 405, |visitor| visitor.request("DELETE", "/hello", &[], b""));
     pair.request("POST without a token", 419, |visitor| visitor.post_form("/contact", &[("name", "a")]));
-    // Nothing was sent yet.
-    pair.page("/late", 500);
+    // What it wrote is in PHP's buffer. flush() sends the headers since 8.4.
+    pair.page("/late", if php_version() == "8.2" { 500 } else { 200 });
 }
 
 fn requests(pair: &mut Pair) {

@@ -1,15 +1,20 @@
-//! Symfony 5.4: classic, and all of it again from a snapshot.
+//! Symfony 5.4 with PHP 8.2, Symfony 7.4 with later ones: classic, and all of it again from a snapshot.
 
 use tests::Setup;
 use tests::closed_list::{EXPIRES, Pattern, base64, decimal};
-use tests::compare::{Build, Pair, Site, Visitor, value};
+use tests::compare::{Build, Pair, Site, Visitor, between, value};
 use tests::snapshot::isolations;
 
 use super::{GIF, get_with, is_streamed, leads_to, upload};
 
 const CSRF: Pattern = Pattern {
     name: "Symfony's CSRF tokens",
-    before: &["name=\"_csrf_token\" value=\"", "name=\"_token\" value=\"", "name=\"contact[_token]\" value=\""],
+    before: &[
+        "name=\"_csrf_token\" value=\"",
+        "name=\"_token\" value=\"",
+        "name=\"contact[_token]\" value=\"",
+        "name=\"contact[_token]\" data-controller=\"csrf-protection\" value=\"",
+    ],
     of: base64,
     length: (60, 160),
     after: "\"",
@@ -158,7 +163,8 @@ fn forms(pair: &mut Pair) {
         form.push(("contact[_token]", token));
         visitor.post_form("/contact", &form)
     };
-    let token = value("contact[_token]");
+    // Symfony 7 has an attribute for its script before the value.
+    let token = |page: &str| between(between(page, "name=\"contact[_token]\"", "/>"), "value=\"", "\"").to_owned();
     let message = "Line one,\r\nline <two>.";
     pair.flow("a form");
     let wrong =
