@@ -187,7 +187,7 @@ fn a_report_is_made_for_people_and_for_machines() {
         "--rounds",
         "6",
         "--seconds",
-        "1",
+        "0.3",
         "--open-seconds",
         "1",
         "--rate",
