@@ -168,13 +168,13 @@ fn forms(pair: &mut Pair) {
     let message = "Line one,\r\nline <two>.";
     pair.flow("a form");
     let wrong =
-        pair.submit("with errors", "/contact", &token, |visitor, token| send(visitor, token, "no address", "short"));
+        pair.submit("with errors", "/contact", token, |visitor, token| send(visitor, token, "no address", "short"));
     assert_eq!(wrong.status, 422);
     assert!(wrong.text().contains("This value is not a valid email address."), "{}", wrong.text());
     let forged = pair.same("with a forged token", |visitor| send(visitor, "forged", "a@b.example", message));
     assert!(forged.status == 422 && forged.text().contains("The CSRF token is invalid."), "{}", forged.text());
     let kept =
-        pair.submit("filled in", "/contact", &token, |visitor, token| send(visitor, token, "a@b.example", message));
+        pair.submit("filled in", "/contact", token, |visitor, token| send(visitor, token, "a@b.example", message));
     assert_eq!(kept.status, 303, "{}", kept.text());
     leads_to(&kept, "/contact/messages");
     let list = pair.get("/contact/messages").text();

@@ -6,7 +6,7 @@ use std::process::Command;
 use tests::Response;
 use tests::closed_list::{Pattern, decimal, difference, hexadecimal};
 use tests::compare::{Build, Pair, Site, Visitor};
-use tests::peer::{Database, run_to_end, web_user};
+use tests::peer::{Database, php_version, run_to_end, web_user};
 use tests::server::copy;
 
 use super::leads_to;
@@ -107,8 +107,10 @@ pub fn site(build: &Build, database: &Database) -> Site {
 fn wordpress_answers_as_under_fpm() {
     let (database, build) = Build::wordpress();
     let site = site(&build, &database);
-    let list = [NONCES, PASSWORDS, AVATARS, SECRETS, MOMENTS, PLACES];
-    let mut pair = Pair::start(&site, "htdocs", &[&list], |setup| setup);
+    let list = [NONCES, PASSWORDS, SECRETS, MOMENTS, PLACES];
+    // WordPress 7.1 takes avatars from one host.
+    let numbered = if php_version() == "8.2" { vec![AVATARS] } else { vec![] };
+    let mut pair = Pair::start(&site, "htdocs", &[&list, &numbered], |setup| setup);
     pages(&mut pair);
     files(&mut pair);
     pair.flow("a login");

@@ -305,7 +305,9 @@ pub fn comments(pair: &mut Pair) {
         held.header("location").and_then(|place| place.strip_prefix("http://blog.test")).expect("a place").to_owned();
     let page = pair.get(place.split('#').next().expect("a path"));
     assert!(page.text().contains("awaiting moderation"), "{place}");
-    assert_eq!(say(pair, "said twice", "Strange <b>words</b> & <script>more</script>").status, 409);
+    // WordPress 6.1 sees the duplicate through its filters, 7.1 does not.
+    let twice = say(pair, "said twice", "Strange <b>words</b> & <script>more</script>").status;
+    assert!(twice == 409 || twice == 302, "{twice}");
     assert!(!pair.page("/post-5/", 200).text().contains("Strange"), "held");
 
     pair.flow("moderation");
