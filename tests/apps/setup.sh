@@ -1,7 +1,8 @@
 #!/bin/bash
 # setup.sh DEST [symfony laravel slim wordpress]   Build the test applications in DEST, from Debian's packages and the
 #                                                  files beside this script. Nothing is downloaded; run it as often as you like.
-#                                                  eav is built if it is named: a report for bench/all, out of MariaDB.
+#                                                  eav is built if it is named: a report for bench/all, out of MariaDB;
+#                                                  mediawiki too, with a later PHP than 8.2.
 # setup.sh --packages [8.4] | --packages-db        Print the packages they need, for that PHP; those of a database server.
 #
 # WordPress wants a running MariaDB: WP_DB_HOST (host, host:port or localhost:/path/of/the/socket), WP_DB_USER,
@@ -32,6 +33,8 @@ symfony=("$php"-{sqlite3,xml,intl,mbstring}
 laravel=("$php"-{sqlite3,xml,mbstring,curl} php-laravel-framework)
 slim=("$php"-sqlite3 php-slim php-slim-psr7)
 wordpress=("$php"-{mysql,gd,xml,mbstring,curl,intl,zip} mariadb-client wordpress "${themes[@]/#/wordpress-theme-}")
+# shellcheck disable=SC2034  # by name
+mediawiki=("$php"-{sqlite3,apcu,intl,mbstring,xml,curl})
 # shellcheck disable=SC2034  # by name
 eav=("$php"-mysql)
 
@@ -126,13 +129,30 @@ build_wordpress() {
   writable htdocs/wp-content/{uploads,upgrade,upgrade-temp-backup,plugins}
 }
 
+build_mediawiki() {
+  local name
+  copy; mkdir htdocs data cache
+  # -L: as for WordPress.
+  tar -C "$share/mediawiki" -chf - --exclude ./LocalSettings.php --exclude ./config --exclude ./extensions --exclude ./extensions-core . | tar -xf - -C htdocs
+  mkdir htdocs/extensions
+  for name in ParserFunctions Cite WikiEditor; do cp -rL "$share/mediawiki/extensions-core/$name" htdocs/extensions; done
+  # The site speaks English. All languages are 90 MB.
+  find htdocs -path '*/i18n/*.json' ! -name 'en*.json' ! -name qqq.json -delete
+  quiet php htdocs/maintenance/run.php install --dbtype sqlite --dbname wiki --dbpath "$PWD/data" --server http://blog.test --scriptpath '' \
+    --pass admin-test-pw --with-extensions 'Test Wiki' Admin
+  echo "require '$PWD/settings.php';" >> htdocs/LocalSettings.php
+  quiet php htdocs/maintenance/run.php rebuildLocalisationCache --lang en
+  quiet ./seed.sh
+  writable data cache htdocs/images
+}
+
 build_eav() {
   [[ -n ${EAV_DSN:-} ]] || fail "eav: EAV_DSN names no database" "mysql:host=127.0.0.1;port=3306;dbname=eav, EAV_USER, EAV_PASSWORD"
   copy; quiet php seed.php
 }
 
 for app in "${apps[@]}"; do
-  case $app in symfony | laravel | slim | wordpress | eav) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress, eav" ;; esac
+  case $app in symfony | laravel | slim | wordpress | mediawiki | eav) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress, mediawiki, eav" ;; esac
   declare -n wanted=$app
   need "${common[@]}" "${wanted[@]}"
 done

@@ -412,8 +412,8 @@ fn unit(programs: &[TestProgram], report: &Report) -> Counts {
     counts
 }
 
-/// Tests of what PHP has since 8.4.
-const PHP_8_4: &str = "rewind_php84::";
+/// Tests of what PHP has since 8.4, and of what `tests/apps/fetch.sh` has for it.
+const PHP_8_4: [&str; 2] = ["rewind_php84::", "apps::mediawiki::"];
 
 /// Whether the distribution's PHP has that. Says so if it has not: these tests are in no count then.
 fn knows_php_8_4() -> bool {
@@ -421,7 +421,7 @@ fn knows_php_8_4() -> bool {
     let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
     let is_known = parts >= vec![8, 4];
     if !is_known {
-        println!("left out with PHP {version}: the tests of {PHP_8_4}");
+        println!("left out with PHP {version}: the tests of {}", PHP_8_4.join(", "));
     }
     is_known
 }
@@ -440,7 +440,7 @@ fn black_box(
     };
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let is_known = knows_php_8_4();
-    let selects = |name: &str| selects(name) && (is_known || !name.starts_with(PHP_8_4));
+    let selects = |name: &str| selects(name) && (is_known || !PHP_8_4.iter().any(|module| name.starts_with(module)));
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));

@@ -385,30 +385,36 @@ http {
         location ~ \.php$ {
             try_files $uri /index.php$is_args$args;
             fastcgi_pass unix:{place}/fpm.sock;
-            fastcgi_buffers 16 64k;
-            fastcgi_buffer_size 64k;
-            fastcgi_param QUERY_STRING $query_string;
-            fastcgi_param REQUEST_METHOD $request_method;
-            fastcgi_param CONTENT_TYPE $content_type;
-            fastcgi_param CONTENT_LENGTH $content_length;
-            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-            fastcgi_param SCRIPT_NAME $fastcgi_script_name;
-            fastcgi_param REQUEST_URI $request_uri;
-            fastcgi_param DOCUMENT_URI $document_uri;
-            fastcgi_param DOCUMENT_ROOT $document_root;
-            fastcgi_param SERVER_PROTOCOL $server_protocol;
-            fastcgi_param REQUEST_SCHEME $scheme;
-            fastcgi_param HTTPS $https if_not_empty;
-            fastcgi_param GATEWAY_INTERFACE CGI/1.1;
-            fastcgi_param SERVER_SOFTWARE nginx/$nginx_version;
-            fastcgi_param REMOTE_ADDR $remote_addr;
-            fastcgi_param REMOTE_PORT $remote_port;
-            fastcgi_param SERVER_ADDR $server_addr;
-            fastcgi_param SERVER_PORT $server_port;
-            fastcgi_param SERVER_NAME $host;
-            fastcgi_param HTTP_HOST $http_host;
-            fastcgi_param REDIRECT_STATUS 200;
         }
+        location ~ ^(?<script>.+\.php)/ {
+            if (!-f $document_root$script) { rewrite ^ /index.php last; }
+            fastcgi_split_path_info ^(.+?\.php)(/.+)$;
+            fastcgi_pass unix:{place}/fpm.sock;
+        }
+        fastcgi_buffers 16 64k;
+        fastcgi_buffer_size 64k;
+        fastcgi_param PATH_INFO $fastcgi_path_info if_not_empty;
+        fastcgi_param QUERY_STRING $query_string;
+        fastcgi_param REQUEST_METHOD $request_method;
+        fastcgi_param CONTENT_TYPE $content_type;
+        fastcgi_param CONTENT_LENGTH $content_length;
+        fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+        fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+        fastcgi_param REQUEST_URI $request_uri;
+        fastcgi_param DOCUMENT_URI $document_uri;
+        fastcgi_param DOCUMENT_ROOT $document_root;
+        fastcgi_param SERVER_PROTOCOL $server_protocol;
+        fastcgi_param REQUEST_SCHEME $scheme;
+        fastcgi_param HTTPS $https if_not_empty;
+        fastcgi_param GATEWAY_INTERFACE CGI/1.1;
+        fastcgi_param SERVER_SOFTWARE nginx/$nginx_version;
+        fastcgi_param REMOTE_ADDR $remote_addr;
+        fastcgi_param REMOTE_PORT $remote_port;
+        fastcgi_param SERVER_ADDR $server_addr;
+        fastcgi_param SERVER_PORT $server_port;
+        fastcgi_param SERVER_NAME $host;
+        fastcgi_param HTTP_HOST $http_host;
+        fastcgi_param REDIRECT_STATUS 200;
     }
 }
 "#;

@@ -5,6 +5,7 @@
 //! without a use fails the test.
 
 mod laravel;
+mod mediawiki;
 mod phar;
 mod slim;
 mod symfony;

@@ -1,0 +1,246 @@
+//! MediaWiki 1.43, where PHP is 8.4 or later: its pages and interfaces, and two visitors by turns, of whom one edits.
+
+use std::mem;
+
+use tests::Response;
+use tests::closed_list::{Pattern, decimal, hexadecimal};
+use tests::compare::{Build, Pair, Visitor, between};
+
+use super::{get_with, leads_to};
+
+/// Drawn from the session, for what a form or script does.
+const TOKENS: Pattern = Pattern {
+    name: "MediaWiki's tokens",
+    before: &["value=\"", "Token\":\"", "token\":\""],
+    of: hexadecimal,
+    length: (40, 40),
+    after: "+\\",
+};
+const REQUESTS: Pattern = Pattern {
+    name: "MediaWiki's names of requests",
+    before: &["\"wgRequestId\":\"", "x-request-id: ", "[", "\"reqId\":\""],
+    of: hexadecimal,
+    length: (24, 24),
+    after: "",
+};
+const DURATIONS: Pattern = Pattern {
+    name: "how long MediaWiki took",
+    before: &["\"wgBackendResponseTime\":"],
+    of: decimal,
+    length: (1, 6),
+    after: "}",
+};
+/// When a form was asked for, or a page of it was written.
+const MOMENTS: Pattern = Pattern {
+    name: "MediaWiki's moments",
+    before: &["value=\"", "from=", "&quot;from&quot;:&quot;", "timestamp ", "data-mw-ts=\""],
+    of: decimal,
+    length: (14, 14),
+    after: "",
+};
+/// The same, for readers.
+const CLOCKS: Pattern = Pattern {
+    name: "MediaWiki's days and hours",
+    before: &[
+        "fromFormatted&quot;:&quot;",
+        "starting from ",
+        "as of ",
+        ", at ",
+        "<span class=\"mw-changeslist-time\">",
+    ],
+    of: |c| c.is_ascii_alphanumeric() || ",: ".contains(c),
+    length: (5, 30),
+    after: "",
+};
+const MODIFIED: Pattern = Pattern {
+    name: "when a page was modified",
+    before: &[
+        "last-modified: ",
+        "expires: ",
+        "\"newtimestamp\":\"",
+        "\"touched\":\"",
+        "\"time\":\"",
+        "\"timestamp\":\"",
+    ],
+    of: |c| c.is_ascii_alphanumeric() || ",:- ".contains(c),
+    length: (20, 29),
+    after: "",
+};
+
+/// Of what a page was parsed from, drawn at the time.
+const RENDERINGS: Pattern = Pattern {
+    name: "MediaWiki's names of parsed pages",
+    before: &["etag: \"4/"],
+    of: |c| hexadecimal(c) || c == '-',
+    length: (36, 36),
+    after: "/",
+};
+/// Versions of modules that have pictures are made of the directory of the copy too.
+const VERSIONS: Pattern = Pattern {
+    name: "versions of MediaWiki's modules",
+    before: &["\",\"", "etag: W/\""],
+    of: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
+    length: (5, 5),
+    after: "\"",
+};
+const LISTS: Pattern = Pattern {
+    name: "versions of MediaWiki's lists of modules",
+    before: &["version="],
+    of: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
+    length: (5, 5),
+    after: "",
+};
+
+/// MediaWiki's pages, interfaces, logins and edits give the same responses as under nginx with PHP-FPM.
+#[test]
+fn mediawiki_answers_as_under_fpm() {
+    let build = Build::new("mediawiki");
+    let site = build.site();
+    let list = [TOKENS, REQUESTS, DURATIONS, MOMENTS, CLOCKS, MODIFIED, RENDERINGS, VERSIONS, LISTS];
+    let mut pair = Pair::start(&site, "htdocs", &[&list], |setup| setup);
+    visits(&mut pair);
+    pair.report("MediaWiki");
+}
+
+fn visits(pair: &mut Pair) {
+    pages(pair);
+    interfaces(pair);
+    by_turns(pair);
+}
+
+fn pages(pair: &mut Pair) {
+    leads_to(&pair.page("/", 301), "http://blog.test/wiki/Main_Page");
+    // Parsed, and then out of the parser's cache.
+    for _ in 0..2 {
+        for number in 1..=3 {
+            let page = pair.page(&format!("/wiki/Article_{number}"), 200).text();
+            assert!(page.contains("the first") && page.contains(&format!("<td>{}", number * number)), "{page}");
+        }
+    }
+    pair.pages(&["/wiki/Main_Page", "/index.php/Article_4", "/wiki/Help:Editing", "/wiki/Category:Seeds"]);
+    assert!(pair.page("/index.php?title=Old_name", 200).text().contains("Redirected from"));
+    pair.page("/wiki/Nowhere", 404);
+    pair.page("/wiki/Special:Nothing", 404);
+    pair.page("/wiki/A%5B%5D", 404);
+    pair.pages(&["/index.php?title=Article_1&action=history", "/index.php?title=Article_1&action=info"]);
+    pair.pages(&["/index.php?title=Article_1&action=raw", "/index.php?title=Article_1&useskin=monobook"]);
+    pair.pages(&["/wiki/Special:RecentChanges?days=30", "/wiki/Special:AllPages", "/wiki/Special:Version"]);
+    pair.pages(&["/wiki/Special:WhatLinksHere/Article_2", "/wiki/Special:ListUsers", "/wiki/Special:SpecialPages"]);
+    assert!(pair.page("/index.php?search=number&fulltext=1", 200).text().contains("searchmatch"));
+    leads_to(&pair.page("/index.php?search=Article+5&go=Go", 302), "http://blog.test/wiki/Article_5");
+    pair.page("/wiki/Special:Preferences", 302);
+    pair.request("HEAD", 200, |visitor| visitor.request("HEAD", "/wiki/Article_1", &[], b""));
+    let kept = |visitor: &mut Visitor| {
+        let known = visitor.get("/wiki/Article_1").header("last-modified").expect("a time").to_owned();
+        get_with(visitor, "/wiki/Article_1", "If-Modified-Since", &known)
+    };
+    assert_eq!(pair.request("a known page", 304, kept).body, b"");
+}
+
+fn interfaces(pair: &mut Pair) {
+    let skin = "lang=en&skin=vector-2022";
+    pair.page(&format!("/load.php?modules=startup&only=scripts&raw=1&{skin}"), 200);
+    pair.page(&format!("/load.php?modules=skins.vector.styles%7Cext.cite.styles&only=styles&{skin}"), 200);
+    pair.page(&format!("/load.php?modules=jquery%7Cmediawiki.util&{skin}"), 200);
+    pair.page(&format!("/load.php?modules=none.such&{skin}"), 200);
+    let query = "/api.php?format=json&formatversion=2&action=";
+    for what in [
+        "query&titles=Article_1&prop=info%7Crevisions%7Ccategories%7Clinks&rvprop=ids%7Ccontent&rvslots=main",
+        "query&list=allpages%7Ccategorymembers&cmtitle=Category:Seeds",
+        "query&list=search&srsearch=square",
+        "query&meta=siteinfo",
+        "parse&page=Article_2&prop=text%7Csections",
+        "opensearch&search=Art",
+        "none",
+    ] {
+        pair.page(&format!("{query}{what}"), 200);
+    }
+    pair.page("/api.php", 200);
+    pair.pages(&[
+        "/rest.php/v1/page/Article_1",
+        "/rest.php/v1/page/Article_1/html",
+        "/rest.php/v1/search/page?q=number",
+    ]);
+    pair.page("/rest.php/v1/page/Article_1/history", 200);
+    pair.page("/opensearch_desc.php", 308);
+    pair.page("/rest.php/v1/page/Nowhere", 404);
+    pair.page("/rest.php/v1/nothing", 404);
+}
+
+/// Changes whose turn it is.
+fn turn(pair: &mut Pair, others: &mut [Visitor; 2]) {
+    let [ours, theirs] = others;
+    mem::swap(&mut pair.ours, ours);
+    mem::swap(&mut pair.theirs, theirs);
+}
+
+/// A hidden field, whose value stands before its name or behind.
+fn field(page: &str, name: &str) -> String {
+    let end = page.find(&format!("name=\"{name}\"")).unwrap_or_else(|| panic!("no {name} in {page}"));
+    let begin = page[..end].rfind("<input").expect("a field");
+    between(&page[begin..], "value=\"", "\"").to_owned()
+}
+
+fn log_in(pair: &mut Pair, password: &str) -> Response {
+    let find = |page: &str| field(page, "wpLoginToken");
+    let path = "/index.php?title=Special:UserLogin";
+    pair.submit("a login", path, find, |visitor, token| {
+        let form = [("wpName", "Admin"), ("wpPassword", password), ("wpLoginToken", token), ("authAction", "login")];
+        visitor.post_form(path, &form)
+    })
+}
+
+/// Edits a page; `button` saves it, or shows what would be saved.
+fn edit(pair: &mut Pair, title: &str, text: &str, button: &str) -> Response {
+    const FIELDS: [&str; 6] =
+        ["wpEditToken", "wpStarttime", "wpEdittime", "editRevId", "wpUnicodeCheck", "wpAutoSummary"];
+    let find = |page: &str| FIELDS.map(|name| field(page, name)).join("\n");
+    let path = format!("/index.php?title={title}&action=edit");
+    pair.submit(&format!("{button} of {title}"), &path, find, |visitor, found| {
+        let mut form: Vec<(&str, &str)> = FIELDS.into_iter().zip(found.lines()).collect();
+        form.extend([("wpTextbox1", text), ("wpSummary", "A <change>"), (button, "1"), ("wpUltimateParam", "1")]);
+        visitor.post_form(&format!("/index.php?title={title}&action=submit"), &form)
+    })
+}
+
+/// A visitor without an account and one who is logged in.
+fn by_turns(pair: &mut Pair) {
+    pair.flow("two visitors");
+    let mut others = pair.ports().map(Visitor::new);
+    assert!(log_in(pair, "wrong").text().contains("Incorrect username or password entered."));
+    turn(pair, &mut others);
+    assert!(pair.get("/wiki/Main_Page").text().contains("\"wgUserName\":null"));
+    turn(pair, &mut others);
+    leads_to(&log_in(pair, "admin-test-pw"), "http://blog.test/wiki/Main_Page");
+    assert!(pair.get("/wiki/Main_Page").text().contains("\"wgUserName\":\"Admin\""));
+    turn(pair, &mut others);
+    assert!(pair.get("/wiki/Main_Page").text().contains("\"wgUserName\":null"));
+
+    pair.go_on("edits by turns");
+    assert!(
+        edit(pair, "Article_2", "''A stranger's'' [[Article 1]].", "wpPreview").text().contains("<i>A stranger's</i>")
+    );
+    turn(pair, &mut others);
+    assert!(edit(pair, "Article_2", "'''Admin's''' {{Box|one}}", "wpDiff").text().contains("diff-addedline"));
+    let saved = edit(pair, "Article_2", "'''Admin's''' {{Box|one}} [[Category:Seeds]]", "wpSave");
+    leads_to(&saved, "http://blog.test/wiki/Article_2");
+    turn(pair, &mut others);
+    assert!(pair.get("/wiki/Article_2").text().contains("<b>Admin's</b>"));
+    assert_eq!(edit(pair, "Article_2", "A stranger's", "wpSave").status, 302);
+    turn(pair, &mut others);
+    assert!(pair.get("/wiki/Article_2").text().contains("A stranger's"));
+    pair.get("/wiki/Special:Watchlist");
+    pair.get("/wiki/Special:Preferences");
+    let me = "/api.php?action=query&meta=userinfo%7Ctokens&format=json";
+    assert!(pair.get(me).text().contains("\"name\":\"Admin\""));
+    turn(pair, &mut others);
+    assert!(pair.get(me).text().contains("\"anon\":\"\""));
+    turn(pair, &mut others);
+
+    pair.go_on("logging out");
+    let find = |page: &str| field(page, "wpEditToken");
+    let path = "/index.php?title=Special:UserLogout";
+    let bye = pair.submit("of Admin", path, find, |visitor, token| visitor.post_form(path, &[("wpEditToken", token)]));
+    assert!(bye.status < 400, "{}", bye.status);
+    assert!(pair.get("/wiki/Main_Page").text().contains("\"wgUserName\":null"));
+}
