@@ -22,7 +22,7 @@ pub const ENVIRONMENT: &str = "env:";
 const LIMIT: usize = 12;
 
 /// What no log may hold: a worker's death, the sanitizers' reports.
-const BAD_NEWS: [&str; 3] = ["was killed by", "Sanitizer", "runtime error"];
+const BAD_NEWS: [&str; 3] = ["was killed by", "Sanitizer:", "runtime error"];
 
 /// One instance: started by the first who asks for it, while others who ask wait.
 type Slot = Arc<Mutex<Option<Server>>>;
