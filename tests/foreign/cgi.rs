@@ -154,7 +154,8 @@ fn instance(root: &Path, settings: &[String]) -> io::Result<u16> {
     let mut question = root.to_string_lossy().into_owned();
     settings.iter().for_each(|setting| question.push_str(&format!("\0{setting}")));
     let of_test = |name: &String| !NOT_OF_TESTS.iter().any(|begin| name.starts_with(begin));
-    for (name, value) in env::vars().filter(|(name, _)| of_test(name)) {
+    let texts = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in texts.filter(|(name, _)| of_test(name)) {
         question.push_str(&format!("\0{ENVIRONMENT}{name}={value}"));
     }
     stream.write_all(question.as_bytes())?;
