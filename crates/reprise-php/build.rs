@@ -1,9 +1,10 @@
 //! Generates the header of `wire` and PHP's argument descriptions, then compiles csrc against the installed PHP.
 //!
 //! Environment: `PHP_CONFIG` names another php-config; `PHP_LIBRARY` is the path of a libphp that the compiler does not find,
-//! or of another system's, and `PHP_LIBRARY_INSTALLED` the path that it has on that system; `REPRISE_SANITIZE` builds the C part with sanitizers:
-//! `address,undefined` with their run-time libraries, which the rewind cannot live with; `undefined-trap` without any:
-//! undefined behaviour is an illegal instruction, rewinds are on, and the checks of `csrc/snapshot/checks.h` with them.
+//! or of another system's, and `PHP_LIBRARY_INSTALLED` the path that it has on that system; `REPRISE_SANITIZE` builds the
+//! C part with sanitizers: `address,undefined` with their run-time libraries, which the rewind cannot live with;
+//! `undefined-trap` without any: undefined behaviour is an illegal instruction, rewinds are on, and the checks of
+//! `csrc/snapshot/checks.h` with them.
 //! Profiles that inherit `dev`, such as that of the tests, are built with `undefined-trap` if it says nothing.
 
 use std::env;

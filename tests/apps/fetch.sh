@@ -31,6 +31,10 @@ check() {
   done
 }
 
+# Two runs at once shall not replace what the other unpacks.
+mkdir -p "$1"
+exec 9>"$1/lock"
+flock 9
 # The list of packages is a part of what is kept.
 list=$(sha256sum "$0" | cut -c1-12)
 if [[ $(cat "$1/made" 2>/dev/null) == "$list" ]]; then check "$1"; exit; fi
@@ -76,7 +80,6 @@ done
 # Where Laravel looks for the settings that an application's own are merged with: beside upstream's directory src.
 ln -s php/Illuminate/config "$work/tree/usr/share/config"
 rm -rf "$work"/tree/usr/{bin,sbin,share/{doc,man,lintian,locale}}
-mkdir -p "$1"
 dest=$(cd "$1" && pwd)
 rm -rf "${dest:?}"/{made,versions,etc,usr,var}
 cp -a "$work"/tree/{etc,usr,var} "$work/versions" "$dest"

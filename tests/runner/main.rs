@@ -5,7 +5,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`stages`] | the stages in their order, and which tests of the black box each of them runs |
+//! | [`stages`] | the stages in their order, and how each of them runs |
+//! | [`selection`] | which tests of the black box a stage runs, and how long each may take |
 //! | [`platform`] | another Debian release with another version of PHP |
 //! | [`long`] | the long runs of `--full`; they write docs/measurements/soak.md |
 //! | [`build`] | what Cargo builds, and which programs hold tests |
@@ -25,6 +26,7 @@ mod harness;
 mod long;
 mod platform;
 mod report;
+mod selection;
 mod stages;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The stages, and which tests each of them runs.
+//! The stages.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,10 @@ use crate::group::interrupted;
 use crate::harness::{self, Plan};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
+use crate::selection::{
+    ALONE, FIRST, FULL_ONLY, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED, SMOKE,
+    WITH_TWO_VERSIONS, begins, check_names, knows_php_8_4, limit_s,
+};
 use crate::{command, long, platform};
 
 /// A stage.
@@ -123,101 +127,8 @@ const NAMES: [(&str, Stage); 21] = [
     ("long runs, audited", LongAudited),
 ];
 
-/// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-const FULL_ONLY: [&str; 13] = [
-    "bridges::hosts::sites_at_paths_of_one_host",
-    "bridges::hosts::wordpress_at_two_hosts",
-    "bridges::reload::reloads_of_wordpress",
-    "guestbook::the_readme_s_command",
-    "packages::container",
-    "packages::install",
-    "packages::repository",
-    "packages::small::checkouts",
-    "packages::small::lintian",
-    "packages::small::packages_have",
-    "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
-    "verify::pages_of_wordpress",
-    "verify_varying::pages_of_wordpress",
-];
-
-/// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
-const PACKAGES: [&str; 1] = ["packages::"];
-
-/// Which tests measure, and so want the machine for themselves.
-const ALONE: [&str; 5] = [
-    "measuring::a_standstill",
-    "measuring::processor_time",
-    "measuring::what_is_alike",
-    "overload::",
-    "hostile::ten_thousand_slow_clients",
-];
-
-/// Which tests take longest.
-const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container::", "rewind_mixed::"];
-
-/// Seconds of a quiet machine that a test may take.
-const LIMIT_S: u64 = 60;
-
-/// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 6] = [
-    ("packages::small::checkouts", 3000),
-    ("packages::", 400),
-    ("bridges", 200),
-    ("apps::", 200),
-    ("faults::", 120),
-    ("guestbook::the_readme", 600),
-];
-
 /// With which the C part is built.
 const SANITIZERS: &str = "address,undefined";
-
-/// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
-const SANITIZED: [&str; 9] = [
-    "fpm::",
-    "isolation::",
-    "large::",
-    "limits::",
-    "rewind_ends::",
-    "sapi::",
-    "streaming::",
-    "worker::",
-    "worker_exits::",
-];
-
-/// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
-/// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
-const NOT_SANITIZED: [&str; 21] = [
-    "bridges",
-    "config::",
-    "documents::",
-    "files::",
-    "guestbook::",
-    "hostile::",
-    "http::",
-    "measuring::",
-    "packages::",
-    "probes::",
-    "systemd::",
-    "attributes::",
-    "host_headers::",
-    "leaving::",
-    "linked_scripts::",
-    "starting::",
-    "supervisor_waits::",
-    "survey::",
-    "targets::",
-    "verify",
-    "rewind_planted::",
-];
-
-/// What depends on PHP's version most: the rewind, its audit, random numbers.
-const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
-
-/// What needs two versions of PHP in one root directory; no other stage runs it.
-const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
-
-/// One test for each thing that a server does.
-const ON_ARM64: [&str; 1] = ["smoke::"];
 
 /// The stages that run whole on the other platform.
 const FULL_ON_OTHER_PLATFORM: [&str; 5] =
@@ -311,26 +222,6 @@ pub fn run_built(black_box_program: TestProgram, names: &[&str], report: &Report
     report.stage("black box", || black_box(&[black_box_program], vec![], &selects, report, &|| {}));
 }
 
-/// Each beginning of a name that is listed above is that of a test.
-fn check_names(programs: &[TestProgram]) -> Counts {
-    let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    let longer = LONGER_S.iter().map(|(word, _)| word);
-    let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
-    let words = words
-        .chain(&SANITIZED)
-        .chain(&NOT_SANITIZED)
-        .chain(&ON_OTHER_PLATFORM)
-        .chain(&WITH_TWO_VERSIONS)
-        .chain(&ON_ARM64);
-    let why = match harness::unknown(words.copied(), &black_box) {
-        Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
-        Ok(unknown) => format!("runner/stages.rs names tests that do not exist: {}", unknown.join(", ")),
-        Err(why) => why,
-    };
-    println!("{why}");
-    Counts::FAILED
-}
-
 fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     let mut programs = None;
     report.stage("build", || match build::build(wanted) {
@@ -406,24 +297,10 @@ fn bounds() -> Bounds {
 fn unit(programs: &[TestProgram], report: &Report) -> Counts {
     let units: Vec<&TestProgram> = programs.iter().filter(|program| !program.is_black_box()).collect();
     let bounds = bounds();
-    let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &|_| LIMIT_S };
+    let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &limit_s };
     let (counts, ran) = harness::run(&units, &plan, &|| {});
     report.keep(ran);
     counts
-}
-
-/// Tests of what PHP has since 8.4, and of what `tests/apps/fetch.sh` has for it.
-const PHP_8_4: [&str; 2] = ["rewind_php84::", "apps::mediawiki::"];
-
-/// Whether the distribution's PHP has that. Says so if it has not: these tests are in no count then.
-fn knows_php_8_4() -> bool {
-    let version = tests::peer::php_version();
-    let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
-    let is_known = parts >= vec![8, 4];
-    if !is_known {
-        println!("left out with PHP {version}: the tests of {}", PHP_8_4.join(", "));
-    }
-    is_known
 }
 
 /// Runs tests of the black box.
@@ -434,13 +311,9 @@ fn black_box(
     report: &Report,
     quiet: &dyn Fn(),
 ) -> Counts {
-    let limit_s = |name: &str| {
-        let longer = LONGER_S.iter().find(|(word, _)| name.starts_with(word));
-        longer.map_or(LIMIT_S, |(_, seconds)| *seconds)
-    };
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let is_known = knows_php_8_4();
-    let selects = |name: &str| selects(name) && (is_known || !PHP_8_4.iter().any(|module| name.starts_with(module)));
+    let selects = |name: &str| selects(name) && (is_known || !begins(&PHP_8_4, name));
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));
@@ -479,10 +352,6 @@ fn sanitized(
     })
 }
 
-fn begins(words: &[&str], name: &str) -> bool {
-    words.iter().any(|word| name.starts_with(word))
-}
-
 /// What needs two versions of PHP.
 fn two_versions(programs: &[TestProgram], names: &[&str], environment: &[(&'static str, String)]) -> Counts {
     let run = |platform: &Platform| platform.run_tests_of_both(programs, names, environment);
@@ -515,9 +384,6 @@ fn release(programs: &[TestProgram], report: &Report) -> Counts {
     };
     let directory = build::target().join("release");
     let environment = vec![("REPRISE_PROGRAMS", directory.display().to_string())];
-    let selects = |name: &str| SMOKE.iter().any(|word| name.starts_with(word));
+    let selects = |name: &str| begins(&SMOKE, name);
     black_box(programs, environment, &selects, report, &|| {}).and(Counts { processor, ..Counts::default() })
 }
-
-/// Tests of what is shipped.
-const SMOKE: [&str; 4] = ["guestbook::", "reload::", "sapi::", "rewind::"];

@@ -205,8 +205,9 @@ fn page(found: &[Found]) -> String {
         "# Faults\n\n\
          Generated from a run of `each_fault_costs_its_own_request` in [fault_suite.rs](../../tests/tests/fault_suite.rs). Each line was one\n\
          request, sent while three clients sent good requests over connections that they keep, to four workers. All good requests got the right\n\
-         response in time, and afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s. From PHP 8.3 on,
-PHP ends deep recursion in C itself: the request gets 500 and the worker stays. The setting `zend.max_allowed_stack_size = -1` was there to forbid that.\n\n\
+         response in time, and afterwards all workers were there. `request_timeout` was 6 s, `send_timeout` 2 s. From PHP 8.3 on,\n\
+         PHP ends deep recursion in C itself: the request gets 500 and the worker stays. The setting\n\
+         `zend.max_allowed_stack_size = -1` was there to forbid that.\n\n\
          Requests that run over their time may wait for a lock that nobody releases. After two such requests within ten seconds the application gets\n\
          a new generation ([reload.md](reload.md)). What the death of a front, prototype, template or supervisor costs is tested in\n\
          [faults.rs](../../tests/tests/faults.rs) and [lanes.rs](../../tests/tests/lanes.rs).\n",

@@ -40,8 +40,8 @@ pub struct Service {
     pub signals: Signals,
     /// systemd, or who else watches over this server.
     pub notify: Notify,
-    /// Reads the configuration again, and opens each `reprise-php` that it needs. It gets the plan in force. It is called in a child, so it may take long. An error says what is
-    /// wrong, where, and what to do.
+    /// Reads the configuration again, and opens each `reprise-php` that it needs. It gets the plan in force. It is called in a child,
+    /// so it may take long. An error says what is wrong, where, and what to do.
     pub read: Box<ReadAgain>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,

@@ -1,0 +1,143 @@
+//! Which tests each stage runs, by the beginnings of their names, and what is known of these tests: how long they may take, which
+//! want the machine for themselves.
+
+use crate::build::TestProgram;
+use crate::harness;
+use crate::report::Counts;
+
+/// Whether a name begins with one of these.
+pub fn begins(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| name.starts_with(word))
+}
+
+/// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
+pub const FULL_ONLY: [&str; 13] = [
+    "bridges::hosts::sites_at_paths_of_one_host",
+    "bridges::hosts::wordpress_at_two_hosts",
+    "bridges::reload::reloads_of_wordpress",
+    "guestbook::the_readme_s_command",
+    "packages::container",
+    "packages::install",
+    "packages::repository",
+    "packages::small::checkouts",
+    "packages::small::lintian",
+    "packages::small::packages_have",
+    "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
+    "verify::pages_of_wordpress",
+    "verify_varying::pages_of_wordpress",
+];
+
+/// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
+pub const PACKAGES: [&str; 1] = ["packages::"];
+
+/// Which tests measure, and so want the machine for themselves.
+pub const ALONE: [&str; 5] = [
+    "measuring::a_standstill",
+    "measuring::processor_time",
+    "measuring::what_is_alike",
+    "overload::",
+    "hostile::ten_thousand_slow_clients",
+];
+
+/// Which tests take longest.
+pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "container::", "rewind_mixed::"];
+
+/// Seconds of a quiet machine that a test may take.
+const LIMIT_S: u64 = 60;
+
+/// Those that install applications or send very many requests may take longer.
+const LONGER_S: [(&str, u64); 6] = [
+    ("packages::small::checkouts", 3000),
+    ("packages::", 400),
+    ("bridges", 200),
+    ("apps::", 200),
+    ("faults::", 120),
+    ("guestbook::the_readme", 600),
+];
+
+/// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
+pub const SANITIZED: [&str; 9] = [
+    "fpm::",
+    "isolation::",
+    "large::",
+    "limits::",
+    "rewind_ends::",
+    "sapi::",
+    "streaming::",
+    "worker::",
+    "worker_exits::",
+];
+
+/// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
+/// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
+pub const NOT_SANITIZED: [&str; 21] = [
+    "bridges",
+    "config::",
+    "documents::",
+    "files::",
+    "guestbook::",
+    "hostile::",
+    "http::",
+    "measuring::",
+    "packages::",
+    "probes::",
+    "systemd::",
+    "attributes::",
+    "host_headers::",
+    "leaving::",
+    "linked_scripts::",
+    "starting::",
+    "supervisor_waits::",
+    "survey::",
+    "targets::",
+    "verify",
+    "rewind_planted::",
+];
+
+/// What depends on PHP's version most: the rewind, its audit, random numbers.
+pub const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
+
+/// What needs two versions of PHP in one root directory; no other stage runs it.
+pub const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
+
+/// One test for each thing that a server does.
+pub const ON_ARM64: [&str; 1] = ["smoke::"];
+
+/// Tests of what is shipped.
+pub const SMOKE: [&str; 4] = ["guestbook::", "reload::", "sapi::", "rewind::"];
+
+/// Tests of what PHP has since 8.4, and of what `tests/apps/fetch.sh` has for it.
+pub const PHP_8_4: [&str; 2] = ["rewind_php84::", "apps::mediawiki::"];
+
+/// Whether the distribution's PHP has that. Says so if it has not: these tests are in no count then.
+pub fn knows_php_8_4() -> bool {
+    let version = tests::peer::php_version();
+    let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+    let is_known = parts >= vec![8, 4];
+    if !is_known {
+        println!("left out with PHP {version}: the tests of {}", PHP_8_4.join(", "));
+    }
+    is_known
+}
+
+/// How long a test may take, in seconds of a quiet machine.
+pub fn limit_s(name: &str) -> u64 {
+    let longer = LONGER_S.iter().find(|(word, _)| name.starts_with(word));
+    longer.map_or(LIMIT_S, |(_, seconds)| *seconds)
+}
+
+/// Each beginning of a name that is listed here is that of a test.
+pub fn check_names(programs: &[TestProgram]) -> Counts {
+    let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
+    let longer = LONGER_S.iter().map(|(word, _)| word);
+    let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
+    let words = words.chain(&PACKAGES).chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM);
+    let words = words.chain(&WITH_TWO_VERSIONS).chain(&ON_ARM64).chain(&SMOKE).chain(&PHP_8_4);
+    let why = match harness::unknown(words.copied(), &black_box) {
+        Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
+        Ok(unknown) => format!("runner/selection.rs names tests that do not exist: {}", unknown.join(", ")),
+        Err(why) => why,
+    };
+    println!("{why}");
+    Counts::FAILED
+}
