@@ -25,8 +25,8 @@ class Answer:
     cookies: str  # that it sets, as a client sends them back
 
 
-def fetch(port: int, path: str) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+def fetch(port: int, path: str, timeout_s: float = TIMEOUT_S) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         connection.request("GET", path, headers={"Host": HOST, "Connection": "close"})
         response = connection.getresponse()

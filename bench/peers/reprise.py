@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import bodies
 import processes
@@ -25,6 +26,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "entry": ("", "front controller with a snapshot or a loop, instead of the scenario's"),
     "count": ("", "1: with a status page, which tells the requests of each process"),
     "mode": ("", "snapshot, worker or classic, instead of the scenario's"),
+    "request_timeout": ("", "longest time of a request, instead of the default"),
 }
 
 
@@ -78,7 +80,7 @@ def application(boot: Boot) -> list[str]:
             *([f"warmup = [{paths}]"] if boot.warmup else [])]
 
 
-def configuration(site: Site, count: bool = False) -> str:
+def configuration(site: Site, count: bool = False, request_timeout: str = "") -> str:
     env: dict[str, str] = {}
     if site.boot and site.boot.bridge:
         env = {**site.boot.env, "REPRISE_MODE": site.boot.mode}
@@ -93,6 +95,7 @@ def configuration(site: Site, count: bool = False) -> str:
         *([f"user = {quoted(site.user)}"] if os.geteuid() == 0 else []),
         f"workers = {site.workers}",
         *([f'status_path = "{STATUS}"'] if count else []),
+        *([f"request_timeout = {quoted(request_timeout)}"] if request_timeout else []),
         *(application(site.boot) if site.boot else []),
         *_table("[application.ini]", site.ini),
         *_table("[application.env]", {**site.env, **env}),
@@ -136,6 +139,19 @@ def served(port: int, script: str) -> dict[int, int]:
     return {one["pid"]: one["requests"] for one in told if one["lane"] == lane}
 
 
+def status(config: Path, options: dict[str, str]) -> dict[str, Any]:
+    """What `reprise status --json` prints of a running server."""
+    command = [str(_program(options)), "status", "--config", str(config), "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{' '.join(command)} does not end") from error
+    if done.returncode:
+        raise Failure(f"{' '.join(command)} ended with status {done.returncode}", detail=done.stderr)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
 class SnapshotCheck:
     """The script is booted, and since the first call it is clones that answer: nearly all CPU time of workers is theirs.
     The pages do not tell who answers them, and a path may lead to another script than the one that is booted."""
@@ -161,7 +177,7 @@ class SnapshotCheck:
 
 
 def start(site: Site, options: dict[str, str]) -> Running:
-    text = configuration(site, bool(options["count"]))
+    text = configuration(site, bool(options["count"]), options["request_timeout"])
     config = site.workdir / "reprise.toml"
     config.write_text(text)
     server = processes.start("reprise", [str(_program(options)), "serve", "--config", str(config)],

@@ -7,11 +7,14 @@ import sys
 import threading
 import unittest
 from pathlib import Path
+from typing import Any
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import burst
+import put_back
+import report
 import rewind_cost
 import rewinds
 from failure import Failure
@@ -72,6 +75,27 @@ class Program(unittest.TestCase):
                              ({"fast": 0, "scanned": 0}, "fast")):
             with self.assertRaises(Failure):
                 rewind_cost.require_rewinds(Cost(values, b""), kind, "a")
+
+
+class PutBack(unittest.TestCase):
+    def status(self, **workers: tuple[int, int, int]) -> dict[str, Any]:
+        rows = [{"pid": int(pid[1:]), "rewinds": dict(zip(("fast", "scanned", "pages"), numbers))} for pid, numbers in workers.items()]
+        return {"applications": {"a": [{"lanes": [
+            {"script": None, "workers": [{"pid": 1, "rewinds": {"fast": 7, "scanned": 7, "pages": 7}}]},
+            {"script": "/boot.php", "workers": rows}, {"script": "/new.php"}]}]}}
+
+    def test_rewinds_of_the_lane(self) -> None:
+        before = put_back.read(self.status(p5=(10, 2, 1000)), "boot.php")
+        after = put_back.read(self.status(p5=(108, 4, 11000), p6=(1, 1, 90)), "boot.php")
+        rewinds = put_back.added(before, after)
+        self.assertEqual(rewinds, put_back.Rewinds(99, 3, 10090))
+        self.assertEqual(put_back.read(self.status(), "new.php"), {})
+
+    def test_two_builds(self) -> None:
+        rows = put_back.table_rows({"hello": [put_back.Rewinds(100, 0, 14400), put_back.Rewinds(90, 10, 7200)]})
+        self.assertEqual(rows, [["hello", "144", "72 (90% fast)", "0.50"]])
+        self.assertEqual(put_back.table_rows({"hello": [put_back.Rewinds(99, 1, 100)]}), [["hello", "1"]])
+        self.assertEqual(report.markdown(["a", "b"], [["c", "d|e"]]), "| a | b |\n| --- | ---: |\n| c | d\\|e |")
 
 
 def answer(body: bytes, status: bytes = b"200 OK") -> bytes:
