@@ -9,6 +9,7 @@ from pathlib import Path
 
 import peer_files
 import peers
+from distribution import with_version
 from failure import Failure, pick
 from scenarios import LARAVEL, SCENARIOS, SYMFONY, WORDPRESS, Boot, Scenario
 from stage import Entrant, Part, entrants
@@ -56,10 +57,11 @@ PAGES: dict[str, Page] = {
              _scripts("snapshot", "snapshot_blog.php", "worker_blog.php")),
         Page(SCENARIOS["eav"], "100 customers with their default billing and shipping addresses out of MariaDB: entities, attributes and "
              "values in tables of their own, four joins; each request opens its connection", _scripts("eav", "snapshot.php", "worker.php")),
-        Page(SCENARIOS["symfony"], "Symfony 5.4, a blog's first page out of SQLite", _bridge("symfony", SYMFONY, "snapshot", "worker")),
-        Page(SCENARIOS["laravel"], "Laravel 8, a blog's first page out of SQLite, for a visitor who has a session in a file",
+        Page(SCENARIOS["symfony"], f"{with_version('Symfony')}, a blog's first page out of SQLite",
+             _bridge("symfony", SYMFONY, "snapshot", "worker")),
+        Page(SCENARIOS["laravel"], f"{with_version('Laravel')}, a blog's first page out of SQLite, for a visitor who has a session in a file",
              _bridge("laravel", LARAVEL, "snapshot", "worker")),
-        Page(SCENARIOS["wordpress"], "WordPress 6.1, the first page out of MariaDB", _bridge("wordpress", WORDPRESS, "snapshot")),
+        Page(SCENARIOS["wordpress"], f"{with_version('WordPress')}, the first page out of MariaDB", _bridge("wordpress", WORDPRESS, "snapshot")),
     )
 }
 

@@ -21,6 +21,7 @@ sys.path.insert(0, str(BENCH))
 import all_matrix
 import applications
 import bodies
+import distribution
 import intervals
 import measure
 import peer_files
@@ -169,6 +170,19 @@ class SmallFiles(InPlace):
             with self.assertRaises(Failure) as caught:
                 peer_files.read(Path(self.file(text)))
             self.assertIn(why, str(caught.exception))
+
+    def test_pages_name_the_version_of_the_application_that_is_served(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            for path, line in (("php/Symfony/Component/HttpKernel/Kernel.php", "    public const VERSION = '7.4.21';"),
+                               ("php/Illuminate/Foundation/Application.php", "    const VERSION = '13.31.0';"),
+                               ("wordpress/wp-includes/version.php", "$wp_version = '7.1.3';")):
+                (Path(directory) / path).parent.mkdir(parents=True)
+                (Path(directory) / path).write_text(f"<?php\n{line}\n")
+            found = [distribution.with_version(name, Path(directory)) for name in ("Symfony", "Laravel", "WordPress")]
+        self.assertEqual(found, ["Symfony 7.4.21", "Laravel 13.31.0", "WordPress 7.1.3"])
+        self.assertEqual(distribution.with_version("Symfony", Path("/nowhere")), "Symfony")
+        for name in ("symfony", "laravel", "wordpress"):
+            self.assertRegex(PAGES[name].what, r"^\w+ \d+\.\d+")
 
     def test_those_of_the_repository_name_what_they_need(self) -> None:
         self.assertLessEqual({"frankenphp", "roadrunner", "swoole"}, set(peer_files.names()))

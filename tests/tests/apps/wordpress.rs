@@ -1,4 +1,4 @@
-//! WordPress 6.1: its pages and feeds, and working in it as an editor does.
+//! WordPress 6.1 with PHP 8.2, WordPress 7.1 with later ones: its pages and feeds, and working in it as an editor does.
 
 use std::fs;
 use std::process::Command;
