@@ -162,6 +162,8 @@ fn paths(place: &Place) -> BTreeSet<String> {
 fn life(release: &str, php: &'static str, make: &dyn Fn(&Path, &str) -> Vec<PathBuf>) {
     let (directory, place, port) = (Directory::new(), Place::new(release), free_port());
     place.apt(&["update"]);
+    // What tests mount there may be named so, too.
+    let before = paths(&place);
     let versions = ["1", "2"].map(|revision| place.take(&make(&directory.0, revision)));
     let libphp = format!("libphp{php}-embed");
     let install = Install { manager: Manager::new(&place, port), place, port, php };
@@ -212,7 +214,7 @@ fn life(release: &str, php: &'static str, make: &dyn Fn(&Path, &str) -> Vec<Path
     assert!(place.has("/etc/reprise/reprise.toml") && place.has("/etc/reprise/conf.d/app.toml"));
     place.apt(&[&["purge"][..], &names].concat());
     let left = paths(place);
-    let ours: Vec<&String> = left.iter().filter(|path| path.contains("reprise")).collect();
+    let ours: Vec<&String> = left.difference(&before).filter(|path| path.contains("reprise")).collect();
     assert_eq!(ours, Vec::<&String>::new());
     assert!(accounts().iter().all(|text| !text.contains("reprise")), "{:?}", accounts());
     install.install(&versions[1]);
@@ -251,6 +253,16 @@ pub fn packages_of_debian_13(output: &Path, revision: &str) -> Vec<PathBuf> {
     let flags = ["--revision", revision, "--programs", "target/php8.4/tests", "--root", root.trim(), "php"];
     all.extend(package(&below, &flags));
     all
+}
+
+/// lintian finds no error and nothing to warn of in the packages for Debian 13.
+#[test]
+fn lintian_finds_nothing_for_debian_13() {
+    let directory = Directory::new();
+    let packages = packages_of_debian_13(&directory.0, "1");
+    assert!(packages[1].ends_with(format!("reprise-php8.4_{}-1_amd64.deb", env!("CARGO_PKG_VERSION"))), "{packages:?}");
+    let said = run(Command::new("lintian").args(["--allow-root", "--fail-on", "error,warning"]).args(packages));
+    assert_eq!(said, "");
 }
 
 /// Debian 13 with PHP 8.4.
