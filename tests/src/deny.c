@@ -1,6 +1,6 @@
 /*
  * deny CALL ERROR COMMAND…: executes a command in which a system call fails with that error number, or ends the process
- * (ERROR is "kill"). CALL is userfaultfd, or the ioctl UFFDIO_API or PAGEMAP_SCAN.
+ * (ERROR is "kill"). CALL is userfaultfd, landlock_create_ruleset, or the ioctl UFFDIO_API or PAGEMAP_SCAN.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -26,9 +26,10 @@ int main(int count, char **arguments)
 	/* The low half of the ioctl's request, which is the first half of the argument on both architectures. */
 	unsigned request = strcmp(call, "UFFDIO_API") == 0 ? 0xc018aa3f : 0xc0606610;
 	unsigned action = strcmp(error, "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (unsigned)atoi(error);
+	int is_landlock = strcmp(call, "landlock_create_ruleset") == 0;
 	struct sock_filter whole_call[] = {
 	    LOAD(nr),
-	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, is_landlock ? SYS_landlock_create_ruleset : SYS_userfaultfd, 0, 1),
 	    BPF_STMT(BPF_RET | BPF_K, action),
 	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -40,7 +41,7 @@ int main(int count, char **arguments)
 	    BPF_STMT(BPF_RET | BPF_K, action),
 	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	int is_whole = strcmp(call, "userfaultfd") == 0;
+	int is_whole = is_landlock || strcmp(call, "userfaultfd") == 0;
 	struct sock_fprog program = {
 	    .len = is_whole ? sizeof whole_call / sizeof *whole_call : sizeof one_request / sizeof *one_request,
 	    .filter = is_whole ? whole_call : one_request,

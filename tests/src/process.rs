@@ -13,6 +13,11 @@ pub fn name(pid: i32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
+/// Whether it is one of PHP's: `reprise-php`, or `reprise-php8.4` where packages are installed.
+pub fn is_php(pid: i32) -> bool {
+    name(pid).is_some_and(|name| name.starts_with("reprise-php"))
+}
+
 /// Whether it runs (a zombie does not).
 pub fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))

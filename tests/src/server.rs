@@ -287,7 +287,7 @@ impl Server {
 
     /// The (first) prototype's process.
     pub fn prototype(&self) -> Option<i32> {
-        let is_php = |&pid: &i32| process::name(pid).as_deref() == Some("reprise-php");
+        let is_php = |&pid: &i32| process::is_php(pid);
         // Orphans on their way out are the supervisor's children too; a prototype has workers.
         process::children(self.pid()).into_iter().filter(is_php).find(|&pid| !process::children(pid).is_empty())
     }

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
+use tests::server::{program, project};
 use tests::{Server, Setup, process, wait_for};
 
 /// Fields of /proc/PID/status of each thread.
@@ -46,6 +48,22 @@ fn the_front_has_no_rights_and_few_system_calls() {
         answer?.try_request("GET", "/a.txt", &[], b"").ok().filter(|answer| answer.text() == "file")
     });
     assert_confined(&server, second);
+}
+
+/// A kernel without Landlock: the front says so in one line of the log, and serves.
+#[test]
+fn what_a_kernel_lacks_is_a_line_of_the_log() {
+    let setup = Setup::empty().file("a.txt", "file");
+    let deny = setup.directory().join("deny");
+    tests::peer::run_to_end(Command::new("gcc").arg("-o").arg(&deny).arg(project().join("tests/src/deny.c")));
+    let server = setup.command([deny, "landlock_create_ruleset".into(), "38".into(), program()]).start();
+    assert_eq!(server.get("/a.txt").text(), "file");
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("not confined")).collect();
+    let [line] = lines[..] else { panic!("{log}") };
+    let (time, text) = line.split_once(' ').expect("a time");
+    assert!(time.ends_with('Z'), "{line}");
+    assert_eq!(text, "warning front: the front is not confined by Landlock: this kernel does not have it");
 }
 
 /// Files, bodies both ways, a reload to another root, a log that is opened again.

@@ -156,8 +156,7 @@ fn memory(server: &Server) -> u64 {
 }
 
 fn count_of_prototypes(server: &Server) -> usize {
-    let is_php = |pid: &i32| process::name(*pid).as_deref() == Some("reprise-php");
-    process::children(server.pid()).iter().filter(|pid| is_php(pid)).count()
+    process::children(server.pid()).iter().filter(|pid| process::is_php(**pid)).count()
 }
 
 fn settled(server: &Server) {

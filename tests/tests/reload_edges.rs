@@ -181,3 +181,24 @@ fn a_warm_up_that_fails_does_not_hold_up_the_next() {
     // A request that waits for a worker in vain waits for thirty seconds.
     assert!(began.elapsed() < tests::seconds(15), "{:?}: {}", began.elapsed(), server.log());
 }
+
+/// A refusal points to the log if the process has written why it ended, and only then.
+#[test]
+fn a_refusal_points_to_the_log_where_the_log_has_more() {
+    let setup = Setup::empty().file("index.php", "<?php reprise_snapshot(); echo 'up';");
+    let server = setup.application("boot_timeout = \"2s\"").start();
+    let pointer = "; the process's own message is in the log";
+    let rows = [
+        ("exit(1);", "its process exited with code ", true),
+        ("posix_kill(posix_getpid(), SIGKILL);", "its process was killed by SIGKILL", false),
+        ("if (isset($_SERVER['REPRISE_BOOT'])) sleep(30);", "it took longer than 2s", false),
+    ];
+    for (boot, why, has_message) in rows {
+        fs::write(server.root.join("index.php"), format!("<?php {boot} reprise_snapshot(); echo 'up';")).unwrap();
+        let (is_done, said) = server.reload();
+        let expected = format!("/index.php did not boot: {why}");
+        assert!(!is_done && said.contains(&expected), "{boot}: {said}\n{}", server.log());
+        assert_eq!(said.contains(pointer), has_message, "{boot}: {said}");
+        assert_eq!(server.get("/").text(), "up");
+    }
+}

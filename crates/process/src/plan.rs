@@ -65,6 +65,17 @@ impl Ending {
     pub fn is_regular(self) -> bool {
         self.is(Exit::Success) || self.is(Exit::Recycle)
     }
+
+    /// What a message about the ending of a process adds if that process has written why.
+    pub const IN_LOG: &str = "; the process's own message is in the log";
+
+    /// The same for this ending: a process that a signal ends has written nothing.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Ending::Exited(_) => Ending::IN_LOG,
+            Ending::Killed(..) => "",
+        }
+    }
 }
 
 impl std::fmt::Display for Ending {

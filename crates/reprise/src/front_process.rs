@@ -70,7 +70,8 @@ pub fn run() -> Result<Code, Failure> {
     // Everything is open now. The front confines itself before it starts threads, which inherit the confinement, and before
     // it reads a client's byte.
     for missing in process::confine::front().map_err(failed)? {
-        process::log::line("warning", "front", format_args!("the front is not confined by {missing}"));
+        // The supervisor makes a line of the log of each line that the front writes.
+        process::log::write(&format!("the front is not confined by {missing}\n"));
     }
     front::run(settings, inherited).map_err(failed)?;
     Ok(Code::Success)

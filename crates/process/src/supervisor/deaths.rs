@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use super::generation::{GenerationId, Stage};
 use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
+use super::template::Death;
 use super::{Outcome, Supervisor, log};
 use crate::plan::{Ending, Slot};
 use crate::sys::{self, Reaped};
@@ -27,7 +28,7 @@ impl Supervisor {
                     self.prototype_died(id, ending);
                 }
                 // Its prototype died before it, so it is a child of this process now.
-                Some((id, lane)) => self.template_died(id, lane, &ending),
+                Some((id, lane)) => self.template_died(id, lane, &Death::Ended(ending)),
                 None => self.orphan_died(pid, status),
             }
         }
@@ -67,7 +68,7 @@ impl Supervisor {
             if !child.ready && !has_served && !self.announced {
                 return self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
             }
-            let refusal = format!("the prototype of {name} {ending}; PHP's message is in the log");
+            let refusal = format!("the prototype of {name} {ending}{}", ending.hint());
             self.reload.generation_failed(id, &refusal);
             self.delay(id, CLASSIC, child.since.elapsed(), child.ready);
         }

@@ -14,7 +14,7 @@ use super::damage::DAMAGED;
 use super::generation::{GenerationId, Limit, Stage};
 use super::lane::CLASSIC;
 use super::mailbox::Mailbox;
-use super::template::{Forked, TemplateReady};
+use super::template::{Death, Forked, TemplateReady};
 use super::warmup::WarmUpResult;
 use super::{Supervisor, log};
 use crate::channel::Received;
@@ -287,7 +287,7 @@ impl Supervisor {
         let template = self.generations.lane_mut(id, lane).and_then(|lane| lane.template.as_mut());
         let Some(template) = template.filter(|template| pid > 0 && template.child.pid == pid) else { return };
         template.was_reaped(ending.is(Exit::NotAsked));
-        self.template_died(id, lane, &ending);
+        self.template_died(id, lane, &Death::Ended(ending));
     }
 
     fn worker_started(&mut self, id: GenerationId, lane: usize, slot: u32, epoch: u64, forked: Forked) {

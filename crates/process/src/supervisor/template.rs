@@ -6,7 +6,7 @@ use wire::control::{Bodies, FromForker, Isolation, ToForker};
 
 use super::child::{Child, Forker};
 use crate::channel::Channel;
-use crate::plan::is_fork_better;
+use crate::plan::{Ending, is_fork_better};
 use crate::sys;
 
 /// A template and what is known of it.
@@ -115,6 +115,36 @@ impl Template {
         let threads = ended.saturating_sub(self.threads_before);
         let requests = self.requests.saturating_add(live);
         is_fork_better(threads, requests).then_some((threads, requests))
+    }
+}
+
+/// How a template's process ended.
+pub(super) enum Death {
+    /// It was reaped.
+    Ended(Ending),
+    /// The prototype that died before it had reaped it.
+    WithPrototype,
+    /// The prototype could not fork it.
+    NeverWas(std::io::Error),
+}
+
+impl Death {
+    /// Where its own message is, if it has written one.
+    pub(super) fn hint(&self) -> &'static str {
+        match self {
+            Death::Ended(ending) => ending.hint(),
+            Death::WithPrototype | Death::NeverWas(_) => "",
+        }
+    }
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Death::Ended(ending) => ending.fmt(text),
+            Death::WithPrototype => text.write_str("died with its prototype"),
+            Death::NeverWas(error) => write!(text, "could not be forked: {error}"),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use wire::layout::{Phase, Recycle};
 
 use super::generation::{Generation, GenerationId};
 use super::lane::{CLASSIC, Lane};
-use super::template::{Forked, Template, TemplateEnd, TemplateReady};
+use super::template::{Death, Forked, Template, TemplateEnd, TemplateReady};
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::{Channel, Pair};
@@ -47,7 +47,7 @@ impl Supervisor {
         let (head, (ours, theirs)) = match boot_request(generation, of_lane) {
             None => return,
             Some(Ok(made)) => made,
-            Some(Err(error)) => return self.boot_failed(id, lane, &error, false),
+            Some(Err(error)) => return self.boot_failed(id, lane, &error, "", false),
         };
         let message = ToForker::Boot { lane: lane as u32, isolation: of_lane.isolation };
         send(&prototype.channel, &message, &[theirs.as_fd(), head.as_fd()]);
@@ -74,7 +74,7 @@ impl Supervisor {
                 self.kill_template(id, lane);
             }
         } else {
-            self.template_died(id, lane, &format_args!("could not be forked: {}", forked.why()));
+            self.template_died(id, lane, &Death::NeverWas(forked.why()));
         }
     }
 
@@ -118,7 +118,7 @@ impl Supervisor {
     }
 
     /// A template was reaped, by its prototype or by us, or never came to be.
-    pub(super) fn template_died(&mut self, id: GenerationId, lane: usize, how: &dyn Display) {
+    pub(super) fn template_died(&mut self, id: GenerationId, lane: usize, how: &Death) {
         if lane != CLASSIC {
             // What it said before it died counts.
             self.listen_to_forker(id, lane);
@@ -138,12 +138,12 @@ impl Supervisor {
         self.front.send(&down, &[]);
         match template.end(is_expected) {
             TemplateEnd::Expected => {}
-            TemplateEnd::Late => self.boot_failed(id, lane, &format_args!("it took longer than {limit:?}"), false),
+            TemplateEnd::Late => self.boot_failed(id, lane, &format_args!("it took longer than {limit:?}"), "", false),
             TemplateEnd::NotBooted { wants_no_lane } => {
-                self.boot_failed(id, lane, &format_args!("its process {how}"), wants_no_lane)
+                self.boot_failed(id, lane, &format_args!("its process {how}"), how.hint(), wants_no_lane)
             }
             TemplateEnd::Unfit => {
-                self.boot_failed(id, lane, &"a request could not continue from its snapshot", false);
+                self.boot_failed(id, lane, &"a request could not continue from its snapshot", Ending::IN_LOG, false);
             }
             TemplateEnd::Died => {
                 let (what, pid) = (self.describe(id, lane), template.child.pid);
@@ -165,7 +165,8 @@ impl Supervisor {
         of_lane.into_iter().for_each(|lane| lane.has_failed = true);
     }
 
-    fn boot_failed(&mut self, id: GenerationId, lane: usize, why: &dyn Display, wants_no_lane: bool) {
+    /// `hint` is what a refused reload says of the reason beside it: the log has the reason above its own line.
+    fn boot_failed(&mut self, id: GenerationId, lane: usize, why: &dyn Display, hint: &str, wants_no_lane: bool) {
         let what = self.describe(id, lane);
         let Some(generation) = self.generations.get_mut(id) else { return };
         let name = generation.application.name.clone();
@@ -182,7 +183,7 @@ impl Supervisor {
         }
         // New code may do without what the old code asked for.
         if is_required || !wants_no_lane && self.is_served_now(id, lane) {
-            let refusal = format!("{what} did not boot: {why}; PHP's message is in the log");
+            let refusal = format!("{what} did not boot: {why}{hint}");
             self.reload.generation_failed(id, &refusal);
         }
         let consequence = format!("its requests run in classic mode; next boot in {delay:?}");
@@ -212,9 +213,11 @@ impl Supervisor {
             // One whose pid we were not told is not waited for: it has no worker and dies all the same.
             let reaped = if pid > 0 { sys::reap(Some(pid)) } else { sys::Reaped::NoChild };
             match reaped {
-                sys::Reaped::Dead(_, status) => self.template_died(id, lane, &Ending::from_status(status)),
+                sys::Reaped::Dead(_, status) => {
+                    self.template_died(id, lane, &Death::Ended(Ending::from_status(status)))
+                }
                 sys::Reaped::Nobody => self.kill_template(id, lane),
-                sys::Reaped::NoChild => self.template_died(id, lane, &"died with its prototype"),
+                sys::Reaped::NoChild => self.template_died(id, lane, &Death::WithPrototype),
             }
         }
     }

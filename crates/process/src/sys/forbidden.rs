@@ -67,7 +67,7 @@ fn describe(call: i64, line: &mut [u8; 96]) -> usize {
         }
     }
     let mut length = 0;
-    for part in [&b"front: system call "[..], &digits[from..], b" is forbidden, and failed with EPERM\n"] {
+    for part in [&b"system call "[..], &digits[from..], b" is forbidden, and failed with EPERM\n"] {
         for (place, byte) in line[length..].iter_mut().zip(part) {
             *place = *byte;
             length += 1;
@@ -85,7 +85,7 @@ mod tests {
         for (call, digits) in [(0, "0"), (59, "59"), (i64::MIN, "9223372036854775808")] {
             let mut line = [0; 96];
             let length = describe(call, &mut line);
-            let text = format!("front: system call {digits} is forbidden, and failed with EPERM\n");
+            let text = format!("system call {digits} is forbidden, and failed with EPERM\n");
             assert_eq!(std::str::from_utf8(&line[..length]), Ok(text.as_str()));
         }
     }
