@@ -44,6 +44,7 @@ mod request_limits;
 mod rewind;
 mod rewind_database;
 mod rewind_ends;
+mod rewind_fast;
 mod rewind_faults;
 mod rewind_held;
 mod rewind_input;

@@ -18,7 +18,6 @@
 #define _GNU_SOURCE
 #include <php.h>
 
-#include <ctype.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,8 +88,8 @@ static void note_pattern(const zend_string *text, void *context)
 {
 	struct lessons *lessons = context;
 
-	/* A letter is no delimiter. The key begins with the name of the locale for which PHP has compiled the pattern. */
-	if (ZSTR_LEN(text) == 0 || isalnum((unsigned char)*ZSTR_VAL(text))) {
+	/* At the end of a request the locale is that of the snapshot again, in which the template compiles. */
+	if (!reprise_can_compile_pattern(ZSTR_VAL(text), ZSTR_LEN(text))) {
 		return;
 	}
 	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {

@@ -1,0 +1,57 @@
+//! What applications do in each request does not keep rewinds from being fast, once the hot pages and patterns are learned.
+
+use tests::server::sum;
+use tests::snapshot::{Lane, rewind, snapshot};
+use tests::{Setup, wait_until};
+
+/// Of so many requests: how many rewinds were fast, in percent.
+fn share(lane: &Lane, what: &str, times: usize) -> u64 {
+    let counted = |lane: &Lane| {
+        let status = lane.status(&["--json"]);
+        [sum(&status, "fast"), sum(&status, "scanned")]
+    };
+    let before = counted(lane);
+    let first = lane.same(what, times);
+    assert!(!first.is_empty(), "{what} answers nothing");
+    wait_until("all requests are rewound", 10, || {
+        counted(lane).iter().sum::<u64>() >= before.iter().sum::<u64>() + times as u64
+    });
+    let [fast, scanned] = counted(lane);
+    100 * (fast - before[0]) / (fast - before[0] + scanned - before[1])
+}
+
+/// One clone answers: it learns its hot pages in the first requests.
+fn fast(boot: &str, cases: &str, configure: impl Fn(Setup) -> Setup, ready: impl Fn(&Lane)) {
+    rewind(
+        || configure(snapshot(boot, cases).application("workers = 1")),
+        |lane| {
+            lane.same("it", 40);
+            ready(lane);
+            lane.same("it", 100);
+            let share = share(lane, "it", 200);
+            assert!(share >= 95, "{share} % of the rewinds are fast");
+        },
+    );
+}
+
+/// A database with a write-ahead log: each connection maps the file of its index.
+#[test]
+fn with_a_connection_to_sqlite() {
+    let boot = "$file = getenv('PLACE') . '/base.sqlite'; (new PDO(\"sqlite:$file\"))->exec('pragma journal_mode=wal; create table t (n); insert into t values (7)');";
+    let cases = "case 'it': $base = new PDO(\"sqlite:$file\"); $base->exec('begin; update t set n = 7; commit'); echo $base->query('select n from t')->fetchColumn(); break;\n";
+    fast(boot, cases, |setup| setup, |_| {});
+}
+
+/// PHP keeps patterns apart by the locale for which it has compiled them: those of the boot's locale are learned.
+#[test]
+fn with_patterns_of_a_locale() {
+    let cases = r#"case 'it': for ($i = $sum = 0; $i < 60; $i++) $sum += preg_match("~^(?<word>w{$i}x|[a-f]{0,$i}9)+$~i", "w{$i}xaa9"); echo $sum, setlocale(LC_ALL, 0); break;
+"#;
+    let learned = |lane: &Lane| {
+        wait_until("the clone has left for the newer snapshot", 20, || {
+            lane.same("it", 4);
+            lane.recycled("learned") >= 1
+        });
+    };
+    fast("setlocale(LC_ALL, 'C.UTF-8', 'C.utf8') or exit;", cases, |setup| setup, learned);
+}
