@@ -20,6 +20,7 @@ import rewinds
 from failure import Failure
 from intervals import Goal, Interval
 from rewind_cost import Cost, Run
+from scenarios import Boot
 
 
 class Limits(unittest.TestCase):
@@ -90,6 +91,11 @@ class PutBack(unittest.TestCase):
         rewinds = put_back.added(before, after)
         self.assertEqual(rewinds, put_back.Rewinds(99, 3, 10090))
         self.assertEqual(put_back.read(self.status(), "new.php"), {})
+
+    def test_only_the_boot_is_warmed(self) -> None:
+        boot = put_back.alone(Boot(warmup=("/a", "/b"), env={"A": "1"}))
+        self.assertEqual((boot.warmup, boot.env), ((), {"A": "1", "REPRISE_WARMUP": "/a /b"}))
+        self.assertEqual(put_back.alone(Boot()), Boot())
 
     def test_two_builds(self) -> None:
         rows = put_back.table_rows({"hello": [put_back.Rewinds(100, 0, 14400), put_back.Rewinds(90, 10, 7200)]})
