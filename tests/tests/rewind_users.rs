@@ -176,7 +176,7 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
         let [isolation, hint, ..] = said[..] else { panic!("no two lines of isolation in {log}") };
         assert!(hint.starts_with("hint "), "{log}");
         let words: &[&str] = if is_sanitized() { &["AddressSanitizer"] } else { restriction.words };
-        for word in words.iter().chain(&["1 to 3 ms", "a process for each request"]) {
+        for word in words.iter().chain(&["4 to 10 ms", "a process for each request"]) {
             assert!(isolation.contains(word) || hint.contains(word), "no {word:?} in {said:?}");
         }
         for word in ["rewind", "a process for each request", "userfaultfd"] {

@@ -17,7 +17,7 @@ use crate::people::People;
 use obstacle::{Facts, Needs};
 
 /// What fork isolation costs, as docs/guides/snapshot.md has it.
-const COST: &str = "1 to 3 ms of processor time each";
+const COST: &str = "4 to 10 ms of processor time each";
 
 /// What was found.
 pub struct Finding {
