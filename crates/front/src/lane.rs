@@ -39,6 +39,9 @@ pub use ticket::{Received, RequestBodySender, Ticket};
 /// After this many posted requests workers are woken even if the thread has more to do: some 60 µs of its time.
 const BATCH: usize = 8;
 
+/// Exchanges whose news a thread looks at in one turn. A worker can claim that all of them have some, again and again.
+const TURN: usize = 256;
+
 /// Time between two messages that a lane is busy.
 const BUSY_MS: u64 = 20;
 
@@ -77,8 +80,19 @@ pub struct Lane {
     reports: Reports,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
-    /// For each front thread: requests posted since it last woke a worker.
-    unannounced: Box<[AtomicUsize]>,
+    /// For each front thread, what it has here.
+    doors: Box<[Door]>,
+}
+
+/// What one front thread has in a lane.
+#[derive(Default)]
+struct Door {
+    /// Requests posted since it last woke a worker.
+    unannounced: AtomicUsize,
+    /// Exchanges that it holds.
+    held: AtomicUsize,
+    /// Whether it looks for news here. Used by this thread alone.
+    is_followed: AtomicBool,
 }
 
 /// What producers share.
@@ -90,6 +104,13 @@ struct Desk {
     /// Number of the last request posted.
     next_id: u64,
     most: Most,
+}
+
+/// An exchange for a request that is not posted yet.
+struct Reserved {
+    exchange: u32,
+    sequence: u32,
+    id: u64,
 }
 
 struct Call {
@@ -190,7 +211,7 @@ impl Lane {
                 next_id: 0,
                 most: Most::default(),
             }),
-            unannounced: (0..geometry.doors).map(|_| AtomicUsize::new(0)).collect(),
+            doors: (0..geometry.doors).map(|_| Door::default()).collect(),
             calls: (0..geometry.exchanges).map(|_| Mutex::new(None)).collect(),
             slab,
         }
@@ -241,20 +262,15 @@ impl Lane {
 
     /// Posts a request. `None`: the lane is full.
     pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
-        let mut desk = lock(&self.desk);
-        if self.in_flight() >= order.limits.places || self.is_given_up.load(Ordering::Relaxed) {
-            return None;
-        }
-        let exchange = desk.free[door].pop()?;
-        let sequence = desk.sequences[exchange as usize].wrapping_add(1);
-        desk.sequences[exchange as usize] = sequence;
-        desk.next_id += 1;
-        let id = desk.next_id;
+        let Reserved { exchange, sequence, id } = self.reserve(door, order.limits.places)?;
+        // Nobody else knows of the exchange yet, so head and body are copied without a lock.
         let mut posting = Posting::new(&self.slab, exchange, sequence, head, order.prefix, order.has_more);
-        if !self.enqueue(&mut desk, &mut posting) {
+        let mut desk = lock(&self.desk);
+        if self.is_given_up.load(Ordering::Relaxed) || !self.enqueue(&mut desk, &mut posting) {
+            drop(desk);
             posting.withdraw(&self.slab);
             posting.release(&self.slab, true);
-            desk.free[door].push(exchange);
+            self.give_back(exchange);
             return None;
         }
         *lock(&self.calls[exchange as usize]) = Some(Call {
@@ -276,24 +292,47 @@ impl Lane {
             retried: false,
             withdrawable: order.withdrawable,
         });
-        let in_flight = self.in_flight.fetch_add(1, Ordering::AcqRel) + 1;
-        desk.most.note(in_flight, self.slab.queue().waiting(), self.max_workers);
+        desk.most.note(self.in_flight(), self.slab.queue().waiting(), self.max_workers);
         drop(desk);
         self.announce(door);
         Some(Ticket { lane: self.clone(), exchange, id })
     }
 
+    /// Takes a free exchange, unless so many requests are in flight already.
+    fn reserve(&self, door: usize, places: usize) -> Option<Reserved> {
+        let mut desk = lock(&self.desk);
+        if self.in_flight() >= places || self.is_given_up.load(Ordering::Relaxed) {
+            return None;
+        }
+        let exchange = desk.free[door].pop()?;
+        let sequence = desk.sequences[exchange as usize].wrapping_add(1);
+        desk.sequences[exchange as usize] = sequence;
+        desk.next_id += 1;
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.doors[door].held.fetch_add(1, Ordering::Relaxed);
+        Some(Reserved { exchange, sequence, id: desk.next_id })
+    }
+
+    /// The opposite of [`Lane::reserve`], for an exchange that is zeroed.
+    fn give_back(&self, exchange: u32) {
+        let door = exchange as usize / self.slab.geometry().per_door();
+        lock(&self.desk).free[door].push(exchange);
+        self.doors[door].held.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// Notes that a request was posted. Workers are woken when this thread has nothing else to do or has posted a batch: a
     /// wake-up costs as much as parsing a request, and a worker that is awake has most likely taken the request by then.
     fn announce(&self, door: usize) {
-        if self.unannounced[door].fetch_add(1, Ordering::Relaxed) + 1 >= BATCH {
+        if self.doors[door].unannounced.fetch_add(1, Ordering::Relaxed) + 1 >= BATCH {
             self.announce_all(door);
         }
     }
 
     /// Ends a batch: wakes as many workers as there are requests that nobody has taken.
     pub fn announce_all(&self, door: usize) {
-        if self.unannounced[door].swap(0, Ordering::Relaxed) > 0 {
+        let unannounced = &self.doors[door].unannounced;
+        if unannounced.load(Ordering::Relaxed) > 0 && unannounced.swap(0, Ordering::Relaxed) > 0 {
             for _ in 0..self.slab.queue().waiting() {
                 if !front::wake_one(&self.slab) {
                     self.report_busy();
@@ -348,16 +387,29 @@ impl Lane {
             self.peak_kib.fetch_max(peak_kib, Ordering::Relaxed);
         }
         call.posting.release(&self.slab, !call.bereft);
-        let door = exchange as usize / self.slab.geometry().per_door();
-        lock(&self.desk).free[door].push(exchange);
-        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.give_back(exchange);
     }
 
     // ---- news --------------------------------------------------------------------------------------------------
 
-    /// Wakes the tasks of the exchanges of this front thread that workers have marked.
+    /// From here on the thread of that door looks for news here. False: it does already.
+    pub fn follow(&self, door: usize) -> bool {
+        !self.doors[door].is_followed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the thread of that door still has to look for news here: it holds an exchange. If not, it has to call
+    /// [`Lane::follow`] after it has posted the next request.
+    pub fn is_followed(&self, door: usize) -> bool {
+        let is_followed = self.doors[door].held.load(Ordering::Relaxed) > 0;
+        if !is_followed {
+            self.doors[door].is_followed.store(false, Ordering::Relaxed);
+        }
+        is_followed
+    }
+
+    /// Wakes the tasks of exchanges of this front thread that workers have marked, [`TURN`] of them at most.
     pub fn collect(&self, door: usize) {
-        front::collect(&self.slab, door, |exchange| {
+        front::collect(&self.slab, door, TURN, |exchange| {
             let mut place = lock(&self.calls[exchange as usize]);
             let Some(call) = place.as_mut() else { return };
             if !call.abandoned {

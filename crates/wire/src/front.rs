@@ -240,32 +240,16 @@ pub fn forget_slot(slab: &Slab, number: usize) {
 
 /// Says that a front thread is about to sleep. False if it must not: something is ready.
 pub fn may_sleep(slab: &Slab, door: usize) -> bool {
-    slab.door(door).sleeping.store(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    slab.door(door).pending.load(Ordering::SeqCst) == 0
+    bell::may_sleep(&slab.marks(door), &slab.door(door).sleeping)
 }
 
 /// Says that a front thread is awake.
 pub fn awake(slab: &Slab, door: usize) {
-    slab.door(door).sleeping.store(0, Ordering::SeqCst);
+    bell::awake(&slab.door(door).sleeping);
 }
 
-/// Calls `each` with the exchanges of one front thread that have news. Cheap when there are none.
-pub fn collect(slab: &Slab, door: usize, mut each: impl FnMut(u32)) {
-    if slab.door(door).pending.load(Ordering::Acquire) == 0 {
-        return;
-    }
-    slab.door(door).pending.store(0, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    let words = slab.geometry().per_door() / 64;
-    for number in door * words..(door + 1) * words {
-        if slab.ready()[number].load(Ordering::Relaxed) == 0 {
-            continue;
-        }
-        let mut bits = slab.ready()[number].swap(0, Ordering::SeqCst);
-        while bits != 0 {
-            each((number * 64) as u32 + bits.trailing_zeros());
-            bits &= bits - 1;
-        }
-    }
+/// Calls `each` with exchanges of one front thread that have news, `most` of them at most. Cheap when there are none.
+pub fn collect(slab: &Slab, door: usize, most: usize, mut each: impl FnMut(u32)) {
+    let first = (door * slab.geometry().per_door()) as u32;
+    slab.marks(door).take(most, |index| each(first + index as u32));
 }

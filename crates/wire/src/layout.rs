@@ -10,7 +10,7 @@ use crate::atomics::{AtomicU32, AtomicU64};
 /// First word of a slab. It depends on the sizes of the structures. A change of meaning without a change of size has to change
 /// the last byte.
 pub const MAGIC: u64 =
-    0x5245_5052_4953_4509 ^ ((size_of::<Header>() as u64) << 32) ^ ((size_of::<Slot>() as u64) << 16);
+    0x5245_5052_4953_450a ^ ((size_of::<Header>() as u64) << 32) ^ ((size_of::<Slot>() as u64) << 16);
 /// Bytes of a request head; a longer one is refused with 431.
 pub const HEAD_SIZE: usize = 32 * 1024;
 /// Bytes of the ring of a request's body.
@@ -37,8 +37,8 @@ pub struct Line<T>(pub T);
 pub struct Door {
     /// 1 while the thread is about to sleep or sleeps.
     pub sleeping: AtomicU32,
-    /// 1 if a bit of `ready` may have been set since the thread last looked.
-    pub pending: AtomicU32,
+    /// Bit per word of the thread's part of `ready`: the word may have bits.
+    pub marked: AtomicU64,
 }
 
 /// The beginning of a slab.
@@ -60,7 +60,7 @@ pub struct Header {
     pub doors: [Door; MAX_DOORS],
     /// Bit per slot: its worker sleeps.
     pub sleepers: Line<[AtomicU64; MAX_SLOTS / 64]>,
-    /// Bit per exchange: the front should look at it.
+    /// Bit per exchange: the front should look at it. See [`crate::bell::Marks`].
     pub ready: Line<[AtomicU64; MAX_EXCHANGES / 64]>,
     /// Scoreboard: workers that ended, by [`Recycle`].
     pub recycles: Line<[AtomicU64; RECYCLES]>,

@@ -7,7 +7,7 @@
 use core::ptr;
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::bell::Futex;
+use crate::bell::{Futex, Marks};
 use crate::layout::*;
 use crate::queue::Queue;
 use crate::ring::Memory;
@@ -129,9 +129,10 @@ impl Slab {
         &self.header().sleepers.0
     }
 
-    /// Bit per exchange: the front should look.
-    pub fn ready(&self) -> &[AtomicU64] {
-        &self.header().ready.0
+    /// Which exchanges of a front thread have news.
+    pub fn marks(&self, door: usize) -> Marks<'_> {
+        let words = self.geometry.per_door() / 64;
+        Marks { summary: &self.door(door).marked, words: &self.header().ready.0[door * words..(door + 1) * words] }
     }
 
     /// Ends of workers by reason. Workers write these counters: they may be shown, nothing may rely on them.

@@ -1,6 +1,6 @@
 //! A worker's side of the slab: leaf functions that never call back, never allocate and never unwind.
 
-use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::bell::{self, Futex};
 use crate::front;
 use crate::layout::*;
@@ -153,8 +153,10 @@ impl Worker {
     /// copies nothing if that is more than there is room for; 0: there is none, the front is gone.
     pub fn report(&self, target: &mut [u8]) -> usize {
         let asked = report::ask(&self.slab);
-        let door = usize::from(self.slot) % self.slab.geometry().doors as usize;
-        announce(self.slab.door(door), || sys::signal(self.eventfds[door]));
+        // A thread of the front looks at the lane at once if it has a request there. Otherwise it looks a few times a second.
+        let geometry = self.slab.geometry();
+        let any = u32::from(self.slot) % geometry.doors * geometry.per_door() as u32;
+        self.tell(self.current.as_ref().map_or(any, |current| current.exchange));
         report::receive(&self.slab, asked, target)
     }
 
@@ -379,9 +381,10 @@ impl Worker {
 
     /// Sets the exchange's bit and wakes its front thread if that sleeps.
     fn tell(&self, exchange: u32) {
-        let number = exchange as usize / self.slab.geometry().per_door();
-        bell::set_bit(self.slab.ready(), exchange as usize);
-        announce(self.slab.door(number), || sys::signal(self.eventfds[number]));
+        let (number, index) = (exchange as usize / self.slab.geometry().per_door(), exchange as usize);
+        let first = number * self.slab.geometry().per_door();
+        let sleeping = &self.slab.door(number).sleeping;
+        bell::knock(&self.slab.marks(number), index - first, sleeping, || sys::signal(self.eventfds[number]));
     }
 
     /// The status line of a response's head.
@@ -406,18 +409,4 @@ impl Worker {
 /// Adds to a counter of the worker's own slot. Nobody else writes there: no locked instruction.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-}
-
-/// Marks a door and calls `wake` if its thread has said that it sleeps.
-fn announce(door: &Door, wake: impl Fn()) {
-    knock(&door.pending, &door.sleeping, wake);
-}
-
-/// The worker's half of the front's sleep: see [`crate::front::may_sleep`] for the other.
-pub fn knock(pending: &AtomicU32, sleeping: &AtomicU32, wake: impl Fn()) {
-    pending.store(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
-        wake();
-    }
 }

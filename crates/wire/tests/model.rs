@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use wire::atomics::{AtomicU32, AtomicU64, Ordering, fence};
-use wire::bell::{self, Futex};
+use wire::bell::{self, Futex, Marks};
 use wire::owner::{Owner, State, step};
 use wire::queue::{self, Queue};
 use wire::ring::{self, Memory};
@@ -284,4 +284,48 @@ fn no_wake_up_of_a_dismissed_worker_is_lost() {
         front.join().unwrap();
         dismissed.join().unwrap();
     });
+}
+
+/// Two workers finish two exchanges while the front goes to sleep. The front takes one bit at a time, as if there were too many
+/// for one turn, and gets both.
+fn news_arrives(indices: [usize; 2], words: usize) {
+    loom::model(move || {
+        let futex = Arc::new(Sleeping(Mutex::new(()), Condvar::new()));
+        let door = Arc::new((AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0)));
+        let ready = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+        let workers = indices.map(|index| {
+            let (futex, door, ready) = (futex.clone(), door.clone(), ready.clone());
+            thread::spawn(move || {
+                let (eventfd, sleeping, summary) = &*door;
+                bell::knock(&Marks { summary, words: &ready }, index, sleeping, || {
+                    eventfd.fetch_add(1, Ordering::Release);
+                    futex.wake(eventfd);
+                });
+            })
+        });
+        let (eventfd, sleeping, summary) = &*door;
+        let marks = Marks { summary, words: &ready };
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            let seen = eventfd.load(Ordering::Acquire);
+            if bell::may_sleep(&marks, sleeping) {
+                futex.wait(eventfd, seen, 0);
+            }
+            bell::awake(sleeping);
+            marks.take(1, |index| got.push(index));
+        }
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, indices);
+    });
+}
+
+#[test]
+fn no_news_of_two_words_is_lost() {
+    news_arrives([3, 64], 2);
+}
+
+#[test]
+fn no_news_of_one_word_is_lost() {
+    news_arrives([3, 4], 1);
 }

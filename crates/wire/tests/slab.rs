@@ -45,7 +45,7 @@ fn a_request_goes_through_and_leaves_nothing_behind() {
     worker.finish();
     assert_eq!(worker.write(b"more"), Err(Gone::NoRequest));
     let mut seen = vec![];
-    front::collect(&slab, 0, |exchange| seen.push(exchange));
+    front::collect(&slab, 0, 256, |exchange| seen.push(exchange));
     assert_eq!(seen, [3]);
     assert_eq!(posting.progress(&slab), Ok(Progress::Done));
     let mut response = vec![0; posting.receivable(&slab).unwrap()];
@@ -71,9 +71,29 @@ fn a_body_larger_than_its_ring_is_sent_in_parts() {
     let mut part = vec![0; 100];
     assert_eq!(worker.read(&mut part), Ok(100));
     let mut told = 0;
-    front::collect(&slab, 0, |_| told += 1);
+    front::collect(&slab, 0, 256, |_| told += 1);
     assert_eq!(told, 1, "the worker says that there is room");
     assert_eq!(posting.send_body(&slab, &sent[BODY_RING..]), Ok(10));
+}
+
+/// A worker can set any bit. The front takes some of them at a time, each once, and none that is no exchange of its thread.
+#[test]
+fn forged_news_is_taken_in_parts() {
+    let (slab, _worker) = pair();
+    let per_door = slab.geometry().per_door();
+    let marks = slab.marks(0);
+    marks.words.iter().for_each(|word| word.store(u64::MAX, Ordering::SeqCst));
+    marks.summary.store(u64::MAX, Ordering::SeqCst);
+    let mut seen = vec![];
+    while seen.len() < per_door {
+        let before = seen.len();
+        front::collect(&slab, 0, 10, |exchange| seen.push(exchange));
+        assert!((before + 1..=before + 10).contains(&seen.len()), "{} after {before}", seen.len());
+        assert!(seen.len() == per_door || !front::may_sleep(&slab, 0), "the rest is not forgotten");
+    }
+    assert!(seen.into_iter().eq(0..per_door as u32));
+    front::collect(&slab, 0, 10, |exchange| panic!("{exchange} again"));
+    assert!(front::may_sleep(&slab, 0));
 }
 
 #[test]

@@ -33,11 +33,18 @@ pub fn check(bytes: &[u8]) {
                 2 => slab.control(5).owner.0.store(value, Ordering::SeqCst),
                 3 => slab.control(5).owner.0.store(value & 0xff_ffff | 1 << 32, Ordering::SeqCst),
                 4 => slab.queue().head.store(value, Ordering::SeqCst),
-                5 => slab.ready()[value as usize % 64].store(value, Ordering::SeqCst),
+                5 => {
+                    let words = slab.marks(0).words;
+                    words[value as usize % words.len()].store(value, Ordering::SeqCst);
+                }
                 6 => slab.sleepers()[value as usize % 16].store(value, Ordering::SeqCst),
                 7 => {
-                    slab.door(0).pending.store(1, Ordering::SeqCst);
-                    front::collect(slab, 0, |exchange| assert!(exchange < slab.geometry().exchanges));
+                    slab.marks(0).summary.store(value, Ordering::SeqCst);
+                    let mut count = 0;
+                    front::collect(slab, 0, 256, |exchange| {
+                        count += 1;
+                        assert!(exchange < slab.geometry().exchanges && count <= 256);
+                    });
                 }
                 8 => {
                     let _ = posting.send_body(slab, &bytes[..bytes.len().min(1000)]);

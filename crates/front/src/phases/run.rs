@@ -174,7 +174,7 @@ impl<'a> Job<'a> {
             let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
             let (since, withdrawable) = (self.admitted.began, request.head.is_withdrawable());
             let order = Order { since, prefix: &bytes, has_more, limits: self.limits, withdrawable };
-            lane.post(doors::door(), &buffer[..size], order).ok_or(Refusal::QueueFull)
+            doors::post(lane, &buffer[..size], order).ok_or(Refusal::QueueFull)
         })?;
         if has_more {
             let remainder = Remainder { surplus, rest, read, limit: body.limit };
