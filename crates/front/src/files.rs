@@ -1,10 +1,12 @@
 //! Static files: types, ETag, Last-Modified, conditions (RFC 9110 §13), one range (§14).
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 
+use crate::file_body::FileBody;
 use crate::page;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -43,7 +45,8 @@ pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>
             set(response.headers_mut(), header::CONTENT_LENGTH, &range.1.to_string());
             set(response.headers_mut(), header::CONTENT_TYPE, &content_type(&found));
             if head.method == Method::GET {
-                *response.body_mut() = ResponseBody::file(found.file, range.0, range.1, request.connection.clone());
+                let body = FileBody::new(Arc::new(found.file), found.path, range.0, range.1);
+                *response.body_mut() = ResponseBody::file(body, request.connection.clone());
             }
         }
     }

@@ -19,6 +19,7 @@
 //! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
 //! | [`files`] | static files |
+//! | [`file_body`] | the bytes of a file, read without holding up other requests |
 //! | [`head`] | the request head for PHP, header policy |
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
 //! | [`lanes`] | which lane runs a script |
@@ -50,6 +51,7 @@ pub mod connection;
 pub mod control;
 mod doors;
 mod durations;
+mod file_body;
 mod files;
 pub mod forwarded;
 mod head;
@@ -78,4 +80,5 @@ mod warm;
 mod wrapped;
 
 pub use durations::Durations;
+pub use file_body::READERS;
 pub use server::{Inherited, run};

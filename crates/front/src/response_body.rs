@@ -1,9 +1,7 @@
 //! Bodies of responses: where their bytes come from.
 
-use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,10 +12,8 @@ use wire::layout::Usage;
 
 use crate::connection::{Connection, Left};
 use crate::doors;
+use crate::file_body::FileBody;
 use crate::lane::Ticket;
-
-/// Bytes that are read from a file at once.
-const FILE_CHUNK: u64 = 128 * 1024;
 
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {
@@ -50,9 +46,7 @@ enum Source {
         _drain: Draining,
     },
     File {
-        file: File,
-        at: u64,
-        left: u64,
+        body: FileBody,
         reader: Arc<Connection>,
     },
 }
@@ -103,9 +97,9 @@ impl ResponseBody {
         ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
     }
 
-    /// `left` bytes of a file from `at`.
-    pub const fn file(file: File, at: u64, left: u64, reader: Arc<Connection>) -> ResponseBody {
-        ResponseBody::new(Source::File { file, at, left, reader })
+    /// A part of a file.
+    pub const fn file(body: FileBody, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::File { body, reader })
     }
 
     /// The length of the body, if it is known before the body is sent.
@@ -147,19 +141,6 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone")
 }
 
-/// The next bytes of a file.
-fn read(file: &File, at: &mut u64, left: &mut u64) -> io::Result<Bytes> {
-    let mut bytes = vec![0; (*left).min(FILE_CHUNK) as usize];
-    let count = file.read_at(&mut bytes, *at)?;
-    if count == 0 {
-        return Err(io::Error::other("the file became shorter while it was sent"));
-    }
-    bytes.truncate(count);
-    *at += count as u64;
-    *left -= count as u64;
-    Ok(Bytes::from(bytes))
-}
-
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
@@ -175,8 +156,7 @@ impl Body for ResponseBody {
             // read for nobody. PHP learns of it when the ticket is dropped, which happens with this body.
             Source::Stream { reader, .. } | Source::File { reader, .. } if reader.client.is_gone() => Some(Err(gone())),
             Source::Stream { .. } => ready!(body.poll_stream(context)),
-            Source::File { left: 0, .. } => None,
-            Source::File { file, at, left, .. } => Some(read(file, at, left)),
+            Source::File { body, .. } => ready!(body.poll_next(context)),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
     }
@@ -185,7 +165,7 @@ impl Body for ResponseBody {
         match &self.source {
             Source::None | Source::Discard { .. } => true,
             Source::Full(bytes) => bytes.is_empty(),
-            Source::File { left, .. } => *left == 0,
+            Source::File { body, .. } => body.left() == 0,
             Source::Stream { .. } => false,
         }
     }
@@ -194,7 +174,7 @@ impl Body for ResponseBody {
         match &self.source {
             Source::None => SizeHint::with_exact(0),
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::File { left, .. } => SizeHint::with_exact(*left),
+            Source::File { body, .. } => SizeHint::with_exact(body.left()),
             Source::Discard { .. } | Source::Stream { .. } => SizeHint::default(),
         }
     }

@@ -23,6 +23,7 @@ use crate::addresses::ConnectionPermit;
 use crate::connection::Peer;
 use crate::control::Link;
 use crate::doors;
+use crate::file_body::READERS;
 use crate::settings::Settings;
 use crate::shared::{Shared, told_to_stop};
 use crate::transport::converse;
@@ -200,12 +201,15 @@ fn start_thread(
             .enable_time()
             .on_thread_park(doors::before_park)
             .on_thread_unpark(doors::after_unpark)
+            .max_blocking_threads(READERS)
             .build()?;
         if let Some(wanted) = wanted {
             runtime.spawn(warm::run(shared.clone(), link, wanted));
         }
         let result = runtime.block_on(run_thread(door, listeners, shared, stopped));
         access::flush();
+        // A thread that waits for a file may wait for ever.
+        runtime.shutdown_background();
         result
     })
 }

@@ -112,6 +112,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
+    libc::SYS_preadv2,
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_pwrite64,

@@ -15,6 +15,7 @@ mod value;
 
 use std::time::Duration;
 
+use front::READERS;
 use process::programs::PhpVersion;
 use wire::control::MAX_LANES;
 use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
@@ -240,7 +241,9 @@ pub fn reference() -> String {
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | {whole_response} KiB | 500 |\n\
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
-         | requests in flight per lane | {MAX_EXCHANGES} | 503 |\n| workers per lane | {MAX_SLOTS} | |\n\
+         | requests in flight per lane | {MAX_EXCHANGES} | 503 |\n\
+         | threads that read files that are not in the page cache, per thread of the front | {READERS} | the response waits |\n\
+         | workers per lane | {MAX_SLOTS} | |\n\
          | lanes per application | classic and {} with a snapshot | the others run in classic mode |\n",
         MAX_LANES - 1
     ));
