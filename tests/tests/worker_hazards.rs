@@ -46,6 +46,15 @@ const ROWS: &[Row] = &[
     row("directory", "", "echo getcwd() === __DIR__ ? 'home' : getcwd();", "chdir('/tmp');", "home"),
     // opcache finds what is included by a relative name under the directory that it thinks it is in.
     row("relative", "", "echo include './which.php';", "chdir(__DIR__ . '/other'); echo include './which.php';", "homeother"),
+    row("between", "", "echo ($GLOBALS['between'] ?? __DIR__) === __DIR__ ? 'home' : $GLOBALS['between'];", "chdir('/tmp');", "home"),
+    row("shutdown_in_root", "", "register_shutdown_function(fn () => print getcwd());", "", "/"),
+    row("destroyed_in_root", "", "$_SERVER['v'] = new class { function __destruct() { echo getcwd(); } };", "", "/"),
+    row("requested_in_root", "", "$_REQUEST['v'] = new class { function __destruct() { echo getcwd(); } };", "", "/"),
+    row("buffered_in_root", "", "ob_start(fn () => getcwd());", "", "/"),
+    // ext/filter has a copy of $_SERVER, which it gets when a request asks for it.
+    row("filter", "class Late { function __destruct() { filter_input(INPUT_SERVER, 'HTTP_COOKIE'); } function handle() { return false; } }",
+        "echo filter_input(INPUT_SERVER, 'QUERY_STRING'), json_encode([filter_has_var(INPUT_SERVER, 'HTTP_COOKIE'), filter_input_array(INPUT_SERVER)['REQUEST_METHOD']]);",
+        "set_error_handler([new Late, 'handle']);", r#"do=filter[false,"GET"]"#),
     row("umask", "umask(027);", "echo decoct(umask());", "umask(0);", "27"),
     row("context", "stream_context_set_default(['http' => ['header' => 'X: boot']]);", "echo json_encode(stream_context_get_options(stream_context_get_default()));",
         "stream_context_set_default(['http' => ['header' => 'X: spoiled', 'method' => 'POST']]);", r#"{"http":{"header":"X: boot"}}"#),
@@ -62,8 +71,8 @@ fn served_in(mode: &str) -> Server {
     let (boot, cases) = (boot(ROWS), cases(ROWS));
     let script = format!(
         "<?php\nheader_remove('X-Powered-By');\n{boot}\n$handler = function () {{\nswitch ($_GET['do']) {{\n{cases}
-        case 'all': echo $_POST['v'], $_COOKIE['v'], $_SERVER['PHP_AUTH_USER'], file_get_contents($_FILES['f']['tmp_name']), json_encode(move_uploaded_file($_FILES['g']['tmp_name'], '/dev/null')); break;\n}} }};
-        while (reprise_handle_request($handler, survives_exit: true)) {{}}\n"
+        case 'all': filter_has_var(INPUT_SERVER, 'HTTP_COOKIE'); set_error_handler([new Late, 'handle']); echo $_POST['v'], $_COOKIE['v'], $_SERVER['PHP_AUTH_USER'], file_get_contents($_FILES['f']['tmp_name']), json_encode(move_uploaded_file($_FILES['g']['tmp_name'], '/dev/null')); break;\n}} }};
+        while (reprise_handle_request($handler, survives_exit: true)) {{ $GLOBALS['between'] = getcwd(); }}\n"
     );
     let setup = Setup::empty()
         .file("index.php", script)
@@ -131,6 +140,51 @@ fn each_request_begins_as_in_classic_mode() {
         wait_until("uploaded files are gone", 5, || fs::read_dir(&uploads).expect("a directory").count() == 0);
         assert!(!server.log().contains("recycled"), "{mode}: {}", server.log());
     }
+}
+
+/// A request that blocks or ignores the signal of PHP's timer does not take the time limit from the next one.
+#[test]
+fn a_request_has_its_time_limit_whatever_the_last_did_to_signals() {
+    let script = "<?php $handler = function () { switch ($_GET['do']) {
+        case 'block': pcntl_sigprocmask(SIG_BLOCK, [SIGPROF]); pcntl_signal(SIGPROF, SIG_IGN); echo getmypid(); break;
+        case 'pid': echo getmypid(); break;
+        case 'spin': set_time_limit(1); for (;;); } };
+        while (reprise_handle_request($handler)) {}";
+    let server = Setup::empty()
+        .file("index.php", script)
+        .ini("display_errors", "1")
+        .application("workers = 1\nmode.\"index.php\" = \"worker\"")
+        .start();
+    let mut client = server.client();
+    for _ in 0..2 {
+        let blocked = client.get("/?do=block").text();
+        assert_eq!(client.get("/?do=pid").text(), blocked, "the same process goes on");
+        let ended = client.get("/?do=spin");
+        assert!(ended.text().contains("Maximum execution time of 1 second exceeded"), "{}", ended.text());
+    }
+}
+
+/// The directory of a script may come to be another one under the same path.
+#[test]
+fn a_request_begins_in_the_directory_that_the_path_names_now() {
+    let loop_of = |text: &str| {
+        format!(
+            "<?php while (reprise_handle_request(function () {{ echo file_get_contents('text'), '{text}'; }})) {{}}"
+        )
+    };
+    let server = Setup::empty()
+        .file("app/index.php", loop_of("!"))
+        .file("app/text", "old")
+        .file("next/index.php", loop_of("?"))
+        .file("next/text", "new")
+        .application("mode.\"app/index.php\" = \"worker\"")
+        .start();
+    let mut client = server.client();
+    assert_eq!(client.get("/app/index.php").text(), "old!");
+    let at = |name: &str| server.directory().join("app/public").join(name);
+    fs::rename(at("app"), at("before")).expect("a rename");
+    fs::rename(at("next"), at("app")).expect("a rename");
+    wait_until("the process is in the new directory", 5, || client.get("/app/index.php").text() == "new!");
 }
 
 /// Profilers and agents count requests by what they see of them.

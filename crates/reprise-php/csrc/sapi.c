@@ -26,6 +26,7 @@
 #include "arginfo.h"
 #include "cgi.h"
 #include "engine/exits.h"
+#include "engine/filter.h"
 #include "engine/output.h"
 #include "engine/probes.h"
 #include "engine/request_state.h"
@@ -254,6 +255,7 @@ static PHP_MINFO_FUNCTION(reprise)
 static PHP_MINIT_FUNCTION(reprise)
 {
 	reprise_exits_watch();
+	reprise_filter_watch();
 	reprise_register_settings(module_number);
 	return SUCCESS;
 }

@@ -9,9 +9,11 @@
 
 #include <string.h>
 
+#include "engine/filter.h"
 #include "variables.h"
 #include "wire.h"
 #include "worker.h"
+#include "worker_mode/worker_mode.h"
 
 static void (*import_process_environment)(zval *);
 
@@ -45,16 +47,39 @@ void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, ui
 	}
 }
 
-/* ext/filter keeps a copy of each variable for filter_input(). Without ext/filter this hook does nothing. */
-static bool register_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
+static bool copy_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *context)
 {
 	char *filtered = (char *)value;
 	size_t filtered_size = size;
+
+	(void)name_size;
+	(void)context;
+	sapi_module.input_filter(PARSE_SERVER, (char *)name, &filtered, size, &filtered_size);
+	return true;
+}
+
+static void copy_for_filter(void)
+{
+	reprise_each_variable(copy_variable, NULL);
+}
+
+static bool add_server_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
+{
 	zval text;
 
+	ZVAL_STRINGL_FAST(&text, value, size);
+	zend_hash_str_update(Z_ARRVAL_P((zval *)array), name, name_size, &text);
+	return true;
+}
+
+/* Extensions may change a variable or leave it out. Without ext/filter this hook does nothing. */
+static bool filter_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)
+{
+	char *filtered = (char *)value;
+	size_t filtered_size = size;
+
 	if (sapi_module.input_filter(PARSE_SERVER, (char *)name, &filtered, size, &filtered_size)) {
-		ZVAL_STRINGL_FAST(&text, filtered, filtered_size);
-		zend_hash_str_update(Z_ARRVAL_P((zval *)array), name, name_size, &text);
+		return add_server_variable(name, name_size, filtered, (uint32_t)filtered_size, array);
 	}
 	return true;
 }
@@ -63,7 +88,11 @@ static bool register_variable(const char *name, uint32_t name_size, const char *
 void reprise_register_variables(void *array)
 {
 	import_process_environment(array);
-	reprise_each_variable(register_variable, array);
+	reprise_each_variable(reprise_filter_waits() ? add_server_variable : filter_variable, array);
+	if (reprise_worker_mode_has_begun()) {
+		/* Scripts that are written for FrankenPHP look for it. */
+		add_assoc_string((zval *)array, "FRANKENPHP_WORKER", "1");
+	}
 }
 
 struct sought {
@@ -114,4 +143,5 @@ void reprise_variables_start(void)
 {
 	import_process_environment = php_import_environment_variables;
 	php_import_environment_variables = import_environment;
+	reprise_filter_start(copy_for_filter);
 }

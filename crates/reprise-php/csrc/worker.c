@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "forker.h"
@@ -25,6 +26,35 @@ void reprise_in_forked_child(void)
 	snapshot->in_request = false;
 	reprise_worker->is_worker = false;
 	reprise_worker->responding = false;
+}
+
+/* The kernel empties this page in each child, however the child is made. Looking at it takes no system call. */
+static const volatile bool *mark;
+
+void reprise_mark_process(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	bool *made = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	reprise_worker->pid = getpid();
+	if (made != MAP_FAILED && madvise(made, (size_t)page, MADV_WIPEONFORK) == 0) {
+		*made = true;
+		mark = made;
+	}
+}
+
+bool reprise_is_marked_process(void)
+{
+	return mark ? *mark : getpid() == reprise_worker->pid;
+}
+
+bool reprise_sees_calls(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return false;
+#else
+	return true;
+#endif
 }
 
 static bool supervisor_is_gone(void)

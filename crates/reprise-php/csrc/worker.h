@@ -18,11 +18,14 @@ struct worker_state {
 	uint32_t slot;
 	pid_t pid;
 	uint64_t requests;
-	bool is_worker;   /* false in the prototype, in templates and in children that PHP code forks */
-	bool is_template; /* a template that boots */
-	bool responding;  /* this worker has claimed an exchange, and has not completed its response */
-	bool head_sent;   /* the head of the response is in the ring */
-	bool body_broken; /* the client left before it had sent all of its body */
+	bool is_worker;           /* false in the prototype, in templates and in children that PHP code forks */
+	bool is_template;         /* a template that boots */
+	bool responding;          /* this worker has claimed an exchange, and has not completed its response */
+	bool head_sent;           /* the head of the response is in the ring */
+	bool body_broken;         /* the client left before it had sent all of its body */
+	bool filter_waits;        /* ext/filter has no copy of the request's variables yet */
+	uint32_t directory_calls; /* calls that change the working directory, and calls that change signals, so far */
+	uint32_t signal_calls;
 	enum reprise_stage stage;
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
 	size_t peak;           /* most memory of PHP; 0 until PHP is about to reset its own count */
@@ -39,5 +42,10 @@ void reprise_worker_offers_memory(void);
 /* Waits until a request is queued for the lane. False: no request will come, and the worker is to end. */
 bool reprise_await_request(void);
 void reprise_in_forked_child(void);
+/* Marks this process: it is a worker, and a child that it forks is none. */
+void reprise_mark_process(void);
+bool reprise_is_marked_process(void);
+/* Whether the calls that `worker_state` counts are seen at all. */
+bool reprise_sees_calls(void);
 
 #endif

@@ -18,6 +18,8 @@
 static struct {
 	HashTable ini;         /* persistent: name => value */
 	HashTable environment; /* persistent: name => value */
+	char **pairs;          /* the same as environ had it */
+	size_t count;
 } kept;
 
 void reprise_boot_note_ini(void)
@@ -109,6 +111,24 @@ void reprise_boot_restore_ini(void)
 	reprise_session_takes_handlers(false);
 }
 
+/* The environment as it is, in its order. It is compared with the process's own before each variable is looked up. */
+static void keep_order(void)
+{
+	size_t count = 0;
+
+	while (environ && environ[count]) {
+		count++;
+	}
+	for (size_t i = 0; i < kept.count; i++) {
+		free(kept.pairs[i]);
+	}
+	kept.pairs = perealloc(kept.pairs, (count + 1) * sizeof *kept.pairs, 1);
+	for (size_t i = 0; i < count; i++) {
+		kept.pairs[i] = pestrdup(environ[i], 1);
+	}
+	kept.count = count;
+}
+
 void reprise_boot_note_environment(void)
 {
 	zend_hash_init(&kept.environment, 8, NULL, ZVAL_PTR_DTOR, 1);
@@ -120,6 +140,17 @@ void reprise_boot_note_environment(void)
 			zend_hash_str_update(&kept.environment, *pair, (size_t)(equals - *pair), &value);
 		}
 	}
+	keep_order();
+}
+
+static bool environment_is_as_before(void)
+{
+	for (size_t i = 0; i < kept.count; i++) {
+		if (!environ || !environ[i] || strcmp(environ[i], kept.pairs[i]) != 0) {
+			return false;
+		}
+	}
+	return !environ || !environ[kept.count];
 }
 
 /* putenv() of a request is undone. */
@@ -128,6 +159,9 @@ void reprise_boot_restore_environment(void)
 	zend_string *name;
 	zval *value;
 
+	if (environment_is_as_before()) {
+		return;
+	}
 	for (char **pair = environ; pair && *pair;) {
 		size_t size = strcspn(*pair, "=");
 		if (zend_hash_str_exists(&kept.environment, *pair, size)) {
@@ -149,4 +183,5 @@ void reprise_boot_restore_environment(void)
 		}
 	}
 	ZEND_HASH_FOREACH_END();
+	keep_order();
 }

@@ -15,6 +15,7 @@
  * boot_state.c         settings and environment of a worker script's boot
  * exceptions.c         exceptions that no code has caught
  * exits.c              whether a request has called exit()
+ * filter.c             ext/filter's copy of $_SERVER
  * frames.c             call frames, of this process and of others
  * free_lists.c         ZendMM's lists of free slots
  * function_state.c     what PHP's functions remember beyond a call
@@ -23,6 +24,7 @@
  * ini.c                the table of settings
  * interrupt.h          a call before PHP's next step
  * last_error.h         the last error that PHP has reported
+ * late_code.c          whether code runs when a request of a worker script ends
  * libphp.c             which libphp the loader has found
  * modules.c            which modules see the requests of a worker script
  * objects.c            the stores of objects and resources

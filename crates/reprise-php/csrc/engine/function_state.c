@@ -166,6 +166,13 @@ static void forget_rewriting(url_adapt_state_ex_t *state)
 	smart_str_free(&state->url_app);
 }
 
+/* What is destroyed otherwise may hold objects. */
+bool reprise_functions_are_as_noted(void)
+{
+	return tick_functions() <= kept.tick_functions && FG(default_context) == kept.context
+	       && (!kept.context || Z_ARRVAL(kept.context->options) == kept.context_options);
+}
+
 void reprise_functions_forget(void)
 {
 	zval result;

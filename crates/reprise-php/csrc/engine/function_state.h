@@ -2,8 +2,11 @@
 #ifndef REPRISE_FUNCTION_STATE_H
 #define REPRISE_FUNCTION_STATE_H
 
-void reprise_functions_note(void);   /* once, when the loop begins */
-void reprise_functions_forget(void); /* after each request */
+#include <stdbool.h>
+
+void reprise_functions_note(void);         /* once, when the loop begins */
+void reprise_functions_forget(void);       /* after each request */
+bool reprise_functions_are_as_noted(void); /* nothing is destroyed when they are forgotten */
 void reprise_functions_enter_directory(const char *script);
 
 #endif

@@ -21,13 +21,26 @@ void reprise_handlers_note(void)
 	kept.exception_handlers = zend_stack_count(&EG(user_exception_handlers));
 }
 
+static bool is_same(const zval *now, const zval *before)
+{
+	return Z_TYPE_P(now) == Z_TYPE_P(before) && (!Z_REFCOUNTED_P(now) || Z_COUNTED_P(now) == Z_COUNTED_P(before));
+}
+
+bool reprise_handlers_are_as_noted(void)
+{
+	return zend_stack_count(&EG(user_error_handlers)) <= kept.error_handlers
+	       && zend_stack_count(&EG(user_exception_handlers)) <= kept.exception_handlers
+	       && is_same(&EG(user_error_handler), &kept.error_handler)
+	       && is_same(&EG(user_exception_handler), &kept.exception_handler);
+}
+
 static void restore_handler(zval *now, zval *before, zend_stack *earlier, int depth)
 {
 	while (zend_stack_count(earlier) > depth) {
 		zval_ptr_dtor((zval *)zend_stack_top(earlier));
 		zend_stack_del_top(earlier);
 	}
-	if (Z_TYPE_P(now) != Z_TYPE_P(before) || (Z_REFCOUNTED_P(now) && Z_COUNTED_P(now) != Z_COUNTED_P(before))) {
+	if (!is_same(now, before)) {
 		zval old;
 		ZVAL_COPY_VALUE(&old, now);
 		ZVAL_COPY(now, before);

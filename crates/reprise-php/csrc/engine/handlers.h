@@ -4,9 +4,12 @@
 
 #include <php.h>
 
+#include <stdbool.h>
+
 /* Of a worker script. */
 void reprise_handlers_note(void);    /* once, when the loop begins */
 void reprise_handlers_restore(void); /* after each request */
+bool reprise_handlers_are_as_noted(void);
 
 /* PHP reads a request before it knows any handler of the application. `handler` keeps the error handler meanwhile. */
 static inline void reprise_error_handler_hide(zval *handler)

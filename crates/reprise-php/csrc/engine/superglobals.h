@@ -4,6 +4,8 @@
 
 #include <php.h>
 
+#include <stdbool.h>
+
 /* An array of that name among the global variables; NULL if there is none. */
 zval *reprise_superglobal(const char *name, size_t size);
 
@@ -18,5 +20,8 @@ void reprise_superglobals_forget(void);
 
 /* They have the input of the request again, and nothing that its code has put into them. */
 void reprise_superglobals_reset(void);
+
+/* They have the input of the request and nothing else, so nothing in them is destroyed when they are reset. */
+bool reprise_superglobals_are_as_brought(void);
 
 #endif

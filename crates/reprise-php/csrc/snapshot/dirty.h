@@ -5,7 +5,7 @@
  *
  * dirty_memory.c   mappings, protections, libraries
  * dirty_process.c  children, threads, signals, timers, users and limits
- * dirty_files.c    descriptors, raw system calls
+ * dirty_files.c    descriptors, the working directory, raw system calls
  * dirty_attributes.c  /proc/self, names, limits, flags of standard descriptors
  *
  * They do not see system calls that libraries make without libc, and libc's calls to itself. Those are found by other
@@ -38,6 +38,9 @@ static inline void note(uint32_t what)
 {
 	if (is_watching()) {
 		snapshot->dirty |= what;
+	}
+	if ((what & DIRTY_SIGNALS) && reprise_worker) {
+		reprise_worker->signal_calls++;
 	}
 }
 

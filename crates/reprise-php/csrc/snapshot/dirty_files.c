@@ -77,6 +77,27 @@ PUBLIC void closefrom(int first)
 	(void)close_range((unsigned)first, ~0u, 0);
 }
 
+/* ---- the working directory ------------------------------------------------------------------------------------- */
+
+static void note_directory(void)
+{
+	if (reprise_worker) {
+		reprise_worker->directory_calls++;
+	}
+}
+
+PUBLIC int chdir(const char *path)
+{
+	note_directory();
+	return (int)result(RAW1(SYS_chdir, path));
+}
+
+PUBLIC int fchdir(int directory)
+{
+	note_directory();
+	return (int)result(RAW1(SYS_fchdir, directory));
+}
+
 /* ---- raw system calls ------------------------------------------------------------------------------------------ */
 
 PUBLIC long syscall(long number, ...)
@@ -116,6 +137,8 @@ PUBLIC long syscall(long number, ...)
 			snapshot->timers = 7;
 		}
 		break;
+	case SYS_chdir:
+	case SYS_fchdir: note_directory(); break;
 	case SYS_close:
 	case SYS_dup3:
 		if (is_out_of_reach((int)a[number == SYS_close ? 0 : 1])) {

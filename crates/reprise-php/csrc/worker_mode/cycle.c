@@ -11,12 +11,12 @@
 #include <ext/standard/basic_functions.h>
 
 #include <string.h>
-#include <unistd.h>
 
 #include "../cgi.h"
 #include "../engine/boot_state.h"
 #include "../engine/exceptions.h"
 #include "../engine/exits.h"
+#include "../engine/filter.h"
 #include "../engine/function_state.h"
 #include "../engine/handlers.h"
 #include "../engine/modules.h"
@@ -34,17 +34,17 @@
 #include "../variables.h"
 #include "../worker.h"
 #include "cycle.h"
+#include "directory.h"
 #include "wire.h"
 
-/* Scripts that are written for FrankenPHP look for it. */
-static void name_interface(void)
-{
-	zval *server = reprise_superglobal(ZEND_STRL("_SERVER"));
+/* Calls that change signals, when the last request had begun. */
+static uint32_t signal_calls = UINT32_MAX;
 
-	if (server) {
-		SEPARATE_ARRAY(server);
-		add_assoc_string(server, "FRANKENPHP_WORKER", "1");
-	}
+/* PHP sets the handler and the mask of its timer again only if a call may have changed them. */
+static void start_time_limit(void)
+{
+	reprise_start_time_limit(!reprise_sees_calls() || reprise_worker->signal_calls != signal_calls);
+	signal_calls = reprise_worker->signal_calls;
 }
 
 /* As php_request_startup. */
@@ -69,15 +69,14 @@ void reprise_worker_mode_begin_request(void)
 	zval handler_of_script;
 	reprise_error_handler_hide(&handler_of_script);
 	sapi_activate();
-	reprise_start_time_limit(true);
+	start_time_limit();
 	reprise_output_begin();
 	php_hash_environment();
 	reprise_modules_start();
 	reprise_session_restore_handlers();
 	reprise_error_handler_show(&handler_of_script);
 	reprise_fill_superglobals(true);
-	name_interface();
-	reprise_functions_enter_directory(reprise_head_text(head->script));
+	reprise_directory_enter(reprise_head_text(head->script));
 	SG(sapi_started) = 1;
 	reprise_end_startup();
 	reprise_script_begins();
@@ -93,10 +92,7 @@ void reprise_worker_mode_begin_request(void)
 void reprise_worker_mode_end_request(void)
 {
 	reprise_worker->stage = REPRISE_ENDING;
-	/* As after a script: shutdown functions do not run in its directory. */
-	if (chdir("/") != 0) {
-		reprise_log_line("warning", "cannot enter /");
-	}
+	reprise_directory_leave();
 	reprise_opcache_look();
 	reprise_add_error_header();
 	SETTLED(php_call_shutdown_functions());
@@ -104,6 +100,7 @@ void reprise_worker_mode_end_request(void)
 	SETTLED(reprise_superglobals_reset());
 	SETTLED(php_output_end_all());
 	zend_unset_timeout();
+	reprise_filter_forget();
 	SETTLED(reprise_modules_stop());
 	SETTLED(php_output_deactivate());
 	/* Code between two requests may use output buffers. Their contents go nowhere. */
@@ -120,6 +117,7 @@ void reprise_worker_mode_end_request(void)
 	if (reprise_worker->is_worker && reprise_worker->responding) {
 		reprise_finish_response();
 	}
+	SETTLED(reprise_directory_return());
 	if (reprise_is_damaged() || reprise_is_unclean()) {
 		zend_bailout();
 	}

@@ -183,7 +183,7 @@ ZEND_FUNCTION(reprise_handle_request)
 		handle_classic(&handler, &cache);
 		RETURN_FALSE;
 	}
-	if (getpid() != reprise_worker->pid) {
+	if (!reprise_is_marked_process()) {
 		/* A child that the script has forked gets no requests. */
 		RETURN_FALSE;
 	}
@@ -216,7 +216,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	if (!reprise_worker->body_broken) {
 		call_handler(&handler, &cache);
 	}
-	if (getpid() != reprise_worker->pid) {
+	if (!reprise_is_marked_process()) {
 		/* A child that the request has forked ends as any process of PHP does, with shutdown functions and destructors.
 		 */
 		if (!reprise_has_exception()) {
@@ -264,7 +264,7 @@ static _Noreturn void run_script(void)
 	volatile bool ran_to_end = false;
 
 	loop.is_on = true;
-	reprise_worker->pid = getpid();
+	reprise_mark_process();
 	zend_first_try
 	{
 		reprise_describe_request(head);
@@ -275,7 +275,7 @@ static _Noreturn void run_script(void)
 		}
 	}
 	zend_end_try();
-	if (getpid() != reprise_worker->pid) {
+	if (!reprise_is_marked_process()) {
 		reprise_worker->responding = false;
 		php_request_shutdown(NULL);
 		_exit(reprise_exit_status());

@@ -3,6 +3,7 @@
  *
  * worker_mode.c  the function, and the processes of a worker script's lane
  * cycle.c        a request begins and ends while its script goes on
+ * directory.c    the working directory
  *
  * ../engine has what PHP and its modules keep between two requests, and puts it back.
  */
