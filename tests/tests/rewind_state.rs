@@ -87,6 +87,20 @@ fn settings() {
             "ISO-8859-1632ASCIIUTF-8",
         ),
         row(
+            "mb_search",
+            "mb_ereg_search_init('boot text', 't');",
+            "echo mb_ereg_search_getpos(), implode(mb_ereg_search_pos()), json_encode(mb_ereg_search_getregs());",
+            "mb_ereg_search_init('another text', 'x'); mb_ereg_search(); mb_ereg('(a)(b)', 'ab', $found);",
+            "031[\"t\"]",
+        ),
+        row(
+            "intl_error",
+            "",
+            "echo intl_get_error_code();",
+            "transliterator_create('none'); intl_is_failure(intl_get_error_code()) || exit('!');",
+            "0",
+        ),
+        row(
             "session",
             "session_name('BOOT'); session_save_path(getenv('PLACE'));",
             "echo session_name(), session_status(), session_save_path() === getenv('PLACE') ? 'y' : 'n';",

@@ -26,7 +26,7 @@
  * last_error.h         the last error that PHP has reported
  * late_code.c          whether code runs when a request of a worker script ends
  * libphp.c             which libphp the loader has found
- * modules.c            which modules see the requests of a worker script
+ * modules.c            which modules see requests begin and end, and which leave that to a rewind
  * objects.c            the stores of objects and resources
  * oom.h                exhausted memory
  * opcache_clock.c      the time that opcache keeps

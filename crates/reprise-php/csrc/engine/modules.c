@@ -1,10 +1,12 @@
 /*
- * PHP's modules: their names, and what they do between two requests of a worker script.
+ * PHP's modules: their names, what they do between two requests of a worker script, and what they need not do at the
+ * end of a request from a snapshot.
  */
 #define _GNU_SOURCE
 #include <php.h>
 
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "modules.h"
@@ -120,6 +122,31 @@ void reprise_modules_stop(void)
 		}
 	}
 	are_stopped = true;
+}
+
+static int leave_to_rewind(SHUTDOWN_FUNC_ARGS)
+{
+	(void)type;
+	(void)module_number;
+	return SUCCESS;
+}
+
+/*
+ * PHP has a list of the modules whose request shutdown it calls, so a function that does nothing takes the place of
+ * each of these. What they do is to free and forget what the request has left in their memory: variables, results of
+ * matches, archives. Files that are still open are resources or are closed by the rewind (snapshot/kernel.c). Each of
+ * them also writes to a page of its own for each request, which the rewind would have to put back.
+ */
+void reprise_modules_leave_memory(void)
+{
+	static const char *const memory_alone[] = {"filter", "intl", "mbstring", "phar", "readline"};
+
+	for (size_t i = 0; i < sizeof memory_alone / sizeof *memory_alone; i++) {
+		zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, memory_alone[i], strlen(memory_alone[i]));
+		if (module && module->request_shutdown_func) {
+			module->request_shutdown_func = leave_to_rewind;
+		}
+	}
 }
 
 void reprise_print_extensions(void)

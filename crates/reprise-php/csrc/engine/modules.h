@@ -1,9 +1,12 @@
-/* PHP's modules: their names, and what they do between two requests of a worker script. */
+/* PHP's modules: their names, and what they do when a request ends or begins. */
 #ifndef REPRISE_MODULES_H
 #define REPRISE_MODULES_H
 
 /* On standard output, a line each. */
 void reprise_print_extensions(void);
+
+/* At a snapshot: modules that only free memory when a request ends do not see the end of its requests. */
+void reprise_modules_leave_memory(void);
 
 void reprise_modules_start(void);
 void reprise_modules_stop(void);

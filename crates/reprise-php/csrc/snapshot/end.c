@@ -1,6 +1,6 @@
 /*
  * The end of a request in snapshot mode. It has the steps of php_request_shutdown (main/main.c) in their order, without
- * those that only free memory: the rewind does that (engine/objects.c). This runs on PHP's stack.
+ * those that only free memory: the rewind does that (engine/objects.c, engine/modules.c). This runs on PHP's stack.
  */
 #define _GNU_SOURCE
 #include <php.h>

@@ -19,6 +19,7 @@
 
 #include "../engine/frames.h"
 #include "../engine/handlers.h"
+#include "../engine/modules.h"
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
 #include "../engine/output.h"
@@ -165,6 +166,7 @@ void reprise_serve_prepare(void)
 	get_timezone_info();
 	keep_spare_chunk();
 	reprise_random_prepare();
+	reprise_modules_leave_memory();
 	reprise_compact();
 	reprise_note_objects();
 	reprise_learn_prepare();
