@@ -13,10 +13,17 @@ namespace Reprise;
  */
 final class WarmUp
 {
-    /** @param callable(array{method: string, path: string, headers: array<string, string>}): mixed $handle returns the status, or nothing */
-    public static function run(callable $handle): void
+    /**
+     * @param callable(array{method: string, path: string, headers: array<string, string>}): mixed $handle returns the status, or nothing
+     * @param null|string $otherwise the path that is requested if there are no warm-up requests
+     */
+    public static function run(callable $handle, ?string $otherwise = null): void
     {
-        foreach (self::requests() as $request) {
+        $requests = self::requests();
+        if ($requests === [] && $otherwise !== null) {
+            $requests = [['method' => 'GET', 'path' => $otherwise, 'headers' => []]];
+        }
+        foreach ($requests as $request) {
             self::one($request, $handle);
         }
     }

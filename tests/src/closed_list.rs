@@ -76,6 +76,12 @@ impl ClosedList {
         ClosedList { used: names.map(|name| (name, 0)).collect(), patterns }
     }
 
+    /// Entries that apply from here on.
+    pub fn add(&mut self, patterns: &[Pattern]) {
+        self.used.extend(patterns.iter().map(|pattern| (pattern.name.to_owned(), 0)));
+        self.patterns.extend(patterns);
+    }
+
     /// Counts a use; the entry has to be on the list.
     fn count(&mut self, name: &str) {
         *self.used.get_mut(name).unwrap_or_else(|| panic!("{name} is not on the list")) += 1;

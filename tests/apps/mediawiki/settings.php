@@ -20,6 +20,9 @@ $wgCacheDirectory = '@APP@/cache';
 $wgLocalisationCacheConf['store'] = 'array';
 $wgLocalisationCacheConf['manualRecache'] = true;
 
+// A page is as old as its last edit: copies of the site have settings of their own, written at different times.
+$wgInvalidateCacheOnLocalSettingsChange = false;
+
 // Jobs run from the command line; pages tell nothing of how long they took.
 $wgJobRunRate = 0;
 $wgEnableParserLimitReporting = false;

@@ -1,10 +1,15 @@
-//! MediaWiki 1.43, where PHP is 8.4 or later: its pages and interfaces, and two visitors by turns, of whom one edits.
+//! MediaWiki 1.43, where PHP is 8.4 or later: its pages and interfaces, and two visitors by turns, of whom one edits; in classic
+//! mode, and from snapshots with the file of the Composer package.
 
+use std::fs;
 use std::mem;
+use std::path::Path;
 
-use tests::Response;
+use tests::bridged::served_in;
 use tests::closed_list::{Pattern, decimal, hexadecimal};
-use tests::compare::{Build, Pair, Visitor, between};
+use tests::compare::{Build, Pair, Site, Visitor, between};
+use tests::server::{copy, project, sum};
+use tests::{Response, Setup};
 
 use super::{get_with, leads_to};
 
@@ -53,18 +58,41 @@ const CLOCKS: Pattern = Pattern {
     after: "",
 };
 const MODIFIED: Pattern = Pattern {
-    name: "when a page was modified",
-    before: &[
-        "last-modified: ",
-        "expires: ",
-        "\"newtimestamp\":\"",
-        "\"touched\":\"",
-        "\"time\":\"",
-        "\"timestamp\":\"",
-    ],
+    name: "when a page was edited",
+    before: &["last-modified: ", "\"newtimestamp\":\"", "\"touched\":\"", "\"timestamp\":\""],
     of: |c| c.is_ascii_alphanumeric() || ",:- ".contains(c),
     length: (20, 29),
     after: "",
+};
+/// Of scripts and styles, counted from the moment of the answer.
+const EXPIRY: Pattern = Pattern {
+    name: "when an answer of MediaWiki's interfaces expires",
+    before: &["expires: "],
+    of: |c| c.is_ascii_alphanumeric() || ",: ".contains(c),
+    length: (29, 29),
+    after: "",
+};
+/// The present time, in each form that an account can choose.
+const FORMS: Pattern = Pattern {
+    name: "MediaWiki's forms of a time",
+    before: &["\"label\":{\"html\":\""],
+    of: |c| c.is_ascii_alphanumeric() || ",:- ".contains(c),
+    length: (19, 24),
+    after: "\"",
+};
+const SECONDS: Pattern = Pattern {
+    name: "MediaWiki's time with seconds",
+    before: &["-label'>"],
+    of: |c| c.is_ascii_digit() || "T:-".contains(c),
+    length: (19, 19),
+    after: "",
+};
+const NOW: Pattern = Pattern {
+    name: "the time at MediaWiki's server",
+    before: &["\"time\":\""],
+    of: |c| c.is_ascii_alphanumeric() || ":-".contains(c),
+    length: (20, 20),
+    after: "\"",
 };
 
 /// Of what a page was parsed from, drawn at the time.
@@ -77,39 +105,129 @@ const RENDERINGS: Pattern = Pattern {
 };
 /// Versions of modules that have pictures are made of the directory of the copy too.
 const VERSIONS: Pattern = Pattern {
-    name: "versions of MediaWiki's modules",
-    before: &["\",\"", "etag: W/\""],
-    of: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
+    name: "versions of MediaWiki's modules of pictures",
+    before: &[
+        "\"oojs-ui-core.icons\",\"",
+        "\"oojs-ui-widgets.icons\",\"",
+        "\"oojs-ui-toolbars.icons\",\"",
+        "\"oojs-ui-windows.icons\",\"",
+        "\"oojs-ui.styles.indicators\",\"",
+        "\"oojs-ui.styles.icons-accessibility\",\"",
+        "\"oojs-ui.styles.icons-alerts\",\"",
+        "\"oojs-ui.styles.icons-content\",\"",
+        "\"oojs-ui.styles.icons-editing-advanced\",\"",
+        "\"oojs-ui.styles.icons-editing-citation\",\"",
+        "\"oojs-ui.styles.icons-editing-core\",\"",
+        "\"oojs-ui.styles.icons-editing-functions\",\"",
+        "\"oojs-ui.styles.icons-editing-list\",\"",
+        "\"oojs-ui.styles.icons-editing-styling\",\"",
+        "\"oojs-ui.styles.icons-interactions\",\"",
+        "\"oojs-ui.styles.icons-layout\",\"",
+        "\"oojs-ui.styles.icons-location\",\"",
+        "\"oojs-ui.styles.icons-media\",\"",
+        "\"oojs-ui.styles.icons-moderation\",\"",
+        "\"oojs-ui.styles.icons-movement\",\"",
+        "\"oojs-ui.styles.icons-user\",\"",
+        "\"oojs-ui.styles.icons-wikimedia\",\"",
+        "\"skins.minerva.content.styles.images\",\"",
+        "\"skins.minerva.overflow.icons\",\"",
+        "\"skins.minerva.icons.wikimedia\",\"",
+        "\"skins.minerva.personalMenu.icons\",\"",
+        "\"skins.minerva.mainMenu.advanced.icons\",\"",
+        "\"skins.minerva.mainMenu.icons\",\"",
+        "\"skins.vector.icons.js\",\"",
+        "\"skins.vector.icons\",\"",
+        "\"ext.wikiEditor.images\",\"",
+    ],
+    of: version,
     length: (5, 5),
     after: "\"",
 };
+/// So are versions of lists with one of them.
 const LISTS: Pattern = Pattern {
     name: "versions of MediaWiki's lists of modules",
-    before: &["version="],
-    of: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
+    before: &["&sourcemap=1&version=", "etag: W/\""],
+    of: version,
     length: (5, 5),
     after: "",
 };
+
+fn version(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+/// What answers with pages and what else answers, each from a snapshot of its own.
+const SCRIPTS: [&str; 4] = ["index", "load", "api", "rest"];
+const WARM: &str = "/wiki/Article_1 /wiki/Article_2?action=history /load.php?modules=startup&only=scripts&raw=1 \
+    /load.php?modules=jquery&skin=vector-2022 /api.php?action=query&titles=Article_1&prop=info&format=json";
 
 /// MediaWiki's pages, interfaces, logins and edits give the same responses as under nginx with PHP-FPM.
 #[test]
 fn mediawiki_answers_as_under_fpm() {
     let build = Build::new("mediawiki");
-    let site = build.site();
-    let list = [TOKENS, REQUESTS, DURATIONS, MOMENTS, CLOCKS, MODIFIED, RENDERINGS, VERSIONS, LISTS];
-    let mut pair = Pair::start(&site, "htdocs", &[&list], |setup| setup);
-    visits(&mut pair);
-    pair.report("MediaWiki");
+    visits(&build.site(), "classic");
 }
 
-fn visits(pair: &mut Pair) {
-    pages(pair);
-    interfaces(pair);
-    by_turns(pair);
+/// So they do from snapshots, with the file of the Composer package.
+#[test]
+fn mediawiki_answers_as_under_fpm_from_a_snapshot() {
+    let build = Build::new("mediawiki");
+    let site = build.site();
+    add_bridge(&site.ours);
+    visits(&site, "snapshot");
+    rewinds_are_fast(&site.ours);
+}
+
+fn add_bridge(application: &Path) {
+    copy(&project().join("composer"), &application.join("reprise"));
+    let settings = application.join("htdocs/LocalSettings.php");
+    let text = fs::read_to_string(&settings).expect("LocalSettings.php");
+    let line = format!("require '{}/reprise/mediawiki/reprise.php';\n", application.display());
+    fs::write(settings, text + &line).expect("LocalSettings.php");
+}
+
+fn from_snapshots(setup: Setup) -> Setup {
+    let setup = setup.env("REPRISE_WARMUP", WARM).flag("--audit");
+    SCRIPTS.iter().fold(setup, |setup, script| setup.application(&format!("mode.\"{script}.php\" = \"snapshot\"")))
+}
+
+/// Nothing is on the list before it has to be.
+fn visits(site: &Site, mode: &str) {
+    let list = [REQUESTS, DURATIONS, MOMENTS, CLOCKS, RENDERINGS];
+    let configure = |setup| if mode == "snapshot" { from_snapshots(setup) } else { setup };
+    let mut pair = Pair::start(site, "htdocs", &[&list], configure);
+    pages(&mut pair);
+    pair.allow(&[TOKENS, MODIFIED, FORMS, SECONDS]);
+    by_turns(&mut pair);
+    pair.allow(&[EXPIRY, NOW, VERSIONS, LISTS]);
+    interfaces(&mut pair);
+    pair.report(&format!("MediaWiki, {mode}"));
+    if mode == "snapshot" {
+        served_in(&pair.reprise, mode);
+    }
+}
+
+/// Pages and what they load, by one visitor after the other: nearly no rewind has to look for what was written.
+fn rewinds_are_fast(application: &Path) {
+    let setup = from_snapshots(Setup::root(&application.join("htdocs"))).application("workers = 1");
+    let server = setup.start();
+    let mut client = Visitor::new(server.port);
+    let mut visit = |times: usize| {
+        for number in 0..times {
+            let page = client.get(&format!("/wiki/Article_{}", number % 3 + 1));
+            assert_eq!(page.status, 200, "{}", page.text());
+        }
+    };
+    let counted = || ["fast", "scanned"].map(|name| sum(&server.status(&["--json"]), name));
+    visit(60);
+    let before = counted();
+    visit(300);
+    let [fast, scanned] = counted();
+    let share = 100 * (fast - before[0]) / (fast - before[0] + scanned - before[1]).max(1);
+    assert!(share >= 95, "{share} % of the rewinds are fast: {before:?}, {fast} {scanned}");
 }
 
 fn pages(pair: &mut Pair) {
-    leads_to(&pair.page("/", 301), "http://blog.test/wiki/Main_Page");
     // Parsed, and then out of the parser's cache.
     for _ in 0..2 {
         for number in 1..=3 {
@@ -127,14 +245,30 @@ fn pages(pair: &mut Pair) {
     pair.pages(&["/wiki/Special:RecentChanges?days=30", "/wiki/Special:AllPages", "/wiki/Special:Version"]);
     pair.pages(&["/wiki/Special:WhatLinksHere/Article_2", "/wiki/Special:ListUsers", "/wiki/Special:SpecialPages"]);
     assert!(pair.page("/index.php?search=number&fulltext=1", 200).text().contains("searchmatch"));
-    leads_to(&pair.page("/index.php?search=Article+5&go=Go", 302), "http://blog.test/wiki/Article_5");
-    pair.page("/wiki/Special:Preferences", 302);
     pair.request("HEAD", 200, |visitor| visitor.request("HEAD", "/wiki/Article_1", &[], b""));
     let kept = |visitor: &mut Visitor| {
         let known = visitor.get("/wiki/Article_1").header("last-modified").expect("a time").to_owned();
         get_with(visitor, "/wiki/Article_1", "If-Modified-Since", &known)
     };
     assert_eq!(pair.request("a known page", 304, kept).body, b"");
+    // A language that shows the names of messages, and the site's own again.
+    for _ in 0..2 {
+        pair.pages(&[
+            "/wiki/Article_1?uselang=qqx",
+            "/wiki/Special:RecentChanges?days=30&uselang=qqx",
+            "/wiki/Article_1",
+        ]);
+    }
+    names_of_requests(pair);
+}
+
+/// Each request has a name of its own.
+fn names_of_requests(pair: &mut Pair) {
+    let named =
+        |visitor: &mut Visitor| visitor.get("/wiki/Article_1").header("x-request-id").expect("a name").to_owned();
+    pair.forget();
+    let names = [named(&mut pair.ours), named(&mut pair.ours), named(&mut pair.theirs)];
+    assert!(names[0] != names[1] && names.iter().all(|name| name.len() == 24), "{names:?}");
 }
 
 fn interfaces(pair: &mut Pair) {
@@ -205,6 +339,9 @@ fn edit(pair: &mut Pair, title: &str, text: &str, button: &str) -> Response {
 
 /// A visitor without an account and one who is logged in.
 fn by_turns(pair: &mut Pair) {
+    leads_to(&pair.page("/", 301), "http://blog.test/wiki/Main_Page");
+    leads_to(&pair.page("/index.php?search=Article+5&go=Go", 302), "http://blog.test/wiki/Article_5");
+    pair.page("/wiki/Special:Preferences", 302);
     pair.flow("two visitors");
     let mut others = pair.ports().map(Visitor::new);
     assert!(log_in(pair, "wrong").text().contains("Incorrect username or password entered."));
