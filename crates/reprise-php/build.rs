@@ -73,6 +73,7 @@ fn main() {
         "log",
         "raw",
         "snapshot/template",
+        "snapshot/warm",
         "snapshot/refuse",
         "snapshot/held",
         "snapshot/needs",

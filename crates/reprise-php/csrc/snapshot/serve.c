@@ -38,6 +38,7 @@
 #include "serve.h"
 #include "snapshot.h"
 #include "template.h"
+#include "warm.h"
 #include "wire.h"
 
 static struct {
@@ -164,6 +165,7 @@ void reprise_serve_prepare(void)
 	/* PHP maps the file of a time zone when it first needs the zone. In the snapshot, that is no fault for each
 	 * request. */
 	get_timezone_info();
+	reprise_warm_libraries();
 	keep_spare_chunk();
 	reprise_random_prepare();
 	reprise_modules_leave_memory();

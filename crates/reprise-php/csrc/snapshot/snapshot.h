@@ -17,6 +17,7 @@
  * compact.c   PHP's heap, so that requests write to few pages
  * serve.c     a request into PHP's globals
  * random*.c   generators of random numbers, seeded for each request
+ * warm.c      what libraries make at their first use
  * learn.c     patterns that requests compile, into the next snapshot
  * end.c       php_request_shutdown without freeing what a rewind frees anyway
  * rewind.c    memory back to the image: hot pages, and what a scan finds

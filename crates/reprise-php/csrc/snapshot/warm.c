@@ -1,0 +1,62 @@
+/*
+ * What libraries make at their first use, made before the snapshot: otherwise each request makes it anew, because a
+ * rewind removes it.
+ *
+ * OpenSSL loads its providers and looks up each algorithm at the first use, which costs a request a millisecond. One
+ * text is encrypted, and one context of TLS clients is made, which looks up what connections need. Nothing is drawn
+ * from OpenSSL's own generator: it takes all random bytes from the kernel by now (random_libraries.c).
+ *
+ * PHP and its other libraries have no such state of that size. Regular expressions are learned (learn.c), and the file
+ * of the time zone is mapped at the snapshot (serve.c).
+ */
+#define _GNU_SOURCE
+#include <php.h>
+
+#include <dlfcn.h>
+
+#include "warm.h"
+
+static void encrypt(void)
+{
+	const zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("openssl_encrypt"));
+	zval arguments[5], result;
+
+	/* disable_functions removes a function, and the application may have one of its own. */
+	if (!function || function->type != ZEND_INTERNAL_FUNCTION) {
+		return;
+	}
+	ZVAL_EMPTY_STRING(&arguments[0]);
+	ZVAL_STRINGL(&arguments[1], "aes-256-cbc", 11);
+	ZVAL_STRINGL(&arguments[2], "0123456789abcdef0123456789abcdef", 32);
+	ZVAL_LONG(&arguments[3], 1); /* OPENSSL_RAW_DATA */
+	ZVAL_STRINGL(&arguments[4], "0123456789abcdef", 16);
+	zend_call_known_function((zend_function *)function, NULL, NULL, &result, 5, arguments, NULL);
+	zval_ptr_dtor(&result);
+	for (size_t i = 0; i < 5; i++) {
+		zval_ptr_dtor(&arguments[i]);
+	}
+}
+
+static void make_tls_context(void)
+{
+	const void *(*method)(void);
+	void *(*make)(const void *);
+	void (*drop)(void *), (*forget_errors)(void);
+
+	*(void **)&method = dlsym(RTLD_DEFAULT, "TLS_client_method");
+	*(void **)&make = dlsym(RTLD_DEFAULT, "SSL_CTX_new");
+	*(void **)&drop = dlsym(RTLD_DEFAULT, "SSL_CTX_free");
+	*(void **)&forget_errors = dlsym(RTLD_DEFAULT, "ERR_clear_error");
+	if (method && make && drop && forget_errors) {
+		drop(make(method()));
+		forget_errors();
+	}
+}
+
+void reprise_warm_libraries(void)
+{
+	if (zend_hash_str_exists(&module_registry, ZEND_STRL("openssl"))) {
+		encrypt();
+		make_tls_context();
+	}
+}
