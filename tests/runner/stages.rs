@@ -37,6 +37,8 @@ pub enum Stage {
     BlackBox,
     /// The real programs, and all tests.
     BlackBoxFull,
+    /// Rewinds that fill free memory with zeroes.
+    Scrubbed,
     /// Debian packages, in copies of bare Debians.
     Packages,
     /// The suites of php-src.
@@ -67,7 +69,7 @@ pub enum Stage {
 
 use Stage::{
     Arm64, Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways,
-    OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Style, TwoVersions,
+    OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions,
     TwoVersionsFull, Unit,
 };
 
@@ -81,13 +83,14 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 15] = [
+pub const FULL: [Stage; 16] = [
     Libraries,
     Style,
     Unit,
     ModelAlways,
     Bench,
     BlackBoxFull,
+    Scrubbed,
     Packages,
     Foreign,
     SanitizersFull,
@@ -103,7 +106,7 @@ pub const FULL: [Stage; 15] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 21] = [
+const NAMES: [(&str, Stage); 22] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -112,6 +115,7 @@ const NAMES: [(&str, Stage); 21] = [
     ("bench", Bench),
     ("black box", BlackBox),
     ("black box, full", BlackBoxFull),
+    ("rewinds, scrubbed", Scrubbed),
     ("packages", Packages),
     ("foreign suites", Foreign),
     ("sanitizers", Sanitizers),
@@ -264,6 +268,10 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Unit => unit(programs, report),
         BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name) && is_here(name), report, quiet),
         BlackBoxFull => black_box(programs, full(), &|name| !begins(&PACKAGES, name) && is_here(name), report, quiet),
+        Scrubbed => {
+            let environment = vec![("REPRISE_ISOLATION", "rewind".to_owned()), ("REPRISE_SCRUB", "1".to_owned())];
+            black_box(programs, environment, &|name| name.starts_with("rewind"), report, quiet)
+        }
         Packages => black_box(programs, full(), &|name| begins(&PACKAGES, name), report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),

@@ -133,6 +133,7 @@ pub fn fork(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
 
 fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
     let setup = setup.application(&format!("isolation = \"{isolation}\""));
+    let setup = if std::env::var_os("REPRISE_SCRUB").is_some() { setup.application("scrub = true") } else { setup };
     // An audit takes a hundred times as long as a rewind: a million requests go without.
     let setup = if std::env::var("REPRISE_AUDIT").as_deref() == Ok("off") { setup } else { setup.flag("--audit") };
     let mut lane = Lane { server: setup.start(), isolation, expected: vec![] };

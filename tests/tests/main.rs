@@ -46,6 +46,7 @@ mod rewind_database;
 mod rewind_ends;
 mod rewind_fast;
 mod rewind_faults;
+mod rewind_free;
 mod rewind_held;
 mod rewind_input;
 mod rewind_kernel;

@@ -69,6 +69,7 @@ enum {
 	OPT_SETTINGS_FILE,
 	OPT_ISOLATION,
 	OPT_AUDIT,
+	OPT_SCRUB,
 	OPT_MAX_REQUESTS,
 	OPT_HOSTS,
 	OPT_MEASURE,
@@ -106,6 +107,7 @@ static const struct option long_options[] = {
     {"settings-file", required_argument, NULL, OPT_SETTINGS_FILE},
     {"isolation", required_argument, NULL, OPT_ISOLATION},
     {"audit", no_argument, NULL, OPT_AUDIT},
+    {"scrub", no_argument, NULL, OPT_SCRUB},
     {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
     {"max-age", required_argument, NULL, OPT_MAX_AGE},
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
@@ -239,6 +241,7 @@ int reprise_php_main(int argc, char **argv)
 			}
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
+		case OPT_SCRUB: reprise_options.scrubs = true; break;
 		case OPT_HOSTS: reprise_options.hosts = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;

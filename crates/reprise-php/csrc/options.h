@@ -31,6 +31,7 @@ struct reprise_options {
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
 	enum wire_Isolation isolation;
 	char oom_score[16]; /* of workers, for /proc/self/oom_score_adj */
+	bool scrubs;        /* fill pages that were free at the snapshot with zeroes after each request */
 	bool audits;        /* compare all memory after each rewind */
 	bool watches;       /* ask for a new generation when a loaded file has changed */
 	bool measures;      /* tell the front what each request has used */

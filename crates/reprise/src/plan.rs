@@ -162,6 +162,9 @@ fn php_application(
     for (flag, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
         arguments.extend([(*flag).to_owned(), limit.to_string()]);
     }
+    if application.scrub {
+        arguments.push("--scrub".to_owned());
+    }
     if application.watch {
         arguments.push("--watch".to_owned());
         let excepted = application.watch_except.iter().map(|path| path.to_string_lossy().into_owned());

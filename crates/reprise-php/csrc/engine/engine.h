@@ -21,6 +21,7 @@
  * function_state.c     what PHP's functions remember beyond a call
  * gmp_random.c, random_state.h  generators of random numbers
  * handlers.c           handlers of errors and exceptions
+ * heap.c               ZendMM's heap: its free pages
  * ini.c                the table of settings
  * interrupt.h          a call before PHP's next step
  * last_error.h         the last error that PHP has reported

@@ -37,10 +37,11 @@ size_t reprise_bin_size(size_t bin)
 
 void *const *reprise_free_lists(void)
 {
+	static void *const *found;
 	void *const *words = (void *const *)zend_mm_get_heap();
 
-	if (!is_zend_mm()) {
-		return NULL;
+	if (found || !is_zend_mm()) {
+		return found;
 	}
 	for (size_t at = 0; at < SEARCHED_WORDS; at++) {
 		bool all = true;
@@ -53,7 +54,7 @@ void *const *reprise_free_lists(void)
 			all = words[at + bin] == slot;
 		}
 		if (all) {
-			return words + at;
+			return found = words + at;
 		}
 	}
 	return NULL;

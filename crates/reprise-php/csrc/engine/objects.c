@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include <php.h>
 #include <ext/spl/spl_directory.h>
+#include <zend_fibers.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,22 @@
 static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
 #define CORE_MODULES (sizeof core_modules / sizeof *core_modules)
 
+/* From 8.4 on fibers may switch in destructors. */
+#if PHP_VERSION_ID >= 80400
+#define REPRISE_BLOCK_FIBERS() ((void)0)
+#define REPRISE_UNBLOCK_FIBERS() ((void)0)
+#else
+#define REPRISE_BLOCK_FIBERS() zend_fiber_switch_block()
+#define REPRISE_UNBLOCK_FIBERS() zend_fiber_switch_unblock()
+#endif
+
 static struct {
 	zend_long first_resource;
 	uint32_t persistent;
 	uint32_t top;
 	zend_object **objects;
+	uint32_t *ended; /* handles of objects that have something to do at the end of a request */
+	uint32_t ended_count;
 	const zend_module_entry *core[CORE_MODULES];
 } ending;
 
@@ -56,18 +68,39 @@ static void *must_have(void *memory)
 	return memory;
 }
 
-/* At the snapshot, in the template. The list is part of the snapshot. malloc keeps it out of PHP's memory limit. */
+/* A destructor, or what PHP has in its place: a generator runs its finally blocks. */
+static bool has_destructor(const zend_object *object)
+{
+	return !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)
+	       && (object->handlers->dtor_obj != zend_objects_destroy_object || object->ce->destructor);
+}
+
+static bool is_to_be_freed(const zend_object *object)
+{
+	return !(OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED) && frees_more_than_memory(object);
+}
+
+/* At the snapshot, in the template. The lists are part of the snapshot. malloc keeps them out of PHP's memory limit. */
 void reprise_note_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
 
+	for (size_t i = 0; i < CORE_MODULES; i++) {
+		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
+	}
 	ending.first_resource = EG(regular_list).nNextFreeElement;
 	ending.persistent = EG(persistent_list).nNumUsed;
 	ending.top = store->top;
+	/* Objects of a request get handles above those of the snapshot. */
+	store->free_list_head = -1;
 	ending.objects = must_have(malloc(store->top * sizeof *ending.objects));
+	ending.ended = must_have(malloc(store->top * sizeof *ending.ended));
 	memcpy(ending.objects, store->object_buckets, store->top * sizeof *ending.objects);
-	for (size_t i = 0; i < CORE_MODULES; i++) {
-		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
+	for (uint32_t handle = 1; handle < store->top; handle++) {
+		const zend_object *object = store->object_buckets[handle];
+		if (IS_OBJ_VALID(object) && (has_destructor(object) || is_to_be_freed(object))) {
+			ending.ended[ending.ended_count++] = handle;
+		}
 	}
 }
 
@@ -76,46 +109,129 @@ static bool is_of_snapshot(const zend_object *object)
 	return object->handle < ending.top && ending.objects[object->handle] == object;
 }
 
-/*
- * zend_call_destructors frees global variables that hold the only reference to an object. The rewind would undo that
- * for objects of the snapshot at once, so these get a reference meanwhile. Their destructors run like all others, in
- * the order in which the objects were made, after those of the request's own globals.
- */
-void reprise_hold_globals_of_snapshot(bool begins)
+/* As zval_call_destructor: a global that holds the only reference to an object. The rewind would undo that for an
+ * object of the snapshot at once, so these stay. Their destructors run like all others, in the order in which the
+ * objects were made. */
+static int end_global(zval *value)
 {
-	zval *value;
-
-	ZEND_HASH_FOREACH_VAL_IND(&EG(symbol_table), value)
-	{
-		if (Z_TYPE_P(value) != IS_OBJECT || !is_of_snapshot(Z_OBJ_P(value))) {
-			continue;
-		}
-		if (begins) {
-			Z_ADDREF_P(value);
-		} else {
-			Z_DELREF_P(value);
-		}
+	if (Z_TYPE_P(value) == IS_INDIRECT) {
+		value = Z_INDIRECT_P(value);
 	}
-	ZEND_HASH_FOREACH_END();
+	return Z_TYPE_P(value) == IS_OBJECT && Z_REFCOUNT_P(value) == 1 && !is_of_snapshot(Z_OBJ_P(value))
+	           ? ZEND_HASH_APPLY_REMOVE
+	           : ZEND_HASH_APPLY_KEEP;
+}
+
+/* As zend_unclean_zval_ptr_dtor. */
+static void end_value(zval *value)
+{
+	i_zval_ptr_dtor(Z_TYPE_P(value) == IS_INDIRECT ? Z_INDIRECT_P(value) : value);
+}
+
+static void destruct(uint32_t handle)
+{
+	zend_object *object = EG(objects_store).object_buckets[handle];
+
+	if (!IS_OBJ_VALID(object) || (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)) {
+		return;
+	}
+	GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
+	if (object->handlers->dtor_obj != zend_objects_destroy_object || object->ce->destructor) {
+		GC_ADDREF(object);
+		object->handlers->dtor_obj(object);
+		GC_DELREF(object);
+	}
+}
+
+static void free_object(uint32_t handle)
+{
+	zend_object *object = EG(objects_store).object_buckets[handle];
+
+	if (!IS_OBJ_VALID(object) || !is_to_be_freed(object)) {
+		return;
+	}
+	GC_ADD_FLAGS(object, IS_OBJ_FREE_CALLED);
+	GC_ADDREF(object);
+	zend_try
+	{
+		object->handlers->free_obj(object);
+	}
+	zend_end_try();
+}
+
+/*
+ * Handles of the snapshot's objects that the end of a request has to look at: those whose object has something to do
+ * at its end, and those that a request has given to an object of its own. In most requests there are none of the
+ * latter, and one comparison shows that.
+ */
+static bool keeps_all_handles(void)
+{
+	return memcmp(EG(objects_store).object_buckets + 1, ending.objects + 1, (ending.top - 1) * sizeof *ending.objects)
+	       == 0;
+}
+
+static void destruct_handles_of_snapshot(void)
+{
+	if (keeps_all_handles()) {
+		for (uint32_t i = 0; i < ending.ended_count; i++) {
+			destruct(ending.ended[i]);
+		}
+		return;
+	}
+	for (uint32_t handle = 1; handle < ending.top; handle++) {
+		destruct(handle);
+	}
+}
+
+/* As shutdown_destructors and zend_objects_store_call_destructors. */
+static void call_destructors(void)
+{
+	uint32_t symbols;
+
+	if (CG(unclean_shutdown)) {
+		EG(symbol_table).pDestructor = end_value;
+	}
+	do {
+		symbols = zend_hash_num_elements(&EG(symbol_table));
+		zend_hash_reverse_apply(&EG(symbol_table), end_global);
+	} while (symbols != zend_hash_num_elements(&EG(symbol_table)));
+	EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
+	REPRISE_BLOCK_FIBERS();
+	destruct_handles_of_snapshot();
+	/* A destructor may make more objects. */
+	for (uint32_t handle = ending.top; handle < EG(objects_store).top; handle++) {
+		destruct(handle);
+	}
+	REPRISE_UNBLOCK_FIBERS();
+}
+
+void reprise_call_destructors(void)
+{
+	zend_try
+	{
+		call_destructors();
+	}
+	zend_catch
+	{
+		zend_objects_store_mark_destructed(&EG(objects_store));
+	}
+	zend_end_try();
 }
 
 /* As zend_objects_store_free_object_storage. */
 void reprise_free_objects(void)
 {
-	zend_objects_store *store = &EG(objects_store);
-
-	for (uint32_t handle = store->top; handle-- > 1;) {
-		zend_object *object = store->object_buckets[handle];
-		if (!IS_OBJ_VALID(object) || !frees_more_than_memory(object) || (OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED)) {
-			continue;
+	for (uint32_t handle = EG(objects_store).top; handle-- > ending.top;) {
+		free_object(handle);
+	}
+	if (keeps_all_handles()) {
+		for (uint32_t i = ending.ended_count; i-- > 0;) {
+			free_object(ending.ended[i]);
 		}
-		GC_ADD_FLAGS(object, IS_OBJ_FREE_CALLED);
-		GC_ADDREF(object);
-		zend_try
-		{
-			object->handlers->free_obj(object);
-		}
-		zend_end_try();
+		return;
+	}
+	for (uint32_t handle = ending.top; handle-- > 1;) {
+		free_object(handle);
 	}
 }
 

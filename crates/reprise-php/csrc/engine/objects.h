@@ -10,7 +10,7 @@ void reprise_mark_destructed(void);
 void reprise_note_objects(void);
 
 /* At the end of a request. */
-void reprise_hold_globals_of_snapshot(bool begins);
+void reprise_call_destructors(void);
 void reprise_close_resources(void);
 void reprise_free_objects(void);
 void reprise_close_persistent(void);

@@ -25,6 +25,7 @@
 #include "../request.h"
 #include "../worker.h"
 #include "clone.h"
+#include "hot.h"
 #include "kernel.h"
 #include "learn.h"
 #include "prove.h"
@@ -149,7 +150,8 @@ static bool supervisor_is_gone(void)
 
 static void leave_if_idle(uint64_t seconds)
 {
-	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot_count >= IDLE_PAGES) {
+	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD
+	    && snapshot->hot_count + snapshot->open_count >= IDLE_PAGES) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
 		for (;;) {
 			RAW1(SYS_exit_group, wire_Exit_Recycle);

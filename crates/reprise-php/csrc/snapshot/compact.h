@@ -6,5 +6,6 @@
 
 bool reprise_collect_cycles(void); /* false: an exception is pending */
 void reprise_compact(void);
+void reprise_keep_free_slots(void);
 
 #endif

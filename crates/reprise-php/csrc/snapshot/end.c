@@ -33,9 +33,7 @@ void reprise_end(void)
 		zend_observer_fcall_end_all();
 	}
 	php_call_shutdown_functions();
-	reprise_hold_globals_of_snapshot(true);
-	STEP(zend_call_destructors());
-	reprise_hold_globals_of_snapshot(false);
+	reprise_call_destructors();
 	STEP(php_output_end_all());
 	STEP(zend_unset_timeout());
 	zend_deactivate_modules();

@@ -13,6 +13,7 @@
 
 #include "../raw.h"
 #include "clone.h"
+#include "hot.h"
 #include "maps.h"
 #include "rewind.h"
 #include "snapshot.h"

@@ -8,6 +8,7 @@
 
 #include "../options.h"
 #include "checks.h"
+#include "hot.h"
 #include "pages.h"
 #include "rewind.h"
 #include "snapshot.h"

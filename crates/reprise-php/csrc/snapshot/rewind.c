@@ -23,6 +23,7 @@
 #include "../worker.h"
 #include "checks.h"
 #include "clone.h"
+#include "hot.h"
 #include "kernel.h"
 #include "maps.h"
 #include "pages.h"
@@ -32,12 +33,6 @@
 #include "snapshot.h"
 #include "wire.h"
 
-#define PINNED 255
-#define HOT 254
-#define HIT 64
-#define HOT_AT 128
-#define AGING 256
-#define RELEARN 8192
 /* A region of so many bytes gets a scan of its own. */
 #define LARGE (1024 * 1024)
 /* One call scans regions with no larger gap between them. The kernel passes over the gap quickly. */
@@ -72,144 +67,52 @@ bool reprise_register(uintptr_t start, uintptr_t end)
 	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_REGISTER, &range) >= 0;
 }
 
-/* Copies a page, without the bytes that each clone has for itself. */
-static void copy_around_identity(unsigned char *page, const unsigned char *image)
+bool reprise_unprotect(uintptr_t start, uintptr_t end)
 {
-	uintptr_t at = (uintptr_t)page, end = at + PAGE;
-
-	while (at < end) {
-		uintptr_t stop = end, next = end;
-		for (size_t i = 0; i < IDENTITIES; i++) {
-			const struct range *own = &snapshot->identity[i];
-			if (own->end > at && own->start < stop) {
-				stop = own->start > at ? own->start : at;
-				next = own->end;
-			}
-		}
-		raw_copy((void *)at, image + (at - (uintptr_t)page), stop - at);
-		at = next;
-	}
+	return write_protect(start, end, 0);
 }
 
-static bool has_identity(uintptr_t page)
-{
-	for (size_t i = 0; i < IDENTITIES; i++) {
-		if (snapshot->identity[i].start < page + PAGE && snapshot->identity[i].end > page) {
-			return true;
-		}
-	}
-	return false;
-}
-
-void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to)
-{
-	for (uintptr_t page = from; page < to; page += PAGE) {
-		if (has_identity(page)) {
-			copy_around_identity((unsigned char *)page, image_of(region, page));
-		} else {
-			copy_page((unsigned char *)page, image_of(region, page));
-		}
-	}
-}
-
-void reprise_pin(uintptr_t start, uintptr_t end)
-{
-	for (uintptr_t page = start & ~(PAGE - 1); page < end; page += PAGE) {
-		const struct region *region = reprise_region_of(page);
-		if (region && region->start <= page) {
-			*hits_of(region, page) = PINNED;
-			write_protect(page, page + PAGE, 0);
-		}
-	}
-}
-
-/* At most two pages are pinned: they have bytes that each clone has for itself. */
-static size_t copy_hot_pages(void)
-{
-	size_t pages = 0;
-
-	for (size_t i = 0; i < IDENTITIES; i++) {
-		uintptr_t last = 0;
-		for (uintptr_t page = snapshot->identity[i].start & ~(PAGE - 1); page < snapshot->identity[i].end;
-		     page += PAGE) {
-			const struct region *region = reprise_region_of(page);
-			if (region && region->start <= page && page != last) {
-				copy_around_identity((unsigned char *)page, image_of(region, page));
-				pages++;
-			}
-			last = page;
-		}
-	}
-	size_t first = IS_PLANTED(PLANTED_INDEX_PAST_HOT) ? MAX_HOT : 0;
-	for (size_t i = first; i < first + snapshot->hot_count; i++) {
-		copy_page(snapshot->hot[i].page, snapshot->hot[i].image);
-	}
-	return pages + snapshot->hot_count;
-}
-
-/* True: the page has become hot, and is not protected again. */
-static bool count_hit(uintptr_t page, const struct region *region)
-{
-	uint8_t *hits = hits_of(region, page);
-
-	*hits = (uint8_t)(*hits + HIT > HOT_AT ? HOT_AT : *hits + HIT);
-	if (*hits < HOT_AT || snapshot->hot_count == MAX_HOT) {
-		return false;
-	}
-	*hits = HOT;
-	snapshot->hot[snapshot->hot_count++] = (struct hot_page){(unsigned char *)page, image_of(region, page)};
-	return true;
-}
-
-static void protect_or_recycle(uintptr_t start, uintptr_t end)
+void reprise_protect_or_recycle(uintptr_t start, uintptr_t end)
 {
 	if (start < end && !reprise_protect(start, end)) {
 		reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more");
 	}
 }
 
-/* Written pages of one region. Hot ones are copied before. The others are copied and protected. */
-static size_t restore_range(const struct region *region, uintptr_t start, uintptr_t end)
+/* Written pages of one region. Those that are not protected were put back before. */
+static void restore_range(const struct region *region, uintptr_t start, uintptr_t end)
 {
 	uintptr_t protect_from = start;
-	size_t pages = 0;
 
 	for (uintptr_t page = start; page < end; page += PAGE) {
-		bool stays_open = *hits_of(region, page) >= HOT;
-		if (!stays_open) {
-			copy_page((unsigned char *)page, image_of(region, page));
-			pages++;
-			stays_open = count_hit(page, region);
-		}
-		if (stays_open) {
-			protect_or_recycle(protect_from, page);
+		if (reprise_put_back(region, page)) {
+			reprise_protect_or_recycle(protect_from, page);
 			protect_from = page + PAGE;
 		}
 	}
-	protect_or_recycle(protect_from, end);
-	return pages;
+	reprise_protect_or_recycle(protect_from, end);
 }
 
-static size_t restore_found(const struct page_range *found)
+/* `region` is the first that the range can touch. Returns the first that the next range can touch. */
+static const struct region *restore_found(const struct page_range *found, const struct region *region)
 {
-	size_t pages = 0;
-	uintptr_t at = found->start;
+	const struct region *last = &snapshot->regions[snapshot->region_count];
 
-	while (at < found->end) {
-		const struct region *region = reprise_region_of(at);
-		if (!region || region->start >= found->end) {
+	for (; region < last && region->start < found->end; region++) {
+		uintptr_t start = region->start > found->start ? region->start : found->start;
+		uintptr_t end = region->end < found->end ? region->end : found->end;
+		if (start < end) {
+			restore_range(region, start, end);
+		}
+		if (region->end > found->end) {
 			break;
 		}
-		uintptr_t start = region->start > at ? region->start : at;
-		uintptr_t end = region->end < found->end ? region->end : found->end;
-		pages += restore_range(region, start, end);
-		at = end;
 	}
-	return pages;
+	return region;
 }
 
 /* Another mapping has replaced the region, so the kernel does not watch it. It is registered and copied as a whole. */
-static size_t watch_again(uintptr_t start, uintptr_t end)
+static void watch_again(uintptr_t start, uintptr_t end)
 {
 	const struct region *region = reprise_region_of(start);
 
@@ -217,29 +120,30 @@ static size_t watch_again(uintptr_t start, uintptr_t end)
 		reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
 	}
 	reprise_copy_region(region, start, end);
-	protect_or_recycle(start, end);
+	reprise_protect_or_recycle(start, end);
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		reprise_pin(snapshot->identity[i].start, snapshot->identity[i].end);
 	}
-	return (end - start) / PAGE;
+	snapshot->put_back += (end - start) / PAGE;
+	snapshot->dirty |= DIRTY_MAPPINGS;
 }
 
-static size_t scan_range(uintptr_t start, uintptr_t end, bool strict)
+static void scan_range(const struct region *first, const struct region *last, bool strict)
 {
 	struct page_range found[512];
-	uint64_t from = start;
-	size_t pages = 0;
+	const struct region *region = first;
+	uint64_t from = first->start, end = last->end;
 
 	while (from < end) {
 		long count = scan_written(snapshot->pagemap, &from, end, found, sizeof found / sizeof *found, strict);
 		if (count < 0) {
-			return watch_again(start, end);
+			watch_again(first->start, end);
+			return;
 		}
 		for (long i = 0; i < count; i++) {
-			pages += restore_found(&found[i]);
+			region = restore_found(&found[i], region);
 		}
 	}
-	return pages;
 }
 
 static bool is_large(const struct region *region)
@@ -248,34 +152,26 @@ static bool is_large(const struct region *region)
 }
 
 /* Every region by itself: mappings may have been replaced, or memory dropped. */
-static size_t scan_each(void)
+static void scan_each(void)
 {
-	size_t pages = 0;
-
 	for (size_t i = 0; i < snapshot->region_count; i++) {
-		pages += scan_range(snapshot->regions[i].start, snapshot->regions[i].end, true);
+		scan_range(&snapshot->regions[i], &snapshot->regions[i], true);
 	}
-	return pages;
 }
 
 /* Large regions, each by itself. These are the few heaps, to which requests write most. */
-static size_t scan_large(void)
+static void scan_large(void)
 {
-	size_t pages = 0;
-
 	for (size_t i = 0; i < snapshot->region_count; i++) {
 		if (is_large(&snapshot->regions[i])) {
-			pages += scan_range(snapshot->regions[i].start, snapshot->regions[i].end, true);
+			scan_range(&snapshot->regions[i], &snapshot->regions[i], true);
 		}
 	}
-	return pages;
 }
 
 /* Small regions, most of them a few pages of a library. One call scans all between two large ones. */
-static size_t scan_small(void)
+static void scan_small(void)
 {
-	size_t pages = 0;
-
 	for (size_t i = 0; i < snapshot->region_count;) {
 		size_t last = i;
 		if (is_large(&snapshot->regions[i])) {
@@ -286,47 +182,25 @@ static size_t scan_small(void)
 		       && snapshot->regions[last + 1].start - snapshot->regions[last].end < SCAN_GAP) {
 			last++;
 		}
-		pages += scan_range(snapshot->regions[i].start, snapshot->regions[last].end, false);
+		scan_range(&snapshot->regions[i], &snapshot->regions[last], false);
 		i = last + 1;
 	}
-	return pages;
 }
 
 /*
- * Finds written pages and puts them back, after faults were counted or a call was noted. The first write to a page that
- * is not hot is a fault. If only such writes can have changed memory, and the heaps have as many written pages as there
- * were faults, then no other page was written, and no other region has to be scanned.
+ * Finds written pages and puts them back, after faults were counted or a call was noted. The first write to a protected
+ * page is a fault. If only such writes can have changed memory, and the heaps have as many pages that were protected
+ * and written as there were faults, then no other page was written, and no other region has to be scanned.
  */
-static size_t scan(uint64_t faults)
+static void scan(uint64_t faults)
 {
-	size_t pages;
-
 	if (snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
-		return scan_each();
+		scan_each();
+		return;
 	}
-	pages = scan_large();
-	return pages == faults ? pages : pages + scan_small();
-}
-
-static void age(void)
-{
-	size_t count = snapshot->image_size / PAGE;
-
-	if (snapshot->rewinds % RELEARN == 0) {
-		for (size_t i = 0; i < snapshot->hot_count; i++) {
-			uintptr_t page = (uintptr_t)snapshot->hot[i].page;
-			protect_or_recycle(page, page + PAGE);
-		}
-		snapshot->hot_count = 0;
-		for (size_t i = 0; i < count; i++) {
-			snapshot->hits[i] = snapshot->hits[i] == PINNED ? PINNED : 0;
-		}
-	} else if (snapshot->rewinds % AGING == 0) {
-		for (size_t i = 0; i < count; i++) {
-			if (snapshot->hits[i] && snapshot->hits[i] < HOT) {
-				snapshot->hits[i] /= 2;
-			}
-		}
+	scan_large();
+	if (snapshot->found != faults || (snapshot->dirty & DIRTY_MAPPINGS)) {
+		scan_small();
 	}
 }
 
@@ -363,8 +237,7 @@ static void undo_new_mappings(void)
 
 void reprise_rewind(void)
 {
-	size_t pages;
-
+	snapshot->found = snapshot->put_back = 0;
 	wire_show(&reprise_worker->wire, wire_Activity_Rewinding);
 	/* It reaps children, and the counters include their faults only then. */
 	reprise_prove_alone();
@@ -377,18 +250,18 @@ void reprise_rewind(void)
 	}
 	bool is_fast = now.self == snapshot->faults.self && now.children == snapshot->faults.children
 	               && !(snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
-	pages = copy_hot_pages();
+	reprise_copy_hot();
 	if (!is_fast) {
-		pages += scan((uint64_t)(now.self - snapshot->faults.self + now.children - snapshot->faults.children));
+		scan((uint64_t)(now.self - snapshot->faults.self + now.children - snapshot->faults.children));
 	}
 	reprise_kernel_restore();
 	snapshot->rewinds++;
-	age();
+	reprise_age();
 	reprise_plant_in_rewind();
 	if (reprise_options.audits) {
 		reprise_audit(is_fast);
 	}
-	wire_rewound(&reprise_worker->wire, is_fast, pages);
+	wire_rewound(&reprise_worker->wire, is_fast, snapshot->put_back);
 	snapshot->dirty = 0;
 	/* This comes last: a write from here on counts as one of the next request. */
 	snapshot->faults = reprise_faults();

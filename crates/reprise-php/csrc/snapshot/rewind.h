@@ -9,10 +9,10 @@
 
 struct faults reprise_faults(void);
 bool reprise_protect(uintptr_t start, uintptr_t end);
+bool reprise_unprotect(uintptr_t start, uintptr_t end);
+void reprise_protect_or_recycle(uintptr_t start, uintptr_t end);
 bool reprise_register(uintptr_t start, uintptr_t end);
 void reprise_remove_guards(void);
-void reprise_pin(uintptr_t start, uintptr_t end); /* these pages are always copied, and never protected */
-void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
 void reprise_rewind(void);
 
 #endif

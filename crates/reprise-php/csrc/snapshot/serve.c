@@ -270,9 +270,11 @@ ZEND_FUNCTION(reprise_snapshot)
 	snapshot->service.uc_stack.ss_size = SERVICE_STACK;
 	snapshot->service.uc_link = NULL;
 	makecontext(&snapshot->service, reprise_template_loop, 0);
+	reprise_keep_free_slots();
 	swapcontext(&snapshot->php, &snapshot->service);
 	while (snapshot->is_learning) {
 		reprise_learn_patterns();
+		reprise_keep_free_slots();
 		swapcontext(&snapshot->php, &snapshot->service);
 	}
 	/* In a clone, for a request. */

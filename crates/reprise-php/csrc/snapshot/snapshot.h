@@ -121,7 +121,7 @@ struct owned {
 
 struct hot_page {
 	unsigned char *page;
-	const unsigned char *image;
+	const unsigned char *image; /* NULL: it is filled with zeroes */
 };
 
 /* Page faults so far, of this process and of its reaped children. */
@@ -170,7 +170,10 @@ struct snapshot_state {
 	struct faults faults;
 	size_t hot_count;
 	struct hot_page hot[MAX_HOT];
-	uint8_t *hits; /* for each page of the image: how often it was found written lately; HOT: it is hot */
+	uint8_t
+	    *hits; /* for each page of the image: its state (enum page_state), or how often it was found written lately */
+	size_t open_count;      /* pages that were free at the snapshot and that requests have written to */
+	size_t found, put_back; /* by this rewind: pages that were protected and written; pages copied or zeroed */
 	uint64_t rewinds;
 	uint32_t late; /* requests since there is a newer snapshot */
 	size_t fresh_count;

@@ -23,12 +23,14 @@
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 
+#include "../engine/heap.h"
 #include "../forker.h"
 #include "../raw.h"
 #include "clone.h"
 #include "interpose.h"
 #include "kernel.h"
 #include "maps.h"
+#include "pages.h"
 #include "scan.h"
 #include "snapshot.h"
 #include "take.h"
@@ -172,6 +174,26 @@ static const char *make_image(void)
 	return done ? NULL : "the image cannot be written; is memory or RLIMIT_FSIZE too small?";
 }
 
+/* The image has a hole for a free page of PHP's heap: nothing relies on its content (hot.c). The boot's own is dropped.
+ */
+static void drop_free(uintptr_t start, uintptr_t end, void *context)
+{
+	const struct region *region = reprise_region_of(start);
+
+	(void)context;
+	start = TO_PAGE(start);
+	end &= ~(PAGE - 1);
+	if (start >= end || !region || region->start > start || region->end < end || !region->is_anonymous) {
+		return;
+	}
+	if (RAW3(SYS_madvise, start, end - start, MADV_DONTNEED) < 0) {
+		return; /* it is locked in memory, and stays what it is: a page of the snapshot */
+	}
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		*hits_of(region, page) = PAGE_FREE;
+	}
+}
+
 static void find_identity(void)
 {
 	int *tid = NULL;
@@ -240,6 +262,7 @@ bool reprise_take(const char **why)
 		}
 		snapshot->image = image;
 		snapshot->own[OWN_IMAGE] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
+		reprise_heap_each_free(drop_free, NULL);
 		if ((*why = make_image()) || (*why = list_mappings(&listing))) {
 			return false;
 		}

@@ -145,6 +145,9 @@ option_table! {
         isolation: Isolation = Isolation::Auto, "\"auto\"", Text, Reload,
             "How requests from a snapshot are isolated: \"rewind\" (memory is restored after each), \"fork\" (a process \
              for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads).";
+        scrub: bool = false, "false", Switch, Reload,
+            "Whether a rewind also fills with zeroes what a request has written to pages of PHP's heap that were free at \
+             the snapshot. Without it those bytes stay in free memory until PHP uses it again, as under PHP-FPM.";
         warmup: Vec<Warmup> = Vec::new(), "[]", Requests, Reload,
             "Requests that the server makes to the application before it is ready, and to new code before a reload \
              switches to it. They go to the first host by http, unless their headers name another host (Host) or https \

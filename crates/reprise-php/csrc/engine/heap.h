@@ -1,0 +1,25 @@
+/* ZendMM's heap: which of its pages are free, and how much of it PHP says is used. */
+#ifndef REPRISE_HEAP_H
+#define REPRISE_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct reprise_heap_usage {
+	size_t now, peak; /* bytes: memory_get_usage() and memory_get_peak_usage() */
+};
+
+/* On PHP's stack, in the template: finds out where ZendMM keeps its maps. Without it, no page is known to be free. */
+void reprise_heap_look(void);
+
+/* On PHP's stack. */
+struct reprise_heap_usage reprise_heap_usage(void);
+void reprise_heap_set_usage(struct reprise_heap_usage usage);
+
+/* Calls `visit` for each range of free memory. It calls no function of PHP, so it may run on the service stack. False:
+ * the heap is not as expected, and nothing can be said to be free. */
+typedef void (*reprise_heap_visitor)(uintptr_t start, uintptr_t end, void *context);
+bool reprise_heap_each_free(reprise_heap_visitor visit, void *context);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * Pages that rewinds do not find by a scan, because they are not protected. This runs on the service stack.
+ *
+ * A page that is written twice within AGING rewinds becomes hot: a copy costs about 0.1 µs, and a fault with its scan a
+ * thousand times that. Every rewind copies all hot pages. After RELEARN rewinds all hot pages are forgotten. So pages
+ * that one unusual request has written are not copied for ever.
+ *
+ * A page of PHP's heap that was free at the snapshot (take.c) has no content that PHP relies on. It is protected until
+ * a request writes to it, so that the page fault is counted and the scan finds the page that belongs to it. From then
+ * on it is open: not protected, and not copied either. What a request leaves there lies in free memory of PHP's heap,
+ * as under PHP-FPM. With the option `scrub` every rewind fills open pages with zeroes.
+ */
+#define _GNU_SOURCE
+#include <linux/userfaultfd.h>
+
+#include "../options.h"
+#include "checks.h"
+#include "clone.h"
+#include "hot.h"
+#include "maps.h"
+#include "pages.h"
+#include "rewind.h"
+#include "snapshot.h"
+#include "wire.h"
+
+#define HIT 64
+#define HOT_AT 128
+#define AGING 256
+#define RELEARN 8192
+
+_Static_assert(HOT_AT < PAGE_FREE, "a number of hits is no state");
+
+/* Copies a page, without the bytes that each clone has for itself. */
+static void copy_around_identity(unsigned char *page, const unsigned char *image)
+{
+	uintptr_t at = (uintptr_t)page, end = at + PAGE;
+
+	while (at < end) {
+		uintptr_t stop = end, next = end;
+		for (size_t i = 0; i < IDENTITIES; i++) {
+			const struct range *own = &snapshot->identity[i];
+			if (own->end > at && own->start < stop) {
+				stop = own->start > at ? own->start : at;
+				next = own->end;
+			}
+		}
+		raw_copy((void *)at, image + (at - (uintptr_t)page), stop - at);
+		at = next;
+	}
+}
+
+static bool has_identity(uintptr_t page)
+{
+	for (size_t i = 0; i < IDENTITIES; i++) {
+		if (snapshot->identity[i].start < page + PAGE && snapshot->identity[i].end > page) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to)
+{
+	for (uintptr_t page = from; page < to; page += PAGE) {
+		if (has_identity(page)) {
+			copy_around_identity((unsigned char *)page, image_of(region, page));
+		} else {
+			copy_page((unsigned char *)page, image_of(region, page));
+		}
+	}
+}
+
+void reprise_pin(uintptr_t start, uintptr_t end)
+{
+	for (uintptr_t page = start & ~(PAGE - 1); page < end; page += PAGE) {
+		const struct region *region = reprise_region_of(page);
+		if (region && region->start <= page) {
+			*hits_of(region, page) = PAGE_PINNED;
+			reprise_unprotect(page, page + PAGE);
+		}
+	}
+}
+
+/* At most two pages are pinned: they have bytes that each clone has for itself. */
+static void copy_pinned(void)
+{
+	for (size_t i = 0; i < IDENTITIES; i++) {
+		uintptr_t last = 0;
+		for (uintptr_t page = snapshot->identity[i].start & ~(PAGE - 1); page < snapshot->identity[i].end;
+		     page += PAGE) {
+			const struct region *region = reprise_region_of(page);
+			if (region && region->start <= page && page != last) {
+				copy_around_identity((unsigned char *)page, image_of(region, page));
+				snapshot->put_back++;
+			}
+			last = page;
+		}
+	}
+}
+
+void reprise_copy_hot(void)
+{
+	size_t first = IS_PLANTED(PLANTED_INDEX_PAST_HOT) ? MAX_HOT : 0;
+
+	copy_pinned();
+	for (size_t i = first; i < first + snapshot->hot_count; i++) {
+		struct hot_page hot = snapshot->hot[i];
+		if (hot.image) {
+			copy_page(hot.page, hot.image);
+		} else {
+			zero_page(hot.page);
+		}
+	}
+	snapshot->put_back += snapshot->hot_count;
+}
+
+static bool make_hot(uintptr_t page, const unsigned char *image)
+{
+	if (snapshot->hot_count == MAX_HOT) {
+		return false;
+	}
+	snapshot->hot[snapshot->hot_count++] = (struct hot_page){(unsigned char *)page, image};
+	return true;
+}
+
+/* The first write to a page that was free at the snapshot. */
+static bool open_free_page(uint8_t *state, uintptr_t page)
+{
+	if (reprise_options.scrubs) {
+		zero_page((unsigned char *)page);
+		snapshot->put_back++;
+		if (!make_hot(page, NULL)) {
+			return false;
+		}
+	} else {
+		snapshot->open_count++;
+	}
+	*state = PAGE_OPEN;
+	return true;
+}
+
+bool reprise_put_back(const struct region *region, uintptr_t page)
+{
+	uint8_t *state = hits_of(region, page);
+
+	if (*state >= PAGE_OPEN) {
+		return true;
+	}
+	snapshot->found++;
+	if (*state == PAGE_FREE) {
+		return open_free_page(state, page);
+	}
+	copy_page((unsigned char *)page, image_of(region, page));
+	snapshot->put_back++;
+	*state = (uint8_t)(*state + HIT > HOT_AT ? HOT_AT : *state + HIT);
+	if (*state < HOT_AT || !make_hot(page, image_of(region, page))) {
+		return false;
+	}
+	*state = PAGE_HOT;
+	return true;
+}
+
+static void forget_hot(void)
+{
+	for (size_t i = 0; i < snapshot->hot_count; i++) {
+		uintptr_t page = (uintptr_t)snapshot->hot[i].page;
+		const struct region *region = reprise_region_of(page);
+		*hits_of(region, page) = snapshot->hot[i].image ? 0 : PAGE_FREE;
+		reprise_protect_or_recycle(page, page + PAGE);
+	}
+	snapshot->hot_count = 0;
+}
+
+void reprise_age(void)
+{
+	size_t count = snapshot->image_size / PAGE;
+
+	if (snapshot->rewinds % AGING != 0) {
+		return;
+	}
+	if (snapshot->rewinds % RELEARN == 0) {
+		forget_hot();
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (snapshot->hits[i] <= HOT_AT) {
+			snapshot->hits[i] /= 2;
+		}
+	}
+}

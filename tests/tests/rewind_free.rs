@@ -1,0 +1,131 @@
+//! Pages of PHP's heap that were free at the snapshot: requests work there, and no rewind copies them. What the boot left
+//! in other pages is the snapshot's, and comes back.
+
+use tests::snapshot::{Lane, both, rewind, snapshot};
+
+/// Holes all over the heap: every second of many small blocks is free at the snapshot.
+const HOLES: &str = r#"
+for ($i = 0; $i < 40000; $i++) $blocks[$i] = str_repeat(chr(65 + $i % 26), 8 + $i % 300);
+for ($i = 0; $i < 40000; $i += 2) unset($blocks[$i]);
+function digest(): string { global $blocks; return md5(implode(',', $blocks)); }
+$before = memory_get_usage();
+$digest = digest();
+"#;
+
+const CASES: &str = r#"
+case 'work': for ($i = 0; $i < 20000; $i++) $own[] = str_repeat(chr(97 + $i % 26), 8 + $i % 300); echo md5(implode(',', $own)), ' ', digest() === $digest ? 'whole' : 'changed'; break;
+case 'usage': echo abs(memory_get_usage() - $before) < 100000 ? 'as before' : memory_get_usage() - $before, ' ', memory_get_peak_usage() >= memory_get_usage() ? 'below the peak' : 'above it'; break;
+case 'extended': for ($i = 1; $i < 40000; $i += 2) $blocks[$i] .= str_repeat('+', 200); echo strlen(implode('', $blocks)); break;
+case 'freed': $blocks = null; gc_mem_caches(); for ($i = 0; $i < 3000; $i++) $own[] = str_repeat('own', 700); echo count($own); break;
+case 'pid': echo getmypid(); break;
+"#;
+
+/// Pages that each rewind put back, when the lane has learned which ones are written.
+fn pages_per_request(lane: &Lane) -> u64 {
+    let count = |lane: &Lane| lane.status(&["--json"]);
+    lane.repeat("work", 60);
+    let before = sum(&count(lane));
+    lane.repeat("work", 40);
+    let after = sum(&count(lane));
+    (after.1 - before.1) / (after.0 - before.0)
+}
+
+/// Rewinds and pages of all lanes.
+fn sum(status: &str) -> (u64, u64) {
+    let all = |name: &str| -> u64 {
+        let key = format!("\"{name}\":");
+        let parts = status.split(&key).skip(1);
+        parts
+            .filter_map(|part| part.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok())
+            .sum()
+    };
+    (all("fast") + all("scanned"), all("pages"))
+}
+
+/// Twenty thousand strings of a request lie on some eight hundred pages. A rewind copies none of them, unless it is to fill
+/// them with zeroes; every string is right in either case, and so is the snapshot's memory around them.
+#[test]
+fn what_a_request_allocates_is_not_copied() {
+    let mut pages = Vec::new();
+    for scrub in [false, true] {
+        let setup = || snapshot(HOLES, CASES).application(&format!("scrub = {scrub}")).application("workers = 1");
+        let found = std::sync::Mutex::new(0);
+        rewind(setup, |lane| {
+            assert!(lane.same("work", 10).ends_with("whole"));
+            *found.lock().unwrap() = pages_per_request(lane);
+        });
+        pages.push(found.into_inner().unwrap());
+    }
+    if pages[0] > 0 && std::env::var_os("REPRISE_SCRUB").is_none() {
+        assert!(pages[0] + 500 < pages[1], "pages put back by each rewind, without and with scrub: {pages:?}");
+    }
+}
+
+/// PHP is not told of the free slots that the snapshot has taken out of use.
+#[test]
+fn usage_of_memory_is_as_before() {
+    both(|| snapshot(HOLES, CASES), |lane| assert_eq!(lane.same("usage", 10), "as before below the peak"));
+}
+
+/// Blocks of the snapshot that requests extend and free, beside work in free pages.
+#[test]
+fn blocks_of_the_snapshot_stay_whole() {
+    both(
+        || snapshot(HOLES, CASES).ini("memory_limit", "512M"),
+        |lane| {
+            for _ in 0..12 {
+                for (what, expected) in [("extended", ""), ("work", "whole"), ("freed", "3000"), ("work", "whole")] {
+                    let said = lane.text(what);
+                    assert!(said.ends_with(expected) && !said.is_empty(), "{what}: {said}");
+                }
+            }
+        },
+    );
+}
+
+/// Destructors and files at the end of a request: of objects that the boot made, that a request made, and that a request
+/// made after it had freed objects of the boot.
+#[test]
+fn objects_end_as_under_php_fpm() {
+    const BOOT: &str = r#"
+class Ends { public function __construct(public string $name) {} public function __destruct() { echo " -$this->name"; } }
+$first = new Ends('boot1'); $plain = []; for ($i = 0; $i < 300; $i++) $plain[] = new ArrayObject([$i]); $second = new Ends('boot2');
+$hidden = new class { public $list; }; $hidden->list = [new Ends('boot3')];
+for ($i = 0; $i < 10; $i++) { $gone[] = new stdClass; } unset($gone);
+$place = getenv('PLACE');
+"#;
+    const CASES: &str = r#"
+case 'none': echo 'none'; break;
+case 'own': $own = new Ends('own'); $hidden->mine = new Ends('held'); echo 'own'; break;
+case 'reused': unset($plain[7], $plain[200]); $hidden->a = new Ends('a'); $hidden->b = new Ends('b'); echo count($plain); break;
+case 'freed': unset($first); $hidden->a = new Ends('a'); echo ' freed'; break;
+case 'zip': unset($plain[7]); $zip = new ZipArchive; $zip->open("$place/archive.zip", ZipArchive::CREATE | ZipArchive::OVERWRITE); $zip->addFromString('name', 'text'); $hidden->zip = $zip; unset($zip); echo 'zip'; break;
+case 'zipped': $zip = new ZipArchive; echo $zip->open("$place/archive.zip") === true ? $zip->getFromName('name') : 'none'; break;
+case 'generator': $hidden->generator = (function () { try { yield 1; } finally { echo ' -finally'; } })(); $hidden->generator->current(); echo 'generator'; break;
+case 'more': $hidden->maker = new class($hidden) { public function __construct(public $to) {} public function __destruct() { $this->to->late = new Ends('late'); echo ' -maker'; } }; echo 'more'; break;
+case 'fatal': unset($plain[3]); $hidden->a = new Ends('a'); echo 'fatal'; nothing_such(); break;
+"#;
+    const EXPECTED: [(&str, &str); 9] = [
+        ("none", "none -boot1 -boot2 -boot3"),
+        ("own", "own -own -boot1 -boot2 -boot3 -held"),
+        ("reused", "298 -boot1 -b -a -boot2 -boot3"),
+        ("freed", " -boot1 freed -a -boot2 -boot3"),
+        ("zip", "zip -boot1 -boot2 -boot3"),
+        ("zipped", "text -boot1 -boot2 -boot3"),
+        ("generator", "generator -boot1 -boot2 -boot3 -finally"),
+        ("more", "more -boot1 -boot2 -boot3 -maker -late"),
+        ("none", "none -boot1 -boot2 -boot3"),
+    ];
+    both(
+        || snapshot(BOOT, CASES).ini("display_errors", "0"),
+        |lane| {
+            for _ in 0..3 {
+                for (what, expected) in EXPECTED {
+                    let said = lane.text(what);
+                    assert_eq!(said, expected, "{what}");
+                }
+                assert_eq!(lane.get("/?do=fatal").status, 500);
+            }
+        },
+    );
+}
