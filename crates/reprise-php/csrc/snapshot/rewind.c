@@ -6,10 +6,7 @@
  * and counts. If the counters have not changed, and no call has changed memory without a fault (dirty*.c), only hot
  * pages can differ, and copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists the written pages.
  * ARCHITECTURE.md lists the cases.
- *
- * A page that is written twice within AGING rewinds becomes hot: a copy costs about 0.1 µs, and a fault with its scan a
- * thousand times that. After RELEARN rewinds all hot pages are forgotten. So pages that one unusual request has written
- * are not copied for ever.
+ * hot.c says which pages are hot, and which need no copy.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

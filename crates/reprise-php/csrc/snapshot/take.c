@@ -7,7 +7,8 @@
  * change them.
  *
  * The image has no memory of reprise-php itself (the service stack and its state, which each clone has for itself), and
- * no memory that the kernel empties by itself (VmFlags dp and wf: getrandom's state in the vDSO of newer systems).
+ * no memory that the kernel empties by itself (VmFlags dp and wf: getrandom's state in the vDSO of newer systems). Free
+ * pages of PHP's heap are emptied before, and are holes in the image.
  *
  * The memory of the template could be mapped from the memory file, too. That would save one copy per generation (3 to 4
  * MB for Symfony), and nothing per clone. Then memory would no longer be anonymous, and could not be made again when a
