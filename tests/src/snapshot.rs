@@ -126,6 +126,11 @@ pub fn sanitizers() -> &'static str {
     })
 }
 
+/// Whether `REPRISE_SCRUB` has each test of this module run with the option `scrub`.
+pub fn scrubs_all() -> bool {
+    std::env::var_os("REPRISE_SCRUB").is_some()
+}
+
 /// Runs a test under fork.
 pub fn fork(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     run("fork", setup(), test);
@@ -133,7 +138,7 @@ pub fn fork(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
 
 fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
     let setup = setup.application(&format!("isolation = \"{isolation}\""));
-    let setup = if std::env::var_os("REPRISE_SCRUB").is_some() { setup.application("scrub = true") } else { setup };
+    let setup = if scrubs_all() { setup.application("scrub = true") } else { setup };
     // An audit takes a hundred times as long as a rewind: a million requests go without.
     let setup = if std::env::var("REPRISE_AUDIT").as_deref() == Ok("off") { setup } else { setup.flag("--audit") };
     let mut lane = Lane { server: setup.start(), isolation, expected: vec![] };

@@ -105,10 +105,12 @@ void reprise_copy_hot(void)
 	copy_pinned();
 	for (size_t i = first; i < first + snapshot->hot_count; i++) {
 		struct hot_page hot = snapshot->hot[i];
-		if (hot.image) {
-			copy_page(hot.page, hot.image);
-		} else {
+		if (!hot.image) {
 			zero_page(hot.page);
+		} else if (snapshot->compares_lines) {
+			put_back_lines(hot.page, hot.image);
+		} else {
+			copy_page(hot.page, hot.image);
 		}
 	}
 	snapshot->put_back += snapshot->hot_count;

@@ -260,6 +260,9 @@ void reprise_rewind(void)
 	}
 	wire_rewound(&reprise_worker->wire, is_fast, snapshot->put_back);
 	snapshot->dirty = 0;
-	/* This comes last: a write from here on counts as one of the next request. */
-	snapshot->faults = reprise_faults();
+	/* This comes last: a write from here on counts as one of the next request. A fast rewind leaves the count that it
+	 * has read: if it has faulted itself, the next one scans. */
+	if (!is_fast) {
+		snapshot->faults = reprise_faults();
+	}
 }

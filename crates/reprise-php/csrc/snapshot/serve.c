@@ -33,6 +33,7 @@
 #include "compact.h"
 #include "held.h"
 #include "learn.h"
+#include "pages.h"
 #include "random.h"
 #include "refuse.h"
 #include "serve.h"
@@ -270,6 +271,7 @@ ZEND_FUNCTION(reprise_snapshot)
 	snapshot->service.uc_stack.ss_size = SERVICE_STACK;
 	snapshot->service.uc_link = NULL;
 	makecontext(&snapshot->service, reprise_template_loop, 0);
+	snapshot->compares_lines = can_compare_lines();
 	reprise_keep_free_slots();
 	swapcontext(&snapshot->php, &snapshot->service);
 	while (snapshot->is_learning) {

@@ -155,6 +155,7 @@ struct snapshot_state {
 	bool is_trial;              /* a clone that only shows whether others can start */
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
+	bool compares_lines;        /* the processor can put hot pages back by lines (pages.h) */
 	bool asks;                  /* this clone ends, so that the template takes another snapshot */
 
 	/* Each clone's own. */
