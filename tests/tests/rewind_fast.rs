@@ -36,6 +36,14 @@ fn fast(boot: &str, cases: &str, configure: impl Fn(Setup) -> Setup, ready: impl
     );
 }
 
+/// The clone has left for a snapshot with what its requests have needed.
+fn learned(lane: &Lane) {
+    wait_until("the clone has left for the newer snapshot", 20, || {
+        lane.same("it", 4);
+        lane.recycled("learned") >= 1
+    });
+}
+
 /// A database with a write-ahead log: each connection maps the file of its index.
 #[test]
 fn with_a_connection_to_sqlite() {
@@ -49,13 +57,15 @@ fn with_a_connection_to_sqlite() {
 fn with_patterns_of_a_locale() {
     let cases = r#"case 'it': for ($i = $sum = 0; $i < 60; $i++) $sum += preg_match("~^(?<word>w{$i}x|[a-f]{0,$i}9)+$~i", "w{$i}xaa9"); echo $sum, setlocale(LC_ALL, 0); break;
 "#;
-    let learned = |lane: &Lane| {
-        wait_until("the clone has left for the newer snapshot", 20, || {
-            lane.same("it", 4);
-            lane.recycled("learned") >= 1
-        });
-    };
     fast("setlocale(LC_ALL, 'C.UTF-8', 'C.utf8') or exit;", cases, |setup| setup, learned);
+}
+
+/// A locale that requests set, and PHP sets back: its files stay mapped once it is learned.
+#[test]
+fn with_a_locale_of_the_requests() {
+    let cases =
+        "case 'it': echo setlocale(LC_ALL, 'C.utf8'), ctype_alpha('a') ? 'y' : 'n', setlocale(LC_ALL, 0); break;\n";
+    fast("setlocale(LC_ALL, 0);", cases, |setup| setup, learned);
 }
 
 /// The fewest microseconds that a first call of OpenSSL takes in a request.

@@ -19,6 +19,7 @@
 #include "interpose.h"
 #include "random_libc.h"
 #include "snapshot.h"
+#include "warm.h"
 
 void reprise_interpose_memory(void)
 {
@@ -267,7 +268,20 @@ PUBLIC int dlclose(void *handle)
 	return is_watching() ? 0 : known(handle);
 }
 
-/* A change of the locale may unmap a file and map another of the same size. */
+/* Number of pages that are mapped. */
+static uint64_t mapped_pages(void)
+{
+	char text[64] = "";
+	const char *at = text;
+
+	RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
+	return raw_number(&at);
+}
+
+/*
+ * A change of the locale maps files, and unmaps those of a locale that nobody has any more. The files of the snapshot's
+ * locales are held (warm.c), so none of them is unmapped, and what the request has mapped shows in the mapped size.
+ */
 PUBLIC char *setlocale(int category, const char *locale)
 {
 	NEXT(setlocale)
@@ -281,21 +295,13 @@ PUBLIC char *setlocale(int category, const char *locale)
 		before[i] = name[i];
 		before[i + 1] = 0;
 	}
+	uint64_t pages = mapped_pages();
 	char *set = known(category, locale);
 	if (set && strcmp(set, before) != 0) {
-		note(DIRTY_MAPPINGS);
+		note(snapshot->has_loose_locale || mapped_pages() != pages ? DIRTY_MAPPINGS : 0);
+		reprise_note_locale(set);
 	}
 	return set;
-}
-
-/* Number of pages that are mapped. */
-static uint64_t mapped_pages(void)
-{
-	char text[64] = "";
-	const char *at = text;
-
-	RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
-	return raw_number(&at);
 }
 
 PUBLIC int iconv_close(iconv_t handle)

@@ -8,6 +8,9 @@
  * takes another snapshot. Each clone of the older snapshot ends after a request, and a clone of the new one takes its
  * place.
  *
+ * A locale that two requests have set is learned with them: the template holds it, so that its files stay mapped
+ * (warm.c).
+ *
  * That happens when DUE requests have been served, then each time that their number has grown fourfold, and LESSONS
  * times at most. A pattern means the same whenever it is compiled. Of a pattern that only one request has compiled, the
  * shared memory has a hash and no text, because the text may contain data of a visitor.
@@ -31,11 +34,15 @@
 #include "learn.h"
 #include "snapshot.h"
 #include "take.h"
+#include "warm.h"
 
 #define DUE 16
 #define LESSONS 8
 #define MAX_PATTERNS 512
 #define MAX_BYTES (64 * 1024)
+#define MAX_LOCALES 8
+/* So many requests make a locale one that is held. */
+#define TWICE 2
 /* Clones leave one after the other: each lets so many requests pass for each one before it. */
 #define SPREAD 4
 
@@ -55,6 +62,8 @@ struct lessons {
 	 */
 	_Atomic bool busy;
 	uint32_t count, used;
+	char locales[MAX_LOCALES][REPRISE_LOCALE]; /* that requests have set */
+	uint32_t set[MAX_LOCALES];                 /* how many of them */
 	struct pattern patterns[MAX_PATTERNS];
 	char bytes[MAX_BYTES];
 };
@@ -114,6 +123,21 @@ static void note_pattern(const zend_string *text, void *context)
 	}
 }
 
+/* The first place with that name, or a free one. */
+static bool note_locale(struct lessons *lessons)
+{
+	for (size_t i = 0; i < MAX_LOCALES; i++) {
+		if (lessons->set[i] == 0) {
+			memcpy(lessons->locales[i], snapshot->locale, REPRISE_LOCALE);
+		}
+		if (strncmp(lessons->locales[i], snapshot->locale, REPRISE_LOCALE) == 0) {
+			lessons->set[i] += lessons->set[i] < TWICE;
+			return lessons->set[i] == TWICE && !(snapshot->held_locales & 1U << i);
+		}
+	}
+	return false;
+}
+
 /* At the end of a request, on PHP's stack. */
 void reprise_learn_note(void)
 {
@@ -123,9 +147,13 @@ void reprise_learn_note(void)
 		return;
 	}
 	uint32_t requests = atomic_fetch_add(&lessons->requests, 1) + 1;
-	if (reprise_pattern_count() > known && lessons->given < LESSONS && !atomic_exchange(&lessons->busy, true)) {
+	bool has_locale = snapshot->locale[0] != 0;
+	if ((reprise_pattern_count() > known || has_locale) && lessons->given < LESSONS
+	    && !atomic_exchange(&lessons->busy, true)) {
 		reprise_each_pattern(known, note_pattern, lessons);
-		if (lessons->used > 0 && requests >= lessons->due && !lessons->wanted) {
+		bool is_news = has_locale && note_locale(lessons);
+		snapshot->locale[0] = 0;
+		if ((lessons->used > 0 || is_news) && requests >= lessons->due && !lessons->wanted) {
 			lessons->wanted = snapshot->asks = true;
 		}
 		lessons->busy = false;
@@ -167,6 +195,13 @@ void reprise_learn_patterns(void)
 		struct pattern pattern = lessons->patterns[i];
 		if (pattern.size > 0 && pattern.size <= MAX_BYTES && pattern.at <= MAX_BYTES - pattern.size) {
 			reprise_compile_pattern(lessons->bytes + pattern.at, pattern.size);
+		}
+	}
+	for (uint32_t i = 0; i < MAX_LOCALES; i++) {
+		if (lessons->set[i] >= TWICE && !(snapshot->held_locales & 1U << i)) {
+			/* One that cannot be had is not asked for again. */
+			(void)reprise_learn_locale(lessons->locales[i]);
+			snapshot->held_locales |= 1U << i;
 		}
 	}
 	known = reprise_pattern_count();

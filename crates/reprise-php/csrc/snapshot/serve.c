@@ -162,6 +162,7 @@ void reprise_serve_prepare(void)
 	php_clear_stat_cache(0, NULL, 0);
 	/* Otherwise the end of each request would set the locale, and the rewind would have to look at all mappings. */
 	reprise_keep_locale();
+	reprise_hold_locale();
 	zend_unset_timeout();
 	/* PHP maps the file of a time zone when it first needs the zone. In the snapshot, that is no fault for each
 	 * request. */

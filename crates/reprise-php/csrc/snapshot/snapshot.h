@@ -156,6 +156,8 @@ struct snapshot_state {
 	bool is_learning;           /* PHP was resumed to learn, not for a request */
 	int own_smaps, own_pagemap; /* of the template, for the next snapshot */
 	bool compares_lines;        /* the processor can put hot pages back by lines (pages.h) */
+	uint32_t held_locales;      /* of learn.c: a bit for each */
+	bool has_loose_locale;      /* of the boot, whose files setlocale() may unmap */
 	bool asks;                  /* this clone ends, so that the template takes another snapshot */
 
 	/* Each clone's own. */
@@ -163,6 +165,7 @@ struct snapshot_state {
 	uint32_t dirty;
 	uint32_t timers;   /* interval timers that run: bit per number */
 	char culprit[128]; /* what cannot be put back, in words */
+	char locale[64];   /* that the request has set last */
 	bool in_request;   /* PHP runs: dirty*.c take notes */
 	int uffd, pagemap, statm, task_directory, descriptor_directory, working_directory;
 	struct sizes sizes;

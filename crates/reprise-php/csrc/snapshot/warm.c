@@ -6,14 +6,22 @@
  * text is encrypted, and one context of TLS clients is made, which looks up what connections need. Nothing is drawn
  * from OpenSSL's own generator: it takes all random bytes from the kernel by now (random_libraries.c).
  *
+ * libc maps the files of a locale when it is set, and unmaps them when PHP sets the locale back at the end of the
+ * request. A locale of which libc has an object stays mapped. So the template has one of the boot's locale, and one of
+ * each locale that requests set again and again (learn.c). The objects are never freed.
+ *
  * PHP and its other libraries have no such state of that size. Regular expressions are learned (learn.c), and the file
  * of the time zone is mapped at the snapshot (serve.c).
  */
 #define _GNU_SOURCE
 #include <php.h>
 
+#include <ctype.h>
 #include <dlfcn.h>
+#include <locale.h>
+#include <string.h>
 
+#include "snapshot.h"
 #include "warm.h"
 
 static void encrypt(void)
@@ -59,4 +67,36 @@ void reprise_warm_libraries(void)
 		encrypt();
 		make_tls_context();
 	}
+}
+
+void reprise_hold_locale(void)
+{
+	const char *name = setlocale(LC_ALL, NULL);
+
+	snapshot->has_loose_locale = !name || !newlocale(LC_ALL_MASK, name, NULL);
+}
+
+/* On PHP's stack, within a request. A name that the template would not take is not noted. */
+void reprise_note_locale(const char *name)
+{
+	size_t size = strlen(name);
+
+	if (size < REPRISE_LOCALE && strcmp(name, "C") != 0 && strcmp(name, "POSIX") != 0) {
+		memcpy(snapshot->locale, name, size + 1);
+	}
+}
+
+/* The name lies in memory to which clones write: it is copied before it is checked. It may name no path. */
+bool reprise_learn_locale(const char *shared)
+{
+	char name[REPRISE_LOCALE];
+
+	memcpy(name, shared, sizeof name);
+	size_t size = strnlen(name, sizeof name);
+	for (size_t i = 0; i < size; i++) {
+		if (!isalnum((unsigned char)name[i]) && !strchr("_-.@", name[i])) {
+			return false;
+		}
+	}
+	return size > 0 && size < sizeof name && newlocale(LC_ALL_MASK, name, NULL);
 }
