@@ -46,13 +46,14 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 6] = [
+const LONGER_S: [(&str, u64); 7] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
     ("apps::", 200),
     ("faults::", 120),
     ("guestbook::the_readme", 600),
+    ("php_versions::changes", 200),
 ];
 
 /// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
