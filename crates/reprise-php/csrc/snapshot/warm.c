@@ -26,7 +26,7 @@
 
 static void encrypt(void)
 {
-	const zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("openssl_encrypt"));
+	zend_function *function = zend_fetch_function_str(ZEND_STRL("openssl_encrypt"));
 	zval arguments[5], result;
 
 	/* disable_functions removes a function, and the application may have one of its own. */
@@ -38,7 +38,7 @@ static void encrypt(void)
 	ZVAL_STRINGL(&arguments[2], "0123456789abcdef0123456789abcdef", 32);
 	ZVAL_LONG(&arguments[3], 1); /* OPENSSL_RAW_DATA */
 	ZVAL_STRINGL(&arguments[4], "0123456789abcdef", 16);
-	zend_call_known_function((zend_function *)function, NULL, NULL, &result, 5, arguments, NULL);
+	zend_call_known_function(function, NULL, NULL, &result, 5, arguments, NULL);
 	zval_ptr_dtor(&result);
 	for (size_t i = 0; i < 5; i++) {
 		zval_ptr_dtor(&arguments[i]);
@@ -63,7 +63,7 @@ static void make_tls_context(void)
 
 void reprise_warm_libraries(void)
 {
-	if (zend_hash_str_exists(&module_registry, ZEND_STRL("openssl"))) {
+	if (zend_get_module_started("openssl") == SUCCESS) {
 		encrypt();
 		make_tls_context();
 	}
