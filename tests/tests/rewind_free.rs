@@ -2,6 +2,7 @@
 //! in other pages is the snapshot's, and comes back.
 
 use tests::snapshot::{Lane, both, rewind, scrubs_all, snapshot};
+use tests::{process, wait_until};
 
 /// Holes all over the heap: every second of many small blocks is free at the snapshot.
 const HOLES: &str = r#"
@@ -61,6 +62,27 @@ fn what_a_request_allocates_is_not_copied() {
     }
     if pages[0] > 0 {
         assert!(pages[0] + 500 < pages[1], "pages put back by each rewind, without and with scrub: {pages:?}");
+    }
+}
+
+/// A worker that has nothing to do gives back what its requests have used, and goes on.
+#[test]
+fn an_idle_worker_shrinks() {
+    for scrub in ["", "scrub = true"] {
+        let setup = || if scrubs_all() { snapshot(HOLES, CASES) } else { snapshot(HOLES, CASES).application(scrub) };
+        rewind(setup, |lane| {
+            let memory = || -> u64 {
+                let clones = lane.workers().into_iter().flat_map(process::children);
+                clones.map(process::anonymous_kib).sum()
+            };
+            for _ in 0..2 {
+                lane.repeat("work", 20);
+                let busy = memory();
+                wait_until("the worker that has worked gives back more than 2 MiB", 15, || memory() + 2048 < busy);
+                assert!(lane.same("work", 4).ends_with("whole"));
+            }
+            assert_eq!(lane.recycled("idle"), 0, "the workers are the same");
+        });
     }
 }
 

@@ -147,11 +147,15 @@ static bool supervisor_is_gone(void)
 #define IDLE_S 20
 #define IDLE_SPREAD 10
 #define IDLE_PAGES 128
+/* A clone without a request for so many seconds gives back what is put back by nobody. */
+#define CLOSE_S 3
 
-static void leave_if_idle(uint64_t seconds)
+static void shrink_or_leave(uint64_t seconds)
 {
-	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD
-	    && snapshot->hot_count + snapshot->open_count >= IDLE_PAGES) {
+	if (seconds >= CLOSE_S && snapshot->open_count > 0) {
+		reprise_close_free();
+	}
+	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot_count >= IDLE_PAGES) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
 		for (;;) {
 			RAW1(SYS_exit_group, wire_Exit_Recycle);
@@ -233,7 +237,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 			/* The clock, and not a second for each return: all are woken when one dies. */
 			uint64_t now = raw_seconds();
 			idle_since = idle_since ? idle_since : now;
-			leave_if_idle(now - idle_since);
+			shrink_or_leave(now - idle_since);
 		}
 	}
 }

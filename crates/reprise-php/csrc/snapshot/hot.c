@@ -2,16 +2,18 @@
  * Pages that rewinds do not find by a scan, because they are not protected. This runs on the service stack.
  *
  * A page that is written twice within AGING rewinds becomes hot: a copy costs about 0.1 µs, and a fault with its scan a
- * thousand times that. Every rewind copies all hot pages. After RELEARN rewinds all hot pages are forgotten. So pages
- * that one unusual request has written are not copied for ever.
+ * thousand times that. Every rewind copies all hot pages. After SETTLED and then every RELEARN rewinds all hot pages
+ * are forgotten. So pages that the warm-up or one unusual request has written are not copied for ever.
  *
  * A page of PHP's heap that was free at the snapshot (take.c) has no content that PHP relies on. It is protected until
  * a request writes to it, so that the page fault is counted and the scan finds the page that belongs to it. From then
  * on it is open: not protected, and not copied either. What a request leaves there lies in free memory of PHP's heap,
- * as under PHP-FPM. With the option `scrub` every rewind fills open pages with zeroes.
+ * as under PHP-FPM. With the option `scrub` every rewind fills open pages with zeroes. A clone that has had no request
+ * for some seconds gives its open pages back to the kernel.
  */
 #define _GNU_SOURCE
 #include <linux/userfaultfd.h>
+#include <sys/mman.h>
 
 #include "../options.h"
 #include "checks.h"
@@ -27,6 +29,8 @@
 #define HOT_AT 128
 #define AGING 256
 #define RELEARN 8192
+/* Requests of the warm-up, each for another page of the application, are among the first. */
+#define SETTLED 512
 
 _Static_assert(HOT_AT < PAGE_FREE, "a number of hits is no state");
 
@@ -134,9 +138,8 @@ static bool open_free_page(uint8_t *state, uintptr_t page)
 		if (!make_hot(page, NULL)) {
 			return false;
 		}
-	} else {
-		snapshot->open_count++;
 	}
+	snapshot->open_count++;
 	*state = PAGE_OPEN;
 	return true;
 }
@@ -162,12 +165,59 @@ bool reprise_put_back(const struct region *region, uintptr_t page)
 	return true;
 }
 
+/* Where the open pages of a region end that begin at `from`. */
+static uintptr_t open_until(const struct region *region, uintptr_t from)
+{
+	while (from < region->end && *hits_of(region, from) == PAGE_OPEN) {
+		from += PAGE;
+	}
+	return from;
+}
+
+/* Dropped first, then protected: a page that is not there counts as written until it is protected. */
+static void give_back(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	if (RAW3(SYS_madvise, start, end - start, MADV_DONTNEED) < 0) {
+		return;
+	}
+	reprise_protect_or_recycle(start, end);
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		*hits_of(region, page) = PAGE_FREE;
+	}
+}
+
+void reprise_close_free(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < snapshot->region_count; i++) {
+		const struct region *region = &snapshot->regions[i];
+		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
+			uintptr_t end = open_until(region, page);
+			if (end > page) {
+				give_back(region, page, end);
+				page = end - PAGE;
+			}
+		}
+	}
+	for (size_t i = 0; i < snapshot->hot_count; i++) {
+		struct hot_page hot = snapshot->hot[i];
+		if (hot.image || *hits_of(reprise_region_of((uintptr_t)hot.page), (uintptr_t)hot.page) == PAGE_OPEN) {
+			snapshot->hot[kept++] = hot;
+		}
+	}
+	snapshot->hot_count = kept;
+	snapshot->open_count = 0;
+	snapshot->faults = reprise_faults();
+}
+
 static void forget_hot(void)
 {
 	for (size_t i = 0; i < snapshot->hot_count; i++) {
 		uintptr_t page = (uintptr_t)snapshot->hot[i].page;
 		const struct region *region = reprise_region_of(page);
 		*hits_of(region, page) = snapshot->hot[i].image ? 0 : PAGE_FREE;
+		snapshot->open_count -= snapshot->hot[i].image ? 0 : 1;
 		reprise_protect_or_recycle(page, page + PAGE);
 	}
 	snapshot->hot_count = 0;
@@ -180,7 +230,7 @@ void reprise_age(void)
 	if (snapshot->rewinds % AGING != 0) {
 		return;
 	}
-	if (snapshot->rewinds % RELEARN == 0) {
+	if (snapshot->rewinds % RELEARN == 0 || snapshot->rewinds == SETTLED) {
 		forget_hot();
 	}
 	for (size_t i = 0; i < count; i++) {

@@ -12,6 +12,7 @@ void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t 
 void reprise_copy_hot(void);
 /* A page was found written. True: it is not to be protected again. */
 bool reprise_put_back(const struct region *region, uintptr_t page);
-void reprise_age(void); /* after each rewind */
+void reprise_age(void);        /* after each rewind */
+void reprise_close_free(void); /* open pages become free ones again, and cost no memory */
 
 #endif
