@@ -8,7 +8,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`supervisor`] | the loop: front, prototypes, workers, signals, drain |
-//! | [`plan`] | pure decisions: slots to fill, back-off, what an exit means |
+//! | [`exited`] | how a process ended, in words |
+//! | [`plan`] | pure decisions: slots to fill, back-off |
 //! | [`channel`] | one message per packet, descriptors attached |
 //! | [`boot`] | the request that a template boots with |
 //! | [`errand`] | work that a child does because it may take long |
@@ -30,6 +31,7 @@ pub mod capabilities;
 pub mod channel;
 pub mod confine;
 pub mod errand;
+pub mod exited;
 pub mod files;
 pub mod lines;
 pub mod log;

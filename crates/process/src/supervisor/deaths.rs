@@ -9,7 +9,8 @@ use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
 use super::template::Death;
 use super::{Outcome, Supervisor, log};
-use crate::plan::{Ending, Slot};
+use crate::exited::Ending;
+use crate::plan::Slot;
 use crate::sys::{self, Reaped};
 
 impl Supervisor {

@@ -18,7 +18,8 @@ use super::template::{Death, Forked, TemplateReady};
 use super::warmup::WarmUpResult;
 use super::{Supervisor, log};
 use crate::channel::Received;
-use crate::plan::{Ending, Slot};
+use crate::exited::Ending;
+use crate::plan::Slot;
 use crate::sys;
 
 /// How many messages of one process are handled before those of others: more than its socket holds.

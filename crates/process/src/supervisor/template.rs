@@ -6,7 +6,8 @@ use wire::control::{Bodies, FromForker, Isolation, ToForker};
 
 use super::child::{Child, Forker};
 use crate::channel::Channel;
-use crate::plan::{Ending, is_fork_better};
+use crate::exited::Ending;
+use crate::plan::is_fork_better;
 use crate::sys;
 
 /// A template and what is known of it.

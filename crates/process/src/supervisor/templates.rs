@@ -25,7 +25,7 @@ use super::template::{Death, Forked, Template, TemplateEnd, TemplateReady};
 use super::{Outcome, Supervisor, log, send};
 use crate::boot;
 use crate::channel::{Channel, Pair};
-use crate::plan::Ending;
+use crate::exited::Ending;
 use crate::sys;
 
 /// How long a script that needs no lane is left alone.
