@@ -27,6 +27,7 @@ class Application:
     public: str  # document root below its directory
     built: bool = True  # by setup.sh; otherwise copied
     database: bool = False
+    shared: bool = False  # the one with its bridge is a copy, which uses what the other has written
     emptied: tuple[str, ...] = ()  # files the load leaves behind, removed between runs: session files slow both sides
 
 
@@ -36,7 +37,8 @@ APPLICATIONS: dict[str, Application] = {
     "symfony": Application("public", emptied=("var/sessions/*",)),
     "laravel": Application("public", emptied=("storage/framework/sessions/*",)),
     "slim": Application("public"),
-    "wordpress": Application("htdocs", database=True),
+    "wordpress": Application("htdocs", database=True, shared=True),
+    "mediawiki": Application("htdocs", shared=True),  # with PHP 8.3 or later
     "eav": Application("public", database=True),
 }
 
@@ -99,8 +101,8 @@ class Builder:
         self.say(f"building {name} in {directory}")
         stamp.unlink(missing_ok=True)
         directory.parent.mkdir(mode=0o755, exist_ok=True)
-        if bridged and database:
-            # Building it anew would empty the database.
+        if bridged and APPLICATIONS[name].shared:
+            # Building it anew would empty the database, or make another.
             shutil.rmtree(directory, ignore_errors=True)
             subprocess.run(["cp", "-a", str(self.directory(name)), str(directory)], check=True)
         elif APPLICATIONS[name].built:

@@ -51,4 +51,12 @@ def wordpress(directory: Path) -> None:
         path.chmod(path.stat().st_mode | 0o444 | (0o111 if path.is_dir() else 0))
 
 
-INSTALL: dict[str, Callable[[Path], None]] = {"symfony": _require_package, "laravel": laravel, "wordpress": wordpress}
+def mediawiki(directory: Path) -> None:
+    shutil.copytree(PACKAGE, directory / "reprise")
+    settings = directory / "htdocs" / "LocalSettings.php"
+    settings.write_text(settings.read_text() + f"require '{directory}/reprise/mediawiki/reprise.php';\n")
+    subprocess.run(["chmod", "-R", "a+rX", str(directory / "reprise")], check=True)
+
+
+INSTALL: dict[str, Callable[[Path], None]] = {"symfony": _require_package, "laravel": laravel, "wordpress": wordpress,
+                                              "mediawiki": mediawiki}

@@ -20,6 +20,7 @@ CONNECTIONS = 64
 # Where two honest answers to one request may differ. Anything else that differs fails the run.
 NORMALISATIONS: dict[str, tuple[re.Pattern[bytes], bytes]] = {
     "csrf-token": (re.compile(rb'(name="csrf-token" content=")[A-Za-z0-9]{40}'), rb"\1TOKEN"),
+    "request": (re.compile(rb'("wgRequestId":"|"wgBackendResponseTime":)[0-9a-f]+'), rb"\1"),
     "nonce": (re.compile(rb'("?nonce"?[:=]\s*")[0-9a-f]{10}'), rb"\1NONCE"),
 }
 
@@ -66,6 +67,7 @@ SYMFONY = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts", "/ab
                env={"APP_RUNTIME": "Reprise\\Symfony\\Runtime"})
 LARAVEL = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts"))
 WORDPRESS = Boot(bridge=True)
+MEDIAWIKI = Boot(bridge=True, warmup=("/wiki/Article_1", "/wiki/Article_2?action=history"))
 
 SCENARIOS: dict[str, Scenario] = {
     row.name: row
@@ -82,6 +84,8 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("slim-hello", "slim", "/hello"),
         Scenario("wordpress", "wordpress", "/", {FPM: Goal(1.0, "reaches")}, normalise=("nonce",)),
         Scenario("wordpress-feed", "wordpress", "/feed/"),
+        Scenario("mediawiki", "mediawiki", "/wiki/Article_1", normalise=("request",)),
+        Scenario("mediawiki-bridge", "mediawiki", "/wiki/Article_1", normalise=("request",), boot=MEDIAWIKI),
         Scenario("eav", "eav", "/"),
         Scenario("eav-snapshot", "eav", "/", boot=Boot("snapshot.php")),
         Scenario("eav-worker", "eav", "/", boot=Boot("worker.php", "worker")),

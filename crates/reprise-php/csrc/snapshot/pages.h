@@ -51,12 +51,12 @@ static inline void copy_page(unsigned char *page, const unsigned char *image)
 
 /*
  * Puts a page back of which few lines differ, as of most hot pages. Whether a line differs is found out by reading
- * both, and only a line that differs is written. What is read is not to be kept: the hint leaves the second-level cache
- * to what PHP uses. The prefetches run past the ends of both pages, which is allowed.
+ * both, and only a line that differs is written. That takes 0.87 to 0.94 of the time of a copy, and the program that
+ * runs next no more than after a copy. Hints to keep what is read out of the caches made it slower (AMD EPYC, 1 MiB of
+ * second-level cache).
  */
 #if defined(__x86_64__)
 #define LINE 64
-#define AHEAD (8 * LINE)
 
 static inline bool can_compare_lines(void)
 {
@@ -68,8 +68,6 @@ __attribute__((target("avx2"))) static inline void put_back_lines(unsigned char 
 	for (size_t at = 0; at < PAGE; at += LINE) {
 		__m256i *line = (__m256i *)(page + at);
 		const __m256i *wanted = (const __m256i *)(image + at);
-		_mm_prefetch((const char *)page + at + AHEAD, _MM_HINT_NTA);
-		_mm_prefetch((const char *)image + at + AHEAD, _MM_HINT_NTA);
 		__m256i first = _mm256_load_si256(wanted), second = _mm256_load_si256(wanted + 1);
 		__m256i differs = _mm256_or_si256(_mm256_xor_si256(first, _mm256_load_si256(line)),
 		                                  _mm256_xor_si256(second, _mm256_load_si256(line + 1)));
