@@ -10,7 +10,7 @@ use std::io::{self, IoSliceMut, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -29,7 +29,14 @@ pub struct FileBody {
     at: u64,
     left: u64,
     /// A thread of the pool reads the next bytes.
-    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    reading: Option<Reading>,
+}
+
+/// A read that waits for a thread of the pool, or has one.
+struct Reading {
+    task: JoinHandle<io::Result<Vec<u8>>>,
+    /// The file, until the read begins. The pool drops no task that waits, so the task itself must not hold the file open.
+    file: Arc<Mutex<Option<Arc<File>>>>,
 }
 
 impl FileBody {
@@ -89,23 +96,40 @@ impl FileBody {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         let (file, at, size) = (&self.file, self.at, self.wanted());
         let reading = self.reading.get_or_insert_with(|| {
-            let file = file.clone();
-            spawn_blocking(move || {
+            let file = Arc::new(Mutex::new(Some(file.clone())));
+            let place = file.clone();
+            let task = spawn_blocking(move || {
+                // Nobody wants the bytes any more if there is no file.
+                let Some(file) = taken(&place) else { return Ok(Vec::new()) };
                 let mut bytes = vec![0; size];
                 let count = file.read_at(&mut bytes, at)?;
                 bytes.truncate(count);
                 Ok(bytes)
-            })
+            });
+            Reading { task, file }
         });
-        let read = ready!(Pin::new(reading).poll(context));
+        let read = ready!(Pin::new(&mut reading.task).poll(context));
         self.reading = None;
         Poll::Ready(read.unwrap_or_else(|error| Err(io::Error::other(error))))
+    }
+}
+
+fn taken(place: &Mutex<Option<Arc<File>>>) -> Option<Arc<File>> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Drop for Reading {
+    /// A read that has not begun does not hold the file open any longer.
+    fn drop(&mut self) {
+        self.task.abort();
+        taken(&self.file);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::mpsc::channel;
 
     use super::*;
 
@@ -156,6 +180,24 @@ mod tests {
         let (read, waits) = all_of(body("/proc/version", 0, text.len() as u64));
         assert_eq!(read.unwrap(), text);
         assert!(waits > 0, "it was read at once");
+    }
+
+    /// The only thread of the pool is busy until the end of the test.
+    #[test]
+    fn a_body_that_is_dropped_leaves_no_open_file_behind() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (release, wait) = channel::<()>();
+        runtime.spawn_blocking(move || wait.recv());
+        let file = Arc::new(File::open("/proc/version").unwrap());
+        runtime.block_on(async {
+            for _ in 0..9 {
+                let mut body = FileBody::new(file.clone(), "x".into(), 0, 1);
+                assert!(poll_fn(|context| Poll::Ready(body.poll_next(context).is_pending())).await);
+                assert_eq!(Arc::strong_count(&file), 3, "the read waits with the file");
+            }
+        });
+        assert_eq!(Arc::strong_count(&file), 1, "no read waits any more");
+        drop(release);
     }
 
     #[test]
