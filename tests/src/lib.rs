@@ -15,6 +15,7 @@
 //! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
 //! | [`installed`] | the test applications, built once |
 //! | [`once`] | what one test makes for all that need it |
+//! | [`disguises`] | spellings of paths by which servers have been made to send what they deny |
 //! | [`closed_list`] | what may differ between the two |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
@@ -24,6 +25,7 @@ pub mod bridged;
 pub mod client;
 pub mod closed_list;
 pub mod compare;
+pub mod disguises;
 pub mod installed;
 pub mod marking;
 pub mod modes;

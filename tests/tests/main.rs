@@ -61,6 +61,7 @@ mod rewind_resources;
 mod rewind_shared;
 mod rewind_state;
 mod rewind_users;
+mod routing;
 mod sapi;
 mod seeing;
 mod serving;

@@ -18,6 +18,7 @@
 //! | [`host`] | the host that a request names |
 //! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
+//! | [`routing`] | which paths are denied, without a look at files |
 //! | [`files`] | static files |
 //! | [`file_body`] | the bytes of a file, read without holding up other requests |
 //! | [`head`] | the request head for PHP, header policy |
@@ -70,6 +71,7 @@ mod request_body;
 mod response;
 mod response_body;
 mod route;
+pub mod routing;
 mod server;
 pub mod settings;
 mod shared;

@@ -41,6 +41,7 @@ wire::table! {
         BadScheme, "bad-scheme": "the target begins neither with / nor with http:// or https://", { status: 400, connection: Close, header: None };
         BadFraming, "bad-framing": "Content-Length together with Transfer-Encoding, or a body that breaks its chunks", { status: 400, connection: Close, header: None };
         Forbidden, "forbidden": "the front's user may not read the file; `status_path` asked for from another machine", { status: 403, connection: Keep, header: None };
+        Denied, "denied": "a default denial: no site wants such a file sent (docs/guides/routing.md)", { status: 403, connection: Keep, header: None };
         NotFound, "not-found": "there is no such file and no front controller", { status: 404, connection: Keep, header: None };
         BadMethod, "bad-method": "CONNECT or TRACE", { status: 405, connection: Keep, header: ANY_METHOD };
         FileMethod, "file-method": "files, `ping_path`, `status_path` and `admin_listen` take only GET and HEAD", { status: 405, connection: Keep, header: READ_ONLY };

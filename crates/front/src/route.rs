@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, Stat};
 
+use crate::routing::denials;
 use crate::settings::Application;
 use crate::target::{is_hidden, is_overlong, is_source, split_script};
 
@@ -33,6 +34,8 @@ pub enum Route {
     Nobody,
     /// 403: the file is there, but closed to the front.
     Closed,
+    /// 403: the file is there, and no site wants such a file sent.
+    Denied,
 }
 
 impl Route {
@@ -96,6 +99,7 @@ enum Kind {
     Script,
     Missing,
     Closed,
+    Denied,
 }
 
 /// How long a script that was found is taken to exist. If it is gone by then, the worker responds with 404.
@@ -151,6 +155,7 @@ fn decide(application: &Application, path: &[u8]) -> Route {
         return match look(application, name) {
             Kind::Script => Route::script(name.to_owned(), path_info),
             Kind::Closed => Route::Closed,
+            Kind::Denied => Route::Denied,
             _ => fallback(application),
         };
     }
@@ -165,6 +170,8 @@ fn decide(application: &Application, path: &[u8]) -> Route {
             other => other,
         },
         Kind::Closed => Route::Closed,
+        Kind::Denied if path.ends_with(b"/") => fallback(application),
+        Kind::Denied => Route::Denied,
         Kind::Missing | Kind::Script => fallback(application),
     }
 }
@@ -182,12 +189,15 @@ fn index(application: &Application, directory: &[u8]) -> Route {
         return fallback(application);
     }
     let script = [directory, b"index.php"].concat();
-    if let Kind::Script = look(application, &script) {
-        return Route::script(script, b"");
+    match look(application, &script) {
+        Kind::Script => return Route::script(script, b""),
+        Kind::Denied => return Route::Denied,
+        _ => {}
     }
     match look(application, &[directory, b"index.html"].concat()) {
         Kind::File(found) => Route::File(found),
         Kind::Closed => Route::Closed,
+        Kind::Denied => Route::Denied,
         _ => fallback(application),
     }
 }
@@ -211,6 +221,9 @@ fn look(application: &Application, path: &[u8]) -> Kind {
     match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
         rustix::fs::FileType::Directory => Kind::Directory,
         rustix::fs::FileType::RegularFile => {
+            if is_denied(application, path, below) {
+                return Kind::Denied;
+            }
             let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "php");
             if is_script(&wanted) && is_script(&real) {
                 return Kind::Script;
@@ -222,6 +235,19 @@ fn look(application: &Application, path: &[u8]) -> Kind {
         }
         _ => Kind::Missing,
     }
+}
+
+/// Whether a default denial concerns a file, by its path or by its real path below the root.
+fn is_denied(application: &Application, path: &[u8], below: &Path) -> bool {
+    let is_published = || path.starts_with(b"/.well-known/");
+    let is_composers = |vendor: &[u8]| {
+        let vendor = application.root.join(OsStr::from_bytes(&vendor[1..]));
+        vendor.join("autoload.php").is_file() && vendor.join("composer").is_dir()
+    };
+    application.default_denials
+        && !is_published()
+        && (denials::of_name(path).or_else(|| denials::of_name(below.as_os_str().as_bytes())).is_some()
+            || denials::vendors(path).any(is_composers))
 }
 
 /// Opens the file that was checked, not one that has taken its place since.
@@ -255,6 +281,7 @@ mod tests {
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             workers: 1,
             min_workers: 1,
+            default_denials: true,
             ..Application::default()
         }
     }
@@ -289,6 +316,7 @@ mod tests {
             Route::Directory => "directory",
             Route::Nobody => "nobody",
             Route::Closed => "closed",
+            Route::Denied => "denied",
         }
     }
 
@@ -324,6 +352,60 @@ mod tests {
         assert_eq!(kind(&site, "/anything/else"), "script");
         for (path, expected) in [("/own", "directory"), ("/bare", "script"), ("/sub/", "file")] {
             assert_eq!(kind(&site, path), expected, "{path}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn default_denials_concern_files_that_are_there() {
+        let root = tree("denied");
+        let mut site = application(&root.join("www"), &[]);
+        for file in [
+            "data/db.sqlite",
+            "backup.sql",
+            "vendor/autoload.php",
+            "vendor/composer/installed.json",
+            "vendor/a/run.php",
+            "vendor/a/index.php",
+            "vendor/a/b.css",
+            "lib/vendor/a.txt",
+            ".well-known/keys.pem",
+        ] {
+            let path = root.join("www").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        symlink("data/db.sqlite", root.join("www/innocent.txt")).unwrap();
+        for (path, expected) in [
+            ("/data/db.sqlite", "denied"),
+            ("/data/none.sqlite", "nobody"),
+            ("/data/db.sqlite/", "nobody"),
+            ("/backup.sql", "denied"),
+            ("/innocent.txt", "denied"),
+            ("/vendor/autoload.php", "denied"),
+            ("/vendor/composer/installed.json", "denied"),
+            ("/vendor/a/run.php/info", "denied"),
+            ("/vendor/a/", "denied"),
+            ("/vendor/a/b.css", "file"),
+            ("/vendor/", "nobody"),
+            ("/vendor/none", "nobody"),
+            ("/lib/vendor/a.txt", "file"),
+            ("/.well-known/keys.pem", "file"),
+        ] {
+            assert_eq!(kind(&site, path), expected, "{path}");
+        }
+        site.front_controller = Some("index.php".into());
+        for (path, expected) in [
+            ("/data/db.sqlite", "denied"),
+            ("/data/none.sqlite", "script"),
+            ("/vendor/none", "script"),
+            ("/vendor", "script"),
+        ] {
+            assert_eq!(kind(&site, path), expected, "{path}");
+        }
+        site.default_denials = false;
+        for path in ["/data/db.sqlite", "/innocent.txt", "/vendor/composer/installed.json"] {
+            assert_eq!(kind(&site, path), "file", "{path}");
         }
         std::fs::remove_dir_all(&root).unwrap();
     }

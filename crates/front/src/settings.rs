@@ -90,6 +90,8 @@ pub struct Application {
     pub front_controller: Option<String>,
     /// Lower-case host names; `*.example` for all below. Empty: any.
     pub hosts: Vec<String>,
+    /// Whether files that no site wants sent are denied ([`crate::routing::denials`]).
+    pub default_denials: bool,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.

@@ -24,6 +24,7 @@ fn all() -> Vec<(&'static str, Part)> {
         ("docs/reference/status.md", Part::Page(control_protocol::reference::page())),
         ("docs/operations/reload.md", Part::Table("restart", crate::options::restart_reference())),
         ("docs/reference/responses.md", Part::Table("refusals", front::refusals())),
+        ("docs/guides/routing.md", Part::Table("denials", front::routing::denials::reference())),
         (
             "docs/operations/monitoring.md",
             Part::Table("states", format!("| state | the worker |\n|---|---|\n{states}")),

@@ -40,6 +40,7 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
         Route::Directory => add_slash(admitted.path, &request.head),
         Route::Nobody => return Err(Refusal::NotFound),
         Route::Closed => return Err(Refusal::Forbidden),
+        Route::Denied => return Err(Refusal::Denied),
     };
     Ok(made.map(Made::plain))
 }

@@ -101,6 +101,9 @@ option_table! {
             "Directories outside the root that symbolic links may lead to: files, scripts and the front controller.", by real_paths, to front;
         front_controller: Option<String> = None, "\"index.php\" if the root has one", Text, Reload,
             "Script below the root that gets all paths without a file; \"\" for none.", by front_controller, to front;
+        default_denials: bool = true, "true", Switch, Reload,
+            "Whether files that no site wants sent get 403: databases, dumps, private keys, kept copies, Composer's files \
+             (docs/guides/routing.md#default-denials). Hidden files and PHP's source are never sent.", to front;
         hosts: Vec<String> = Vec::new(), "[] (any host)", Texts, Reload,
             "Host names; \"*.example.org\" matches all names below. Other hosts get 421. Snapshots per host \
              (docs/guides/snapshot.md) exist for names without a pattern.", by hosts, to front;

@@ -1,0 +1,3 @@
+//! Which paths are answered by what: default denials.
+
+mod denials;
