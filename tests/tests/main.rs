@@ -67,6 +67,7 @@ mod seeing;
 mod serving;
 mod slow;
 mod smoke;
+mod spool;
 mod starting;
 mod streaming;
 mod supervisor_waits;

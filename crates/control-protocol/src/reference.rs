@@ -1,7 +1,7 @@
 //! docs/reference/status.md, from the rows that define the keys.
 
 use crate::outcome::Outcome;
-use crate::status::{Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Stage, Status, Worker};
+use crate::status::{Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage, Status, Worker};
 
 const BEGIN: &str = "# Status as JSON
 
@@ -34,6 +34,7 @@ pub fn page() -> String {
     let objects = [
         ("The server", Status::KEYS),
         ("`front`", Front::KEYS),
+        ("`spool`", Spool::KEYS),
         ("Each generation in `applications`", Generation::KEYS),
         ("Each lane in `lanes`", Lane::KEYS),
         ("Each worker in `workers`", Worker::KEYS),

@@ -73,6 +73,25 @@ object! {
         pub pid: i32,
         /// seconds since it was started
         pub seconds: f64,
+        /// what it holds for slow clients
+        pub spool: Spool,
+    }
+}
+
+object! {
+    /// What the front [holds for slow clients](../operations/spool.md), a quarter of a second ago.
+    #[derive(Default)]
+    pub struct Spool {
+        /// bytes in memory
+        pub memory: u64,
+        /// bytes on disk
+        pub disk: u64,
+        /// responses so far that PHP wrote faster than their clients took them
+        pub responses: u64,
+        /// responses so far whose worker waited for the client, because of a limit
+        pub full: u64,
+        /// failures so far to write to the disk
+        pub errors: u64,
     }
 }
 
@@ -175,7 +194,8 @@ mod tests {
     use super::*;
 
     /// The keys and units are public: programs of others read them.
-    const PINNED: &str = r#"{"version":"1.2.3","pid":100,"seconds":12.5,"state":"serving","front":{"pid":101,"seconds":12.0},
+    const PINNED: &str = r#"{"version":"1.2.3","pid":100,"seconds":12.5,"state":"serving","front":{"pid":101,"seconds":12.0,
+            "spool":{"memory":1048576,"disk":131072,"responses":3,"full":1,"errors":0}},
         "applications":{"app":[
             {"generation":1,"stage":"draining","stage_seconds":0.5,"prototype":102,"lanes":[
                 {"script":null,"mode":"classic","state":"damaged","template":null,"waiting":null,"recycles":{"threads":2},"workers":[

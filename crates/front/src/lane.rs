@@ -34,7 +34,7 @@ use crate::durations::Durations;
 use count::Most;
 pub use count::{Count, Running, Worker};
 use report::Reports;
-pub use ticket::{Received, RequestBodySender, Ticket};
+pub use ticket::{CHUNK, Received, RequestBodySender, Ticket};
 
 /// After this many posted requests workers are woken even if the thread has more to do: some 60 µs of its time.
 const BATCH: usize = 8;

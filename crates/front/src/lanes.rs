@@ -266,6 +266,11 @@ impl Lanes {
         }
     }
 
+    /// Tells the supervisor something.
+    pub fn tell(&self, message: &FromFront) {
+        self.link.send(message);
+    }
+
     /// The view that serves a request that begins now.
     pub fn view(&self) -> Arc<View> {
         let fresh = || {

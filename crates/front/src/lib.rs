@@ -28,6 +28,7 @@
 //! | [`request_body`] | bodies of requests, on their way to PHP |
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
+//! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
 //! | [`reason`] | the reason phrase of a status |
 //! | [`refusal`] | why a request is refused |
@@ -75,6 +76,7 @@ pub mod routing;
 mod server;
 pub mod settings;
 mod shared;
+mod spool;
 mod status;
 pub mod target;
 pub mod transport;

@@ -9,6 +9,7 @@ use crate::durations::BOUNDS_MS;
 use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
+use crate::spool::Numbers;
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -48,8 +49,34 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+fn spool_families(numbers: Numbers) -> [Family; 4] {
+    let mut bytes = Family::new("reprise_spool_bytes", "gauge", "Bytes of responses that are held for slow clients.");
+    for (place, count) in [("memory", numbers.memory), ("disk", numbers.disk)] {
+        bytes.add("", &[("place", place)], count);
+    }
+    let counter = |name, help, count| {
+        let mut family = Family::new(name, "counter", help);
+        family.add("_total", &[], count);
+        family
+    };
+    [
+        bytes,
+        counter(
+            "reprise_spool_responses",
+            "Responses that PHP wrote faster than their clients took them.",
+            numbers.responses,
+        ),
+        counter(
+            "reprise_spool_full",
+            "Responses whose worker waited for the client, because of a limit of the spool.",
+            numbers.full,
+        ),
+        counter("reprise_spool_errors", "Failures to write the spool's file.", numbers.errors),
+    ]
+}
+
 /// All metrics as OpenMetrics text.
-pub fn metrics(view: &View, connections: usize) -> String {
+pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
     let mut waiting = Family::new("reprise_requests_waiting", "gauge", "Requests that no worker has taken.");
@@ -66,6 +93,7 @@ pub fn metrics(view: &View, connections: usize) -> String {
         "Connections closed because their address has as many as client_connections says.",
     );
     closed.add("_total", &[], crate::addresses::refused());
+    let held = spool_families(spool);
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));
     }
@@ -100,7 +128,7 @@ pub fn metrics(view: &View, connections: usize) -> String {
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
     let all = [open, closed, requests, waiting, workers, recycles, rewinds, refusals, seconds];
-    let mut text: String = all.into_iter().map(|family| family.lines).collect();
+    let mut text: String = all.into_iter().chain(held).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text
 }

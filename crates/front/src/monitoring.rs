@@ -2,19 +2,20 @@
 //! metrics listeners.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use crate::lane::Lane;
-use crate::lanes::View;
 use crate::metrics;
 use crate::page;
 use crate::refusal::Refusal;
 use crate::request::{Head, Request};
 use crate::response_body::ResponseBody;
 use crate::settings::Application;
+use crate::shared::Shared;
 use crate::status::Status;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -64,7 +65,8 @@ fn uncached(status: StatusCode, kind: &'static str, text: String) -> Response<Re
 }
 
 /// The response to a request on a metrics listener.
-pub fn of_listener(view: &View, connections: usize, is_stopping: bool, head: &Head) -> Response<ResponseBody> {
+pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<ResponseBody> {
+    let view = &shared.lanes.view();
     if head.method != Method::GET && head.method != Method::HEAD {
         return page::refusal(Refusal::FileMethod);
     }
@@ -83,7 +85,12 @@ pub fn of_listener(view: &View, connections: usize, is_stopping: bool, head: &He
         }
         "/metrics" => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            page::text(StatusCode::OK, kind, "no-store", metrics::metrics(view, connections))
+            page::text(
+                StatusCode::OK,
+                kind,
+                "no-store",
+                metrics::metrics(view, shared.connections.load(Ordering::Relaxed), shared.spool.numbers()),
+            )
         }
         _ => page::refusal(Refusal::NotFound),
     }

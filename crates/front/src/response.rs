@@ -19,6 +19,8 @@ use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::Head;
 use crate::response_body::ResponseBody;
+use crate::settings::SpoolLimits;
+use crate::spool::Spool;
 
 /// Headers that belong to the connection, not to the response.
 const HOP_BY_HOP: [HeaderName; 6] = [
@@ -29,6 +31,15 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     header::PROXY_AUTHENTICATE,
     HeaderName::from_static("keep-alive"),
 ];
+
+/// By this header a script says whether its response may be held (as with nginx).
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Where responses that their clients do not take at once are held.
+pub struct Holding<'a> {
+    pub spool: &'a Arc<Spool>,
+    pub limits: SpoolLimits,
+}
 
 /// How long a request that need not run may wait for a worker after its client has ended its input. Such a client still
 /// gets its response if a worker is free.
@@ -78,11 +89,12 @@ pub async fn receive(
     request: &Head,
     is_timed: bool,
     connection: &Arc<Connection>,
+    holding: &Holding<'_>,
 ) -> Result<(Response<ResponseBody>, u32), Refusal> {
     let is_for_reading = request.is_withdrawable();
     let mut watch = Watch { client: &*connection.client, is_for_reading, is_withdrawable: is_for_reading, grace: None };
     let mut bytes = Vec::new();
-    let mut last = Received { done: false, notes: 0, usage: Usage::default() };
+    let mut last = Received { done: false, is_finished: false, notes: 0, usage: Usage::default() };
     loop {
         match response::complete(&bytes).map_err(|_| Refusal::BadResponse)? {
             Some(size) => {
@@ -96,7 +108,7 @@ pub async fn receive(
                         response.headers_mut().append(HeaderName::from_static("server-timing"), value);
                     }
                     let rest = Bytes::from(bytes).slice(size..);
-                    return Ok((with_body(response, ticket, rest, &last, request, connection), last.notes));
+                    return Ok((with_body(response, ticket, rest, &last, request, connection, holding), last.notes));
                 }
                 bytes.drain(..size);
             }
@@ -155,6 +167,7 @@ fn with_body(
     last: &Received,
     request: &Head,
     connection: &Arc<Connection>,
+    holding: &Holding<'_>,
 ) -> Response<ResponseBody> {
     let done = last.done;
     let bodiless = request.method == Method::HEAD
@@ -165,6 +178,10 @@ fn with_body(
         // PHP goes on; its output is dropped, as for every response without a body.
         (true, false) => ResponseBody::discard(ticket),
         (false, true) => ResponseBody::full(rest).after(last.usage),
+        // What PHP has still to write may be more than the client takes.
+        (false, false) if !last.is_finished && holding.may_hold(&response) => {
+            ResponseBody::spooled(ticket, rest, connection.clone(), holding.spool, holding.limits)
+        }
         (false, false) => ResponseBody::stream(ticket, rest, connection.clone()),
     };
     let (mut head, ()) = response.into_parts();
@@ -179,6 +196,17 @@ fn with_body(
         drop_wrong_length(&mut head.headers, &body);
     }
     Response::from_parts(head, body)
+}
+
+impl Holding<'_> {
+    /// Not what is sent as it happens: a script that is ahead of its client would not learn how far the client is.
+    fn may_hold(&self, response: &Response<()>) -> bool {
+        let header = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let is_events = header(header::CONTENT_TYPE).is_some_and(|kind| {
+            kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+        });
+        !self.limits.is_off() && !is_events && !header(BUFFERING).is_some_and(|word| word.eq_ignore_ascii_case("no"))
+    }
 }
 
 /// If the body contradicted PHP's Content-Length, the next response on the connection would be misread.

@@ -14,6 +14,8 @@ use crate::connection::{Connection, Left};
 use crate::doors;
 use crate::file_body::FileBody;
 use crate::lane::Ticket;
+use crate::settings::SpoolLimits;
+use crate::spool::{Next, Spool, SpooledBody};
 
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {
@@ -40,6 +42,11 @@ enum Source {
     Stream {
         ticket: Ticket,
         rest: Bytes,
+        reader: Arc<Connection>,
+    },
+    /// The same, but PHP does not wait for the client.
+    Spooled {
+        body: SpooledBody,
         reader: Arc<Connection>,
     },
     Discard {
@@ -92,6 +99,17 @@ impl ResponseBody {
         ResponseBody::new(Source::Stream { ticket, rest, reader })
     }
 
+    /// The same, with what the client does not take yet held in the spool.
+    pub fn spooled(
+        ticket: Ticket,
+        rest: Bytes,
+        reader: Arc<Connection>,
+        spool: &Arc<Spool>,
+        limits: SpoolLimits,
+    ) -> ResponseBody {
+        ResponseBody::new(Source::Spooled { body: SpooledBody::new(ticket, rest, spool, limits), reader })
+    }
+
     /// No body, though PHP may still write one.
     pub const fn discard(ticket: Ticket) -> ResponseBody {
         ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
@@ -137,6 +155,28 @@ impl ResponseBody {
     }
 }
 
+impl ResponseBody {
+    /// The next bytes from the spool.
+    fn poll_spooled(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let Source::Spooled { body, reader } = &mut self.source else { return Poll::Ready(None) };
+        doors::collect();
+        let (next, end) = match body.poll_next(context) {
+            Poll::Pending => match reader.client.poll_left(context) {
+                Poll::Ready(Left::Gone) => (Some(Err(gone())), None),
+                _ => return Poll::Pending,
+            },
+            Poll::Ready(Next::Bytes(bytes)) => (Some(Ok(bytes)), body.end()),
+            Poll::Ready(Next::End(usage)) => (None, Some(usage)),
+            Poll::Ready(Next::Failed(error)) => (Some(Err(error)), None),
+        };
+        if let Some(usage) = end {
+            self.usage = usage;
+            self.source = Source::None;
+        }
+        Poll::Ready(next)
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone")
 }
@@ -154,8 +194,13 @@ impl Body for ResponseBody {
             Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
             // Writes to a client that is gone succeed at once and are dropped, so without this check a whole file would be
             // read for nobody. PHP learns of it when the ticket is dropped, which happens with this body.
-            Source::Stream { reader, .. } | Source::File { reader, .. } if reader.client.is_gone() => Some(Err(gone())),
+            Source::Stream { reader, .. } | Source::Spooled { reader, .. } | Source::File { reader, .. }
+                if reader.client.is_gone() =>
+            {
+                Some(Err(gone()))
+            }
             Source::Stream { .. } => ready!(body.poll_stream(context)),
+            Source::Spooled { .. } => ready!(body.poll_spooled(context)),
             Source::File { body, .. } => ready!(body.poll_next(context)),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
@@ -166,7 +211,7 @@ impl Body for ResponseBody {
             Source::None | Source::Discard { .. } => true,
             Source::Full(bytes) => bytes.is_empty(),
             Source::File { body, .. } => body.left() == 0,
-            Source::Stream { .. } => false,
+            Source::Stream { .. } | Source::Spooled { .. } => false,
         }
     }
 
@@ -175,7 +220,7 @@ impl Body for ResponseBody {
             Source::None => SizeHint::with_exact(0),
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
-            Source::Discard { .. } | Source::Stream { .. } => SizeHint::default(),
+            Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }
 }

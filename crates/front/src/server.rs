@@ -26,6 +26,7 @@ use crate::doors;
 use crate::file_body::READERS;
 use crate::settings::Settings;
 use crate::shared::{Shared, told_to_stop};
+use crate::spool::Numbers;
 use crate::transport::converse;
 use crate::warm;
 
@@ -44,11 +45,13 @@ pub struct Inherited {
     pub listeners: Vec<OwnedFd>,
     /// The access log, if the settings name one.
     pub access_log: Option<OwnedFd>,
+    /// The spool's file, if there is one: for reading and writing, and nobody else's.
+    pub spool: Option<OwnedFd>,
 }
 
 /// Serves until the supervisor says to stop or is gone, and every request has its response.
 pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
-    let shared = Arc::new(Shared::new(settings, inherited.link.clone()));
+    let shared = Arc::new(Shared::new(settings, inherited.link.clone(), inherited.spool.take()));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
     let attached: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
@@ -206,7 +209,7 @@ fn start_thread(
         if let Some(wanted) = wanted {
             runtime.spawn(warm::run(shared.clone(), link, wanted));
         }
-        let result = runtime.block_on(run_thread(door, listeners, shared, stopped));
+        let result = runtime.block_on(run_thread(number == 0, door, listeners, shared, stopped));
         access::flush();
         // A thread that waits for a file may wait for ever.
         runtime.shutdown_background();
@@ -214,7 +217,17 @@ fn start_thread(
     })
 }
 
+/// Tells the supervisor what the spool holds, if that is not as it was.
+fn tell_of_spool(shared: &Shared, told: &mut Numbers) {
+    let now = shared.spool.numbers();
+    if std::mem::replace(told, now) != now {
+        let Numbers { memory, disk, responses, full, errors } = now;
+        shared.lanes.tell(&FromFront::Spool { memory, disk, responses, full, errors });
+    }
+}
+
 async fn run_thread(
+    is_first: bool,
     door: OwnedFd,
     listeners: Vec<OwnedFd>,
     shared: Arc<Shared>,
@@ -245,6 +258,7 @@ async fn run_thread(
     let ticking = shared.clone();
     let tick = async move {
         let mut ticks = tokio::time::interval(TICK);
+        let mut spool = Numbers::default();
         let mut log_version = 0;
         loop {
             ticks.tick().await;
@@ -255,6 +269,9 @@ async fn run_thread(
                 doors::look(shared, lane, door);
             });
             ticking.lanes.retire();
+            if is_first {
+                tell_of_spool(&ticking, &mut spool);
+            }
             access::flush();
             if ticking.connections.load(Ordering::Acquire) == 0 && ticking.lanes.in_flight() == 0 {
                 ticking.idle.notify_waiters();

@@ -15,6 +15,8 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// Descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
+    /// Descriptor of the spool's file, if there is one.
+    pub spool: Option<i32>,
     /// Format of the access log.
     pub access_log_format: LogFormat,
     /// Threads.
@@ -73,6 +75,28 @@ pub struct Limits {
     pub max_connections: usize,
     /// Connections of one client address; 0: any number.
     pub client_connections: usize,
+    /// What the front may hold of responses for slow clients.
+    pub spool: SpoolLimits,
+}
+
+/// Bytes of responses that their clients have not taken yet; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpoolLimits {
+    /// Of one response in memory.
+    pub memory: u64,
+    /// Of all responses in memory.
+    pub memory_total: u64,
+    /// Of one response in the file.
+    pub disk: u64,
+    /// Of all responses in the file.
+    pub disk_total: u64,
+}
+
+impl SpoolLimits {
+    /// Whether nothing is held.
+    pub const fn is_off(&self) -> bool {
+        self.memory == 0 && self.disk == 0
+    }
 }
 
 /// One application.

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::control::Link;
 use crate::lanes::Lanes;
 use crate::settings::Settings;
+use crate::spool::Spool;
 
 /// What all threads share.
 pub struct Shared {
@@ -29,6 +30,8 @@ pub struct Shared {
     pub connections: AtomicUsize,
     /// Connections by client address.
     pub addresses: Addresses,
+    /// What slow clients have not taken yet of PHP's responses.
+    pub spool: Arc<Spool>,
     /// The access log that the supervisor has opened last, and how often it has done so.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
@@ -42,13 +45,14 @@ pub struct Shared {
 
 impl Shared {
     /// For a front that begins now.
-    pub fn new(settings: Settings, link: Arc<dyn Link>) -> Shared {
+    pub fn new(settings: Settings, link: Arc<dyn Link>, spool: Option<OwnedFd>) -> Shared {
         Shared {
             lanes: Lanes::new(settings.clone(), link),
             began: SystemTime::now(),
             clients: Clients::default(),
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
+            spool: Spool::new(spool.map(File::from)),
             access_log: Mutex::new(None),
             log_version: AtomicU64::new(0),
             room: Notify::new(),

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 /// Opens a file for reading if it is a regular one. Its type is looked at before it is opened, so no pipe makes this process
 /// wait, and no device is touched. Links are followed, with the rights of the caller.
@@ -15,6 +16,21 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let again = format!("/proc/self/fd/{}", found.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(again, flags, Mode::empty())?.into())
+}
+
+/// Makes a file without a name, for reading and writing: nobody else can open it, and it is gone with its last descriptor.
+pub fn open_nameless(directory: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+        // Not every file system has such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        made => return Ok(made?),
+    }
+    let path = directory.join(format!(".reprise-{}", std::process::id()));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }
 
 fn must_be_regular(file: &OwnedFd) -> io::Result<()> {
@@ -49,7 +65,22 @@ pub fn is_script(root: &Path, script: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
+
+    #[test]
+    fn a_nameless_file_leaves_nothing_in_its_directory() {
+        let directory = std::env::temp_dir().join(format!("reprise-nameless-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = File::from(open_nameless(&directory).unwrap());
+        file.write_all_at(b"held", 5).unwrap();
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, 5).unwrap();
+        assert_eq!((&bytes, directory.read_dir().unwrap().count()), (b"held", 0));
+        assert!(open_nameless(&directory.join("nowhere")).is_err());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn what_is_no_file_is_not_opened() {

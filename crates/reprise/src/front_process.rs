@@ -64,6 +64,7 @@ pub fn run() -> Result<Code, Failure> {
         lifeline,
         listeners: listeners.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
+        spool: settings.spool.map(inherited).transpose().map_err(failed)?,
     };
     // Finds out how to write to standard error, which may have to be opened again.
     process::log::flush();

@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings};
+use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits};
 use process::notify;
 use process::supervisor;
 use process::user::{self, Identity};
@@ -26,6 +26,8 @@ pub struct Opened {
     pub listeners: Vec<Listener>,
     /// The front's descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
+    /// The front's descriptor of the spool's file, if there is one.
+    pub spool: Option<i32>,
     /// Connections at once.
     pub connections: usize,
     /// Whether all memory is compared after each rewind.
@@ -43,6 +45,7 @@ pub fn make(
     let mut settings = Settings {
         listeners: opened.listeners.clone(),
         access_log: opened.access_log,
+        spool: opened.spool,
         threads: config.front_threads,
         limits: Limits {
             header_timeout_ms: milliseconds(config.header_timeout),
@@ -50,6 +53,12 @@ pub fn make(
             send_timeout_ms: milliseconds(config.send_timeout),
             max_connections: opened.connections,
             client_connections: config.client_connections as usize,
+            spool: SpoolLimits {
+                memory: config.spool_memory,
+                memory_total: config.spool_memory_total,
+                disk: config.spool_disk,
+                disk_total: config.spool_disk_total,
+            },
         },
         applications: config.applications.iter().map(front_application).collect(),
         ..Settings::default()

@@ -85,6 +85,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     process::sys::protect_memory().map_err(internal("memory"))?;
     let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
     let log = open_access_log(&config.access_log)?;
+    let spool = open_spool(&config)?;
+    let after_listeners = first + listeners.len() as i32;
     let numbered = listeners.iter().enumerate().zip(first..);
     let opened = Opened {
         listeners: numbered
@@ -94,12 +96,15 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
                 admin: number >= for_visitors,
             })
             .collect(),
-        access_log: log.is_some().then_some(first + listeners.len() as i32),
+        // The supervisor opens the last one again.
+        access_log: log.is_some().then_some(after_listeners + i32::from(spool.is_some())),
+        spool: spool.is_some().then_some(after_listeners),
         connections: connections as usize,
         audit,
     };
     let plan = Plan::new(plan::make(&config, &people, &phps, &opened, &finding)?, phps.open()?);
     // These are the only copies in this process: the supervisor drops them when it drains.
+    sockets.extend(spool);
     sockets.extend(log.map(OwnedFd::from));
     let mut service = service(config, what, opened, sockets, people.front, signals)?;
     service.control_socket = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
@@ -179,6 +184,25 @@ fn missing_extensions(next: &Config, people: &People, phps: &Phps, plan: &Plan) 
         Some(format!("{place}application '{}': {lacking}", application.name))
     };
     all.filter_map(line).collect()
+}
+
+/// The file for responses that slow clients have not taken. Without one they are held in memory alone; only a directory that
+/// the configuration names has to be usable.
+fn open_spool(config: &Config) -> Result<Option<OwnedFd>, Failure> {
+    if config.spool_disk == 0 {
+        return Ok(None);
+    }
+    let directory = config.spool_dir.as_deref().unwrap_or(Path::new("/var/tmp"));
+    let why = match process::files::open_nameless(directory) {
+        Ok(file) => return Ok(Some(file)),
+        Err(error) => format!("{}: {error}", directory.display()),
+    };
+    if config.spool_dir.is_some() {
+        let failure = Failure::new(Code::Permission, "spool_dir", why);
+        return Err(failure.hint("name a directory that the server's user can write to, or set spool_disk = 0"));
+    }
+    log::write(&format!("  {:<13} in memory alone: {why}\n", "spool"));
+    Ok(None)
 }
 
 fn is_file(target: &str) -> bool {

@@ -12,7 +12,7 @@ use super::{Call, Lane, lock};
 use crate::refusal::Refusal;
 
 /// Bytes that are taken from the ring at once.
-const CHUNK: usize = 64 * 1024;
+pub const CHUNK: usize = 64 * 1024;
 
 /// A claim on the response of a posted request.
 pub struct Ticket {
@@ -35,6 +35,8 @@ struct Ticketless {
 pub struct Received {
     /// The response is complete.
     pub done: bool,
+    /// PHP writes no more; the worker is free.
+    pub is_finished: bool,
     /// What the worker has noted so far, as it says.
     pub notes: u32,
     /// What the request has used, once it is done, as the worker says.
@@ -77,7 +79,7 @@ impl Ticket {
         if count > 0 || done {
             let notes = call.posting.notes(&lane.slab);
             let usage = if done { call.posting.usage(&lane.slab) } else { Usage::default() };
-            return Poll::Ready(Ok(Received { done, notes, usage }));
+            return Poll::Ready(Ok(Received { done, is_finished: progress == Progress::Done, notes, usage }));
         }
         let waker = context.waker();
         if !call.response_waker.as_ref().is_some_and(|known| known.will_wake(waker)) {

@@ -18,7 +18,7 @@ use crate::monitoring;
 use crate::refusal::Refusal;
 use crate::request::{Head, RequestBody};
 use crate::request_body::{self, Prefix, Remainder};
-use crate::response;
+use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
 use crate::settings::{Application, RequestLimits};
@@ -99,8 +99,9 @@ async fn run_script(
     // While the body came, the script may have got a lane, or its lane may have gone down.
     let lane = if expected.has_body { job.lane()? } else { lane };
     let ticket = job.post(lane, prefix, &expected)?;
+    let holding = Holding { spool: &admitted.shared.spool, limits: admitted.view.settings.limits.spool };
     let (mut response, notes) =
-        response::receive(ticket, &request.head, application.server_timing, &request.connection).await?;
+        response::receive(ticket, &request.head, application.server_timing, &request.connection, &holding).await?;
     if mode.is_some() {
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
         response.headers_mut().insert(MODE, mode);

@@ -133,10 +133,7 @@ impl BodyStream for Parts {
 fn administer(shared: &Shared, is_stopping: bool, request: &Request) -> Response<Delivered> {
     let response = match request.refusal {
         Some(why) => page::refusal(why),
-        None => {
-            let connections = shared.connections.load(Ordering::Relaxed);
-            monitoring::of_listener(&shared.lanes.view(), connections, is_stopping, &request.head)
-        }
+        None => monitoring::of_listener(shared, is_stopping, &request.head),
     };
     response.map(|body| Logged::new(Made::plain(body), None))
 }

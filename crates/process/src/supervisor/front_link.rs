@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use control_protocol::status::Spool;
 use nix::sys::signal::Signal;
 use wire::control::{FromFront, ToFront};
 
@@ -23,6 +24,8 @@ pub(super) struct FrontLink {
     /// What workers wake the front's threads by.
     doors: Vec<OwnedFd>,
     restart: Restart,
+    /// What it holds for slow clients, as it said last.
+    spool: Spool,
     /// What fronts write to their standard error.
     output: Output,
 }
@@ -30,12 +33,28 @@ pub(super) struct FrontLink {
 impl FrontLink {
     pub(super) fn new(now: Instant) -> io::Result<FrontLink> {
         let output = Output::of_front()?;
-        Ok(FrontLink { child: None, epoch: 0, doors: Vec::new(), restart: Restart::new(now), output })
+        Ok(FrontLink {
+            child: None,
+            epoch: 0,
+            doors: Vec::new(),
+            restart: Restart::new(now),
+            spool: Spool::default(),
+            output,
+        })
     }
 
     /// Its process, if it runs.
     pub(super) fn child(&self) -> Option<&Front> {
         self.child.as_ref()
+    }
+
+    /// What it holds for slow clients, as it said last.
+    pub(super) fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
+    pub(super) fn holds(&mut self, spool: Spool) {
+        self.spool = spool;
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -86,6 +105,7 @@ impl FrontLink {
     /// One is about to be started.
     pub(super) fn begin_epoch(&mut self) {
         self.epoch += 1;
+        self.spool = Spool::default();
         self.doors.clear();
     }
 

@@ -110,6 +110,9 @@ impl Supervisor {
                 let generation = self.generations.get_mut(id);
                 generation.into_iter().for_each(|generation| generation.lane_is_busy(lane, Instant::now()));
             }
+            FromFront::Spool { memory, disk, responses, full, errors } => {
+                self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
+            }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::Retired { generation } => self.generation_retired(generation),
             FromFront::Renew { lane, why: RENEW_ASKED } => {

@@ -60,7 +60,11 @@ impl Supervisor {
             pid: std::process::id(),
             seconds: self.began.elapsed().as_secs_f64(),
             state: if self.announced { self.shutdown.stage().shown() } else { ServerState::Starting },
-            front: front.map(|front| status::Front { pid: front.pid, seconds: front.since.elapsed().as_secs_f64() }),
+            front: front.map(|front| status::Front {
+                pid: front.pid,
+                seconds: front.since.elapsed().as_secs_f64(),
+                spool: self.front.spool().clone(),
+            }),
             applications,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{Generation, Lane, Stage, Status, Worker};
+use control_protocol::status::{Generation, Lane, Spool, Stage, Status, Worker};
 use wire::layout::Activity;
 
 /// Workers shown of a generation, unless all are asked for.
@@ -18,6 +18,16 @@ pub fn status(status: &Status, is_all: bool) -> String {
         status.pid,
         or_dash(status.front.as_ref().map(|front| front.pid)),
     );
+    if let Some(spool) = status.front.as_ref().map(|front| &front.spool).filter(|spool| **spool != Spool::default()) {
+        text.push_str(&format!(
+            "spool: {} in memory, {} on disk; {} responses so far, {} reached a limit, {} failures\n",
+            megabytes(spool.memory),
+            megabytes(spool.disk),
+            spool.responses,
+            spool.full,
+            spool.errors,
+        ));
+    }
     for (name, generations) in &status.applications {
         for generation in generations {
             let stage = stage(generation.stage, generation.stage_seconds);
@@ -84,13 +94,17 @@ fn workers(generation: &Generation, is_all: bool) -> String {
             time(worker.state_seconds),
             or_dash(worker.requests),
             time(worker.cpu_seconds),
-            or_dash(worker.memory_kib.map(|kib| format!("{:.1}M", kib as f64 / 1024.0))),
+            or_dash(worker.memory_kib.map(|kib| megabytes(kib.saturating_mul(1024)))),
             or_dash(worker.request.as_ref()),
         ]);
     }
     let rest = all.len().saturating_sub(shown);
     let more = if rest > 0 { format!("  and {rest} more: --all\n") } else { String::new() };
     format!("{}{more}", table(&rows))
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1}M", bytes as f64 / f64::from(1 << 20))
 }
 
 fn or_dash(value: Option<impl Display>) -> String {

@@ -75,6 +75,19 @@ option_table! {
             "Longest time between two parts of a request's body. After that the response is 408.";
         send_timeout: Duration = Duration::from_secs(60), "\"60s\"", Time(1, DAY), Reload,
             "Time in which a client must read a part of its response. After that its connection is closed.";
+        spool_memory: u64 = 1 << 20, "\"1M\"", Size, Reload,
+            "Most bytes of one response that the front holds in memory for a client that takes it slower than PHP writes it \
+             (docs/operations/spool.md); 0: none.";
+        spool_memory_total: u64 = 64 << 20, "\"64M\"", Size, Reload,
+            "The same, of all responses together.";
+        spool_disk: u64 = 256 << 20, "\"256M\"", Size, Reload,
+            "Most bytes of one response that the front holds on disk for a slow client, after spool_memory; 0: none. With \
+             more PHP waits for the client.";
+        spool_disk_total: u64 = 2 << 30, "\"2G\"", Size, Reload,
+            "The same, of all responses together.";
+        spool_dir: Option<PathBuf> = None, "/var/tmp", Text, Restart,
+            "Directory for the file of spool_disk, which has no name there. The server's user has to be able to write to \
+             it; a file system in memory would count twice.", by path;
         drain_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(0, DAY), Reload,
             "Longest time that a stop waits for running requests.";
     }

@@ -150,6 +150,19 @@ pub enum FromFront {
         /// How long it took.
         took_us: u64,
     },
+    /// What the front holds for slow clients has changed.
+    Spool {
+        /// Bytes in memory.
+        memory: u64,
+        /// Bytes on disk.
+        disk: u64,
+        /// Responses that PHP wrote faster than their clients took them.
+        responses: u64,
+        /// Responses that reached a limit.
+        full: u64,
+        /// Failures to write the file.
+        errors: u64,
+    },
 }
 
 messages!(FromFront {
@@ -167,4 +180,5 @@ messages!(FromFront {
     0x20c => Switched {}
     0x20d => Retired { generation }
     0x20e => WarmUp { generation, index, status, took_us }
+    0x20f => Spool { memory, disk, responses, full, errors }
 });
