@@ -17,6 +17,7 @@
 //! | [`once`] | what one test makes for all that need it |
 //! | [`disguises`] | spellings of paths by which servers have been made to send what they deny |
 //! | [`closed_list`] | what may differ between the two |
+//! | [`tls`] | certificates, curl and openssl s_client |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod process;
 pub mod server;
 pub mod snapshot;
 pub mod spoiled;
+pub mod tls;
 
 use std::time::{Duration, Instant};
 

@@ -74,6 +74,7 @@ mod supervisor_waits;
 mod survey;
 mod systemd;
 mod targets;
+mod tls;
 mod verify;
 mod verify_varying;
 mod watch;

@@ -7,6 +7,8 @@ use std::fmt::{Display, Formatter, Result};
 pub enum Command {
     /// Load code and configuration anew. The response comes when that has ended.
     Reload,
+    /// Read the certificates anew. The response comes when new connections get them.
+    ReloadCertificates,
     /// What runs now.
     Status,
     /// The PHP stack of the worker with this process id.
@@ -19,6 +21,7 @@ impl Command {
         match line.split_once(' ') {
             None if line == "reload" => Some(Command::Reload),
             None if line == "status" => Some(Command::Status),
+            Some(("reload", "certificates")) => Some(Command::ReloadCertificates),
             Some(("trace", pid)) => pid.trim().parse().ok().map(Command::Trace),
             _ => None,
         }
@@ -29,6 +32,7 @@ impl Display for Command {
     fn fmt(&self, text: &mut Formatter<'_>) -> Result {
         match self {
             Command::Reload => text.write_str("reload"),
+            Command::ReloadCertificates => text.write_str("reload certificates"),
             Command::Status => text.write_str("status"),
             Command::Trace(pid) => write!(text, "trace {pid}"),
         }
@@ -42,7 +46,7 @@ mod tests {
     /// The supervisor understands each command as the client writes it, and nothing else.
     #[test]
     fn commands_are_read_as_they_are_written() {
-        for command in [Command::Reload, Command::Status, Command::Trace(4711)] {
+        for command in [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711)] {
             assert_eq!(Command::parse(&command.to_string()), Some(command));
         }
         for line in ["", "stop", "status now", "trace", "trace x", "Reload", "reload "] {

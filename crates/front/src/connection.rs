@@ -8,6 +8,7 @@ use wire::head::{TooLarge, Writer};
 
 use crate::forwarded;
 use crate::settings::Network;
+use crate::tls::Secure;
 
 /// What a request knows of its connection.
 pub struct Connection {
@@ -18,7 +19,6 @@ pub struct Connection {
 }
 
 /// The two ends of a connection, spelled for PHP and the log.
-#[derive(Debug)]
 pub struct Peer {
     /// Client's address; `unix:` for a unix socket.
     pub address: String,
@@ -32,6 +32,8 @@ pub struct Peer {
     pub scheme: Scheme,
     /// Whether its forwarding headers are believed.
     pub is_proxy: bool,
+    /// What is known of its TLS, if it is not in clear.
+    pub tls: Option<Secure>,
     /// The variables that are the same for all requests of the connection, encoded for PHP's head.
     pub variables: (Vec<u8>, u32),
 }
@@ -47,6 +49,7 @@ impl Peer {
             server_port: server.port().to_string(),
             scheme: Scheme::HTTP,
             is_proxy: proxies.iter().any(|network| network.contains(address)),
+            tls: None,
             variables: (Vec::new(), 0),
         })
     }
@@ -60,6 +63,7 @@ impl Peer {
             server_port: String::new(),
             scheme: Scheme::HTTP,
             is_proxy: proxies.contains(&Network::Unix),
+            tls: None,
             variables: (Vec::new(), 0),
         })
     }
@@ -68,6 +72,11 @@ impl Peer {
     pub fn ourselves() -> Peer {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         Peer { is_proxy: true, ..Peer::tcp(here, here, &[]) }
+    }
+
+    /// The same ends, when the handshake of TLS is complete.
+    pub fn over_tls(self, secure: Secure) -> Peer {
+        Peer::with_variables(Peer { scheme: Scheme::HTTPS, tls: Some(secure), ..self })
     }
 
     /// Whether the client spoke HTTPS: to the front or, if a proxy says so, to the first proxy.
@@ -88,10 +97,13 @@ impl Peer {
     }
 }
 
-/// The variables that are the same for all requests of a connection. They always fit: addresses are short.
+/// The variables that are the same for all requests of a connection. They always fit: addresses are short, and the buffer has room for
+/// those of TLS.
 fn variables(peer: &Peer) -> (Vec<u8>, u32) {
     let nobody = forwarded::Client { address: String::new(), port: String::new(), is_https: None, server_port: None };
-    let mut buffer = vec![0; 4096];
+    let of_tls = peer.tls.iter().flat_map(|secure| &secure.variables);
+    let more: usize = of_tls.map(|(name, value)| name.len() + value.len() + 16).sum();
+    let mut buffer = vec![0; 4096 + more];
     let mut head = Writer::new(&mut buffer);
     let added = add_ends(&mut head, peer, &nobody);
     debug_assert!(added.is_ok());
@@ -122,6 +134,9 @@ pub fn add_ends(head: &mut Writer<'_>, peer: &Peer, client: &forwarded::Client) 
     }
     if is_https {
         head.add(&[b"HTTPS"], &[b"on"])?;
+    }
+    for (name, value) in peer.tls.iter().flat_map(|secure| &secure.variables) {
+        head.add(&[name.as_bytes()], &[value.as_bytes()])?;
     }
     Ok(())
 }

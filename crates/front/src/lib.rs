@@ -9,6 +9,7 @@
 //! | [`server`] | threads, listeners, drain |
 //! | [`shared`] | what all threads share |
 //! | [`doors`] | how a thread learns what workers have done |
+//! | [`tls`] | TLS: certificates by name, tickets, handshakes |
 //! | [`transport`] | what knows HTTP/1: from a socket to a request, and back |
 //! | [`warm`] | the requests that warm a generation up |
 //! | [`request`] | a request, independent of its protocol: head and body |
@@ -79,6 +80,7 @@ mod shared;
 mod spool;
 mod status;
 pub mod target;
+pub mod tls;
 pub mod transport;
 mod warm;
 mod wrapped;

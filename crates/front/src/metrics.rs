@@ -10,6 +10,7 @@ use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::spool::Numbers;
+use crate::tls::Handshake;
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -94,6 +95,10 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
     );
     closed.add("_total", &[], crate::addresses::refused());
     let held = spool_families(spool);
+    let mut handshakes = Family::new("reprise_tls_handshakes", "counter", "TLS handshakes by what became of them.");
+    for what in Handshake::ALL {
+        handshakes.add("_total", &[("result", what.word())], what.counted());
+    }
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));
     }
@@ -127,7 +132,7 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         seconds.add("_count", &[("application", &application.name)], durations.0[BOUNDS_MS.len()]);
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
-    let all = [open, closed, requests, waiting, workers, recycles, rewinds, refusals, seconds];
+    let all = [open, closed, handshakes, requests, waiting, workers, recycles, rewinds, refusals, seconds];
     let mut text: String = all.into_iter().chain(held).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text

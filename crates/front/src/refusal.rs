@@ -52,6 +52,7 @@ wire::table! {
         TargetTooLong, "target-too-long": "the target is longer than 8 KiB", { status: 414, connection: Close, header: None };
         Range, "range": "the requested range lies outside the file", { status: 416, connection: Keep, header: None };
         UnknownHost, "unknown-host": "no application has this host", { status: 421, connection: Keep, header: None };
+        Misdirected, "misdirected": "the host is none of the connection's certificate, or only for clients with another certificate; a client repeats the request on a connection of its own", { status: 421, connection: Keep, header: None };
         HeadTooLarge, "head-too-large": "the head is larger than 32 KiB, or its host than 255 bytes", { status: 431, connection: Close, header: None };
         WorkerDied, "worker-died": "the worker died while it ran this request", { status: 502, connection: Keep, header: None };
         BadResponse, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };

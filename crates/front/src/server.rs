@@ -2,7 +2,7 @@
 //! ([`crate::doors`]).
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -24,9 +24,10 @@ use crate::connection::Peer;
 use crate::control::Link;
 use crate::doors;
 use crate::file_body::READERS;
-use crate::settings::Settings;
-use crate::shared::{Shared, told_to_stop};
+use crate::settings::{Listener, Settings};
+use crate::shared::{Counted, Shared, told_to_stop};
 use crate::spool::Numbers;
+use crate::tls::handshake;
 use crate::transport::converse;
 use crate::warm;
 
@@ -83,6 +84,16 @@ pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                 }
                 ToFront::AccessLog => shared.renew_access_log(descriptors),
+                ToFront::Certificates => {
+                    let taken = descriptors.first().map_or(Err("no file".to_owned()), |file| shared.tls.take(file));
+                    if let Err(why) = &taken {
+                        let _ = writeln!(io::stderr(), "certificates cannot be used, those before stay: {why}");
+                    }
+                    inherited.link.send(&FromFront::CertificatesTaken { is_taken: taken.is_ok() });
+                }
+                ToFront::TicketKeys => {
+                    descriptors.first().map_or(Ok(()), |file| shared.tls.take_ticket_keys(file))?;
+                }
                 ToFront::Settings => shared.lanes.expect(&descriptors)?,
                 ToFront::SettingsWithdrawn => shared.lanes.expect_none(),
                 ToFront::Switch => {
@@ -119,6 +130,8 @@ fn note_loss(shared: &Shared, message: ToFront) {
         // These messages can be dropped while the front ends.
         ToFront::Lane { .. }
         | ToFront::AccessLog
+        | ToFront::Certificates
+        | ToFront::TicketKeys
         | ToFront::Settings
         | ToFront::SettingsWithdrawn
         | ToFront::Switch
@@ -241,13 +254,12 @@ async fn run_thread(
     let settings = shared.settings.listeners.clone();
     for (listener, settings) in listeners.into_iter().zip(settings) {
         let (shared, stopped) = (shared.clone(), stopped.clone());
-        let is_admin = settings.admin;
         if settings.unix {
             let listener = UnixListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, is_admin, async move || Ok((listener.accept().await?.0, None))));
+            tokio::spawn(accept(shared, stopped, settings, async move || Ok((listener.accept().await?.0, None))));
         } else {
             let listener = TcpListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, is_admin, async move || {
+            tokio::spawn(accept(shared, stopped, settings, async move || {
                 let (stream, client) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 let server = stream.local_addr()?;
@@ -303,12 +315,12 @@ async fn run_thread(
 type Ends = (SocketAddr, SocketAddr);
 
 /// Takes connections until the front stops. The listener is closed with this task.
-async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool, next: F)
+async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, listener: Listener, next: F)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: AsyncFn() -> io::Result<(S, Option<Ends>)>,
 {
-    let stopping = stopped.clone();
+    let (stopping, is_admin) = (stopped.clone(), listener.admin);
     let mut opened = shared.is_open.subscribe();
     // Clients' connections are not accepted before everything has booted, so no request runs in another mode than its
     // lane's.
@@ -342,12 +354,16 @@ where
                 };
                 // A connection over the limit is closed without a response, which would cost as much as a request.
                 let Some(permit) = permit else { continue };
-                shared.connections.fetch_add(1, Ordering::AcqRel);
-                let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
-                tokio::spawn(async move {
-                    let _permit = permit;
-                    conversation.await;
-                });
+                let held = (permit, Counted::new(&shared));
+                if listener.tls {
+                    tokio::spawn(serve_tls(stream, peer, shared.clone(), stopping.clone(), held));
+                } else {
+                    let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
+                    tokio::spawn(async move {
+                        let _held = held;
+                        conversation.await;
+                    });
+                }
             }
             // The front has no descriptor left, or the connection was gone before it was accepted. The lack of descriptors
             // lasts a while, so the loop pauses.
@@ -356,5 +372,33 @@ where
             }
             Err(_) => {}
         }
+    }
+}
+
+/// How long a stop waits for handshakes that are under way. Clients repeat what they have not got to send.
+const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
+
+/// Serves a connection by TLS. What the handshake needs is freed when it is complete.
+async fn serve_tls<S>(
+    stream: S,
+    peer: Peer,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+    _held: (ConnectionPermit, Counted),
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let patience = Duration::from_millis(shared.lanes.view().settings.limits.handshake_timeout_ms);
+    let stopping = stopped.clone();
+    let stop = async {
+        told_to_stop(&mut stopped).await;
+        tokio::time::sleep(LAST_HANDSHAKES).await;
+    };
+    let made = tokio::select! {
+        made = Box::pin(handshake::accept(&shared.tls, stream, patience)) => made,
+        () = stop => None,
+    };
+    if let Some((stream, secure)) = made {
+        converse(stream, peer.over_tls(secure), shared, stopping, false).await;
     }
 }

@@ -60,6 +60,8 @@ pub struct Listener {
     pub unix: bool,
     /// Whether it is a metrics listener.
     pub admin: bool,
+    /// Whether its clients speak TLS.
+    pub tls: bool,
 }
 
 /// Limits and time-outs; times in milliseconds. docs/reference/configuration.md has the defaults.
@@ -71,6 +73,10 @@ pub struct Limits {
     pub body_timeout_ms: u64,
     /// Time in which a client must take some of its response.
     pub send_timeout_ms: u64,
+    /// Time for a handshake of TLS.
+    pub handshake_timeout_ms: u64,
+    /// Handshakes of TLS at once.
+    pub handshakes: usize,
     /// Connections at once.
     pub max_connections: usize,
     /// Connections of one client address; 0: any number.

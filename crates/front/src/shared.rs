@@ -15,6 +15,7 @@ use crate::control::Link;
 use crate::lanes::Lanes;
 use crate::settings::Settings;
 use crate::spool::Spool;
+use crate::tls::Tls;
 
 /// What all threads share.
 pub struct Shared {
@@ -22,6 +23,8 @@ pub struct Shared {
     pub settings: Settings,
     /// The lanes, and the current settings.
     pub lanes: Lanes,
+    /// Certificates and keys.
+    pub tls: Tls,
     /// When this front began.
     pub began: SystemTime,
     /// Requests by client address.
@@ -48,6 +51,7 @@ impl Shared {
     pub fn new(settings: Settings, link: Arc<dyn Link>, spool: Option<OwnedFd>) -> Shared {
         Shared {
             lanes: Lanes::new(settings.clone(), link),
+            tls: Tls::new(settings.limits.handshakes),
             began: SystemTime::now(),
             clients: Clients::default(),
             connections: AtomicUsize::new(0),
@@ -82,6 +86,24 @@ impl Shared {
             Err(_) => return,
         }
         *seen = version;
+    }
+}
+
+/// Counts a connection for as long as it lives.
+pub struct Counted(Arc<Shared>);
+
+impl Counted {
+    /// Counts one more.
+    pub fn new(shared: &Arc<Shared>) -> Counted {
+        shared.connections.fetch_add(1, Ordering::AcqRel);
+        Counted(shared.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.0.room.notify_one();
     }
 }
 

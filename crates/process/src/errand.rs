@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{FromErrand, ToErrand};
@@ -65,6 +66,19 @@ impl Errand {
         let answer = text
             .and_then(|text| serde_json::from_slice::<Result<T, String>>(&text).map_err(|error| read(error.into())));
         Some(answer.and_then(|answer| answer).map(|answer| (answer, attached.collect())))
+    }
+
+    /// Waits for the result: for work before there is a supervisor.
+    pub fn wait<T: DeserializeOwned>(&self) -> Answer<T> {
+        loop {
+            if let Some(answer) = self.answer() {
+                return answer;
+            }
+            let rest = self.deadline().saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            let rest = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+            // EINTR and time-out both mean: look again.
+            let _ = poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&rest));
+        }
     }
 
     /// A child was reaped. If it was this one, its pid may soon be another process'.

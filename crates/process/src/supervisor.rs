@@ -24,6 +24,7 @@
 //! | [`reload`] | the plan in force, the generations that serve it, the reload that is under way; [`carry_out`] acts |
 //! | [`generation`], [`lane`], [`template`], [`mailbox`], [`child`] | the processes of an application and their slabs |
 //! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
+//! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`control_socket`], [`errands`], [`trace`] | clients, helper processes and traces that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
@@ -32,6 +33,7 @@
 //! [`warmup`], [`unresponsive`], [`damage`], [`notices`].
 
 mod carry_out;
+mod certificates;
 mod child;
 mod control_socket;
 mod damage;
@@ -73,6 +75,7 @@ use wire::control::{LaneId, Message, ToFront};
 
 use crate::channel::Channel;
 use crate::sys;
+pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, LookedAt};
 use child::Forker;
 use control_socket::ControlSocket;
 use errands::Errands;
@@ -99,6 +102,7 @@ pub struct Supervisor {
     generations: Generations,
     reload: Reload,
     front: FrontLink,
+    certificates: certificates::Tending,
     errands: Errands,
     traces: Traces,
     control_socket: Option<ControlSocket>,
@@ -129,6 +133,7 @@ impl Supervisor {
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
             control_socket: service.control_socket.take().map(ControlSocket::new).transpose()?,
+            certificates: certificates::Tending::new(plan.certificates.clone(), now),
             reload: Reload::new(plan, current, now),
             generations,
             front: FrontLink::new(now)?,
@@ -150,6 +155,7 @@ impl Supervisor {
             self.evict_lanes();
             self.advance_reload();
             self.start_what_is_missing();
+            self.tend_certificates();
             self.warm_up();
             self.announce(ready);
             if let Some(outcome) = self.finished() {
@@ -270,7 +276,7 @@ impl Supervisor {
         let turns = [self.service.notify.next_turn(now), self.front.wakes(now), self.errands.deadline(), booting];
         turns
             .into_iter()
-            .chain([self.shutdown.deadline()])
+            .chain([self.shutdown.deadline(), self.certificates.wakes()])
             .chain(self.outputs().map(Output::deadline))
             .chain(self.generations.all().flat_map(|one| &one.lanes).map(|lane| lane.restart.wakes(now)))
             .chain(self.generations.all().map(|generation| generation.deadline(drain_timeout)))

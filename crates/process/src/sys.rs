@@ -130,6 +130,14 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     }
 }
 
+/// Random bytes for keys.
+pub fn random<const SIZE: usize>() -> nix::Result<[u8; SIZE]> {
+    let mut bytes = [0; SIZE];
+    // SAFETY: the pointer and the size are those of an array of this function. Up to 256 bytes come at once or not at all.
+    let count = nix::errno::Errno::result(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), SIZE, 0) })?;
+    if count == SIZE as isize { Ok(bytes) } else { Err(nix::errno::Errno::EIO) }
+}
+
 /// Forks a child that does some work and ends. All descriptors of this process are closed there but one, which the work gets. Processes
 /// that the child starts are in its process group. Returns its process id.
 pub fn start_work(descriptor: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<i32> {

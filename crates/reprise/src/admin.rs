@@ -91,8 +91,9 @@ fn server(directory: &Path) -> String {
 }
 
 /// `reprise reload`.
-pub fn reload(which: &Which) -> Result<Code, Failure> {
-    let Outcome { ok, message } = ask(which, Command::Reload)?.read()?;
+pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
+    let command = if only_certificates { Command::ReloadCertificates } else { Command::Reload };
+    let Outcome { ok, message } = ask(which, command)?.read()?;
     if !ok {
         return Err(Failure::new(Code::NotBooted, "reload refused, the server goes on as before", message));
     }

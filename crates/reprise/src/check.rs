@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::certificates;
 use crate::config;
 use crate::discover;
 use crate::exit::{Code, Failure};
@@ -28,7 +29,12 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let phps = installed::choose(&config)?;
     let people = people::choose_users(&config)?;
     let finding = isolation::look(&config, &people, &phps);
+    let certificates = certificates::check(&config)?;
     print!("{}", describe(&config, &people, &phps, &finding));
+    for line in certificates.iter().flat_map(|loaded| &loaded.lines) {
+        println!("  {:<13} {line}", "certificate");
+    }
+    certificates.iter().flat_map(|loaded| &loaded.notices).for_each(|notice| eprintln!("warning: {notice}"));
     for ((application, user), php) in config.applications.iter().zip(&people.applications).zip(phps.each()) {
         for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), php)? {
             eprintln!("warning: {line}");

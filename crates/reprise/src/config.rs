@@ -103,6 +103,7 @@ pub fn load(what: &What) -> Result<Config, Failure> {
     config.listen.iter().chain(&config.admin_listen).try_for_each(|address| crate::listen::check(address))?;
     settle_name(&mut config)?;
     check_together(&config)?;
+    check_certificates(&config)?;
     Ok(config)
 }
 
@@ -117,7 +118,7 @@ pub fn load_server(file: &Path) -> Result<Config, Failure> {
 fn settle_name(config: &mut Config) -> Result<(), Failure> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     if let Some(first) = config.listen.first().filter(|_| config.name.is_empty()) {
-        config.name = first.chars().map(plain).collect();
+        config.name = first.strip_prefix("https://").unwrap_or(first).chars().map(plain).collect();
     }
     if config.name.contains('/') || config.name.starts_with('.') {
         let why = "must be a plain name, without / and not beginning with a dot";
@@ -167,6 +168,22 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         }
         check_workers(application)?;
         check_settings(application)?;
+    }
+    Ok(())
+}
+
+/// Addresses and certificates.
+fn check_certificates(config: &Config) -> Result<(), Failure> {
+    if let Some(address) = config.admin_listen.iter().find(|address| crate::listen::is_tls(address)) {
+        return Err(Failure::new(Code::Configuration, format!("admin_listen '{address}'"), "takes no https")
+            .hint("http://HOST:PORT on an address that only monitoring reaches"));
+    }
+    if let Some(address) = config.listen.iter().find(|address| crate::listen::is_tls(address)) {
+        if config.certificates.is_empty() {
+            let why = "there is no certificate for it";
+            return Err(Failure::new(Code::Configuration, format!("listen address '{address}'"), why)
+                .hint("[[certificate]] with chain = \"…\" and key = \"…\" in the configuration file"));
+        }
     }
     Ok(())
 }

@@ -28,6 +28,9 @@ impl Display for Failure {
     }
 }
 
+/// Code, source, cause and hint of a failure.
+pub type Parts = (u32, String, String, Option<String>);
+
 /// What failed, why, and what to do about it.
 #[derive(Debug)]
 pub struct Failure {
@@ -47,6 +50,16 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Its parts, to be sent to another process.
+    pub fn parts(self) -> Parts {
+        (self.code as u32, self.what, self.why, self.hint)
+    }
+
+    /// The failure of such parts.
+    pub fn of_parts((code, what, why, hint): Parts) -> Failure {
+        Failure { code: Code::of(code).unwrap_or(Code::Internal), what, why, hint }
     }
 
     /// Prints it and returns its exit code.

@@ -23,6 +23,8 @@ pub struct Bound {
     pub shown: String,
     /// Whether it is a unix socket.
     pub is_unix: bool,
+    /// Whether its clients speak TLS.
+    pub is_tls: bool,
     /// The file to remove at the end, if it is a unix socket of our own.
     pub file: Option<PathBuf>,
 }
@@ -33,6 +35,11 @@ impl Drop for Bound {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Whether clients of an address speak TLS.
+pub fn is_tls(address: &str) -> bool {
+    address.starts_with("https://")
 }
 
 /// Looks at an address without binding it.
@@ -76,6 +83,20 @@ pub fn bind(addresses: &[String], permissions: &Permissions) -> Result<Vec<(Owne
     addresses.iter().map(|address| bind_one(address, permissions)).collect()
 }
 
+/// Of sockets that were handed over, those are for TLS whose port `listen` names with https.
+pub fn by_scheme(mut handed: Vec<(OwnedFd, Bound)>, addresses: &[String]) -> Result<Vec<(OwnedFd, Bound)>, Failure> {
+    let tls = addresses.iter().filter(|address| is_tls(address)).map(|address| Ok(resolve(address)?.port()));
+    let ports = tls.collect::<Result<Vec<u16>, Failure>>()?;
+    for (socket, bound) in &mut handed {
+        let address = rustix::net::getsockname(&*socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+        if address.is_some_and(|address| ports.contains(&address.port())) {
+            bound.is_tls = true;
+            bound.shown = bound.shown.replacen("http://", "https://", 1);
+        }
+    }
+    Ok(handed)
+}
+
 /// Binds one address: a listening, non-blocking socket.
 fn bind_one(address: &str, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
     match address.strip_prefix("unix:") {
@@ -98,14 +119,16 @@ fn fail(address: &str, error: &std::io::Error) -> Failure {
 
 /// The socket address of `HOST:PORT`.
 pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
-    let wanted = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+    let without_scheme = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
+    let wanted = without_scheme.unwrap_or(address).trim_end_matches('/');
     // ":8080" and "8080" mean every address.
     let wanted = match wanted.strip_prefix(':').unwrap_or(wanted).parse::<u16>() {
         Ok(port) => format!("0.0.0.0:{port}"),
         Err(_) => wanted.to_owned(),
     };
     let mut resolved = wanted.to_socket_addrs().map_err(|error| {
-        Failure::new(Code::Configuration, format!("listen address '{address}'"), error).hint("HOST:PORT or unix:/PATH")
+        Failure::new(Code::Configuration, format!("listen address '{address}'"), error)
+            .hint("HOST:PORT, https://HOST:PORT or unix:/PATH")
     })?;
     resolved
         .next()
@@ -119,7 +142,8 @@ fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
-    Ok((socket, Bound { shown: format!("http://{at}"), is_unix: false, file: None }))
+    let (is_tls, scheme) = if is_tls(address) { (true, "https") } else { (false, "http") };
+    Ok((socket, Bound { shown: format!("{scheme}://{at}"), is_unix: false, is_tls, file: None }))
 }
 
 fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
@@ -147,7 +171,7 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
-    Ok((socket, Bound { shown, is_unix: true, file: Some(path.to_owned()) }))
+    Ok((socket, Bound { shown, is_unix: true, is_tls: false, file: Some(path.to_owned()) }))
 }
 
 /// Whether a socket was left by a killed server: nobody listens on it.

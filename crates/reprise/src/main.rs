@@ -7,6 +7,7 @@
 //! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
 //! | [`admin`] | commands to a running server |
+//! | [`certificates`] | the files of certificates, read in a child |
 //! | [`plan`] | the configuration in the form that supervisor and front use |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`manual`] | the hidden subcommand that writes man pages and shell completions |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod certificates;
 mod check;
 mod config;
 mod discover;
@@ -77,6 +79,9 @@ enum Verb {
     /// Load new code and configuration without losing a request, as SIGHUP does; prints the result
     #[command(after_help = reload_help())]
     Reload {
+        /// Read only the certificates anew; new connections get them, and no process is replaced
+        #[arg(long)]
+        certificates: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -170,7 +175,7 @@ fn main() -> ExitCode {
     };
     let result = match command.verb {
         Verb::Serve { what, audit } => serve::run(what, audit),
-        Verb::Reload { which } => admin::reload(&which),
+        Verb::Reload { certificates, which } => admin::reload(&which, certificates),
         Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
         Verb::Trace { pid, which } => admin::trace(&which, pid),
         Verb::Check { options: true, .. } => check::print(&options::reference()),

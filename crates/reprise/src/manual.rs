@@ -38,10 +38,11 @@ fn configuration() -> String {
     for paragraph in options::ABOUT {
         page.control("PP", []).text(inline(paragraph));
     }
-    for scope in [Scope::Server, Scope::Application] {
+    for scope in [Scope::Server, Scope::Application, Scope::Certificate] {
         let title = match scope {
             Scope::Server => "OPTIONS OF THE SERVER",
             Scope::Application => "OPTIONS OF AN APPLICATION",
+            Scope::Certificate => "OPTIONS OF A CERTIFICATE",
         };
         page.control("SH", [title]);
         options::rows(scope).for_each(|row| option(&mut page, row));
@@ -80,7 +81,8 @@ mod tests {
     #[test]
     fn the_page_has_every_option_and_no_backtick() {
         let page = configuration();
-        for row in options::rows(Scope::Server).chain(options::rows(Scope::Application)) {
+        let scopes = [Scope::Server, Scope::Application, Scope::Certificate];
+        for row in scopes.into_iter().flat_map(options::rows) {
             assert!(page.contains(&format!("\\fB{}\\fR", row.name.replace('-', "\\-"))), "{}", row.name);
         }
         assert!(!page.contains('`'), "{page}");

@@ -51,6 +51,8 @@ pub fn make(
             header_timeout_ms: milliseconds(config.header_timeout),
             body_timeout_ms: milliseconds(config.body_timeout),
             send_timeout_ms: milliseconds(config.send_timeout),
+            handshake_timeout_ms: milliseconds(config.tls_handshake_timeout),
+            handshakes: config.tls_handshakes,
             max_connections: opened.connections,
             client_connections: config.client_connections as usize,
             spool: SpoolLimits {
@@ -81,6 +83,7 @@ pub fn make(
         drain_timeout: config.drain_timeout,
         isolation: finding.said(),
         notices: Vec::new(),
+        certificates: None,
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
 }

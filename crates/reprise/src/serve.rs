@@ -9,10 +9,13 @@ use front::settings::Listener;
 use process::log;
 use process::notify::Notify;
 use process::state::{self, StateDirectory};
-use process::supervisor::{Draft, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file};
+use process::supervisor::{
+    CertificatesDraft, Draft, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file,
+};
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
 
+use crate::certificates;
 use crate::config;
 use crate::exit::{Code, Failure};
 use crate::extensions;
@@ -61,7 +64,11 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let connections = connections(&config, files)?;
     let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
-    let mut opened = if handed.is_empty() { listen::bind(&config.listen, &config.permissions())? } else { handed };
+    let certificates = certificates::draft_in_child(&config)?;
+    let mut opened = match handed.is_empty() {
+        true => listen::bind(&config.listen, &config.permissions())?,
+        false => listen::by_scheme(handed, &config.listen)?,
+    };
     let for_visitors = opened.len();
     opened.extend(listen::bind(&config.admin_listen, &config.permissions())?);
     let (mut sockets, listeners): (Vec<OwnedFd>, Vec<Bound>) = opened.into_iter().unzip();
@@ -93,6 +100,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
             .map(|((number, one), descriptor)| Listener {
                 descriptor,
                 unix: one.is_unix,
+                tls: one.is_tls,
                 admin: number >= for_visitors,
             })
             .collect(),
@@ -102,7 +110,11 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         connections: connections as usize,
         audit,
     };
-    let plan = Plan::new(plan::make(&config, &people, &phps, &opened, &finding)?, phps.open()?);
+    let mut draft = plan::make(&config, &people, &phps, &opened, &finding)?;
+    let mut files = phps.open()?;
+    let notices = attach(&mut draft, &mut files, certificates);
+    notices.iter().for_each(|notice| log::line("warning", "supervisor", format_args!("{notice}")));
+    let plan = Plan::new(draft, files);
     // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(spool);
     sockets.extend(log.map(OwnedFd::from));
@@ -156,6 +168,7 @@ fn service(
         notify: Notify::from_environment(),
         read: Box::new(move |plan| read_again(&what, &config, &opened, plan).map_err(|failure| failure.to_string())),
         settings: Box::new(plan::settings_file),
+        certificates: Box::new(certificates::look),
     })
 }
 
@@ -168,7 +181,22 @@ fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result
     let finding = isolation::look(&next, &people, &phps);
     let mut draft = plan::make(&next, &people, &phps, opened, &finding)?;
     draft.notices = missing_extensions(&next, &people, &phps, plan);
-    Ok((draft, phps.open()?))
+    let mut files = phps.open()?;
+    let notices = attach(&mut draft, &mut files, certificates::draft(&next)?);
+    draft.notices.extend(notices);
+    Ok((draft, files))
+}
+
+/// Adds certificates to a draft, and their file to its descriptors. Returns what is to be said of them.
+fn attach(
+    draft: &mut Draft,
+    files: &mut Vec<OwnedFd>,
+    certificates: Option<(CertificatesDraft, OwnedFd, Vec<String>)>,
+) -> Vec<String> {
+    let Some((certificates, file, notices)) = certificates else { return Vec::new() };
+    draft.certificates = Some(certificates);
+    files.push(file);
+    notices
 }
 
 /// For each application whose version of PHP changes: what the new version lacks. A boot that needs it fails, and says less. A version

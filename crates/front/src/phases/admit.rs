@@ -61,6 +61,9 @@ pub fn admit<'a>(
         None => route::application(applications, &name),
     }
     .ok_or(Refusal::UnknownHost)?;
+    if request.warms.is_none() {
+        shared.tls.admits(&request.connection.peer, &name)?;
+    }
     let path = request.head.target.clean()?;
     Ok(Admitted { shared, view, request, began, number, application, host, name, path })
 }

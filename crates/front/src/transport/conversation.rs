@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -35,16 +34,6 @@ use crate::wrapped::{Delivered, Logged, Made};
 const MAX_BUFFER: usize = 64 * 1024;
 /// How long a stop waits for the first byte of a connection.
 const FIRST_REQUEST: Duration = Duration::from_millis(500);
-
-/// Counts a connection for as long as it lives.
-struct Counted(Arc<Shared>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-        self.0.room.notify_one();
-    }
-}
 
 /// Waits for the first head of a connection. The connection gets hyper's buffers only then, so a client that sends nothing,
 /// or sends slowly, costs no more memory than what it has sent. `false`: the client sends no request.
@@ -151,11 +140,10 @@ pub async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let counted = Counted(shared.clone());
     let limits = shared.lanes.view().settings.limits.clone();
     let stream = Stream::new(stream, Duration::from_millis(limits.send_timeout_ms));
     if !first_head(&stream, Duration::from_millis(limits.header_timeout_ms), stopped.clone()).await {
-        return drop(counted);
+        return;
     }
     let connection = Arc::new(Connection { peer, client: Box::new(stream.clone()) });
     loop {
@@ -208,5 +196,4 @@ where
         }
     }
     end(stream).await;
-    drop(counted);
 }

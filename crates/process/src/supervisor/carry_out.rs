@@ -82,6 +82,7 @@ impl Supervisor {
                 Ok(Command::Reload) => {
                     self.reload(|reload, _| reload.request_all("command `reprise reload`", Some(client)))
                 }
+                Ok(Command::ReloadCertificates) => self.certificates_asked(client),
                 Ok(Command::Status) => {
                     let status = json(&self.status());
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
@@ -201,6 +202,7 @@ impl Supervisor {
     }
 
     fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {
+        self.certificates_planned();
         self.front.send(&ToFront::Switch, &[]);
         let since = Instant::now();
         for (ids, stage) in [(serving, Stage::Serving), (draining, Stage::Draining(since))] {

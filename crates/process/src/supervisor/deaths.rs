@@ -119,6 +119,7 @@ impl Supervisor {
             return;
         }
         self.front.restart_after(&front, Instant::now());
+        self.certificates_taken(true);
         for id in self.generations.ids() {
             let Some(generation) = self.generations.get_mut(id) else { continue };
             generation.front_died(Instant::now());

@@ -5,6 +5,7 @@
 //! | to read the configuration, choose users and find each `reprise-php` | name services, file systems, `reprise-php --version` |
 //! | to look whether scripts are files, and where roots lead | an application's user, who may have put anything there |
 //! | to open the access log again | its file system |
+//! | to look at the files of certificates, and to read keys, which this process does not see | their file system |
 //!
 //! Applications' files are looked at with the rights of their users, so that no link leads to what they could not see.
 
@@ -19,6 +20,7 @@ use std::time::Instant;
 use wire::control::ToFront;
 use wire::key::Key;
 
+use super::certificates::LookedAt;
 use super::generation::GenerationId;
 use super::reload::Scope;
 use super::service::{Application, Draft, Plan};
@@ -36,6 +38,8 @@ enum Purpose {
     Roots,
     /// The access log is to be opened again (SIGUSR1).
     AccessLog,
+    /// Whether the files of certificates have changed.
+    Certificates,
 }
 
 /// A script that wants a lane.
@@ -58,6 +62,7 @@ pub(super) enum Found {
     Script(Sought, Result<bool, String>),
     Roots(Result<BTreeMap<String, PathBuf>, String>),
     AccessLog(Result<OwnedFd, String>),
+    Certificates(Result<(LookedAt, Option<OwnedFd>), String>),
 }
 
 struct Pending {
@@ -140,6 +145,7 @@ impl Purpose {
             Purpose::Configuration => errand.answer().map(|answer| Found::Configuration(answer.and_then(plan))),
             Purpose::Roots => errand.answer().map(|answer| Found::Roots(answer.map(|(roots, _)| roots))),
             Purpose::AccessLog => errand.answer().map(|answer| Found::AccessLog(answer.and_then(access_log))),
+            Purpose::Certificates => errand.answer().map(|answer| Found::Certificates(answer.map(first_attached))),
             Purpose::Script(_) => {
                 let Some(answer) = errand.answer() else { return Err(self) };
                 let Purpose::Script(sought) = self else { return Err(self) };
@@ -155,6 +161,7 @@ impl Purpose {
             Purpose::Script(sought) => Found::Script(sought, Err(why)),
             Purpose::Roots => Found::Roots(Err(why)),
             Purpose::AccessLog => Found::AccessLog(Err(why)),
+            Purpose::Certificates => Found::Certificates(Err(why)),
         }
     }
 }
@@ -164,6 +171,10 @@ type Read = ((Option<Draft>, Present), Vec<OwnedFd>);
 
 fn plan(((draft, present), descriptors): Read) -> Result<(Option<Plan>, Present), String> {
     Ok((draft.map(|draft| Plan::new(draft, descriptors)), present))
+}
+
+fn first_attached<T>((answer, descriptors): (T, Vec<OwnedFd>)) -> (T, Option<OwnedFd>) {
+    (answer, descriptors.into_iter().next())
 }
 
 fn access_log(((), descriptors): ((), Vec<OwnedFd>)) -> Result<OwnedFd, String> {
@@ -192,6 +203,7 @@ impl Supervisor {
             Found::Roots(Err(why)) => {
                 log("warning", format_args!("the document roots of applications cannot be checked: {why}"))
             }
+            Found::Certificates(found) => self.certificates_found(found),
             Found::AccessLog(Ok(file)) => self.access_log_opened(file),
             Found::AccessLog(Err(why)) => log(
                 "error",
@@ -260,6 +272,16 @@ impl Supervisor {
             Ok(((), vec![file]))
         });
         self.begin_errand(errand, Purpose::AccessLog);
+    }
+
+    /// Has a child look at the files of certificates, and read them if they are not as they were seen.
+    pub(super) fn look_at_certificates(&mut self, source: String, seen: Option<String>) {
+        let look = &self.service.certificates;
+        let errand = Errand::send(|| {
+            let (found, file) = look(&source, seen.as_deref());
+            Ok((found, file.into_iter().collect()))
+        });
+        self.begin_errand(errand, Purpose::Certificates);
     }
 
     fn access_log_opened(&mut self, file: OwnedFd) {

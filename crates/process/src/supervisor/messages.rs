@@ -114,6 +114,7 @@ impl Supervisor {
                 self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
             }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
+            FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),
             FromFront::Retired { generation } => self.generation_retired(generation),
             FromFront::Renew { lane, why: RENEW_ASKED } => {
                 self.reload(|reload, generations| reload.opcache_reset(lane.generation, generations))

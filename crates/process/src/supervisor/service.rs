@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::control::Isolation;
 use wire::key::Origin;
 
+use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
 use crate::user::Identity;
@@ -45,6 +46,8 @@ pub struct Service {
     pub read: Box<ReadAgain>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
+    /// Looks at the files of certificates, in a child.
+    pub certificates: Box<LookAtCertificates>,
 }
 
 /// Reads what the next plan is made of, beside the plan in force.
@@ -64,6 +67,8 @@ pub struct Draft {
     pub isolation: String,
     /// What the log says of the change to this configuration.
     pub notices: Vec<String>,
+    /// The certificates, if there are any. Their file is the last of the descriptors.
+    pub certificates: Option<CertificatesDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -80,14 +85,18 @@ pub struct Plan {
     pub isolation: String,
     /// What the log says of the change to this configuration.
     pub notices: Vec<String>,
+    /// The certificates that it came with, if there are any.
+    pub certificates: Option<Rc<Certificates>>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
 
 impl Plan {
-    /// Of a draft and the executables that its applications name by number, opened.
-    pub fn new(draft: Draft, php: Vec<OwnedFd>) -> Plan {
+    /// Of a draft and the executables that its applications name by number, opened; then the file of its certificates.
+    pub fn new(draft: Draft, mut php: Vec<OwnedFd>) -> Plan {
+        let certificates = draft.certificates.and_then(|draft| Some(Certificates::new(draft, php.pop()?)));
         Plan {
+            certificates: certificates.map(Rc::new),
             php: php.into_iter().map(Rc::new).collect(),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
@@ -231,6 +240,7 @@ impl Plan {
             drain_timeout: Duration::from_secs(30),
             isolation: String::new(),
             notices: Vec::new(),
+            certificates: None,
             settings: settings.to_owned(),
         }
     }

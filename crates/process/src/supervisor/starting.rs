@@ -94,6 +94,7 @@ impl Supervisor {
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
         })?;
         self.front.started(pid, ours);
+        self.introduce_certificates();
         Ok(())
     }
 

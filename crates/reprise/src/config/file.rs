@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::complete;
 use crate::exit::{Code, Failure};
-use crate::options::{Application, Config, File, Options, Scope};
+use crate::options::{Application, Certificate, Config, File, Options, Scope};
 
 /// Bytes of all files of a configuration together.
 const MAX_SIZE: u64 = 4 << 20;
@@ -61,11 +61,11 @@ pub(super) fn read(path: &Path) -> Result<Config, Failure> {
     let table = parse(&file)?;
     let mut config = Config::defaults();
     config.read(&file, &table)?;
-    read_applications(&file, &table, &mut config.applications)?;
+    read_tables(&file, &table, &mut config)?;
     for path in files_of_applications(&file, &table, &config)? {
         let text = reader.read(&path)?;
         let file = file_of(&path, &text, Some(file.path));
-        read_applications(&file, &parse(&file)?, &mut config.applications)?;
+        read_tables(&file, &parse(&file)?, &mut config)?;
     }
     if config.applications.is_empty() {
         let beside =
@@ -114,16 +114,42 @@ fn files_of_applications(file: &File<'_>, table: &DeTable<'_>, config: &Config) 
     Ok(paths)
 }
 
-/// Reads the applications of a file, of which there may be none.
-fn read_applications(file: &File<'_>, table: &DeTable<'_>, to: &mut Vec<Application>) -> Result<(), Failure> {
-    let Some(applications) = table.get("application") else { return Ok(()) };
-    let one_bracket = |at| file.fail(at, "write [[application]], with two brackets");
-    let DeValue::Array(list) = applications.get_ref() else { return Err(one_bracket(applications.span().start)) };
-    for item in list.iter() {
-        let DeValue::Table(table) = item.get_ref() else { return Err(one_bracket(item.span().start)) };
-        to.push(read_application(file, table, item.span().start)?);
+/// Reads the applications and certificates of a file, of which there may be none.
+fn read_tables(file: &File<'_>, table: &DeTable<'_>, to: &mut Config) -> Result<(), Failure> {
+    for (table, at) in each(file, table, "application")? {
+        to.applications.push(read_application(file, table, at)?);
+    }
+    for (table, at) in each(file, table, "certificate")? {
+        to.certificates.push(read_certificate(file, table, at)?);
     }
     Ok(())
+}
+
+/// The tables of a list, each with the byte at which it begins.
+fn each<'t, 'i>(file: &File<'_>, table: &'t DeTable<'i>, name: &str) -> Result<Vec<(&'t DeTable<'i>, usize)>, Failure> {
+    let Some(list) = table.get(name) else { return Ok(Vec::new()) };
+    let one_bracket = |at| file.fail(at, format!("write [[{name}]], with two brackets"));
+    let DeValue::Array(items) = list.get_ref() else { return Err(one_bracket(list.span().start)) };
+    let item = |item: &'t toml::Spanned<DeValue<'i>>| match item.get_ref() {
+        DeValue::Table(table) => Ok((table, item.span().start)),
+        _ => Err(one_bracket(item.span().start)),
+    };
+    items.iter().map(item).collect()
+}
+
+fn read_certificate(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Certificate, Failure> {
+    file.check_names(Scope::Certificate, table)?;
+    if let Some(missing) = ["chain", "key"].into_iter().find(|name| !table.contains_key(*name)) {
+        let example = "chain = \"/etc/ssl/site.pem\" and key = \"/etc/ssl/private/site.key\"";
+        return Err(file.fail(at, format!("this [[certificate]] has no {missing}")).hint(example));
+    }
+    let mut certificate = Certificate { place: file.place(at), ..Certificate::defaults() };
+    certificate.read(file, table)?;
+    if let (Some(given), None) = (table.get("client_certificate"), &certificate.client_ca) {
+        let why = "client_certificate says nothing without client_ca";
+        return Err(file.fail(given.span().start, why).hint("client_ca = \"/etc/ssl/clients.pem\""));
+    }
+    Ok(certificate)
 }
 
 fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {

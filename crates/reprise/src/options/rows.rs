@@ -15,11 +15,11 @@ use super::Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Ti
 use super::option_table::{Options, option_table};
 use super::reader::{File, Given, Places};
 use super::value::Value;
-use super::{Capabilities, Change, Mode, Row, WantedPhp, WarmupFailure, cpus};
+use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    environment, hosts, log_target, networks, path, path_in_part, path_limits, paths_in_part, permissions, php,
-    real_paths, root, url_path, url_paths,
+    environment, file, hosts, log_target, networks, optional_file, path, path_in_part, path_limits, paths_in_part,
+    permissions, php, real_paths, root, url_path, url_paths,
 };
 use scripts::{front_controller, modes};
 
@@ -31,7 +31,8 @@ option_table! {
     /// The configuration. It is complete but for users and descriptors.
     pub struct Config => Settings {
         listen: Vec<String> = vec!["127.0.0.1:8080".to_owned()], "[\"127.0.0.1:8080\"]", Texts, Restart,
-            "Addresses: HOST:PORT, or unix:/PATH.";
+            "Addresses: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. HOST:PORT alone is http. https takes a \
+             `[[certificate]]` (docs/guides/tls.md).";
         admin_listen: Vec<String> = Vec::new(), "[]", Texts, Restart,
             "Addresses of the metrics listener: /healthz, /readyz and /metrics (docs/operations/monitoring.md). Whoever \
              reaches them may read them.";
@@ -88,12 +89,23 @@ option_table! {
         spool_dir: Option<PathBuf> = None, "/var/tmp", Text, Restart,
             "Directory for the file of spool_disk, which has no name there. The server's user has to be able to write to \
              it; a file system in memory would count twice.", by path;
+        tls_handshake_timeout: Duration = Duration::from_secs(10), "\"10s\"", Time(1, DAY), Reload,
+            "Longest time from the beginning of an https connection to the end of its handshake. After that it is closed.";
+        tls_handshakes: usize = 1024, "1024", Number(1, 1_000_000), Restart,
+            "Most TLS handshakes at once. A client whose first message has come waits for its turn; one that sends nothing \
+             does not count.";
+        tls_ticket_keys: Option<PathBuf> = None, "keys of this server alone", Text, Reload,
+            "File with keys of 80 bytes each (`openssl rand 80`) for tickets by which clients resume connections. Servers \
+             behind one address share it. The first key encrypts, all keys decrypt; write a new one in front every few \
+             hours. Without the file the server makes keys and replaces them by itself.", by path;
         drain_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(0, DAY), Reload,
             "Longest time that a stop waits for running requests.";
     }
     beside {
         /// At least one.
         applications: Vec<Application> = Vec::new();
+        /// At least one, if an address is https.
+        certificates: Vec<Certificate> = Vec::new();
     }
 }
 
@@ -231,6 +243,31 @@ option_table! {
         places: Places = Places::default();
         /// Whether the front controller was found, not configured.
         is_controller_found: bool = true;
+    }
+}
+
+option_table! {
+    /// One certificate.
+    pub struct Certificate => () {
+        hosts: Vec<String> = Vec::new(), "the names in the certificate", Texts, Reload,
+            "Host names that it is for; \"*.example.org\" stands for one label. A client gets the certificate for the name \
+             that it asks for: that with the exact name, else that with the wildcard, else the first in the file.", by hosts;
+        chain: PathBuf = PathBuf::new(), "required", Text, Reload,
+            "PEM file with the certificate and those that lead to its root, in this order. Relative paths start at the \
+             directory of the configuration file. A changed file is noticed within ten seconds; `reprise reload \
+             --certificates` reads all files at once.", by file;
+        key: PathBuf = PathBuf::new(), "required", Text, Reload,
+            "PEM file with its private key. The user who starts the server has to be able to read it; the front's and \
+             PHP's users need not.", by file;
+        client_ca: Option<PathBuf> = None, "none: clients need no certificate", Text, Reload,
+            "PEM file with the authorities whose certificates clients show. PHP finds them in $_SERVER[\"SSL_CLIENT_…\"].", by optional_file;
+        client_certificate: ClientCertificate = ClientCertificate::Require, "\"require\"", Text, Reload,
+            "With `client_ca`: \"require\" (a client without a certificate of these authorities is refused) or \"request\" \
+             (a client may have none; a wrong one is refused).";
+    }
+    beside {
+        /// Where it is described.
+        place: String = String::new();
     }
 }
 

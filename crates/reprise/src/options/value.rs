@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use wire::control::Isolation;
 
 use super::reader::{Given, Item};
-use super::{Capabilities, Kind, Mode, WarmupFailure, parse_size, parse_time};
+use super::{Capabilities, ClientCertificate, Kind, Mode, WarmupFailure, parse_size, parse_time};
 use crate::exit::Failure;
 
 /// A type that an option may have.
@@ -53,6 +53,11 @@ impl Word for WarmupFailure {
 impl Word for Capabilities {
     const WORDS: &'static [(&'static str, Capabilities)] =
         &[("keep", Capabilities::Keep), ("none", Capabilities::None)];
+}
+
+impl Word for ClientCertificate {
+    const WORDS: &'static [(&'static str, ClientCertificate)] =
+        &[("require", ClientCertificate::Require), ("request", ClientCertificate::Request)];
 }
 
 impl<T: Word> Value for T {

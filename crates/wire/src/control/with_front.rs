@@ -33,6 +33,10 @@ pub enum ToFront {
     },
     /// Write the access log to a newly opened file (attached).
     AccessLog,
+    /// Serve these certificates from now on (attached: a sealed file with them and their keys). `CertificatesTaken` follows.
+    Certificates,
+    /// Use these keys of TLS tickets from now on (attached: a sealed file).
+    TicketKeys,
     /// Settings that a later `Switch` means (attached, as at the start). From now on the supervisor describes the lanes of the
     /// generations that they name. They replace settings that were sent before and not switched to.
     Settings,
@@ -69,6 +73,8 @@ messages!(ToFront {
     0x10a => WarmUp { generation }
     0x10b => Open {}
     0x10c => Drain {}
+    0x10d => Certificates {}
+    0x10e => TicketKeys {}
 });
 
 /// Front → supervisor.
@@ -134,6 +140,11 @@ pub enum FromFront {
     },
     /// New requests are served by the settings that were sent last.
     Switched,
+    /// New connections get the certificates that were sent last, or those before if the last ones cannot be used.
+    CertificatesTaken {
+        /// Whether they are used.
+        is_taken: bool,
+    },
     /// The front refers no more to a generation that the settings do not name, and has closed its lanes.
     Retired {
         /// The generation.
@@ -181,4 +192,5 @@ messages!(FromFront {
     0x20d => Retired { generation }
     0x20e => WarmUp { generation, index, status, took_us }
     0x20f => Spool { memory, disk, responses, full, errors }
+    0x210 => CertificatesTaken { is_taken }
 });

@@ -11,7 +11,7 @@ use super::super::WantedPhp;
 use super::super::option_table::Options;
 use super::super::reader::Given;
 use super::super::value::Value;
-use super::{Application, Config, RequestLimits};
+use super::{Application, Certificate, Config, RequestLimits};
 use crate::exit::Failure;
 
 /// The real path, without symbolic links.
@@ -32,6 +32,16 @@ fn resolve_in_part(path: &Path) -> PathBuf {
 /// A path, relative to the file's directory.
 pub(super) fn path(given: &Given<'_, '_>, _: &Config) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(given.file.base.join(String::read(given)?)))
+}
+
+/// A file, relative to the file's directory.
+pub(super) fn file(given: &Given<'_, '_>, _: &Certificate) -> Result<PathBuf, Failure> {
+    Ok(given.file.base.join(String::read(given)?))
+}
+
+/// The same, for an option that may be missing.
+pub(super) fn optional_file(given: &Given<'_, '_>, certificate: &Certificate) -> Result<Option<PathBuf>, Failure> {
+    file(given, certificate).map(Some)
 }
 
 /// A path, or one of two words.
@@ -111,7 +121,7 @@ fn is_host_pattern(host: &str) -> bool {
 }
 
 /// Host names, in lower case and without a dot at the end, as the front looks them up.
-pub(super) fn hosts(given: &Given<'_, '_>, _: &Application) -> Result<Vec<String>, Failure> {
+pub(super) fn hosts<T>(given: &Given<'_, '_>, _: &T) -> Result<Vec<String>, Failure> {
     let plain = |host: &String| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let hosts: Vec<String> = Vec::<String>::read(given)?.iter().map(plain).collect();
     match hosts.iter().find(|host| !is_host_pattern(host)) {

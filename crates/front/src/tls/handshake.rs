@@ -1,0 +1,193 @@
+//! From a socket to a TLS stream. A handshake has a time limit, and only so many are under way at once. Who does not speak TLS is
+//! counted, and gets no response unless it speaks HTTP.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::secure::Secure;
+use super::served::Tls;
+
+/// Type of the record that a handshake begins with (RFC 8446 §5.1).
+const HANDSHAKE: u8 = 22;
+/// What a client gets that speaks HTTP without TLS.
+const IN_CLEAR: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 70\r\n\
+    Connection: close\r\nServer: reprise\r\n\r\nThis port takes HTTPS only. Use an address that begins with https://.\n";
+/// How long, and how many bytes, are read of a client that was told so: a connection with unread bytes would be reset.
+const LINGERING: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
+
+wire::table! {
+    /// What became of a handshake.
+    pub enum Handshake: u8 {
+        Full, "full": "complete, the client has seen the certificate";
+        Resumed, "resumed": "complete, the client has resumed an earlier connection by a ticket";
+        Failed, "failed": "no TLS, no common version or cipher, or the client did not take the certificate or has none that is let in";
+        Clear, "clear": "the client spoke HTTP without TLS, and got 400";
+        Timeout, "timeout": "not complete within tls_handshake_timeout";
+    }
+}
+
+static COUNTS: [AtomicU64; Handshake::ALL.len()] = [const { AtomicU64::new(0) }; Handshake::ALL.len()];
+
+impl Handshake {
+    fn count(self) {
+        COUNTS[self as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many ended so, since this front began.
+    pub fn counted(self) -> u64 {
+        COUNTS[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// A socket that reads nothing but TLS.
+pub struct Socket<S> {
+    stream: S,
+    first: Option<u8>,
+}
+
+impl<S> Socket<S> {
+    /// Whether the first byte begins the name of a method.
+    fn is_http(&self) -> bool {
+        self.first.is_some_and(|byte| byte.is_ascii_uppercase())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        target: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = target.filled().len();
+        let result = ready!(Pin::new(&mut self.stream).poll_read(context, target));
+        if self.first.is_none() {
+            self.first = target.filled().get(before).copied();
+            if self.first.is_some_and(|byte| byte != HANDSHAKE) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "no TLS")));
+            }
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Why there is no TLS stream.
+enum Refused<S> {
+    /// The client speaks HTTP without TLS.
+    Clear(Socket<S>),
+    /// The client speaks something else, or does not go on.
+    Failed,
+    /// The client has left before its first byte, as those do that only look whether the port is open.
+    Left,
+}
+
+/// Makes a TLS stream. `None`: the connection is over.
+pub async fn accept<S>(tls: &Tls, stream: S, patience: Duration) -> Option<(TlsStream<Socket<S>>, Secure)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match tokio::time::timeout(patience, attempt(tls, stream)).await {
+        Ok(Ok((stream, secure))) => {
+            if secure.is_resumed { Handshake::Resumed } else { Handshake::Full }.count();
+            return Some((stream, secure));
+        }
+        Ok(Err(Refused::Clear(stream))) => {
+            Handshake::Clear.count();
+            // A client that does not read it in time gets no more.
+            let _ = tokio::time::timeout(LINGERING.0, say_in_clear(stream.stream)).await;
+        }
+        Ok(Err(Refused::Failed)) => Handshake::Failed.count(),
+        Ok(Err(Refused::Left)) => {}
+        Err(_) => Handshake::Timeout.count(),
+    }
+    None
+}
+
+async fn attempt<S>(tls: &Tls, stream: S) -> Result<(TlsStream<Socket<S>>, Secure), Refused<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut hello = LazyConfigAcceptor::new(Acceptor::default(), Socket { stream, first: None });
+    let start = match (&mut hello).await {
+        Ok(start) => start,
+        Err(_) => {
+            return Err(match hello.take_io() {
+                Some(socket) if socket.is_http() => Refused::Clear(socket),
+                Some(socket) if socket.first.is_none() => Refused::Left,
+                _ => Refused::Failed,
+            });
+        }
+    };
+    // A client gets a permit when its hello is complete: one that sends nothing takes none from the others.
+    let Ok(_permit) = tls.handshakes.acquire().await else { return Err(Refused::Failed) };
+    let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+    let (served, is_named) = tls.choose(name.as_deref()).ok_or(Refused::Failed)?;
+    let stream = start.into_stream(served.config.clone()).await.map_err(|_| Refused::Failed)?;
+    let secure = Secure::new(stream.get_ref().1, served, name, is_named).ok_or(Refused::Failed)?;
+    Ok((stream, secure))
+}
+
+async fn say_in_clear<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    let mut left = IN_CLEAR.as_bytes();
+    while !left.is_empty() {
+        match poll_fn(|context| Pin::new(&mut stream).poll_write(context, left)).await {
+            Ok(count) if count > 0 => left = &left[count..],
+            _ => return,
+        }
+    }
+    let _ = poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await;
+    let mut space = [0; 4096];
+    let mut more = LINGERING.1;
+    while more > 0 {
+        let mut buffer = ReadBuf::new(&mut space);
+        match poll_fn(|context| Pin::new(&mut stream).poll_read(context, &mut buffer)).await {
+            Ok(()) if !buffer.filled().is_empty() => more = more.saturating_sub(buffer.filled().len()),
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IN_CLEAR;
+
+    #[test]
+    fn the_page_in_clear_is_as_long_as_it_says() {
+        let (head, body) = IN_CLEAR.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{}", body.len());
+    }
+}

@@ -1,0 +1,169 @@
+//! HTTPS: certificates by name, what PHP sees, who is refused.
+
+mod bad;
+
+use std::collections::BTreeMap;
+
+use tests::server::{Directory, program};
+use tests::tls::{Authority, Got, Kept, Ports, both, curl, s_client};
+use tests::{Server, Setup};
+
+const SHOW: &str =
+    "<?php ksort($_SERVER); header('Content-Length: ' . strlen($text = json_encode($_SERVER))); echo $text;";
+
+/// What the script has shown.
+fn shown(text: &str) -> BTreeMap<String, String> {
+    let body = text.rsplit("\r\n\r\n").next().unwrap_or(text);
+    let all: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let pairs = all.as_object().expect("an object").iter();
+    pairs.map(|(name, value)| (name.clone(), value.as_str().map_or(value.to_string(), str::to_owned))).collect()
+}
+
+/// A server with a certificate for a.example, one for *.b.example, and one for x.b.example and an address.
+struct Site {
+    authority: Authority,
+    _directory: Directory,
+    server: Server,
+    ports: Ports,
+}
+
+impl Site {
+    fn start(more: &str) -> Site {
+        let directory = Directory::new();
+        let authority = Authority::new(&directory.0.join("tls"));
+        authority.issue("first", "DNS:a.example,DNS:other.example", 20);
+        authority.issue("wildcard", "DNS:*.b.example", 20);
+        authority.issue("exact", "DNS:x.b.example,IP:127.0.0.1", 20);
+        let tables = ["first", "wildcard", "exact"].map(|name| authority.table(name)).concat();
+        let setup = Setup::empty().file("show.php", SHOW).file("a.txt", "file");
+        let (setup, ports) = both(setup, more, &tables);
+        Site { server: setup.start(), authority, _directory: directory, ports }
+    }
+
+    fn url(&self, host: &str, path: &str) -> String {
+        format!("https://{host}:{}{path}", self.ports.https)
+    }
+
+    fn get(&self, host: &str, path: &str, arguments: &[&str]) -> Got {
+        curl(&self.url(host, path), &[&["--cacert", &self.authority.path("ca.pem")], arguments].concat())
+    }
+
+    /// The subject of the certificate that a client of this name gets.
+    fn subject(&self, arguments: &[&str]) -> String {
+        let said =
+            s_client(self.ports.https, arguments, "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let line = said.lines().find_map(|line| line.strip_prefix("subject=")).unwrap_or_else(|| panic!("{said}"));
+        line.replace("CN = ", "").replace("CN=", "")
+    }
+}
+
+#[test]
+fn certificates_are_chosen_by_name() {
+    let site = Site::start("");
+    for (arguments, expected) in [
+        (&["-servername", "a.example"][..], "first"),
+        (&["-servername", "A.Example"], "first"),
+        (&["-servername", "x.b.example"], "exact"),
+        (&["-servername", "y.b.example"], "wildcard"),
+        (&["-servername", "z.y.b.example"], "first"),
+        (&["-servername", "elsewhere.example"], "first"),
+        (&["-noservername"], "first"),
+        (&["-servername", "x.b.example", "-tls1_2"], "exact"),
+    ] {
+        assert_eq!(site.subject(arguments), expected, "{arguments:?}");
+    }
+    for host in ["a.example", "other.example", "x.b.example", "y.b.example", "127.0.0.1"] {
+        let host_arguments: &[&str] = if host == "127.0.0.1" { &["-H", "Host: a.example"] } else { &[] };
+        let got = site.get(host, "/a.txt", host_arguments);
+        assert_eq!(
+            (got.code, got.text.ends_with("file")),
+            (if host == "127.0.0.1" { 60 } else { 0 }, host != "127.0.0.1"),
+            "{host}: {}",
+            got.said
+        );
+    }
+    assert!(!site.server.log().contains("is forbidden"), "{}", site.server.log());
+}
+
+#[test]
+fn php_sees_https() {
+    let site = Site::start("");
+    for (arguments, protocol) in [(&["--tlsv1.3"][..], "TLSv1.3"), (&["--tls-max", "1.2"], "TLSv1.2")] {
+        let seen = shown(&site.get("x.b.example", "/show.php?a", arguments).text);
+        let is = |name: &str| seen.get(name).map_or("", String::as_str);
+        assert_eq!((is("HTTPS"), is("REQUEST_SCHEME"), is("SERVER_PROTOCOL")), ("on", "https", "HTTP/1.1"));
+        assert_eq!((is("SERVER_PORT"), is("SERVER_NAME")), (site.ports.https.to_string().as_str(), "x.b.example"));
+        assert_eq!((is("SSL_PROTOCOL"), is("SSL_TLS_SNI")), (protocol, "x.b.example"));
+        assert!(is("SSL_CIPHER").contains("AES") || is("SSL_CIPHER").contains("CHACHA20"), "{seen:?}");
+        assert!(!seen.contains_key("SSL_CLIENT_VERIFY"), "{seen:?}");
+    }
+    let clear = curl(&format!("http://plain.example:{}/show.php", site.ports.http), &["-H", "SSL-Protocol: x"]);
+    let seen = shown(&clear.text);
+    assert!(!seen.contains_key("HTTPS") && !seen.contains_key("SSL_PROTOCOL"), "{seen:?}");
+    assert_eq!(seen.get("REQUEST_SCHEME").map(String::as_str), Some("http"));
+}
+
+/// A host that is none of the connection's certificate, in the first request and in a later one, and on a resumed connection.
+#[test]
+fn a_host_outside_of_the_certificate_is_421() {
+    let site = Site::start("");
+    let mut kept = Kept::connect(site.ports.https, &["-servername", "a.example"]);
+    for (host, expected) in [
+        ("a.example", 200),
+        ("A.Example.", 200),
+        (&format!("other.example:{}", site.ports.https), 200),
+        ("x.b.example", 421),
+        ("elsewhere.example", 421),
+        ("a.example.elsewhere.example", 421),
+        ("a.example", 200),
+    ] {
+        assert_eq!(kept.get(host, "/a.txt").0, expected, "{host}");
+    }
+    let (status, page) = Kept::connect(site.ports.https, &["-noservername"]).get("y.b.example", "/a.txt");
+    assert!(status == 421 && page.contains("misdirected"), "{status} {page}");
+    let session = site.server.directory().join("session").to_str().expect("a path").to_owned();
+    for version in ["-tls1_2", "-tls1_3"] {
+        let request = |host: &str| format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let first = s_client(
+            site.ports.https,
+            &[version, "-servername", "a.example", "-sess_out", &session],
+            &request("a.example"),
+        );
+        assert!(first.contains("HTTP/1.1 200") && !first.contains("Reused, TLS"), "{first}");
+        for (host, expected) in [("a.example", "HTTP/1.1 200"), ("x.b.example", "HTTP/1.1 421")] {
+            let resumed = s_client(
+                site.ports.https,
+                &[version, "-servername", "a.example", "-sess_in", &session],
+                &request(host),
+            );
+            assert!(resumed.contains("Reused, TLS") && resumed.contains(expected), "{version} {host}: {resumed}");
+        }
+        // A ticket is for the name that it was given to.
+        let other = s_client(
+            site.ports.https,
+            &[version, "-servername", "x.b.example", "-sess_in", &session],
+            &request("x.b.example"),
+        );
+        assert!(!other.contains("Reused, TLS") && other.contains("HTTP/1.1 200"), "{version}: {other}");
+    }
+}
+
+#[test]
+fn check_names_each_certificate() {
+    let directory = Directory::new();
+    let authority = Authority::new(&directory.0);
+    authority.issue("site", "DNS:a.example,DNS:*.a.example,IP:::1", 3650);
+    let root = directory.0.join("public");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("index.php"), "<?php").unwrap();
+    let config = directory.0.join("reprise.toml");
+    let listen = "listen = [\"https://127.0.0.1:0\"]\n";
+    std::fs::write(&config, format!("{listen}{}[[application]]\nroot = \"public\"\n", authority.table("site")))
+        .unwrap();
+    let output = std::process::Command::new(program()).args(["check", "--config"]).arg(&config).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("certificate   a.example, *.a.example, [::1] (until "),
+        "{output:?}"
+    );
+}
