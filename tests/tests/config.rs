@@ -190,15 +190,19 @@ fn every_mistake_is_named_with_its_line() {
 #[test]
 fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
     let reference = fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap();
-    let (server, application) = reference.split_once("\n## Application").expect("two tables");
+    let (server, rest) = reference.split_once("\n## Application").expect("three tables");
+    let (application, certificate) = rest.split_once("\n## Certificate").expect("three tables");
     let names = |text: &str| -> Vec<String> {
         text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
     };
-    let (server, application) = (names(server), names(application));
+    let (server, application, certificate) = (names(server), names(application), names(certificate));
     assert!(server.len() > 8 && application.len() > 10);
-    for name in application.iter().filter(|name| !server.contains(name)) {
+    let of_certificates =
+        certificate.iter().filter(|name| !application.contains(name)).map(|name| (name, "certificate"));
+    let below = application.iter().map(|name| (name, "application")).chain(of_certificates);
+    for (name, table) in below.filter(|(name, _)| !server.contains(name)) {
         let directory = site(&format!("{name} = 1\n{APP}"));
-        let words = ["r.toml:1:", &*format!("'{name}' belongs below [[application]]")];
+        let words = ["r.toml:1:", &*format!("'{name}' belongs below [[{table}]]")];
         assert_failure(name, &reprise(&directory.0, &["check", "--config", "r.toml"]), 78, &words);
     }
     for name in server.iter().filter(|name| !application.contains(name)) {
