@@ -331,8 +331,19 @@ impl Server {
 
     /// `reprise reload`: whether it went well, and what it said.
     pub fn reload(&self) -> (bool, String) {
+        self.reload_with(&[])
+    }
+
+    /// `reprise reload --certificates`: the same.
+    pub fn reload_certificates(&self) -> (bool, String) {
+        self.reload_with(&["--certificates"])
+    }
+
+    fn reload_with(&self, flags: &[&str]) -> (bool, String) {
         let output = Command::new(program())
-            .args(["reload", "--state-dir"])
+            .arg("reload")
+            .args(flags)
+            .arg("--state-dir")
             .arg(self.directory.0.join("state"))
             .output()
             .expect("reprise reload");

@@ -1,12 +1,14 @@
 //! HTTPS: certificates by name, what PHP sees, who is refused.
 
 mod bad;
+mod clients;
+mod swaps;
 
 use std::collections::BTreeMap;
 
 use tests::server::{Directory, program};
 use tests::tls::{Authority, Got, Kept, Ports, both, curl, s_client};
-use tests::{Server, Setup};
+use tests::{Server, Setup, wait_until};
 
 const SHOW: &str =
     "<?php ksort($_SERVER); header('Content-Length: ' . strlen($text = json_encode($_SERVER))); echo $text;";
@@ -29,13 +31,19 @@ struct Site {
 
 impl Site {
     fn start(more: &str) -> Site {
+        Site::with(more, "")
+    }
+
+    /// The same, with lines of the server and of the application.
+    fn with(more: &str, application: &str) -> Site {
         let directory = Directory::new();
         let authority = Authority::new(&directory.0.join("tls"));
         authority.issue("first", "DNS:a.example,DNS:other.example", 20);
         authority.issue("wildcard", "DNS:*.b.example", 20);
         authority.issue("exact", "DNS:x.b.example,IP:127.0.0.1", 20);
         let tables = ["first", "wildcard", "exact"].map(|name| authority.table(name)).concat();
-        let setup = Setup::empty().file("show.php", SHOW).file("a.txt", "file");
+        let setup = Setup::empty().file("show.php", SHOW).file("a.txt", "file").application(application);
+        let setup = setup.file("own.php", "<?php header('Strict-Transport-Security: max-age=1');");
         let (setup, ports) = both(setup, more, &tables);
         Site { server: setup.start(), authority, _directory: directory, ports }
     }
@@ -166,4 +174,79 @@ fn check_names_each_certificate() {
         output.status.success() && text.contains("certificate   a.example, *.a.example, [::1] (until "),
         "{output:?}"
     );
+}
+
+/// What a response says in a header.
+fn header<'a>(got: &'a Got, name: &str) -> Option<&'a str> {
+    let of_line = |line: &'a str| line.split_once(": ").filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    got.text.lines().take_while(|line| !line.is_empty()).find_map(of_line).map(|(_, value)| value)
+}
+
+#[test]
+fn requests_in_clear_are_redirected_where_there_is_a_certificate() {
+    let site = Site::with("proxies = [\"127.0.0.2\"]", "hsts = \"max-age=600; includeSubDomains\"");
+    let ask = |host: &str, path: &str, arguments: &[&str]| {
+        curl(&format!("http://{host}:{}{path}", site.ports.http), arguments)
+    };
+    let https = site.ports.https;
+    let got = ask("a.example", "/show.php?x=%20y", &[]);
+    let expected = format!("https://a.example:{https}/show.php?x=%20y");
+    assert_eq!((got.status, header(&got, "location")), (301, Some(expected.as_str())), "{}", got.text);
+    assert_eq!(header(&got, "strict-transport-security"), None, "in clear it means nothing");
+    assert_eq!(ask("A.Example", "/a.txt", &["-X", "POST"]).status, 308);
+    assert_eq!(ask("y.b.example", "/a.txt", &["-I"]).status, 301);
+    // Nobody serves this host by https.
+    assert_eq!(ask("elsewhere.example", "/a.txt", &[]).status, 200);
+    assert_eq!(ask("a.example", "/.well-known/acme-challenge/none", &[]).status, 404);
+    // A proxy says what its client spoke, or is not redirected.
+    let by_proxy = |more: &[&str]| ask("a.example", "/a.txt", &[&["--interface", "127.0.0.2"], more].concat()).status;
+    assert_eq!(by_proxy(&[]), 200);
+    let says = |scheme: &str| format!("X-Forwarded-Proto: {scheme}");
+    let client = ["-H", "X-Forwarded-For: 192.0.2.1", "-H"];
+    assert_eq!(by_proxy(&[&client[..], &[&says("https")]].concat()), 200);
+    assert_eq!(by_proxy(&[&client[..], &[&says("http")]].concat()), 301);
+    // The header is in each response by https, of files too.
+    for path in ["/show.php", "/a.txt"] {
+        let got = site.get("a.example", path, &[]);
+        assert_eq!(header(&got, "strict-transport-security"), Some("max-age=600; includeSubDomains"), "{}", got.text);
+    }
+    assert_eq!(header(&site.get("a.example", "/own.php", &[]), "strict-transport-security"), Some("max-age=1"));
+}
+
+#[test]
+fn the_redirect_can_be_switched_off() {
+    let site = Site::with("", "https_redirect = false");
+    assert_eq!(curl(&format!("http://a.example:{}/a.txt", site.ports.http), &[]).status, 200);
+}
+
+/// A snapshot for https never serves a visitor of http, and the other way round.
+#[test]
+fn snapshots_per_host_go_by_the_scheme_of_the_connection() {
+    let directory = Directory::new();
+    let authority = Authority::new(&directory.0.join("tls"));
+    authority.issue("site", "DNS:a.example", 20);
+    let script =
+        "<?php $boot = $_SERVER['REQUEST_SCHEME'] . ($_SERVER['HTTPS'] ?? ''); reprise_snapshot(per_host: true);
+        echo $boot, ' ', $_SERVER['REQUEST_SCHEME'] . ($_SERVER['HTTPS'] ?? '');";
+    let setup = Setup::empty().file("index.php", script).application("hosts = [\"a.example\"]\nhttps_redirect = false");
+    let (setup, ports) = both(setup, "", &authority.table("site"));
+    let server = setup.start();
+    let ask = |scheme: &str, port: u16| {
+        let got = curl(&format!("{scheme}://a.example:{port}/"), &["--cacert", &authority.path("ca.pem")]);
+        assert_eq!(got.status, 200, "{}", got.said);
+        got.text.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned()
+    };
+    wait_until("a lane for each scheme", 30, || {
+        assert_eq!(ask("https", ports.https), "httpson httpson");
+        assert_eq!(ask("http", ports.http), "http http");
+        let status = server.status(&["--json"]);
+        let has = |scheme: &str, port: u16| status.contains(&format!("{scheme}://a.example:{port}/index.php"));
+        has("https", ports.https) && has("http", ports.http)
+    });
+    for _ in 0..20 {
+        assert_eq!(
+            (ask("https", ports.https), ask("http", ports.http)),
+            ("httpson httpson".into(), "http http".into())
+        );
+    }
 }

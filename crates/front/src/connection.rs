@@ -68,10 +68,13 @@ impl Peer {
         })
     }
 
-    /// For a request that the server itself makes from the configuration. Its forwarding headers are believed.
-    pub fn ourselves() -> Peer {
-        let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        Peer { is_proxy: true, ..Peer::tcp(here, here, &[]) }
+    /// For a request that the server itself makes from the configuration, by https if it names a port for that. Its forwarding headers
+    /// are believed.
+    pub fn ourselves(https: Option<u16>) -> Peer {
+        let here = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let scheme = if https.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        let peer = Peer::tcp(here(0), here(https.unwrap_or(0)), &[]);
+        Peer::with_variables(Peer { is_proxy: true, scheme, ..peer })
     }
 
     /// The same ends, when the handshake of TLS is complete.

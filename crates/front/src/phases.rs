@@ -11,6 +11,7 @@
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod https;
 mod run;
 
 use std::time::Instant;
@@ -47,9 +48,15 @@ pub async fn respond(
 ) -> Result<Response<Made>, Refusal> {
     let body = std::mem::take(&mut request.body);
     let admitted = admit::admit(shared, view, request, began)?;
+    if let Some(redirect) = https::redirect(&admitted) {
+        return Ok(redirect);
+    }
+    admitted.may_come()?;
     let route = admitted.route();
     // The phase "look up" belongs between these two.
-    run::run(&admitted, route, body).await
+    let mut response = run::run(&admitted, route, body).await?;
+    https::add_hsts(&admitted, &mut response);
+    Ok(response)
 }
 
 /// Completes a response or a refusal.

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_request_is_local_unless_it_was_passed_on() {
-        let mut peer = Peer::ourselves();
+        let mut peer = Peer::ourselves(None);
         peer.is_proxy = false;
         let connection = Arc::new(Connection { peer, client: Box::new(Nobody) });
         let (body, head) = (RequestBody::None, head("/", None));

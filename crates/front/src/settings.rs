@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// The listeners.
     pub listeners: Vec<Listener>,
+    /// Port of the first listener for https.
+    pub https_port: Option<u16>,
     /// Descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
     /// Descriptor of the spool's file, if there is one.
@@ -140,12 +142,23 @@ pub struct Application {
     pub limits: RequestLimits,
     /// Limits for paths and all below them; the longest path that fits counts.
     pub paths: Vec<(String, RequestLimits)>,
+    /// Whether requests in clear are redirected to https; `None`: those to hosts that have a certificate here.
+    pub https_redirect: Option<bool>,
+    /// Value of the header Strict-Transport-Security.
+    pub hsts: Option<String>,
     /// Whether responses say how long they took.
     pub server_timing: bool,
     /// After how long the supervisor is told that a request is slow, in milliseconds; 0: never.
     pub slow_ms: u64,
     /// Bytes of body; `None`: what PHP's post_max_size says.
     pub max_body: Option<u64>,
+}
+
+impl Settings {
+    /// The port by which the visitors of an application come, if they come by https.
+    pub fn https_port_of(&self, application: &Application) -> Option<u16> {
+        application.https_redirect.unwrap_or(true).then_some(self.https_port)?
+    }
 }
 
 impl Application {

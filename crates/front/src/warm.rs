@@ -35,7 +35,18 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
             let Some(request) = application.warmup.get(index) else { break };
             let began = Instant::now();
             let (status, beginning) = match build(application, request) {
-                Ok(head) => told(respond(&shared, &view, &mut request_of(head, number), began).await).await,
+                Ok(head) => {
+                    told(
+                        respond(
+                            &shared,
+                            &view,
+                            &mut request_of(head, number, view.settings.https_port_of(application)),
+                            began,
+                        )
+                        .await,
+                    )
+                    .await
+                }
                 Err(why) => (0, why.into_bytes()),
             };
             let message = FromFront::WarmUp {
@@ -56,8 +67,8 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
 
 /// Enters the phases at the same place as requests of clients. Forwarding headers are believed, so that a warm-up can ask
 /// for what is served over HTTPS.
-fn request_of(head: Head, application: usize) -> Request {
-    let connection = Connection { peer: Peer::ourselves(), client: Box::new(Nobody) };
+fn request_of(head: Head, application: usize, https: Option<u16>) -> Request {
+    let connection = Connection { peer: Peer::ourselves(https), client: Box::new(Nobody) };
     Request {
         head,
         body: RequestBody::None,

@@ -25,6 +25,8 @@ pub struct Bound {
     pub is_unix: bool,
     /// Whether its clients speak TLS.
     pub is_tls: bool,
+    /// Its port, unless it is a unix socket.
+    pub port: Option<u16>,
     /// The file to remove at the end, if it is a unix socket of our own.
     pub file: Option<PathBuf>,
 }
@@ -89,7 +91,8 @@ pub fn by_scheme(mut handed: Vec<(OwnedFd, Bound)>, addresses: &[String]) -> Res
     let ports = tls.collect::<Result<Vec<u16>, Failure>>()?;
     for (socket, bound) in &mut handed {
         let address = rustix::net::getsockname(&*socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
-        if address.is_some_and(|address| ports.contains(&address.port())) {
+        bound.port = address.map(|address| address.port());
+        if bound.port.is_some_and(|port| ports.contains(&port)) {
             bound.is_tls = true;
             bound.shown = bound.shown.replacen("http://", "https://", 1);
         }
@@ -143,7 +146,7 @@ fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
     let (is_tls, scheme) = if is_tls(address) { (true, "https") } else { (false, "http") };
-    Ok((socket, Bound { shown: format!("{scheme}://{at}"), is_unix: false, is_tls, file: None }))
+    Ok((socket, Bound { shown: format!("{scheme}://{at}"), is_unix: false, is_tls, port: Some(at.port()), file: None }))
 }
 
 fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
@@ -171,7 +174,7 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
-    Ok((socket, Bound { shown, is_unix: true, is_tls: false, file: Some(path.to_owned()) }))
+    Ok((socket, Bound { shown, is_unix: true, is_tls: false, port: None, file: Some(path.to_owned()) }))
 }
 
 /// Whether a socket was left by a killed server: nobody listens on it.

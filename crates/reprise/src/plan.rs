@@ -24,6 +24,8 @@ use crate::php_ini;
 pub struct Opened {
     /// The front's descriptors of the listeners.
     pub listeners: Vec<Listener>,
+    /// Port of the first listener for https.
+    pub https_port: Option<u16>,
     /// The front's descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
     /// The front's descriptor of the spool's file, if there is one.
@@ -44,6 +46,7 @@ pub fn make(
 ) -> Result<supervisor::Draft, Failure> {
     let mut settings = Settings {
         listeners: opened.listeners.clone(),
+        https_port: opened.https_port,
         access_log: opened.access_log,
         spool: opened.spool,
         threads: config.front_threads,
@@ -70,6 +73,7 @@ pub fn make(
     let applications = all.map(|(((application, user), entries), php)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
         made.php = *php;
+        made.is_https = opened.https_port.is_some() && application.https_redirect != Some(false);
         made.php_version = phps.list.get(*php).map_or_else(String::new, |php| php.minor.to_string());
         if opened.audit {
             made.arguments.push("--audit".to_owned());
@@ -202,6 +206,7 @@ fn php_application(
         name: application.name.clone(),
         // The caller knows the list.
         php: 0,
+        is_https: false,
         php_version: String::new(),
         arguments,
         settings: hidden,

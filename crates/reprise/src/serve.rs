@@ -105,6 +105,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
             })
             .collect(),
         // The supervisor opens the last one again.
+        https_port: listeners.iter().find(|one| one.is_tls).and_then(|one| one.port),
         access_log: log.is_some().then_some(after_listeners + i32::from(spool.is_some())),
         spool: spool.is_some().then_some(after_listeners),
         connections: connections as usize,

@@ -61,14 +61,19 @@ pub fn admit<'a>(
         None => route::application(applications, &name),
     }
     .ok_or(Refusal::UnknownHost)?;
-    if request.warms.is_none() {
-        shared.tls.admits(&request.connection.peer, &name)?;
-    }
     let path = request.head.target.clean()?;
     Ok(Admitted { shared, view, request, began, number, application, host, name, path })
 }
 
 impl<'a> Admitted<'a> {
+    /// Whether its connection may ask for its host.
+    pub fn may_come(&self) -> Result<(), Refusal> {
+        match self.request.warms {
+            Some(_) => Ok(()),
+            None => self.shared.tls.admits(&self.request.connection.peer, &self.name),
+        }
+    }
+
     /// What responds to the request.
     pub fn route(&self) -> Route {
         route::route(self.application, self.path, self.began)

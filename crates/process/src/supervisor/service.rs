@@ -163,6 +163,8 @@ pub struct Application {
     pub watched: Option<PathBuf>,
     /// Host names that it answers to, patterns left out.
     pub hosts: Vec<String>,
+    /// Whether its visitors come by https.
+    pub is_https: bool,
     /// Scripts that are booted before the server is ready.
     pub entries: Vec<Entry>,
     /// Scripts that are never booted.
@@ -187,7 +189,7 @@ pub struct Application {
 impl Application {
     /// The origin that a script boots with, unless its lane is for another.
     pub fn first_origin(&self) -> Origin<'_> {
-        Origin { is_https: false, host: self.hosts.first().map_or("localhost", String::as_str) }
+        Origin { is_https: self.is_https, host: self.hosts.first().map_or("localhost", String::as_str) }
     }
 
     /// Whether there may be lanes for that origin: the configuration has to name its host.
@@ -217,6 +219,7 @@ impl Application {
             root: PathBuf::from("/srv").join(name),
             watched: None,
             hosts: Vec::new(),
+            is_https: false,
             entries: Vec::new(),
             classic: BTreeSet::new(),
             isolation: Isolation::Auto,

@@ -71,7 +71,10 @@ fn socket(number: i32, descriptor: std::io::Result<OwnedFd>) -> Result<(OwnedFd,
         let address = listener.local_addr().map_err(wrong)?;
         (OwnedFd::from(listener), format!("http://{address}"))
     };
-    Ok((descriptor, Bound { shown: format!("{address} (descriptor {number})"), is_unix, is_tls: false, file: None }))
+    Ok((
+        descriptor,
+        Bound { shown: format!("{address} (descriptor {number})"), is_unix, is_tls: false, port: None, file: None },
+    ))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    environment, file, hosts, log_target, networks, optional_file, path, path_in_part, path_limits, paths_in_part,
-    permissions, php, real_paths, root, url_path, url_paths,
+    environment, file, hosts, hsts, log_target, networks, optional_file, path, path_in_part, path_limits,
+    paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
 };
 use scripts::{front_controller, modes};
 
@@ -157,6 +157,12 @@ option_table! {
              runs.";
         slow_headers: Vec<String> = Vec::new(), "[]", Texts, Reload,
             "Request headers that the log shows with a slow request: [\"User-Agent\"].";
+        https_redirect: Option<bool> = None, "true for hosts with a certificate, if `listen` has https", Switch, Reload,
+            "Whether requests in clear are redirected to https: GET and HEAD with 301, others with 308. \
+             /.well-known/acme-challenge/ is not, and a proxy's requests are only if it says that its client came in clear.", to front;
+        hsts: Option<String> = None, "none", Text, Reload,
+            "Value of Strict-Transport-Security in responses by https: \"max-age=31536000; includeSubDomains\". Browsers then \
+             ask for the host by https alone, for so many seconds. A header of the application's own wins.", by hsts, to front;
         server_timing: bool = false, "false", Switch, Reload,
             "Whether responses have a header Server-Timing with the time that the request waited and the time that PHP \
              took. Clients see it.", to front;
@@ -178,8 +184,8 @@ option_table! {
              the snapshot. Without it those bytes stay in free memory until PHP uses it again, as under PHP-FPM.";
         warmup: Vec<Warmup> = Vec::new(), "[]", Requests, Reload,
             "Requests that the server makes to the application before it is ready, and to new code before a reload \
-             switches to it. They go to the first host by http, unless their headers name another host (Host) or https \
-             (X-Forwarded-Proto). A boot gets them from reprise_warmup_requests(), and can run them before its snapshot.", to front;
+             switches to it. They go to the first host, by https if visitors come by that, unless their headers name another \
+             host (Host) or scheme (X-Forwarded-Proto). A boot gets them from reprise_warmup_requests(), and can run them before its snapshot.", to front;
         warmup_failure: WarmupFailure = WarmupFailure::Refuse, "\"refuse\"", Text, Reload,
             "What a 5xx response to a warm-up request does: \"refuse\" (the server does not start; a reload is refused) \
              or \"log\".";

@@ -133,6 +133,20 @@ pub(super) fn hosts<T>(given: &Given<'_, '_>, _: &T) -> Result<Vec<String>, Fail
     }
 }
 
+/// A value of Strict-Transport-Security (RFC 6797 §6.1).
+pub(super) fn hsts(given: &Given<'_, '_>, _: &Application) -> Result<Option<String>, Failure> {
+    let text = String::read(given)?;
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = text.split(';').map(str::trim);
+    let has_age = parts.next().and_then(|part| part.strip_prefix("max-age=")).is_some_and(is_number);
+    let is_fine = has_age && parts.all(|part| ["includeSubDomains", "preload"].contains(&part));
+    if !text.is_empty() && !is_fine {
+        let failure = given.fail(format!("'hsts' takes the value of the header, not \"{text}\""));
+        return Err(failure.hint("\"max-age=31536000\", perhaps with \"; includeSubDomains\" and \"; preload\""));
+    }
+    Ok((!text.is_empty()).then_some(text))
+}
+
 /// A path of a URL, or `None` if it is empty.
 pub(super) fn url_path(given: &Given<'_, '_>, _: &Application) -> Result<Option<String>, Failure> {
     let (text, name) = (String::read(given)?, given.name);
