@@ -189,6 +189,53 @@ fn eight_at_once_are_all_stored() {
     }
 }
 
+/// `scripts/local-ca` makes an authority that stays, and that can vouch for this machine alone.
+#[test]
+fn it_is_served_by_https_with_a_local_authority() {
+    let directory = Directory::new();
+    let place = directory.0.join("local-ca");
+    let run = || {
+        let output = Command::new(project().join("scripts/local-ca")).arg(&place).output().expect("bash");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(place.join("ca.pem")).expect("an authority")
+    };
+    assert_eq!(run(), run(), "who trusts it need not do so again");
+    let file = |name: &str| place.join(name).to_str().expect("a plain path").to_owned();
+    let root = directory.0.join("guestbook");
+    copy(&project().join("examples/guestbook"), &root);
+    let data = directory.0.join("data");
+    writable_directory(&data, &web_user());
+    let table = format!("[[certificate]]\nchain = \"{}\"\nkey = \"{}\"\n", file("site.pem"), file("site.key"));
+    let setup = Setup::root(&root.join("public")).env("GUESTBOOK_DATA", data.to_str().expect("a plain path"));
+    let (setup, ports) = tests::tls::both(setup, "", &table);
+    let _server = setup.start();
+    for host in ["localhost", "127.0.0.1"] {
+        let url = format!("https://{host}:{}/", ports.https);
+        let got = tests::tls::curl(&url, &["--cacert", &file("ca.pem")]);
+        // An address is no server name: the first certificate, the only one, has it.
+        assert!(
+            got.status == 200 && got.text.contains("<title>Guestbook</title>"),
+            "{host}: {} {}",
+            got.said,
+            got.text
+        );
+    }
+    let clear = tests::tls::curl(&format!("http://localhost:{}/", ports.http), &[]);
+    assert_eq!(clear.status, 301, "{}", clear.text);
+    let (key, chain) = (file("other.key"), file("other.pem"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x"])
+        .args(["-addext", "subjectAltName=DNS:shop.example", "-keyout", &key, "-out", &chain])
+        .args(["-CA", &file("ca.pem"), "-CAkey", &file("ca.key")])
+        .output()
+        .expect("openssl");
+    assert!(made.status.success(), "{made:?}");
+    let verified =
+        Command::new("openssl").args(["verify", "-CAfile", &file("ca.pem"), &chain]).output().expect("openssl");
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(!verified.status.success() && said.contains("permitted subtree violation"), "{said}");
+}
+
 /// `./run` serves the guestbook.
 #[test]
 fn the_readme_s_command_serves_it() {
