@@ -92,6 +92,16 @@ fn usage_of_memory_is_as_before() {
     both(|| snapshot(HOLES, CASES), |lane| assert_eq!(lane.same("usage", 10), "as before below the peak"));
 }
 
+/// What the boot has used and freed again is there for requests, within `memory_limit`.
+#[test]
+fn memory_that_the_boot_has_freed_is_free() {
+    const BOOT: &str =
+        "for ($i = 0; $i < 200000; $i++) $used[] = str_repeat('x', 200); unset($used); $kept = [1, 2, 3];";
+    const CASES: &str =
+        "case 'use': for ($i = 0; $i < 200000; $i++) $used[] = str_repeat('y', 300); echo count($used); break;";
+    both(|| snapshot(BOOT, CASES).ini("memory_limit", "96M"), |lane| assert_eq!(lane.same("use", 4), "200000"));
+}
+
 /// Blocks of the snapshot that requests extend and free, beside work in free pages.
 #[test]
 fn blocks_of_the_snapshot_stay_whole() {
@@ -113,16 +123,18 @@ fn blocks_of_the_snapshot_stay_whole() {
 #[test]
 fn objects_end_as_under_php_fpm() {
     const BOOT: &str = r#"
+class Plain { public $one = 1; }
 class Ends { public function __construct(public string $name) {} public function __destruct() { echo " -$this->name"; } }
 $first = new Ends('boot1'); $plain = []; for ($i = 0; $i < 300; $i++) $plain[] = new ArrayObject([$i]); $second = new Ends('boot2');
 $hidden = new class { public $list; }; $hidden->list = [new Ends('boot3')];
-for ($i = 0; $i < 10; $i++) { $gone[] = new stdClass; } unset($gone);
+for ($i = 0; $i < 10; $i++) { $gone[] = new stdClass; } unset($gone); $alike = [new Plain, new Plain];
 $place = getenv('PLACE');
 "#;
     const CASES: &str = r#"
 case 'none': echo 'none'; break;
 case 'own': $own = new Ends('own'); $hidden->mine = new Ends('held'); echo 'own'; break;
 case 'reused': unset($plain[7], $plain[200]); $hidden->a = new Ends('a'); $hidden->b = new Ends('b'); echo count($plain); break;
+case 'replaced': $id = spl_object_id($alike[1]); unset($alike[1]); $hidden->a = new Ends('a'); echo spl_object_id($hidden->a) === $id ? 'replaced' : 'another handle'; break;
 case 'freed': unset($first); $hidden->a = new Ends('a'); echo ' freed'; break;
 case 'zip': unset($plain[7]); $zip = new ZipArchive; $zip->open("$place/archive.zip", ZipArchive::CREATE | ZipArchive::OVERWRITE); $zip->addFromString('name', 'text'); $hidden->zip = $zip; unset($zip); echo 'zip'; break;
 case 'zipped': $zip = new ZipArchive; echo $zip->open("$place/archive.zip") === true ? $zip->getFromName('name') : 'none'; break;
@@ -130,10 +142,11 @@ case 'generator': $hidden->generator = (function () { try { yield 1; } finally {
 case 'more': $hidden->maker = new class($hidden) { public function __construct(public $to) {} public function __destruct() { $this->to->late = new Ends('late'); echo ' -maker'; } }; echo 'more'; break;
 case 'fatal': unset($plain[3]); $hidden->a = new Ends('a'); echo 'fatal'; nothing_such(); break;
 "#;
-    const EXPECTED: [(&str, &str); 9] = [
+    const EXPECTED: [(&str, &str); 10] = [
         ("none", "none -boot1 -boot2 -boot3"),
         ("own", "own -own -boot1 -boot2 -boot3 -held"),
         ("reused", "298 -boot1 -b -a -boot2 -boot3"),
+        ("replaced", "replaced -boot1 -boot2 -boot3 -a"),
         ("freed", " -boot1 freed -a -boot2 -boot3"),
         ("zip", "zip -boot1 -boot2 -boot3"),
         ("zipped", "text -boot1 -boot2 -boot3"),

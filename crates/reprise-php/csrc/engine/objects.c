@@ -37,8 +37,10 @@ static struct {
 	uint32_t persistent;
 	uint32_t top;
 	zend_object **objects;
-	uint32_t *ended; /* handles of objects that have something to do at the end of a request */
+	const zend_class_entry **plain; /* the classes of objects that have nothing to do at the end of a request */
+	uint32_t *ended;                /* the handles of all others */
 	uint32_t ended_count;
+	bool keeps_plain;
 	const zend_module_entry *core[CORE_MODULES];
 } ending;
 
@@ -94,12 +96,18 @@ void reprise_note_objects(void)
 	/* Objects of a request get handles above those of the snapshot. */
 	store->free_list_head = -1;
 	ending.objects = must_have(malloc(store->top * sizeof *ending.objects));
+	ending.plain = must_have(calloc(store->top, sizeof *ending.plain));
 	ending.ended = must_have(malloc(store->top * sizeof *ending.ended));
 	memcpy(ending.objects, store->object_buckets, store->top * sizeof *ending.objects);
 	for (uint32_t handle = 1; handle < store->top; handle++) {
 		const zend_object *object = store->object_buckets[handle];
-		if (IS_OBJ_VALID(object) && (has_destructor(object) || is_to_be_freed(object))) {
+		if (!IS_OBJ_VALID(object)) {
+			continue;
+		}
+		if (has_destructor(object) || is_to_be_freed(object)) {
 			ending.ended[ending.ended_count++] = handle;
+		} else if (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED) {
+			ending.plain[handle] = object->ce;
 		}
 	}
 }
@@ -160,19 +168,36 @@ static void free_object(uint32_t handle)
 }
 
 /*
- * Handles of the snapshot's objects that the end of a request has to look at: those whose object has something to do
- * at its end, and those that a request has given to an object of its own. In most requests there are none of the
- * latter, and one comparison shows that.
+ * Whether every object that had nothing to do at the end is still there. If a request frees one, PHP gives its handle,
+ * and often its memory, to the next object. So each is looked at: a new object is not marked as destructed (only one
+ * whose constructor failed is), or it has another class.
  */
-static bool keeps_all_handles(void)
+static bool keeps_plain_objects(void)
 {
-	return memcmp(EG(objects_store).object_buckets + 1, ending.objects + 1, (ending.top - 1) * sizeof *ending.objects)
-	       == 0;
+	zend_object *const *objects = EG(objects_store).object_buckets;
+	const uint32_t ahead = 8;
+
+	for (uint32_t handle = 1; handle < ending.top; handle++) {
+		const zend_object *object = objects[handle];
+		if (handle + ahead < ending.top) {
+			__builtin_prefetch(ending.objects[handle + ahead]);
+		}
+		if (object != ending.objects[handle]) {
+			return false;
+		}
+		if (ending.plain[handle]
+		    && (object->ce != ending.plain[handle] || !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED))) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static void destruct_handles_of_snapshot(void)
 {
-	if (keeps_all_handles()) {
+	/* From here on no handle is used again, so this holds to the end. */
+	ending.keeps_plain = keeps_plain_objects();
+	if (ending.keeps_plain) {
 		for (uint32_t i = 0; i < ending.ended_count; i++) {
 			destruct(ending.ended[i]);
 		}
@@ -224,7 +249,7 @@ void reprise_free_objects(void)
 	for (uint32_t handle = EG(objects_store).top; handle-- > ending.top;) {
 		free_object(handle);
 	}
-	if (keeps_all_handles()) {
+	if (ending.keeps_plain) {
 		for (uint32_t i = ending.ended_count; i-- > 0;) {
 			free_object(ending.ended[i]);
 		}

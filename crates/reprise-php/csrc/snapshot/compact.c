@@ -5,9 +5,10 @@
  * - Cycles are collected. If the boot ended shortly before PHP collects them, every request would collect them.
  * - Objects without a destructor are marked as destructed. Otherwise PHP marks each of them when a request ends, and
  *   writes to every page that has an object. The mark keeps PHP from calling a destructor, and they have none.
- * - The boot leaves free slots on many pages, and ZendMM would hand them to requests. They are allocated and kept. So
- *   what a request allocates lies on pages that were free, which no rewind has to copy. PHP is not told of what is
- * kept: memory_get_usage() says what it would have said.
+ * - Pages whose slots are all free are given back to ZendMM, as gc_mem_caches() does.
+ * - The boot leaves free slots on many other pages, and ZendMM would hand them to requests. They are allocated and
+ * kept. So what a request allocates lies on pages that were free, which no rewind has to copy. PHP is not told of what
+ * is kept: memory_get_usage() says what it would have said.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -45,5 +46,6 @@ void reprise_keep_free_slots(void)
 void reprise_compact(void)
 {
 	reprise_mark_destructed();
+	zend_mm_gc(zend_mm_get_heap());
 	reprise_heap_look();
 }
