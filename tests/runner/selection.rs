@@ -11,20 +11,28 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 13] = [
-    "bridges::hosts::sites_at_paths_of_one_host",
-    "bridges::hosts::wordpress_at_two_hosts",
+pub const FULL_ONLY: [&str; 21] = [
+    "bridges::hosts::",
     "bridges::reload::reloads_of_wordpress",
+    "bridges_package::applications_with_their_bridges",
+    "container::a_container_s_memory_limit",
+    "fault_suite::",
     "guestbook::the_readme_s_command",
+    "interleaved::laravel_s_visitors",
+    "measuring::a_standstill",
+    "measuring::processor_time",
     "packages::container",
     "packages::install",
     "packages::repository",
     "packages::small::checkouts",
     "packages::small::lintian",
     "packages::small::packages_have",
-    "interleaved::laravel_s_visitors_are_kept_apart_in_a_worker",
+    "slow::the_log_names_the_line_of_a_slow_request",
+    "survey::a_huge_tree",
     "verify::pages_of_wordpress",
+    "verify_varying::pages_of_laravel",
     "verify_varying::pages_of_wordpress",
+    "verify_varying::tokens_of_sessions",
 ];
 
 /// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
@@ -56,18 +64,9 @@ const LONGER_S: [(&str, u64); 7] = [
     ("php_versions::changes", 200),
 ];
 
-/// The modules that reach the C part most: the SAPI, bodies, settings, limits, each kind of worker, the end of a request.
-pub const SANITIZED: [&str; 9] = [
-    "fpm::",
-    "isolation::",
-    "large::",
-    "limits::",
-    "rewind_ends::",
-    "sapi::",
-    "streaming::",
-    "worker::",
-    "worker_exits::",
-];
+/// The modules that reach the C part most: the SAPI, bodies, settings, each kind of worker, the end of a request.
+pub const SANITIZED: [&str; 7] =
+    ["fpm::", "isolation::", "rewind_ends::", "sapi::", "streaming::", "worker::", "worker_exits::"];
 
 /// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
 /// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
@@ -95,8 +94,23 @@ pub const NOT_SANITIZED: [&str; 21] = [
     "rewind_planted::",
 ];
 
-/// What depends on PHP's version most: the rewind, its audit, random numbers.
-pub const ON_OTHER_PLATFORM: [&str; 2] = ["rewind", "attributes::"];
+/// What depends on PHP's version most: what the snapshot does with PHP's engine, audited requests, random numbers.
+pub const ON_OTHER_PLATFORM: [&str; 14] = [
+    "attributes::",
+    "rewind::",
+    "rewind_ends::",
+    "rewind_fast::",
+    "rewind_free::",
+    "rewind_held::",
+    "rewind_input::",
+    "rewind_mixed::",
+    "rewind_php84::",
+    "rewind_prepend::",
+    "rewind_random::",
+    "rewind_refused::",
+    "rewind_resources::",
+    "rewind_state::",
+];
 
 /// What needs two versions of PHP in one root directory; no other stage runs it.
 pub const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];

@@ -135,6 +135,7 @@ case 'none': echo 'none'; break;
 case 'own': $own = new Ends('own'); $hidden->mine = new Ends('held'); echo 'own'; break;
 case 'reused': unset($plain[7], $plain[200]); $hidden->a = new Ends('a'); $hidden->b = new Ends('b'); echo count($plain); break;
 case 'replaced': $id = spl_object_id($alike[1]); unset($alike[1]); $hidden->a = new Ends('a'); echo spl_object_id($hidden->a) === $id ? 'replaced' : 'another handle'; break;
+case 'many': for ($i = 0; $i < 200; $i++) unset($plain[$i]); $hidden->a = new Ends('a'); echo count($plain); break;
 case 'freed': unset($first); $hidden->a = new Ends('a'); echo ' freed'; break;
 case 'zip': unset($plain[7]); $zip = new ZipArchive; $zip->open("$place/archive.zip", ZipArchive::CREATE | ZipArchive::OVERWRITE); $zip->addFromString('name', 'text'); $hidden->zip = $zip; unset($zip); echo 'zip'; break;
 case 'zipped': $zip = new ZipArchive; echo $zip->open("$place/archive.zip") === true ? $zip->getFromName('name') : 'none'; break;
@@ -142,11 +143,12 @@ case 'generator': $hidden->generator = (function () { try { yield 1; } finally {
 case 'more': $hidden->maker = new class($hidden) { public function __construct(public $to) {} public function __destruct() { $this->to->late = new Ends('late'); echo ' -maker'; } }; echo 'more'; break;
 case 'fatal': unset($plain[3]); $hidden->a = new Ends('a'); echo 'fatal'; nothing_such(); break;
 "#;
-    const EXPECTED: [(&str, &str); 10] = [
+    const EXPECTED: [(&str, &str); 11] = [
         ("none", "none -boot1 -boot2 -boot3"),
         ("own", "own -own -boot1 -boot2 -boot3 -held"),
         ("reused", "298 -boot1 -b -a -boot2 -boot3"),
         ("replaced", "replaced -boot1 -boot2 -boot3 -a"),
+        ("many", "100 -boot1 -a -boot2 -boot3"),
         ("freed", " -boot1 freed -a -boot2 -boot3"),
         ("zip", "zip -boot1 -boot2 -boot3"),
         ("zipped", "text -boot1 -boot2 -boot3"),

@@ -32,6 +32,9 @@ static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
 #define REPRISE_UNBLOCK_FIBERS() zend_fiber_switch_unblock()
 #endif
 
+/* If a request frees more objects of the boot, all handles are looked at. */
+#define MAX_CHANGED 128
+
 static struct {
 	zend_long first_resource;
 	uint32_t persistent;
@@ -40,7 +43,9 @@ static struct {
 	const zend_class_entry **plain; /* the classes of objects that have nothing to do at the end of a request */
 	uint32_t *ended;                /* the handles of all others */
 	uint32_t ended_count;
-	bool keeps_plain;
+	uint32_t changed[MAX_CHANGED]; /* handles whose plain object a request has freed */
+	uint32_t changed_count;
+	bool knows_changed;
 	const zend_module_entry *core[CORE_MODULES];
 } ending;
 
@@ -167,44 +172,64 @@ static void free_object(uint32_t handle)
 	zend_end_try();
 }
 
-/*
- * Whether every object that had nothing to do at the end is still there. If a request frees one, PHP gives its handle,
- * and often its memory, to the next object. So each is looked at: a new object is not marked as destructed (only one
- * whose constructor failed is), or it has another class.
- */
-static bool keeps_plain_objects(void)
+/* A new object is not marked as destructed (only one whose constructor failed is), or it has another class. */
+static bool is_plain_still(uint32_t handle)
 {
-	zend_object *const *objects = EG(objects_store).object_buckets;
+	const zend_object *object = EG(objects_store).object_buckets[handle];
+
+	return object == ending.objects[handle] && object->ce == ending.plain[handle]
+	       && (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED);
+}
+
+/*
+ * If a request frees an object of the boot, PHP gives its handle, and often its memory, to the next object. So each
+ * object that had nothing to do at the end is looked at.
+ */
+static void find_changed(void)
+{
 	const uint32_t ahead = 8;
 
+	ending.changed_count = 0;
 	for (uint32_t handle = 1; handle < ending.top; handle++) {
-		const zend_object *object = objects[handle];
 		if (handle + ahead < ending.top) {
 			__builtin_prefetch(ending.objects[handle + ahead]);
 		}
-		if (object != ending.objects[handle]) {
-			return false;
-		}
-		if (ending.plain[handle]
-		    && (object->ce != ending.plain[handle] || !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED))) {
-			return false;
+		if (ending.plain[handle] && !is_plain_still(handle)) {
+			if (ending.changed_count == MAX_CHANGED) {
+				return;
+			}
+			ending.changed[ending.changed_count++] = handle;
 		}
 	}
-	return true;
+	ending.knows_changed = true;
 }
 
+/* Handles of the snapshot that are to be looked at, upwards. */
 static void destruct_handles_of_snapshot(void)
 {
-	/* From here on no handle is used again, so this holds to the end. */
-	ending.keeps_plain = keeps_plain_objects();
-	if (ending.keeps_plain) {
-		for (uint32_t i = 0; i < ending.ended_count; i++) {
-			destruct(ending.ended[i]);
-		}
-		return;
-	}
-	for (uint32_t handle = 1; handle < ending.top; handle++) {
+	uint32_t ended = 0, changed = 0;
+
+	for (uint32_t handle = 1; !ending.knows_changed && handle < ending.top; handle++) {
 		destruct(handle);
+	}
+	while (ending.knows_changed && (ended < ending.ended_count || changed < ending.changed_count)) {
+		bool is_changed = ended == ending.ended_count
+		                  || (changed < ending.changed_count && ending.changed[changed] < ending.ended[ended]);
+		destruct(is_changed ? ending.changed[changed++] : ending.ended[ended++]);
+	}
+}
+
+/* The same, downwards. */
+static void free_handles_of_snapshot(void)
+{
+	uint32_t ended = ending.ended_count, changed = ending.changed_count;
+
+	for (uint32_t handle = ending.top; !ending.knows_changed && handle-- > 1;) {
+		free_object(handle);
+	}
+	while (ending.knows_changed && (ended > 0 || changed > 0)) {
+		bool is_changed = ended == 0 || (changed > 0 && ending.changed[changed - 1] > ending.ended[ended - 1]);
+		free_object(is_changed ? ending.changed[--changed] : ending.ended[--ended]);
 	}
 }
 
@@ -222,6 +247,8 @@ static void call_destructors(void)
 	} while (symbols != zend_hash_num_elements(&EG(symbol_table)));
 	EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
 	REPRISE_BLOCK_FIBERS();
+	/* From here on no handle is used again, so what is found holds to the end. */
+	find_changed();
 	destruct_handles_of_snapshot();
 	/* A destructor may make more objects. */
 	for (uint32_t handle = ending.top; handle < EG(objects_store).top; handle++) {
@@ -249,15 +276,7 @@ void reprise_free_objects(void)
 	for (uint32_t handle = EG(objects_store).top; handle-- > ending.top;) {
 		free_object(handle);
 	}
-	if (ending.keeps_plain) {
-		for (uint32_t i = ending.ended_count; i-- > 0;) {
-			free_object(ending.ended[i]);
-		}
-		return;
-	}
-	for (uint32_t handle = ending.top; handle-- > 1;) {
-		free_object(handle);
-	}
+	free_handles_of_snapshot();
 }
 
 /* As zend_close_rsrc_list, for resources made since the snapshot. */
