@@ -27,6 +27,7 @@ pub mod client;
 pub mod closed_list;
 pub mod compare;
 pub mod disguises;
+pub mod http2;
 pub mod installed;
 pub mod marking;
 pub mod modes;

@@ -22,6 +22,7 @@ mod host_headers;
 mod hostile;
 mod hosts;
 mod http;
+mod http2;
 mod interleaved;
 mod isolation;
 mod lanes;

@@ -1,6 +1,7 @@
 //! Who the client of a connection is, and whether it has left.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::uri::Scheme;
@@ -13,8 +14,8 @@ use crate::tls::Secure;
 /// What a request knows of its connection.
 pub struct Connection {
     /// Both ends.
-    pub peer: Peer,
-    /// The client, which may leave before the response.
+    pub peer: Arc<Peer>,
+    /// The client, which may leave before the response. Over HTTP/2 it is the client of one stream.
     pub client: Box<dyn Client>,
 }
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Bytes that are read at once.
+/// Bytes that are read at once, unless a transport wants fewer.
 const CHUNK: u64 = 128 * 1024;
 /// Threads that wait for files, for each thread of the front.
 pub const READERS: usize = 4;
@@ -28,6 +28,8 @@ pub struct FileBody {
     path: PathBuf,
     at: u64,
     left: u64,
+    /// Bytes that are read at once.
+    part: u64,
     /// A thread of the pool reads the next bytes.
     reading: Option<Reading>,
 }
@@ -42,12 +44,17 @@ struct Reading {
 impl FileBody {
     /// `left` bytes from `at`.
     pub const fn new(file: Arc<File>, path: PathBuf, at: u64, left: u64) -> FileBody {
-        FileBody { file, path, at, left, reading: None }
+        FileBody { file, path, at, left, part: CHUNK, reading: None }
     }
 
     /// Bytes that are still to be sent.
     pub const fn left(&self) -> u64 {
         self.left
+    }
+
+    /// From now on no more bytes are read at once.
+    pub const fn limit_parts(&mut self, bytes: u64) {
+        self.part = bytes;
     }
 
     /// The next bytes.
@@ -77,7 +84,7 @@ impl FileBody {
     }
 
     fn wanted(&self) -> usize {
-        self.left.min(CHUNK) as usize
+        self.left.min(self.part) as usize
     }
 
     /// The next bytes, if they can be read without waiting. Not every file system can tell. If reading fails, a thread of the

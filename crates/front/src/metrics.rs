@@ -11,6 +11,7 @@ use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::spool::Numbers;
 use crate::tls::Handshake;
+use crate::transport::{http2_counts, http2_held};
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -133,9 +134,25 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
     let all = [open, closed, handshakes, requests, waiting, workers, recycles, rewinds, refusals, seconds];
-    let mut text: String = all.into_iter().chain(held).map(|family| family.lines).collect();
+    let mut text: String = all.into_iter().chain(held).chain(http2()).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text
+}
+
+/// What there is of HTTP/2 alone.
+fn http2() -> [Family; 4] {
+    let counts = http2_counts();
+    let mut open = Family::new("reprise_http2_connections", "gauge", "Client connections that speak HTTP/2.");
+    open.add("", &[], counts.connections);
+    let mut requests = Family::new("reprise_http2_requests", "counter", "Requests over HTTP/2, refused ones too.");
+    requests.add("_total", &[], counts.requests);
+    let mut held = Family::new("reprise_http2_held_bytes", "gauge", "What HTTP/2 holds for clients, of http2_memory.");
+    held.add("", &[], http2_held());
+    let mut limits = Family::new("reprise_http2_limits", "counter", "Streams and connections ended by a limit.");
+    for (limit, count) in counts.limits {
+        limits.add("_total", &[("reason", limit.word())], count);
+    }
+    [open, requests, held, limits]
 }
 
 #[cfg(test)]

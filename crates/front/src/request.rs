@@ -102,7 +102,12 @@ impl Head {
 
     /// The protocol by its name and version.
     pub fn protocol_name(&self) -> &'static [u8] {
-        if self.protocol == Version::HTTP_10 { b"HTTP/1.0" } else { b"HTTP/1.1" }
+        match self.protocol {
+            Version::HTTP_10 => b"HTTP/1.0",
+            // nginx's name for it.
+            Version::HTTP_2 => b"HTTP/2.0",
+            _ => b"HTTP/1.1",
+        }
     }
 
     /// Whether the request need not run if nobody waits for the response.
@@ -221,7 +226,7 @@ mod tests {
     fn a_request_is_local_unless_it_was_passed_on() {
         let mut peer = Peer::ourselves(None);
         peer.is_proxy = false;
-        let connection = Arc::new(Connection { peer, client: Box::new(Nobody) });
+        let connection = Arc::new(Connection { peer: Arc::new(peer), client: Box::new(Nobody) });
         let (body, head) = (RequestBody::None, head("/", None));
         let mut request = Request { head, body, connection, behind: None, refusal: None, warms: None };
         assert!(request.is_local() && !request.is_https());

@@ -29,6 +29,31 @@ pub trait Used {
     fn usage(&self) -> Usage;
 }
 
+/// A body whose memory a transport has to know and to limit.
+pub trait Paced {
+    /// Bytes that are in memory and that nobody has taken yet.
+    fn in_memory(&self) -> usize;
+    /// From now on a file gives no more bytes at once.
+    fn limit_parts(&mut self, bytes: u64);
+}
+
+impl Paced for ResponseBody {
+    fn in_memory(&self) -> usize {
+        match &self.source {
+            Source::Full(bytes) | Source::Stream { rest: bytes, .. } => bytes.len(),
+            // The spool counts what it holds, but for one part that each response may have beyond its limits.
+            Source::Spooled { .. } => crate::lane::CHUNK,
+            Source::None | Source::Discard { .. } | Source::File { .. } => 0,
+        }
+    }
+
+    fn limit_parts(&mut self, bytes: u64) {
+        if let Source::File { body, .. } = &mut self.source {
+            body.limit_parts(bytes);
+        }
+    }
+}
+
 impl Used for ResponseBody {
     fn usage(&self) -> Usage {
         self.usage

@@ -29,6 +29,16 @@ pub struct Settings {
     pub proxy_headers: ProxyHeaders,
     /// Limits.
     pub limits: Limits,
+    /// Whether HTTP/2 is spoken.
+    pub http2: bool,
+    /// Streams of an HTTP/2 connection at once.
+    pub http2_streams: u64,
+    /// Fields of a head over HTTP/2, with each crumb of Cookie.
+    pub http2_fields: u64,
+    /// Bytes of a head over HTTP/2, as RFC 9113 §6.5.2 counts them.
+    pub http2_head: u64,
+    /// Bytes that HTTP/2 may hold for clients that do not read.
+    pub http2_memory: u64,
     /// The applications, in the supervisor's order.
     pub applications: Vec<Application>,
 }

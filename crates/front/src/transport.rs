@@ -1,8 +1,10 @@
-//! What knows HTTP/1: from a client's socket to a [`crate::request::Request`], and back.
+//! What knows HTTP: from a client's socket to a [`crate::request::Request`], and back.
 //!
-//! hyper parses requests and writes responses. This module hands the requests to the phases ([`crate::phases`]). It also
-//! stands between hyper and the socket, and knows what hyper does not: where each message begins and ends, however its
-//! bytes arrive; the request line as it came; and whether the client has left.
+//! hyper parses requests of HTTP/1 and writes responses. This module hands the requests to the phases ([`crate::phases`]).
+//! It also stands between hyper and the socket, and knows what hyper does not: where each message begins and ends, however
+//! its bytes arrive; the request line as it came; and whether the client has left.
+//!
+//! h2 does the same for HTTP/2 ([`http2`]). The first bytes of a connection decide, or TLS has negotiated it.
 //!
 //! # Layout
 //!
@@ -12,14 +14,17 @@
 //! | [`framing`] | a complete head: checked, its target made fit for hyper, the framing of its body; no I/O |
 //! | [`chunked`] | where a chunked body ends; no I/O |
 //! | [`held`] | bytes that cannot be handed on yet |
+//! | [`http2`] | one connection of HTTP/2 |
 //! | [`stream`] | the socket as hyper sees it: one message at a time |
 
 pub mod chunked;
 mod conversation;
 pub mod framing;
 mod held;
+mod http2;
 mod stream;
 
-pub use conversation::converse;
+pub use conversation::{converse, converse_http2};
 pub use framing::Framed;
+pub use http2::{counts as http2_counts, held as http2_held, reference as http2_limits};
 pub use stream::Stream;

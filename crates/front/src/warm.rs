@@ -68,7 +68,7 @@ pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: Unbounded
 /// Enters the phases at the same place as requests of clients. Forwarding headers are believed, so that a warm-up can ask
 /// for what is served over HTTPS.
 fn request_of(head: Head, application: usize, https: Option<u16>) -> Request {
-    let connection = Connection { peer: Peer::ourselves(https), client: Box::new(Nobody) };
+    let connection = Connection { peer: Arc::new(Peer::ourselves(https)), client: Box::new(Nobody) };
     Request {
         head,
         body: RequestBody::None,

@@ -14,7 +14,7 @@ use wire::layout::Usage;
 use crate::access::{self, Entry};
 use crate::clients::ClientPermit;
 use crate::lane::Lane;
-use crate::response_body::{ResponseBody, Used};
+use crate::response_body::{Paced, ResponseBody, Used};
 
 /// The body that the phases make. If PHP runs the request, the body releases the permit and the measurement at its end.
 pub type Made = Holding<ResponseBody, Option<Released>>;
@@ -82,6 +82,26 @@ impl<B: Used> Drop for Logged<B> {
 impl<B: Used, G> Used for Holding<B, G> {
     fn usage(&self) -> Usage {
         self.body.usage()
+    }
+}
+
+impl<B: Paced, G> Paced for Holding<B, G> {
+    fn in_memory(&self) -> usize {
+        self.body.in_memory()
+    }
+
+    fn limit_parts(&mut self, bytes: u64) {
+        self.body.limit_parts(bytes);
+    }
+}
+
+impl<B: Paced + Used> Paced for Logged<B> {
+    fn in_memory(&self) -> usize {
+        self.body.in_memory()
+    }
+
+    fn limit_parts(&mut self, bytes: u64) {
+        self.body.limit_parts(bytes);
     }
 }
 

@@ -1,5 +1,6 @@
-//! One connection of HTTP/1, from its first byte to its last: the front waits for the first head, hyper reads requests and
-//! writes responses, and requests that were complete when the client left run to their end.
+//! One connection, from its first byte to its last: the front waits for the first head. If that is the preface of HTTP/2,
+//! [`super::http2`] goes on. Otherwise hyper reads requests and writes responses, and requests that were complete when the
+//! client left run to their end.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use super::framing::Framed;
+use super::http2;
 use super::stream::{Stream, end};
 use crate::connection::{Connection, Peer};
 use crate::monitoring;
@@ -135,7 +137,16 @@ fn spell_reason(response: &mut Response<Delivered>) {
     }
 }
 
-/// Serves a connection until it ends.
+/// Serves a connection of which it is known that it speaks HTTP/2, until it ends: TLS has negotiated "h2".
+pub async fn converse_http2<S>(socket: S, peer: Peer, shared: Arc<Shared>, stopped: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // The future is large; a connection of HTTP/1 does not hold room for it.
+    Box::pin(http2::serve_connection(socket, Bytes::new(), peer, shared, stopped)).await;
+}
+
+/// Serves a connection until it ends. Its first bytes decide whether it is one of HTTP/2.
 pub async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,7 +156,14 @@ where
     if !first_head(&stream, Duration::from_millis(limits.header_timeout_ms), stopped.clone()).await {
         return;
     }
-    let connection = Arc::new(Connection { peer, client: Box::new(stream.clone()) });
+    // By TLS a client has to negotiate HTTP/2 (RFC 9113 §3.2).
+    if stream.begins_http2() && peer.tls.is_none() && !is_admin && shared.lanes.view().settings.http2 {
+        if let Some((socket, begun)) = stream.into_parts() {
+            Box::pin(http2::serve_connection(socket, begun, peer, shared, stopped)).await;
+        }
+        return;
+    }
+    let connection = Arc::new(Connection { peer: Arc::new(peer), client: Box::new(stream.clone()) });
     loop {
         let (connection, shared) = (connection.clone(), shared.clone());
         let (stopping, framer) = (stopped.clone(), stream.clone());

@@ -24,6 +24,8 @@ pub const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 100;
 /// Digits of a Content-Length: all that fit into 63 bits.
 const MAX_DIGITS: usize = 18;
+/// How the preface of an HTTP/2 connection begins (RFC 9113 §3.4). HTTP/1 has no such request.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// What hyper gets in place of a head that is refused.
 const STAND_IN: [&[u8]; 2] =
     [b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n"];
@@ -197,9 +199,9 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// The target for hyper, if it must differ: bytes behind the host that are not plain become `%XX`, and the fragment is left
+/// The target for hyper, or for HTTP/2, if it must differ: bytes behind the host that are not plain become `%XX`, and the fragment is left
 /// out. A client should not send a fragment, and nginx leaves it out of path and query too.
-fn rewrite(target: &[u8]) -> Option<Vec<u8>> {
+pub fn rewrite(target: &[u8]) -> Option<Vec<u8>> {
     let path = origin_form(target);
     if path.iter().all(|byte| PLAIN[usize::from(*byte)]) {
         return None;

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -328,6 +329,17 @@ impl<S: AsyncRead + Unpin> Stream<S> {
             ready!(inner.poll_hold(context, &self.0.is_gone));
         }
         Poll::Ready(true)
+    }
+
+    /// Whether the first bytes of the connection are the first line of HTTP/2's preface.
+    pub fn begins_http2(&self) -> bool {
+        self.lock().held.bytes().starts_with(framing::PREFACE)
+    }
+
+    /// The socket, and what was read from it. `None`: somebody else has this stream too.
+    pub fn into_parts(self) -> Option<(S, Bytes)> {
+        let inner = Arc::into_inner(self.0)?.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Some((inner.stream, Bytes::copy_from_slice(inner.held.bytes())))
     }
 
     /// Refuses the unfinished head. `false`: the client has sent no byte of one.

@@ -18,7 +18,7 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    environment, file, hosts, hsts, log_target, networks, optional_file, path, path_in_part, path_limits,
+    environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part, path_limits,
     paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
 };
 use scripts::{front_controller, modes};
@@ -100,6 +100,21 @@ option_table! {
              hours. Without the file the server makes keys and replaces them by itself.", by path;
         drain_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(0, DAY), Reload,
             "Longest time that a stop waits for running requests.";
+        http2: bool = true, "true", Switch, Reload,
+            "Whether clients may speak HTTP/2. In clear they begin with its preface (\"prior knowledge\"). These options \
+             count for new connections.", to front;
+        http2_streams: u64 = 100, "100", Number(1, 10_000), Reload,
+            "Most requests at once of an HTTP/2 connection. A client that begins more has to repeat them.", to front;
+        http2_fields: u64 = 256, "256", Number(16, 10_000), Reload,
+            "Most header fields of a request over HTTP/2; each pair of Cookie that is sent by itself counts. Beyond it the \
+             response is 431.", to front;
+        http2_head: u64 = 16 << 10, "\"16K\"", Size, Reload,
+            "Largest head of a request over HTTP/2, as it is after decompression, and with 32 bytes more for each field; 1K to \
+             64K. Beyond it the response is 431.", by http2_head, to front;
+        http2_memory: u64 = 128 << 20, "\"128M\"", Size, Reload,
+            "Most memory that requests and responses of all HTTP/2 connections hold for clients that do not read. Beyond it \
+             each connection still has one response at a time, and those that have read nothing for a second and hold more \
+             than 64 KiB are closed.", to front;
     }
     beside {
         /// At least one.

@@ -60,6 +60,13 @@ pub(super) fn permissions(given: &Given<'_, '_>, _: &Config) -> Result<u32, Fail
     })
 }
 
+/// The size of a head over HTTP/2.
+pub(super) fn http2_head(given: &Given<'_, '_>, _: &Config) -> Result<u64, Failure> {
+    let size = u64::read(given)?;
+    let is_fine = (1 << 10..=64 << 10).contains(&size);
+    is_fine.then_some(size).ok_or_else(|| given.fail(format!("'{}' takes a size from 1K to 64K", given.name)))
+}
+
 /// Addresses and networks.
 pub(super) fn networks(given: &Given<'_, '_>, _: &Config) -> Result<Vec<Network>, Failure> {
     let parse = |text: &String| {

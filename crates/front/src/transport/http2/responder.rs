@@ -1,0 +1,264 @@
+//! One stream: its request is run, its response is sent.
+//!
+//! No part of a body is taken from its source before the client has a window for it, and before the connection has room for
+//! it ([`Account::poll_room`]). So a client that gives no window makes nobody read or hold what it does not take.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Buf, Bytes};
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body::Body;
+use tokio::time::{Instant, sleep_until};
+
+use super::intake::StreamState;
+use super::limits::{self, Limit};
+use super::memory::{Account, Held, Room};
+use crate::phases::serve;
+use crate::request::Request;
+use crate::response_body::Paced;
+use crate::shared::Shared;
+use crate::wrapped::Delivered;
+
+/// Headers that no response of HTTP/2 may have (RFC 9113 §8.2.2).
+const FORBIDDEN: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+/// Bytes of a file that are read at once.
+const PART: u64 = 32 * 1024;
+
+/// A piece of a body on its way to the socket. The room of its part is free when the last piece of it is written.
+pub struct Piece {
+    bytes: Bytes,
+    _room: Option<Arc<Room>>,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+/// What a stream needs besides its request.
+pub struct Stream {
+    /// What all threads share.
+    pub shared: Arc<Shared>,
+    /// What its connection holds.
+    pub account: Arc<Account>,
+    /// What it holds itself.
+    pub held: Held,
+    /// Whether it was reset.
+    pub state: Arc<StreamState>,
+    /// How long the client may give no window.
+    pub patience: Duration,
+}
+
+/// How a stream ended before its response was complete.
+enum Cut {
+    /// The client has reset it, or has broken HTTP/2 on it.
+    Reset,
+    /// The connection is gone.
+    Gone,
+    /// The client gave it no window.
+    Stalled,
+    /// The response broke off.
+    Broken,
+}
+
+/// Runs a request and sends its response.
+pub async fn run(mut stream: Stream, request: Request, mut respond: SendResponse<Piece>) {
+    let has_no_body = request.head.method == http::Method::HEAD;
+    limits::requested();
+    let (response, was_reset) = stream.response(request, &mut respond).await;
+    if was_reset {
+        return;
+    }
+    let (mut head, mut body) = response.into_parts();
+    let is_bodiless = has_no_body || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&head.status);
+    complete(&mut head.headers, (!is_bodiless).then(|| body.size_hint().exact()).flatten());
+    let is_over = is_bodiless || body.is_end_stream();
+    // Extensions are for HTTP/1.
+    let mut bare = Response::new(());
+    (*bare.status_mut(), *bare.headers_mut()) = (head.status, head.headers);
+    // A failure means that the stream or its connection is gone.
+    let Ok(mut sender) = respond.send_response(bare, is_over) else { return };
+    drop(respond);
+    if is_over {
+        return;
+    }
+    body.limit_parts(PART);
+    stream.held.park(body.in_memory());
+    match stream.send(&mut sender, &mut body).await {
+        Ok(()) | Err(Cut::Gone) => {}
+        Err(Cut::Reset) => stream.account.note_reset(),
+        Err(Cut::Broken) => sender.send_reset(Reason::INTERNAL_ERROR),
+        Err(Cut::Stalled) => {
+            limits::acted(Limit::StalledStream);
+            sender.send_reset(Reason::CANCEL);
+        }
+    }
+}
+
+/// Removes what HTTP/2 does not have, and adds the length and the date.
+fn complete(headers: &mut HeaderMap, length: Option<u64>) {
+    for name in &FORBIDDEN {
+        headers.remove(name);
+    }
+    if let Some(length) = length {
+        headers.entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+    }
+    let date = || HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now()));
+    if !headers.contains_key(header::DATE) {
+        headers.extend(date().ok().map(|date| (header::DATE, date)));
+    }
+}
+
+impl Stream {
+    /// Runs the request to its response. Also returns whether nobody waits for that any more: a script that the client of a
+    /// reset stream has started goes on as it does for a client of HTTP/1 that is gone.
+    async fn response(&self, request: Request, respond: &mut SendResponse<Piece>) -> (Response<Delivered>, bool) {
+        let (mut was_reset, mut has_turn) = (false, false);
+        // The future is large; a stream whose response waits for its client does not hold it.
+        let mut serving = Box::pin(serve(&self.shared, request));
+        let response = poll_fn(|context| {
+            if !was_reset {
+                if let Poll::Ready(reason) = respond.poll_reset(context) {
+                    was_reset = true;
+                    self.state.set_gone();
+                    if reason.is_ok() {
+                        self.account.note_reset();
+                    }
+                }
+            }
+            // The request of a stream that was reset does not wait: it is withdrawn, or runs as it would over HTTP/1.
+            if !has_turn && !was_reset && self.account.poll_turn(context).is_pending() {
+                return Poll::Pending;
+            }
+            has_turn = true;
+            let polled = serving.as_mut().poll(context);
+            if polled.is_pending() && self.state.takes_continue() {
+                let mut head = Response::new(());
+                *head.status_mut() = StatusCode::CONTINUE;
+                // A failure means that the stream is gone, which the next turn finds.
+                let _ = respond.send_informational(head);
+            }
+            polled
+        });
+        (response.await, was_reset)
+    }
+
+    /// Sends a body.
+    async fn send(&mut self, sender: &mut SendStream<Piece>, body: &mut Delivered) -> Result<(), Cut> {
+        loop {
+            self.window(sender, 1).await?;
+            let (mut bytes, room) = match self.next_part(sender, body).await? {
+                Some(part) => part,
+                None => return end(sender),
+            };
+            self.held.park(body.in_memory());
+            let (room, is_last) = (Arc::new(room), body.is_end_stream());
+            while !bytes.is_empty() {
+                let count = self.window(sender, bytes.len()).await?.min(bytes.len());
+                let piece = Piece { bytes: bytes.split_to(count), _room: Some(room.clone()) };
+                sender.send_data(piece, is_last && bytes.is_empty()).map_err(|_| Cut::Gone)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for the client's window, and returns how many bytes it takes, `wanted` at most.
+    async fn window(&self, sender: &mut SendStream<Piece>, wanted: usize) -> Result<usize, Cut> {
+        sender.reserve_capacity(wanted);
+        if sender.capacity() > 0 {
+            return Ok(sender.capacity());
+        }
+        let stalled = self.account.stall();
+        let late = sleep_until(Instant::now() + self.patience);
+        tokio::pin!(late);
+        let granted = poll_fn(|context| {
+            loop {
+                if let Poll::Ready(cut) = poll_cut(sender, context) {
+                    return Poll::Ready(Err(cut));
+                }
+                match sender.poll_capacity(context) {
+                    Poll::Ready(Some(Ok(0))) => {}
+                    Poll::Ready(Some(Ok(count))) => return Poll::Ready(Ok(count)),
+                    Poll::Ready(_) => return Poll::Ready(Err(Cut::Gone)),
+                    Poll::Pending => return late.as_mut().poll(context).map(|()| Err(Cut::Stalled)),
+                }
+            }
+        });
+        let granted = granted.await;
+        match granted {
+            Ok(_) => stalled.go_on(),
+            Err(Cut::Stalled) if self.account.has_stood_still_for(self.patience) => {
+                self.account.end(Limit::StalledConnection);
+                return Err(Cut::Gone);
+            }
+            Err(_) => {}
+        }
+        granted
+    }
+
+    /// The next part of a body that is not empty, with its room. `None`: the body is over.
+    async fn next_part(
+        &self,
+        sender: &mut SendStream<Piece>,
+        body: &mut Delivered,
+    ) -> Result<Option<(Bytes, Room)>, Cut> {
+        poll_fn(|context| {
+            if let Poll::Ready(cut) = poll_cut(sender, context) {
+                self.state.set_gone();
+                return Poll::Ready(Err(cut));
+            }
+            loop {
+                let Poll::Ready(mut room) = self.account.poll_room(context) else { return Poll::Pending };
+                // While a body has nothing to send, its room is free for other streams.
+                match Pin::new(&mut *body).poll_frame(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                    Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cut::Broken)),
+                    Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                        Ok(bytes) if !bytes.is_empty() => {
+                            room.fill(bytes.len());
+                            return Poll::Ready(Ok(Some((bytes, room))));
+                        }
+                        _ => {}
+                    },
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Ready if the stream has ended.
+fn poll_cut(sender: &mut SendStream<Piece>, context: &mut Context<'_>) -> Poll<Cut> {
+    sender.poll_reset(context).map(|reason| if reason.is_ok() { Cut::Reset } else { Cut::Gone })
+}
+
+/// Ends a body of which all parts were sent.
+fn end(sender: &mut SendStream<Piece>) -> Result<(), Cut> {
+    sender.reserve_capacity(0);
+    sender.send_data(Piece { bytes: Bytes::new(), _room: None }, true).map_err(|_| Cut::Gone)
+}
