@@ -13,12 +13,17 @@ use crate::request::Request;
 use crate::response_body::ResponseBody;
 use crate::route::Found;
 
-/// Responds with a file.
+/// Responds with a file that the request is for.
 pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {
-    let head = &request.head;
-    if head.method != Method::GET && head.method != Method::HEAD {
+    if request.head.method != Method::GET && request.head.method != Method::HEAD {
         return Err(Refusal::FileMethod);
     }
+    send(found, request, true)
+}
+
+/// Responds with a file, whatever the method; only HEAD gets no body. `may_range`: a part of it may be asked for.
+pub fn send(found: Found, request: &Request, may_range: bool) -> Result<Response<ResponseBody>, Refusal> {
+    let (head, is_head) = (&request.head, request.head.method == Method::HEAD);
     let size = found.stat.st_size.max(0) as u64;
     let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0) as u64);
     let etag = format!("\"{:x}-{:x}-{size:x}\"", found.stat.st_mtime, found.stat.st_mtime_nsec);
@@ -28,7 +33,7 @@ pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>
         Condition::Failed => return Err(Refusal::Precondition),
         Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
         Condition::Holds => {
-            let wanted = range(&head.headers, size).filter(|_| head.method == Method::GET);
+            let wanted = range(&head.headers, size).filter(|_| may_range && !is_head);
             let range = match wanted.filter(|_| state.range_is_current(&head.headers)) {
                 Some(Range::Part(first, last)) => {
                     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -44,7 +49,7 @@ pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>
             };
             set(response.headers_mut(), header::CONTENT_LENGTH, &range.1.to_string());
             set(response.headers_mut(), header::CONTENT_TYPE, &content_type(&found));
-            if head.method == Method::GET {
+            if !is_head {
                 let body = FileBody::new(Arc::new(found.file), found.path, range.0, range.1);
                 *response.body_mut() = ResponseBody::file(body, request.connection.clone());
             }

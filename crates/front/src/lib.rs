@@ -14,6 +14,7 @@
 //! | [`warm`] | the requests that warm a generation up |
 //! | [`request`] | a request, independent of its protocol: head and body |
 //! | [`connection`] | both ends of a connection, and whether its client has left |
+//! | [`proxy_header`] | the client behind a load balancer that speaks the PROXY protocol |
 //! | [`forwarded`] | the client behind a proxy |
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
 //! | [`host`] | the host that a request names |
@@ -21,6 +22,7 @@
 //! | [`route`] | which application, which file or script |
 //! | [`routing`] | which paths are denied, without a look at files |
 //! | [`files`] | static files |
+//! | [`sent_file`] | files that a script has the front send |
 //! | [`file_body`] | the bytes of a file, read without holding up other requests |
 //! | [`head`] | the request head for PHP, header policy |
 //! | [`lane`] | the mailbox: posting a request, waiting, deaths, time-outs |
@@ -65,6 +67,7 @@ mod metrics;
 mod monitoring;
 mod page;
 mod phases;
+pub mod proxy_header;
 mod reason;
 mod refusal;
 pub use refusal::reference as refusals;
@@ -74,6 +77,7 @@ mod response;
 mod response_body;
 mod route;
 pub mod routing;
+mod sent_file;
 mod server;
 pub mod settings;
 mod shared;

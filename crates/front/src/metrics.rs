@@ -95,6 +95,14 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         "Connections closed because their address has as many as client_connections says.",
     );
     closed.add("_total", &[], crate::addresses::refused());
+    let mut headers = Family::new(
+        "reprise_proxy_headers_refused",
+        "counter",
+        "Connections closed because of their PROXY header, or for the lack of one.",
+    );
+    for (why, count) in crate::proxy_header::refused() {
+        headers.add("_total", &[("reason", why)], count);
+    }
     let held = spool_families(spool);
     let mut handshakes = Family::new("reprise_tls_handshakes", "counter", "TLS handshakes by what became of them.");
     for what in Handshake::ALL {
@@ -133,7 +141,7 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         seconds.add("_count", &[("application", &application.name)], durations.0[BOUNDS_MS.len()]);
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
-    let all = [open, closed, handshakes, requests, waiting, workers, recycles, rewinds, refusals, seconds];
+    let all = [open, closed, headers, handshakes, requests, waiting, workers, recycles, rewinds, refusals, seconds];
     let mut text: String = all.into_iter().chain(held).chain(http2()).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text

@@ -54,6 +54,7 @@ wire::table! {
         UnknownHost, "unknown-host": "no application has this host", { status: 421, connection: Keep, header: None };
         Misdirected, "misdirected": "the host is none of the connection's certificate, or only for clients with another certificate; a client repeats the request on a connection of its own", { status: 421, connection: Keep, header: None };
         HeadTooLarge, "head-too-large": "the head is larger than 32 KiB, or its host than 255 bytes", { status: 431, connection: Close, header: None };
+        SentFile, "sent-file": "the script named a file by X-Sendfile or X-Accel-Redirect that lies outside of the directories declared for that; the log says which", { status: 500, connection: Keep, header: None };
         WorkerDied, "worker-died": "the worker died while it ran this request", { status: 502, connection: Keep, header: None };
         BadResponse, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };
         QueueFull, "queue-full": "`queue` requests are waiting already; with Retry-After", { status: 503, connection: Keep, header: RETRY };

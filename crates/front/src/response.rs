@@ -19,7 +19,8 @@ use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::Head;
 use crate::response_body::ResponseBody;
-use crate::settings::SpoolLimits;
+use crate::sent_file;
+use crate::settings::{Application, SpoolLimits};
 use crate::spool::Spool;
 
 /// Headers that belong to the connection, not to the response.
@@ -39,6 +40,8 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 pub struct Holding<'a> {
     pub spool: &'a Arc<Spool>,
     pub limits: SpoolLimits,
+    /// The application, which may have the front send files in the place of its responses.
+    pub application: &'a Application,
 }
 
 /// How long a request that need not run may wait for a worker after its client has ended its input. Such a client still
@@ -172,7 +175,8 @@ fn with_body(
     let done = last.done;
     let bodiless = request.method == Method::HEAD
         || response.status() == StatusCode::NO_CONTENT
-        || response.status() == StatusCode::NOT_MODIFIED;
+        || response.status() == StatusCode::NOT_MODIFIED
+        || sent_file::is_named(response.headers(), holding.application);
     let body = match (bodiless, done) {
         (true, true) => ResponseBody::none().after(last.usage),
         // PHP goes on; its output is dropped, as for every response without a body.

@@ -24,11 +24,12 @@ use crate::connection::Peer;
 use crate::control::Link;
 use crate::doors;
 use crate::file_body::READERS;
-use crate::settings::{Listener, Settings};
+use crate::proxy_header::{self, Client};
+use crate::settings::{Listener, Network, Settings};
 use crate::shared::{Counted, Shared, told_to_stop};
 use crate::spool::Numbers;
 use crate::tls::handshake;
-use crate::transport::converse;
+use crate::transport::{FIRST_REQUEST, converse};
 use crate::warm;
 
 /// How often the front checks time-outs and writes logs.
@@ -314,6 +315,79 @@ async fn run_thread(
 /// The addresses of both ends of a TCP connection.
 type Ends = (SocketAddr, SocketAddr);
 
+/// A connection that was accepted.
+struct Arrived {
+    ends: Option<Ends>,
+    listener: Listener,
+    counted: Counted,
+}
+
+impl Arrived {
+    /// Whether it begins with a PROXY header: a declared balancer has connected.
+    fn has_header(&self, settings: &Settings) -> bool {
+        let declared = &settings.proxy_protocol;
+        !self.listener.admin
+            && match self.ends {
+                Some((sender, _)) => declared.iter().any(|network| network.contains(sender.ip().to_canonical())),
+                None => declared.contains(&Network::Unix),
+            }
+    }
+}
+
+/// Serves a connection in a task of its own, if its client may have another one.
+fn begin<S>(stream: S, arrived: Arrived, shared: &Arc<Shared>, stopping: &watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Arrived { ends, listener, counted } = arrived;
+    let view = shared.lanes.view();
+    let peer = match ends {
+        None => Peer::unix(&view.settings.proxies),
+        Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
+    };
+    let limit = view.settings.limits.client_connections;
+    let permit = match ends {
+        Some((client, _)) if !peer.is_proxy && !listener.admin => shared.addresses.enter(client.ip(), limit),
+        _ => Some(ConnectionPermit::unlimited()),
+    };
+    // A connection over the limit is closed without a response, which would cost as much as a request.
+    let Some(permit) = permit else { return };
+    let held = (permit, counted);
+    if listener.tls {
+        tokio::spawn(serve_tls(stream, peer, shared.clone(), stopping.clone(), held));
+    } else {
+        let conversation = converse(stream, peer, shared.clone(), stopping.clone(), listener.admin);
+        tokio::spawn(async move {
+            let _held = held;
+            conversation.await;
+        });
+    }
+}
+
+/// Reads the PROXY header of a connection before anything else. A stop waits for it as for the first byte of a request.
+async fn introduced<S>(mut stream: S, mut arrived: Arrived, shared: Arc<Shared>, stopping: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let patience = Duration::from_millis(shared.lanes.view().settings.limits.header_timeout_ms);
+    let mut stopped = stopping.clone();
+    let stop = async {
+        told_to_stop(&mut stopped).await;
+        tokio::time::sleep(FIRST_REQUEST).await;
+    };
+    let client = tokio::select! {
+        biased;
+        client = proxy_header::read(&mut stream, patience) => client,
+        () = stop => None,
+    };
+    match client {
+        Some(Client::Behind(client, server)) => arrived.ends = Some((client, server)),
+        Some(Client::Sender) => {}
+        None => return,
+    }
+    begin(stream, arrived, &shared, &stopping);
+}
+
 /// Takes connections until the front stops. The listener is closed with this task.
 async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, listener: Listener, next: F)
 where
@@ -342,27 +416,11 @@ where
         };
         match accepted {
             Ok((stream, ends)) => {
-                let view = shared.lanes.view();
-                let peer = match ends {
-                    None => Peer::unix(&view.settings.proxies),
-                    Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
-                };
-                let limit = view.settings.limits.client_connections;
-                let permit = match ends {
-                    Some((client, _)) if !peer.is_proxy && !is_admin => shared.addresses.enter(client.ip(), limit),
-                    _ => Some(ConnectionPermit::unlimited()),
-                };
-                // A connection over the limit is closed without a response, which would cost as much as a request.
-                let Some(permit) = permit else { continue };
-                let held = (permit, Counted::new(&shared));
-                if listener.tls {
-                    tokio::spawn(serve_tls(stream, peer, shared.clone(), stopping.clone(), held));
+                let arrived = Arrived { ends, listener: listener.clone(), counted: Counted::new(&shared) };
+                if arrived.has_header(&shared.lanes.view().settings) {
+                    tokio::spawn(introduced(stream, arrived, shared.clone(), stopping.clone()));
                 } else {
-                    let conversation = converse(stream, peer, shared.clone(), stopping.clone(), is_admin);
-                    tokio::spawn(async move {
-                        let _held = held;
-                        conversation.await;
-                    });
+                    begin(stream, arrived, &shared, &stopping);
                 }
             }
             // The front has no descriptor left, or the connection was gone before it was accepted. The lack of descriptors

@@ -25,6 +25,8 @@ pub struct Settings {
     pub threads: usize,
     /// The proxies whose forwarding headers are believed and passed on.
     pub proxies: Vec<Network>,
+    /// The load balancers that begin each connection with a PROXY header.
+    pub proxy_protocol: Vec<Network>,
     /// Which forwarding headers these proxies write.
     pub proxy_headers: ProxyHeaders,
     /// Limits.
@@ -128,6 +130,10 @@ pub struct Application {
     pub root: PathBuf,
     /// Other directories that symbolic links in the root may lead to, resolved.
     pub follow: Vec<PathBuf>,
+    /// Directories whose files scripts may name by X-Sendfile, resolved.
+    pub x_sendfile: Vec<PathBuf>,
+    /// Directories whose files scripts may name by X-Accel-Redirect, resolved, by the prefixes that stand for them.
+    pub x_accel_redirect: BTreeMap<String, PathBuf>,
     /// Path of the front controller below the root, for example `index.php`.
     pub front_controller: Option<String>,
     /// Lower-case host names; `*.example` for all below. Empty: any.

@@ -24,7 +24,7 @@ mod held;
 mod http2;
 mod stream;
 
-pub use conversation::{converse, converse_http2};
+pub use conversation::{FIRST_REQUEST, converse, converse_http2};
 pub use framing::Framed;
 pub use http2::{counts as http2_counts, held as http2_held, reference as http2_limits};
 pub use stream::Stream;

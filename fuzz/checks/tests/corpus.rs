@@ -48,6 +48,11 @@ fn log() {
 }
 
 #[test]
+fn proxy_header() {
+    replay("proxy_header");
+}
+
+#[test]
 fn response() {
     replay("response");
 }

@@ -21,6 +21,7 @@ use crate::request_body::{self, Prefix, Remainder};
 use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
+use crate::sent_file;
 use crate::settings::{Application, RequestLimits};
 use crate::wrapped::Made;
 
@@ -88,7 +89,7 @@ async fn run_script(
     let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
     // A warm-up is not a client, even if a client has its address.
     let limit = if request.warms.is_some() { 0 } else { limits.client_requests };
-    let permit = admitted.shared.clients.enter([&application.name, limited, address], limit)?;
+    let mut permit = admitted.shared.clients.enter([&application.name, limited, address], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
     let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
@@ -99,9 +100,14 @@ async fn run_script(
     // While the body came, the script may have got a lane, or its lane may have gone down.
     let lane = if expected.has_body { job.lane()? } else { lane };
     let ticket = job.post(lane, prefix, &expected)?;
-    let holding = Holding { spool: &admitted.shared.spool, limits: admitted.view.settings.limits.spool };
+    let holding = Holding { spool: &admitted.shared.spool, limits: admitted.view.settings.limits.spool, application };
     let (mut response, notes) =
         response::receive(ticket, &request.head, application.server_timing, &request.connection, &holding).await?;
+    if sent_file::is_named(response.headers(), application) {
+        // PHP's own body is read to its end and dropped. The client's permit is for PHP alone.
+        response = sent_file::respond(response.headers(), application, request)?;
+        drop(permit.take());
+    }
     if mode.is_some() {
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
         response.headers_mut().insert(MODE, mode);

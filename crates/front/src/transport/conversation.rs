@@ -35,7 +35,7 @@ use crate::wrapped::{Delivered, Logged, Made};
 /// Bytes that hyper may buffer of one connection in each direction.
 const MAX_BUFFER: usize = 64 * 1024;
 /// How long a stop waits for the first byte of a connection.
-const FIRST_REQUEST: Duration = Duration::from_millis(500);
+pub const FIRST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Waits for the first head of a connection. The connection gets hyper's buffers only then, so a client that sends nothing,
 /// or sends slowly, costs no more memory than what it has sent. `false`: the client sends no request.

@@ -18,8 +18,8 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part, path_limits,
-    paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
+    directories, environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part,
+    path_limits, paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
 };
 use scripts::{front_controller, modes};
 
@@ -61,6 +61,10 @@ option_table! {
         proxy_headers: ProxyHeaders = ProxyHeaders::XForwarded, "\"x-forwarded\"", Text, Reload,
             "Which headers the proxies write: \"x-forwarded\" (X-Forwarded-For, -Proto, -Port) or \"forwarded\" (RFC \
              7239). The other kind can only come from a client, and is dropped.", to front;
+        proxy_protocol: Vec<Network> = Vec::new(), "[]", Texts, Reload,
+            "Addresses and networks of load balancers that begin each connection with a PROXY header, version 1 or 2 \
+             (docs/guides/load-balancer.md). A connection of these without one is closed; a header from others is a \
+             malformed request. Not for `admin_listen`.", by networks, to front;
         front_user: Option<String> = None, "reprise if there is such a user, else nobody", Text, Restart,
             "User of the HTTP front if the server starts as root. This user must be able to read static files.";
         front_threads: usize = (cpus() / 4).clamp(1, 16), "one per four CPUs", Number(1, 16), Restart,
@@ -139,6 +143,12 @@ option_table! {
              writes. Relative paths start at the directory of the configuration file.", by paths_in_part;
         follow: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
             "Directories outside the root that symbolic links may lead to: files, scripts and the front controller.", by real_paths, to front;
+        x_sendfile: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
+            "Directories whose files a script may have sent by the header X-Sendfile (docs/guides/sent-files.md). The \
+             front's user must be able to read them. Without this option the header goes to the client.", by real_paths, to front;
+        x_accel_redirect: BTreeMap<String, PathBuf> = BTreeMap::new(), "{}", Table, Reload,
+            "Directories whose files a script may have sent by the header X-Accel-Redirect, by the path that stands for \
+             them: x_accel_redirect.\"/protected\" = \"/srv/files\". Without this option the header goes to the client.", by directories, to front;
         front_controller: Option<String> = None, "\"index.php\" if the root has one", Text, Reload,
             "Script below the root that gets all paths without a file; \"\" for none.", by front_controller, to front;
         default_denials: bool = true, "true", Switch, Reload,

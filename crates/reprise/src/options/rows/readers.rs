@@ -119,6 +119,25 @@ pub(super) fn real_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<P
     resolved.map_err(|why| given.fail(why))
 }
 
+/// Directories by paths of URLs.
+pub(super) fn directories(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let mut all = BTreeMap::new();
+    for (path, directory) in given.table()?.iter() {
+        let (at, path) = (path.span().start, path.get_ref().to_string());
+        if !is_clean(&path) {
+            return Err(given.file.fail(at, format!("'{path}' is no path: \"/protected\", without query or %")));
+        }
+        let named = String::read(&given.part(given.name, directory))?;
+        let failed = |why: String| given.file.fail(directory.span().start, why);
+        let resolved = resolve(&given.file.base.join(named)).map_err(failed)?;
+        if !resolved.is_dir() {
+            return Err(failed(format!("{} is not a directory", resolved.display())));
+        }
+        all.insert(path, resolved);
+    }
+    Ok(all)
+}
+
 /// A name, an address, or `*.` and a name.
 fn is_host_pattern(host: &str) -> bool {
     let name = host.strip_prefix("*.").unwrap_or(host);
