@@ -104,6 +104,7 @@ pub struct Setup {
     server: Vec<String>,
     application: Vec<String>,
     tables: Vec<String>,
+    routes: Vec<String>,
     flags: Vec<String>,
     command: Vec<PathBuf>,
     port: u16,
@@ -128,6 +129,7 @@ impl Setup {
             server: vec![],
             application: vec![],
             tables: vec![],
+            routes: vec![],
             flags: vec![],
             command: vec![program()],
             port: free_port(),
@@ -156,6 +158,12 @@ impl Setup {
     /// A line of the application.
     pub fn application(mut self, line: &str) -> Setup {
         self.application.push(line.to_owned());
+        self
+    }
+
+    /// A rule: the lines of its table.
+    pub fn route(mut self, lines: &str) -> Setup {
+        self.routes.push(format!("[[application.route]]\n{lines}"));
         self
     }
 
@@ -230,6 +238,7 @@ impl Setup {
             text.push_str("workers = 2\n");
         }
         text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));
+        text.push_str(&format!("{}\n", self.routes.join("\n")));
         let config = directory.join("reprise.toml");
         fs::write(&config, text).expect("a configuration");
         let log = fs::File::create(directory.join("server.log")).expect("a log");

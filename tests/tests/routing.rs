@@ -1,3 +1,5 @@
-//! Which paths are answered by what: default denials.
+//! Which paths are answered by what: default denials, and rules.
 
 mod denials;
+mod rules;
+mod wrong;

@@ -62,6 +62,19 @@ pub fn send(found: Found, request: &Request, may_range: bool) -> Result<Response
     Ok(response)
 }
 
+/// Makes a file the body of a response that has its status already, such as a refusal.
+pub fn replace_body(response: &mut Response<ResponseBody>, found: Found, request: &Request) {
+    let size = found.stat.st_size.max(0) as u64;
+    let headers = response.headers_mut();
+    set(headers, header::CONTENT_LENGTH, &size.to_string());
+    set(headers, header::CONTENT_TYPE, &content_type(&found));
+    *response.body_mut() = if request.head.method == Method::HEAD {
+        ResponseBody::none()
+    } else {
+        ResponseBody::file(FileBody::new(Arc::new(found.file), found.path, 0, size), request.connection.clone())
+    };
+}
+
 fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

@@ -34,6 +34,10 @@ pub struct Facts<'a> {
     pub content_length: Option<u64>,
     /// Whether there is a body at all.
     pub has_body: bool,
+    /// The query, if a rule has rewritten it.
+    pub query: Option<&'a [u8]>,
+    /// The user whose password a rule asked for.
+    pub user: Option<&'a str>,
 }
 
 /// Writes the head into `buffer` and returns its size.
@@ -42,6 +46,7 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     let (peer, headers, target) = (&request.connection.peer, &request.head.headers, &request.head.target);
     let root = application.root.as_os_str().as_encoded_bytes();
     let (name, info) = (&script.name[..], &script.path_info[..]);
+    let (directory, file) = script.file(application);
     let mut length = Decimal::new(facts.content_length.unwrap_or(0));
 
     let mut head = Writer::new(buffer);
@@ -50,14 +55,14 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         (true, Some(bytes)) => bytes as i64,
         (true, None) => -1,
     };
-    head.head.query = head.add(&[b"QUERY_STRING"], &[target.raw_query()])?;
+    head.head.query = head.add(&[b"QUERY_STRING"], &[facts.query.unwrap_or_else(|| target.raw_query())])?;
     head.head.method = head.add(&[b"REQUEST_METHOD"], &[request.head.method.as_str().as_bytes()])?;
     // As with Debian's fastcgi_params both variables are there for each request, empty if the client sent no such header.
     let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     head.head.content_type = head.add(&[b"CONTENT_TYPE"], &[content_type])?;
     let content_length = if facts.content_length.is_some() { length.digits() } else { b"" };
     head.add(&[b"CONTENT_LENGTH"], &[content_length])?;
-    head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[root, name])?;
+    head.head.script = head.add(&[b"SCRIPT_FILENAME"], &[directory.as_os_str().as_encoded_bytes(), file])?;
     head.add(&[b"SCRIPT_NAME"], &[name])?;
     if !info.is_empty() {
         head.add(&[b"PATH_INFO"], &[info])?;
@@ -74,6 +79,9 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
     let host = target.host().map(str::as_bytes);
     add_headers(&mut head, headers, host, peer.is_proxy.then_some(facts.written))?;
+    if let Some(user) = facts.user {
+        head.add(&[b"REMOTE_USER"], &[user.as_bytes()])?;
+    }
     head.add(&[b"PHP_SELF"], &[name, info])?;
     head.finish()
 }

@@ -218,7 +218,9 @@ impl Lanes {
         }
         bytes.resize(size as usize, 0);
         file.read_exact_at(&mut bytes, 0)?;
-        self.known().next = Some(Arc::new(serde_json::from_slice(&bytes)?));
+        let mut settings: Settings = serde_json::from_slice(&bytes)?;
+        settings.compile().map_err(io::Error::other)?;
+        self.known().next = Some(Arc::new(settings));
         Ok(())
     }
 

@@ -17,10 +17,12 @@
 //! | [`proxy_header`] | the client behind a load balancer that speaks the PROXY protocol |
 //! | [`forwarded`] | the client behind a proxy |
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
+//! | [`network`] | addresses and networks |
 //! | [`host`] | the host that a request names |
 //! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
-//! | [`routing`] | which paths are denied, without a look at files |
+//! | [`routing`] | the rules of an application: which path is answered by what, without a look at files |
+//! | [`passwords`] | checks of passwords, off the event loop |
 //! | [`files`] | static files |
 //! | [`sent_file`] | files that a script has the front send |
 //! | [`file_body`] | the bytes of a file, read without holding up other requests |
@@ -65,7 +67,9 @@ mod lane;
 mod lanes;
 mod metrics;
 mod monitoring;
+mod network;
 mod page;
+mod passwords;
 mod phases;
 pub mod proxy_header;
 mod reason;

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | admit | who asks, and for which application; what is malformed is refused | [`admit`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
+//! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
 //! | look up | nothing yet: here a cache of responses will serve what it holds without a worker | [`respond`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
@@ -12,6 +13,7 @@
 
 mod admit;
 mod https;
+mod ruled;
 mod run;
 
 use std::time::Instant;
@@ -52,6 +54,9 @@ pub async fn respond(
         return Ok(redirect);
     }
     admitted.may_come()?;
+    if !admitted.application.table.is_empty() {
+        return ruled::respond(admitted, body).await;
+    }
     let route = admitted.route();
     // The phase "look up" belongs between these two.
     let mut response = run::run(&admitted, route, body).await?;

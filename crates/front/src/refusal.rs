@@ -41,7 +41,12 @@ wire::table! {
         BadScheme, "bad-scheme": "the target begins neither with / nor with http:// or https://", { status: 400, connection: Close, header: None };
         BadFraming, "bad-framing": "Content-Length together with Transfer-Encoding, or a body that breaks its chunks", { status: 400, connection: Close, header: None };
         Forbidden, "forbidden": "the front's user may not read the file; `status_path` asked for from another machine", { status: 403, connection: Keep, header: None };
-        Denied, "denied": "a default denial: no site wants such a file sent (docs/guides/routing.md)", { status: 403, connection: Keep, header: None };
+        Unauthorized, "unauthorized": "a rule wants a password: none was sent, or a wrong one", { status: 401, connection: Keep, header: None };
+        Denied, "denied": "a rule or a default denial (docs/guides/routing.md)", { status: 403, connection: Keep, header: None };
+        Gone, "gone": "a rule: `deny = 410`", { status: 410, connection: Keep, header: None };
+        RuleFailed, "rule-failed": "a rule's pattern took too many steps, or rules rewrote the path more than ten times", { status: 500, connection: Keep, header: None };
+        AuthenticationBusy, "authentication-busy": "too many passwords are being checked already; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        Maintenance, "maintenance": "a rule: `maintenance`", { status: 503, connection: Keep, header: RETRY };
         NotFound, "not-found": "there is no such file and no front controller", { status: 404, connection: Keep, header: None };
         BadMethod, "bad-method": "CONNECT or TRACE", { status: 405, connection: Keep, header: ANY_METHOD };
         FileMethod, "file-method": "files, `ping_path`, `status_path` and `admin_listen` take only GET and HEAD", { status: 405, connection: Keep, header: READ_ONLY };

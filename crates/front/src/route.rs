@@ -1,21 +1,22 @@
 //! Finds what responds to a host and path: monitoring, a file, a script, a redirect, or nothing.
 
+mod look;
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::Stat;
 
-use crate::routing::denials;
+use crate::routing::table;
 use crate::settings::Application;
-use crate::target::{is_hidden, is_overlong, is_source, split_script};
+use crate::target::{is_hidden, is_overlong, split_script};
+use look::look;
 
 /// What responds to a request.
 #[derive(Debug)]
@@ -28,19 +29,19 @@ pub enum Route {
     Status,
     /// A script: its path below the root and the path info.
     Script(Arc<Script>),
-    /// A redirect to the same path with a slash at its end.
-    Directory,
+    /// A redirect to this path with a slash at its end.
+    Directory(Vec<u8>),
     /// 404.
     Nobody,
     /// 403: the file is there, but closed to the front.
     Closed,
-    /// 403: the file is there, and no site wants such a file sent.
+    /// 403: the file is there, and no site wants such a file sent, or a rule forbids scripts there.
     Denied,
 }
 
 impl Route {
     fn script(name: Vec<u8>, path_info: &[u8]) -> Route {
-        Route::Script(Arc::new(Script { name, path_info: path_info.to_owned() }))
+        Route::Script(Arc::new(Script { name, path_info: path_info.to_owned(), mount: None }))
     }
 }
 
@@ -51,16 +52,27 @@ pub struct Script {
     pub name: Vec<u8>,
     /// For example `/posts/5`, or empty.
     pub path_info: Vec<u8>,
+    /// If the script lies below a directory that is mounted: that directory, and how many bytes of the name lead there.
+    pub mount: Option<(PathBuf, usize)>,
 }
 
 impl Script {
-    /// The script's name as lanes and configuration have it. A name that is not UTF-8 has no lane.
+    /// The script's name as lanes and configuration have it. A name that is not UTF-8 has no lane, nor has a script that is
+    /// not below the root.
     pub fn text(&self) -> Option<&str> {
-        std::str::from_utf8(&self.name).ok()
+        std::str::from_utf8(&self.name).ok().filter(|_| self.mount.is_none())
     }
 
-    fn is_front_controller(&self, application: &Application) -> bool {
-        application.front_controller.as_ref().is_some_and(|name| self.name[1..] == *name.as_bytes())
+    /// The script's file: a directory, and the path below it.
+    pub fn file<'a>(&'a self, application: &'a Application) -> (&'a Path, &'a [u8]) {
+        match &self.mount {
+            Some((directory, skipped)) => (directory, self.name.get(*skipped..).unwrap_or_default()),
+            None => (&application.root, &self.name),
+        }
+    }
+
+    fn is_front_controller(&self, terms: &Terms<'_>) -> bool {
+        terms.front_controller.is_some_and(|name| self.name[1..] == *name.as_bytes())
     }
 }
 
@@ -91,6 +103,33 @@ pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(u
     let scored = applications.iter().enumerate().filter_map(|(number, one)| Some((score(one)?, number, one)));
     // Of equal ones the first.
     scored.rev().max_by_key(|(score, ..)| *score).map(|(_, number, one)| (number, one))
+}
+
+/// By what files and scripts are looked for.
+pub struct Terms<'a> {
+    /// Below which directory.
+    pub root: &'a Path,
+    /// Other directories that symbolic links may lead to.
+    pub follow: &'a [PathBuf],
+    /// The script for every path without a file, below the root and without its first slash.
+    pub front_controller: Option<&'a str>,
+    /// Whether files that no site wants sent are denied.
+    pub has_denials: bool,
+    /// Whether scripts do not run by their own names.
+    pub is_php_off: bool,
+}
+
+impl<'a> Terms<'a> {
+    /// Those of an application without rules.
+    pub fn of(application: &'a Application) -> Terms<'a> {
+        Terms {
+            root: &application.root,
+            follow: &application.follow,
+            front_controller: application.front_controller.as_deref(),
+            has_denials: application.default_denials,
+            is_php_off: false,
+        }
+    }
 }
 
 enum Kind {
@@ -131,9 +170,10 @@ pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
     if let Some(script) = known {
         return Route::Script(script);
     }
-    let route = decide(application, path);
+    let terms = Terms::of(application);
+    let route = decide(&terms, path);
     if let Route::Script(script) = &route {
-        if !script.is_front_controller(application) || path == b"/" || path == script.name {
+        if !script.is_front_controller(&terms) || path == b"/" || path == script.name {
             SCRIPTS.with_borrow_mut(|scripts| {
                 if scripts.len() >= REMEMBERED {
                     scripts.clear();
@@ -145,342 +185,97 @@ pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
     route
 }
 
-fn decide(application: &Application, path: &[u8]) -> Route {
+/// Finds it on these terms, without a look at what is remembered.
+pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
     // The path info behind a script's name is not checked: it is up to the script.
     let (name, path_info) = split_script(path).unwrap_or((path, b""));
     if is_hidden(name) || is_overlong(name) {
-        return fallback(application);
+        return fallback(terms);
     }
     if name.ends_with(b".php") {
-        return match look(application, name) {
+        return match look(terms, name) {
             Kind::Script => Route::script(name.to_owned(), path_info),
             Kind::Closed => Route::Closed,
             Kind::Denied => Route::Denied,
-            _ => fallback(application),
+            _ => fallback(terms),
         };
     }
-    match look(application, path) {
-        Kind::File(_) if path.ends_with(b"/") => fallback(application),
+    match look(terms, path) {
+        Kind::File(_) if path.ends_with(b"/") => fallback(terms),
         Kind::File(found) => Route::File(found),
-        Kind::Directory if path.ends_with(b"/") => index(application, path),
-        Kind::Directory => match index(application, &[path, b"/"].concat()) {
+        Kind::Directory if path.ends_with(b"/") => index(terms, path),
+        Kind::Directory => match index(terms, &[path, b"/"].concat()) {
             // A directory without an index is the front controller's, with the path as it is.
-            Route::Script(script) if script.is_front_controller(application) => Route::Script(script),
-            Route::Script(_) | Route::File(_) => Route::Directory,
+            Route::Script(script) if script.is_front_controller(terms) => Route::Script(script),
+            Route::Script(_) | Route::File(_) => Route::Directory(path.to_owned()),
             other => other,
         },
         Kind::Closed => Route::Closed,
-        Kind::Denied if path.ends_with(b"/") => fallback(application),
+        Kind::Denied if path.ends_with(b"/") => fallback(terms),
         Kind::Denied => Route::Denied,
-        Kind::Missing | Kind::Script => fallback(application),
+        Kind::Missing | Kind::Script => fallback(terms),
     }
 }
 
-fn fallback(application: &Application) -> Route {
-    match &application.front_controller {
+fn fallback(terms: &Terms<'_>) -> Route {
+    match terms.front_controller {
         Some(name) => Route::script([b"/", name.as_bytes()].concat(), b""),
         None => Route::Nobody,
     }
 }
 
 /// index.php, then index.html, then the front controller. For the root: the front controller, if there is one.
-fn index(application: &Application, directory: &[u8]) -> Route {
-    if directory == b"/" && application.front_controller.is_some() {
-        return fallback(application);
+fn index(terms: &Terms<'_>, directory: &[u8]) -> Route {
+    if directory == b"/" && terms.front_controller.is_some() {
+        return fallback(terms);
     }
     let script = [directory, b"index.php"].concat();
-    match look(application, &script) {
+    match look(terms, &script) {
         Kind::Script => return Route::script(script, b""),
         Kind::Denied => return Route::Denied,
         _ => {}
     }
-    match look(application, &[directory, b"index.html"].concat()) {
+    match look(terms, &[directory, b"index.html"].concat()) {
         Kind::File(found) => Route::File(found),
         Kind::Closed => Route::Closed,
         Kind::Denied => Route::Denied,
-        _ => fallback(application),
+        _ => fallback(terms),
     }
 }
 
-/// The file at a cleaned path below the root. Symbolic links are followed, but their target must lie in the root or in a
-/// directory that `follow` names. The target must not be hidden, and must not be source unless it is run as a script by its
-/// own name.
-fn look(application: &Application, path: &[u8]) -> Kind {
-    let wanted = application.root.join(OsStr::from_bytes(&path[1..]));
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let place = match rustix::fs::open(&wanted, flags, Mode::empty()) {
-        Ok(place) => place,
-        Err(rustix::io::Errno::ACCESS) => return Kind::Closed,
-        Err(_) => return Kind::Missing,
-    };
-    let (Ok(stat), Ok(real)) = (rustix::fs::fstat(&place), real_path(&place)) else { return Kind::Missing };
-    let Some(below) = below_root(application, &real) else { return Kind::Missing };
-    if is_hidden(below.as_os_str().as_bytes()) {
-        return Kind::Missing;
+/// Finds what responds to a path below a mounted directory; its first `prefix` bytes lead there.
+pub fn mounted(terms: &Terms<'_>, prefix: usize, path: &[u8]) -> Route {
+    let prefix = path.get(..prefix).unwrap_or_default();
+    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+    let below = path.get(prefix.len()..).unwrap_or_default();
+    if below.is_empty() {
+        return Route::Directory(path.to_owned());
     }
-    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-        rustix::fs::FileType::Directory => Kind::Directory,
-        rustix::fs::FileType::RegularFile => {
-            if is_denied(application, path, below) {
-                return Kind::Denied;
-            }
-            let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "php");
-            if is_script(&wanted) && is_script(&real) {
-                return Kind::Script;
-            }
-            if is_source(path) || is_source(real.as_os_str().as_bytes()) {
-                return Kind::Missing;
-            }
-            open(&place, wanted, stat)
-        }
-        _ => Kind::Missing,
+    match decide(terms, below) {
+        Route::Script(script) => Route::Script(Arc::new(Script {
+            name: [prefix, &script.name].concat(),
+            path_info: script.path_info.clone(),
+            mount: Some((terms.root.to_owned(), prefix.len())),
+        })),
+        Route::Directory(below) => Route::Directory([prefix, &below].concat()),
+        other => other,
     }
 }
 
-/// Whether a default denial concerns a file, by its path or by its real path below the root.
-fn is_denied(application: &Application, path: &[u8], below: &Path) -> bool {
-    let is_published = || path.starts_with(b"/.well-known/");
-    let is_composers = |vendor: &[u8]| {
-        let vendor = application.root.join(OsStr::from_bytes(&vendor[1..]));
-        vendor.join("autoload.php").is_file() && vendor.join("composer").is_dir()
-    };
-    application.default_denials
-        && !is_published()
-        && (denials::of_name(path).or_else(|| denials::of_name(below.as_os_str().as_bytes())).is_some()
-            || denials::vendors(path).any(is_composers))
-}
+/// What rules ask of the file system.
+pub struct Existing<'a>(pub &'a Terms<'a>);
 
-/// Opens the file that was checked, not one that has taken its place since.
-fn open(place: &impl AsFd, path: PathBuf, stat: Stat) -> Kind {
-    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
-    match File::open(handle) {
-        Ok(file) => Kind::File(Found { file, path, stat }),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::Closed,
-        Err(_) => Kind::Missing,
-    }
-}
-
-fn real_path(place: &impl AsFd) -> io::Result<PathBuf> {
-    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
-    std::fs::read_link(handle)
-}
-
-fn below_root<'a>(application: &Application, real: &'a Path) -> Option<&'a Path> {
-    std::iter::once(&application.root).chain(&application.follow).find_map(|root| real.strip_prefix(root).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    fn application(root: &Path, hosts: &[&str]) -> Application {
-        Application {
-            name: "test".into(),
-            root: root.canonicalize().unwrap(),
-            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
-            workers: 1,
-            min_workers: 1,
-            default_denials: true,
-            ..Application::default()
+impl table::Files for Existing<'_> {
+    fn look(&self, path: &[u8]) -> table::Kind {
+        let (name, _) = split_script(path).unwrap_or((path, b""));
+        if is_hidden(name) || is_overlong(name) {
+            return table::Kind::Nothing;
         }
-    }
-
-    fn tree(name: &str) -> PathBuf {
-        let root = std::env::temp_dir().join(format!("reprise-route-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&root);
-        std::fs::create_dir_all(root.join("www/sub")).unwrap();
-        std::fs::create_dir_all(root.join("www/.git")).unwrap();
-        std::fs::create_dir_all(root.join("shared")).unwrap();
-        for file in ["www/index.php", "www/a.txt", "www/.git/config", "www/sub/index.html", "shared/b.css", "secret"] {
-            std::fs::write(root.join(file), "x").unwrap();
+        match look(self.0, name) {
+            Kind::File(_) | Kind::Denied if name.ends_with(b"/") => table::Kind::Nothing,
+            Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied => table::Kind::File,
+            Kind::Directory => table::Kind::Directory,
+            Kind::Missing => table::Kind::Nothing,
         }
-        symlink("../secret", root.join("www/out.txt")).unwrap();
-        symlink("index.php", root.join("www/source.txt")).unwrap();
-        symlink(".git/config", root.join("www/config.txt")).unwrap();
-        symlink("../shared", root.join("www/assets")).unwrap();
-        symlink("../secret", root.join("www/secret.php")).unwrap();
-        symlink("a.txt", root.join("www/text.php")).unwrap();
-        for directory in ["own", "bare"] {
-            std::fs::create_dir_all(root.join("www").join(directory)).unwrap();
-        }
-        std::fs::write(root.join("www/own/index.php"), "x").unwrap();
-        root
-    }
-
-    fn kind(application: &Application, path: &str) -> &'static str {
-        match decide(application, path.as_bytes()) {
-            Route::Ping | Route::Status => "monitoring",
-            Route::File(_) => "file",
-            Route::Script(_) => "script",
-            Route::Directory => "directory",
-            Route::Nobody => "nobody",
-            Route::Closed => "closed",
-            Route::Denied => "denied",
-        }
-    }
-
-    #[test]
-    fn nothing_outside_hidden_or_source_is_served() {
-        let root = tree("safe");
-        let mut site = application(&root.join("www"), &[]);
-        for (path, expected) in [
-            ("/a.txt", "file"),
-            ("/index.php", "script"),
-            ("/index.php/x", "script"),
-            ("/", "script"),
-            ("/sub", "directory"),
-            ("/sub/", "file"),
-            ("/a.txt/", "nobody"),
-            ("/out.txt", "nobody"),
-            ("/source.txt", "nobody"),
-            ("/config.txt", "nobody"),
-            ("/.git/config", "nobody"),
-            ("/secret.php", "nobody"),
-            ("/text.php", "nobody"),
-            ("/own", "directory"),
-            ("/bare", "nobody"),
-            ("/assets/b.css", "nobody"),
-            ("/none.php", "nobody"),
-            ("/index.PHP", "nobody"),
-        ] {
-            assert_eq!(kind(&site, path), expected, "{path}");
-        }
-        site.follow.push(root.join("shared").canonicalize().unwrap());
-        assert_eq!(kind(&site, "/assets/b.css"), "file");
-        site.front_controller = Some("index.php".into());
-        assert_eq!(kind(&site, "/anything/else"), "script");
-        for (path, expected) in [("/own", "directory"), ("/bare", "script"), ("/sub/", "file")] {
-            assert_eq!(kind(&site, path), expected, "{path}");
-        }
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn default_denials_concern_files_that_are_there() {
-        let root = tree("denied");
-        let mut site = application(&root.join("www"), &[]);
-        for file in [
-            "data/db.sqlite",
-            "backup.sql",
-            "vendor/autoload.php",
-            "vendor/composer/installed.json",
-            "vendor/a/run.php",
-            "vendor/a/index.php",
-            "vendor/a/b.css",
-            "lib/vendor/a.txt",
-            ".well-known/keys.pem",
-        ] {
-            let path = root.join("www").join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "x").unwrap();
-        }
-        symlink("data/db.sqlite", root.join("www/innocent.txt")).unwrap();
-        for (path, expected) in [
-            ("/data/db.sqlite", "denied"),
-            ("/data/none.sqlite", "nobody"),
-            ("/data/db.sqlite/", "nobody"),
-            ("/backup.sql", "denied"),
-            ("/innocent.txt", "denied"),
-            ("/vendor/autoload.php", "denied"),
-            ("/vendor/composer/installed.json", "denied"),
-            ("/vendor/a/run.php/info", "denied"),
-            ("/vendor/a/", "denied"),
-            ("/vendor/a/b.css", "file"),
-            ("/vendor/", "nobody"),
-            ("/vendor/none", "nobody"),
-            ("/lib/vendor/a.txt", "file"),
-            ("/.well-known/keys.pem", "file"),
-        ] {
-            assert_eq!(kind(&site, path), expected, "{path}");
-        }
-        site.front_controller = Some("index.php".into());
-        for (path, expected) in [
-            ("/data/db.sqlite", "denied"),
-            ("/data/none.sqlite", "script"),
-            ("/vendor/none", "script"),
-            ("/vendor", "script"),
-        ] {
-            assert_eq!(kind(&site, path), expected, "{path}");
-        }
-        site.default_denials = false;
-        for path in ["/data/db.sqlite", "/innocent.txt", "/vendor/composer/installed.json"] {
-            assert_eq!(kind(&site, path), "file", "{path}");
-        }
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn scripts_are_believed_for_a_second_and_what_is_missing_never() {
-        let root = tree("believed");
-        let file = |name: &str| root.join("www").join(name);
-        let mut site = application(&root.join("www"), &[]);
-        let began = Instant::now();
-        let named = |site: &Application, path: &str, ms| match route(
-            site,
-            path.as_bytes(),
-            began + Duration::from_millis(ms),
-        ) {
-            Route::Script(script) => script.text().unwrap_or_default().to_owned(),
-            Route::File(_) => "a file".to_owned(),
-            _ => "nobody".to_owned(),
-        };
-        for name in ["one.php", "two.php"] {
-            std::fs::write(file(name), "x").unwrap();
-        }
-        for path in ["/one.php", "/two.php/info"] {
-            assert_eq!(named(&site, path, 0), path[..8], "{path}");
-        }
-        for name in ["one.php", "two.php"] {
-            std::fs::remove_file(file(name)).unwrap();
-        }
-        for path in ["/one.php", "/two.php/info"] {
-            assert_eq!(
-                (named(&site, path, 999), named(&site, path, 1000)),
-                (path[..8].to_owned(), "nobody".to_owned())
-            );
-        }
-        site.generation += 1;
-        assert_eq!(named(&site, "/one.php", 0), "nobody", "another generation may have other files");
-
-        site.front_controller = Some("index.php".into());
-        for path in ["/late.txt", "/", "/index.php"] {
-            assert_eq!(named(&site, path, 0), "/index.php", "{path}");
-        }
-        std::fs::write(file("late.txt"), "x").unwrap();
-        std::fs::remove_file(file("index.php")).unwrap();
-        site.front_controller = None;
-        assert_eq!(named(&site, "/late.txt", 0), "a file");
-        assert_eq!((named(&site, "/", 0), named(&site, "/index.php", 0)), ("/index.php".into(), "/index.php".into()));
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn monitoring_has_its_paths() {
-        let site = Application {
-            ping_path: Some("/ping".into()),
-            status_path: Some("/status".into()),
-            ..Application::default()
-        };
-        let now = Instant::now();
-        assert!(matches!(route(&site, b"/ping", now), Route::Ping));
-        assert!(matches!(route(&site, b"/status", now), Route::Status));
-        assert!(matches!(route(&site, b"/.none", now), Route::Nobody));
-    }
-
-    #[test]
-    fn hosts_choose_the_application() {
-        let root = std::env::temp_dir();
-        let all = [
-            application(&root, &["a.example"]),
-            application(&root, &["*.example"]),
-            application(&root, &["*.b.example"]),
-            application(&root, &[]),
-        ];
-        let of = [("a.example", 0), ("x.example", 1), ("x.b.example", 2), ("other", 3), ("example", 3)];
-        for (host, expected) in of.into_iter().chain([(".example", 3), ("something.else", 3)]) {
-            assert_eq!(super::application(&all, host).map(|(number, _)| number), Some(expected), "{host}");
-        }
-        assert!(super::application(&all[..1], "other").is_none());
     }
 }

@@ -52,7 +52,8 @@ pub struct Inherited {
 }
 
 /// Serves until the supervisor says to stop or is gone, and every request has its response.
-pub fn run(settings: Settings, mut inherited: Inherited) -> io::Result<()> {
+pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
+    settings.compile().map_err(io::Error::other)?;
     let shared = Arc::new(Shared::new(settings, inherited.link.clone(), inherited.spool.take()));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;

@@ -2,11 +2,13 @@
 //! files that the supervisor has opened for it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use crate::network::Network;
+use crate::routing::rule::Rule;
+use crate::routing::table::Table;
 
 /// All settings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -43,6 +45,16 @@ pub struct Settings {
     pub http2_memory: u64,
     /// The applications, in the supervisor's order.
     pub applications: Vec<Application>,
+}
+
+impl Settings {
+    /// Compiles the rules of all applications. They have been checked before, so a failure is a fault.
+    pub fn compile(&mut self) -> Result<(), String> {
+        for application in &mut self.applications {
+            application.table = Table::new(&application.route)?;
+        }
+        Ok(())
+    }
 }
 
 /// Format of the access log.
@@ -140,6 +152,11 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// Whether files that no site wants sent are denied ([`crate::routing::denials`]).
     pub default_denials: bool,
+    /// The rules of the configuration, then those of the preset.
+    pub route: Vec<Rule>,
+    /// The same, compiled by [`Settings::compile`].
+    #[serde(skip)]
+    pub table: Table,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.
@@ -210,63 +227,4 @@ pub struct Warmup {
     pub path: String,
     /// The headers by name.
     pub headers: BTreeMap<String, String>,
-}
-
-/// An address, a network, or all unix sockets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Network {
-    /// Connections through unix sockets.
-    Unix,
-    /// All addresses that share this many leading bits with this one.
-    Ip(IpAddr, u8),
-}
-
-impl FromStr for Network {
-    type Err = ();
-
-    /// `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`, `unix:`.
-    fn from_str(text: &str) -> Result<Network, ()> {
-        if text == "unix:" {
-            return Ok(Network::Unix);
-        }
-        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-        let address: IpAddr = address.parse().map_err(|_| ())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| ()))?;
-        if bits > most { Err(()) } else { Ok(Network::Ip(address, bits)) }
-    }
-}
-
-impl Network {
-    /// Whether an address belongs to it.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self, address) {
-            (Network::Ip(IpAddr::V4(network), bits), IpAddr::V4(address)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(*bits)).unwrap_or(0);
-                u32::from(*network) & mask == u32::from(address) & mask
-            }
-            (Network::Ip(IpAddr::V6(network), bits), IpAddr::V6(address)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(*bits)).unwrap_or(0);
-                u128::from(*network) & mask == u128::from(address) & mask
-            }
-            _ => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_hold_their_addresses() {
-        let holds =
-            |network: &str, address: &str| network.parse::<Network>().unwrap().contains(address.parse().unwrap());
-        assert!(holds("10.0.0.0/8", "10.255.0.1") && !holds("10.0.0.0/8", "11.0.0.1"));
-        assert!(holds("127.0.0.1", "127.0.0.1") && !holds("127.0.0.1", "127.0.0.2"));
-        assert!(holds("0.0.0.0/0", "1.2.3.4") && holds("fd00::/8", "fd12::1") && !holds("fd00::/8", "fe80::1"));
-        for bad in ["", "10.0.0.0/33", "x", "unix", "1.2.3.4/x"] {
-            assert!(bad.parse::<Network>().is_err(), "{bad}");
-        }
-    }
 }

@@ -13,6 +13,7 @@ use crate::addresses::Addresses;
 use crate::clients::Clients;
 use crate::control::Link;
 use crate::lanes::Lanes;
+use crate::passwords::Passwords;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::tls::Tls;
@@ -29,6 +30,8 @@ pub struct Shared {
     pub began: SystemTime,
     /// Requests by client address.
     pub clients: Clients,
+    /// Checks of passwords.
+    pub passwords: Passwords,
     /// Connections at the moment.
     pub connections: AtomicUsize,
     /// Connections by client address.
@@ -54,6 +57,7 @@ impl Shared {
             tls: Tls::new(settings.limits.handshakes),
             began: SystemTime::now(),
             clients: Clients::default(),
+            passwords: Passwords::new(),
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),

@@ -19,7 +19,11 @@ pub enum Bad {
 /// Decodes `%XX` and removes `.`, `..` and empty segments. The result begins with `/`, has no control byte, and ends with
 /// `/` if the target named a directory. It need not be UTF-8: names of files are bytes.
 pub fn clean(path: &str) -> Result<Vec<u8>, Bad> {
-    let decoded = decode(path)?;
+    clean_decoded(&decode(path)?)
+}
+
+/// The same for a path without escapes.
+pub fn clean_decoded(decoded: &[u8]) -> Result<Vec<u8>, Bad> {
     let mut segments: Vec<&[u8]> = Vec::new();
     for segment in decoded.split(|byte| *byte == b'/') {
         match segment {

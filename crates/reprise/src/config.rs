@@ -5,6 +5,7 @@ mod file;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use front::routing::faults::{self, Fault};
 use process::sys::ProcessLimits;
 
 use crate::discover;
@@ -168,6 +169,7 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         }
         check_workers(application)?;
         check_settings(application)?;
+        check_rules(application)?;
     }
     Ok(())
 }
@@ -186,6 +188,18 @@ fn check_certificates(config: &Config) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Rules that are broken, contradict themselves, loop or never match.
+fn check_rules(application: &Application) -> Result<(), Failure> {
+    match faults::find(&application.route, &application.hosts).into_iter().next() {
+        None => Ok(()),
+        Some(Fault { place, why }) => {
+            let number = application.route.iter().position(|rule| rule.place == place);
+            let (number, on) = number.map_or((0, String::new()), |at| (at + 1, application.route[at].on.to_string()));
+            Err(Failure::new(Code::Configuration, place, format!("rule {number} ({on}) {why}")))
+        }
+    }
 }
 
 /// Numbers of workers.

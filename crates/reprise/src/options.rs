@@ -20,7 +20,7 @@ use process::programs::PhpVersion;
 use wire::control::MAX_LANES;
 use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
 
-use Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Time};
+use Kind::{Number, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use Scope::{Application as OfApplication, Certificate as OfCertificate, Server};
 
 pub use option_table::Options;
@@ -68,6 +68,8 @@ pub enum Kind {
     Table,
     /// A list of requests: paths, or tables of method, path and headers.
     Requests,
+    /// Tables `[[application.route]]`.
+    Rules,
 }
 
 impl Kind {
@@ -76,7 +78,7 @@ impl Kind {
         match self {
             Number(low, high) | Time(low, high) => (low as i128, high as i128),
             Signed(low, high) => (low as i128, high as i128),
-            Text | Texts | Switch | Size | Table | Requests => (0, u64::MAX as i128),
+            Text | Texts | Switch | Size | Table | Requests | Rules => (0, u64::MAX as i128),
         }
     }
 }
@@ -216,6 +218,7 @@ pub fn describe(kind: Kind) -> String {
         Time(..) => "time (\"500ms\", \"30s\", \"5m\")".to_owned(),
         Size => "size (\"512K\", \"8M\")".to_owned(),
         Table => "table".to_owned(),
+        Rules => "list of rules".to_owned(),
         Requests => "list of paths, or of tables { method, path, headers }".to_owned(),
     }
 }

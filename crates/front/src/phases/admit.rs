@@ -35,6 +35,10 @@ pub struct Admitted<'a> {
     pub name: String,
     /// Its path, cleaned.
     pub path: &'a [u8],
+    /// Its query, if a rule has rewritten it.
+    pub query: Option<Vec<u8>>,
+    /// The user whose password a rule asked for.
+    pub user: Option<String>,
 }
 
 /// Finds the client and the application of a request. Refuses what the transport has found wrong, then what no transport
@@ -62,7 +66,7 @@ pub fn admit<'a>(
     }
     .ok_or(Refusal::UnknownHost)?;
     let path = request.head.target.clean()?;
-    Ok(Admitted { shared, view, request, began, number, application, host, name, path })
+    Ok(Admitted { shared, view, request, began, number, application, host, name, path, query: None, user: None })
 }
 
 impl<'a> Admitted<'a> {

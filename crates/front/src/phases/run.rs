@@ -16,7 +16,7 @@ use crate::head::{self, Facts, MODE};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
 use crate::refusal::Refusal;
-use crate::request::{Head, RequestBody};
+use crate::request::RequestBody;
 use crate::request_body::{self, Prefix, Remainder};
 use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
@@ -38,7 +38,7 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
         Route::File(found) => files::respond(found, request)?,
         Route::Ping => monitoring::ping(lanes, request)?,
         Route::Status => monitoring::status(admitted.shared.began, lanes, admitted.application, request)?,
-        Route::Directory => add_slash(admitted.path, &request.head),
+        Route::Directory(path) => add_slash(&path, admitted),
         Route::Nobody => return Err(Refusal::NotFound),
         Route::Closed => return Err(Refusal::Forbidden),
         Route::Denied => return Err(Refusal::Denied),
@@ -46,7 +46,7 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
     Ok(made.map(Made::plain))
 }
 
-fn add_slash(path: &[u8], head: &Head) -> Response<ResponseBody> {
+fn add_slash(path: &[u8], admitted: &Admitted<'_>) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::none());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let mut location = String::new();
@@ -58,7 +58,8 @@ fn add_slash(path: &[u8], head: &Head) -> Response<ResponseBody> {
         }
     }
     location.push('/');
-    if let Some(query) = head.target.query() {
+    let rewritten = admitted.query.as_deref().and_then(|query| std::str::from_utf8(query).ok());
+    if let Some(query) = rewritten.or_else(|| admitted.request.head.target.query()) {
         location.push('?');
         location.push_str(query);
     }
@@ -149,7 +150,10 @@ impl<'a> Job<'a> {
         };
         let limit = match application.max_body {
             Some(limit) => limit,
-            None if has_body => lane.bodies.limit(&application.root, &self.script.name, length),
+            None if has_body => {
+                let (directory, name) = self.script.file(application);
+                lane.bodies.limit(directory, name, length)
+            }
             None => 0,
         };
         if limit > 0 && length.is_some_and(|length| length > limit) {
@@ -174,6 +178,8 @@ impl<'a> Job<'a> {
             host: &self.admitted.name,
             content_length,
             has_body: body.has_body,
+            query: self.admitted.query.as_deref(),
+            user: self.admitted.user.as_deref(),
         };
         // A transport may have delivered more at once than the ring holds.
         let surplus = bytes.split_off(bytes.len().min(BODY_RING));

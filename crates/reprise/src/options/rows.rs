@@ -1,17 +1,19 @@
 //! Every option, one row each. `option_table.rs` says what a row is; `scripts/references` writes the reference.
 
 mod readers;
+mod routes;
 mod scripts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use front::routing::rule::Rule;
 use front::settings::{LogFormat, Network, ProxyHeaders, Settings, Warmup};
 use toml::de::DeTable;
 use wire::control::Isolation;
 
-use super::Kind::{Number, Requests, Signed, Size, Switch, Table, Text, Texts, Time};
+use super::Kind::{Number, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use super::option_table::{Options, option_table};
 use super::reader::{File, Given, Places};
 use super::value::Value;
@@ -21,6 +23,7 @@ use readers::{
     directories, environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part,
     path_limits, paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
 };
+use routes::routes;
 use scripts::{front_controller, modes};
 
 pub use readers::resolve;
@@ -154,6 +157,9 @@ option_table! {
         default_denials: bool = true, "true", Switch, Reload,
             "Whether files that no site wants sent get 403: databases, dumps, private keys, kept copies, Composer's files \
              (docs/guides/routing.md#default-denials). Hidden files and PHP's source are never sent.", to front;
+        route: Vec<Rule> = Vec::new(), "[]", Rules, Reload,
+            "Rules, matched in order: which path is denied, redirected, rewritten, run by which script, guarded by a \
+             password, sent with which headers. Each is a table [[application.route]] (docs/guides/routing.md#rules).", by routes, to front;
         hosts: Vec<String> = Vec::new(), "[] (any host)", Texts, Reload,
             "Host names; \"*.example.org\" matches all names below. Other hosts get 421. Snapshots per host \
              (docs/guides/snapshot.md) exist for names without a pattern.", by hosts, to front;

@@ -35,7 +35,13 @@ fn look(root: &Path, follow: &[PathBuf], script: &str) -> Result<(), Wrong> {
     wrong(format!("{script} leads to {}, which is outside the root", real.display()), Some(hint))
 }
 
-fn check(given: &Given<'_, '_>, at: usize, what: &str, application: &Application, script: &str) -> Result<(), Failure> {
+pub(super) fn check(
+    given: &Given<'_, '_>,
+    at: usize,
+    what: &str,
+    application: &Application,
+    script: &str,
+) -> Result<(), Failure> {
     look(&application.root, &application.follow, script).map_err(|Wrong { why, hint }| {
         let failure = given.file.fail(at, format!("{what} {why}"));
         hint.into_iter().fold(failure, Failure::hint)

@@ -1,0 +1,163 @@
+//! The phase "route" of an application with rules, and what rules add to its responses.
+
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use std::sync::Arc;
+
+use super::admit::Admitted;
+use super::{https, run};
+use crate::files;
+use crate::metrics;
+use crate::page;
+use crate::refusal::Refusal;
+use crate::request::RequestBody;
+use crate::response_body::ResponseBody;
+use crate::route::{self, Existing, Route, Script, Terms};
+use crate::routing::rule::Expires;
+use crate::routing::table::{Asked, Ending, Verdict};
+use crate::wrapped::Made;
+
+/// Statuses that `expires` concerns.
+const KEPT: [u16; 9] = [200, 201, 206, 301, 302, 303, 304, 307, 308];
+
+/// What follows from an ending.
+enum Next {
+    Route(Route),
+    Redirect(u16, Vec<u8>),
+}
+
+/// Makes the response as the rules say.
+pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Response<Made>, Refusal> {
+    let application = admitted.application;
+    let is = |path: &Option<String>| path.as_ref().is_some_and(|path| path.as_bytes() == admitted.path);
+    if is(&application.ping_path) || is(&application.status_path) {
+        let route = admitted.route();
+        return run::run(&admitted, route, body).await;
+    }
+    let request = admitted.request;
+    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
+    let terms = Terms { has_denials: false, ..Terms::of(application) };
+    let asked = Asked {
+        path: admitted.path,
+        query: request.head.target.query().unwrap_or("").as_bytes(),
+        host: &admitted.name,
+        method: request.head.method.as_str(),
+        headers: &request.head.headers,
+        address: address.parse().ok(),
+    };
+    let mut verdict = application.table.decide(&asked, &Existing(&terms));
+    admitted.query = verdict.query.take();
+    let result = answer(&mut admitted, &verdict, body).await;
+    let mut response = dress(&admitted, &verdict, result);
+    https::add_hsts(&admitted, &mut response);
+    Ok(response)
+}
+
+async fn answer(
+    admitted: &mut Admitted<'_>,
+    verdict: &Verdict<'_>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
+    for users in verdict.also.iter().filter_map(|also| also.users.as_ref()) {
+        let user = admitted.shared.passwords.check(users, &admitted.request.head.headers).await?;
+        admitted.user = Some(user);
+    }
+    match next(admitted, verdict)? {
+        Next::Route(route) => run::run(admitted, route, body).await,
+        Next::Redirect(status, location) => {
+            let mut response = Response::new(Made::plain(ResponseBody::none()));
+            *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Refusal::RuleFailed)?;
+            let location = HeaderValue::from_bytes(&location).map_err(|_| Refusal::RuleFailed)?;
+            response.headers_mut().insert(header::LOCATION, location);
+            Ok(response)
+        }
+    }
+}
+
+fn next(admitted: &Admitted<'_>, verdict: &Verdict<'_>) -> Result<Next, Refusal> {
+    let application = admitted.application;
+    let path = verdict.path.as_deref().unwrap_or(admitted.path);
+    let mut terms = Terms::of(application);
+    terms.has_denials &= !verdict.is_allowed;
+    terms.is_php_off = verdict.is_php_off;
+    let is_usual = verdict.path.is_none() && !verdict.is_php_off && terms.has_denials == application.default_denials;
+    Ok(Next::Route(match &verdict.ending {
+        // What is remembered of scripts holds for these terms alone.
+        Ending::Serve if is_usual => admitted.route(),
+        Ending::Serve => route::decide(&terms, path),
+        Ending::FrontController(name) => {
+            terms.front_controller = Some(name.trim_start_matches('/'));
+            route::decide(&terms, path)
+        }
+        Ending::Script(name) => {
+            Route::Script(Arc::new(Script { name: name.as_bytes().to_owned(), path_info: Vec::new(), mount: None }))
+        }
+        Ending::Mount(directory, prefix) => {
+            route::mounted(&Terms { root: directory, front_controller: None, ..terms }, *prefix, path)
+        }
+        Ending::Redirect(status, location) => return Ok(Next::Redirect(*status, location.clone())),
+        Ending::Deny(404) => return Err(Refusal::NotFound),
+        Ending::Deny(410) => return Err(Refusal::Gone),
+        Ending::Deny(_) => return Err(Refusal::Denied),
+        Ending::Maintenance(_) => return Err(Refusal::Maintenance),
+        Ending::Exhausted | Ending::Rewrites => return Err(Refusal::RuleFailed),
+    }))
+}
+
+/// Adds to a response what the rules say; makes the page of a refusal.
+fn dress(admitted: &Admitted<'_>, verdict: &Verdict<'_>, result: Result<Response<Made>, Refusal>) -> Response<Made> {
+    let mut response = result.unwrap_or_else(|refusal| refused(admitted, verdict, refusal));
+    let status = response.status().as_u16();
+    let headers = response.headers_mut();
+    let expires = verdict.also.iter().rev().find_map(|also| also.expires).filter(|_| KEPT.contains(&status));
+    // A page that says itself how long it may be kept knows better.
+    if let Some(expires) = expires.filter(|_| !headers.contains_key(header::CACHE_CONTROL)) {
+        expire(headers, expires);
+    }
+    for (name, value) in &verdict.headers {
+        match value {
+            Some(value) => drop(headers.insert(name, value.clone())),
+            None => drop(headers.remove(name)),
+        }
+    }
+    response
+}
+
+fn expire(headers: &mut HeaderMap, expires: Expires) {
+    let value = match expires {
+        Expires::Immutable => HeaderValue::from_static("max-age=31536000, immutable"),
+        Expires::Never => HeaderValue::from_static("no-cache"),
+        Expires::Seconds(seconds) => match HeaderValue::try_from(format!("max-age={seconds}")) {
+            Ok(value) => value,
+            Err(_) => return,
+        },
+    };
+    headers.insert(header::CACHE_CONTROL, value);
+}
+
+fn refused(admitted: &Admitted<'_>, verdict: &Verdict<'_>, refusal: Refusal) -> Response<Made> {
+    metrics::refused(refusal);
+    let mut response = page::refusal(refusal);
+    let status = response.status().as_u16();
+    if refusal == Refusal::Unauthorized {
+        // All realms were asked in turn; the client gets that of the first which its password does not open.
+        let realm = verdict.also.iter().filter_map(|also| also.users.as_ref()).next_back();
+        let text = realm.map(|users| format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm));
+        if let Some(Ok(value)) = text.map(HeaderValue::try_from) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
+    }
+    let named = match (&verdict.ending, refusal) {
+        (Ending::Maintenance(page), Refusal::Maintenance) => Some(*page),
+        _ => verdict.also.iter().rev().find_map(|also| also.error_pages.get(&status)).map(String::as_str),
+    };
+    if let Some(name) = named {
+        let terms =
+            Terms { front_controller: None, has_denials: false, is_php_off: true, ..Terms::of(admitted.application) };
+        // A page that is missing is no reason to say less than without it.
+        if let Route::File(found) = route::decide(&terms, name.as_bytes()) {
+            files::replace_body(&mut response, found, admitted.request);
+        }
+    }
+    response.map(Made::plain)
+}
