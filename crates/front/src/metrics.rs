@@ -10,7 +10,7 @@ use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::spool::Numbers;
-use crate::tls::Handshake;
+use crate::tls::{Handshake, Tls};
 use crate::transport::{http2_counts, http2_held};
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
@@ -77,8 +77,22 @@ fn spool_families(numbers: Numbers) -> [Family; 4] {
     ]
 }
 
+/// What became of handshakes, and when certificates expire.
+fn tls_families(tls: &Tls) -> [Family; 2] {
+    let mut handshakes = Family::new("reprise_tls_handshakes", "counter", "TLS handshakes by what became of them.");
+    for what in Handshake::ALL {
+        handshakes.add("_total", &[("result", what.word())], what.counted());
+    }
+    let mut expiry =
+        Family::new("reprise_certificate_expiry_seconds", "gauge", "When a certificate expires, since 1970.");
+    for (number, (host, until)) in tls.ends().iter().enumerate() {
+        expiry.add("", &[("certificate", &(number + 1).to_string()), ("host", host)], until);
+    }
+    [handshakes, expiry]
+}
+
 /// All metrics as OpenMetrics text.
-pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
+pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
     let mut waiting = Family::new("reprise_requests_waiting", "gauge", "Requests that no worker has taken.");
@@ -104,10 +118,7 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         headers.add("_total", &[("reason", why)], count);
     }
     let held = spool_families(spool);
-    let mut handshakes = Family::new("reprise_tls_handshakes", "counter", "TLS handshakes by what became of them.");
-    for what in Handshake::ALL {
-        handshakes.add("_total", &[("result", what.word())], what.counted());
-    }
+    let [handshakes, expiry] = tls_families(tls);
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));
     }
@@ -141,7 +152,8 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers) -> String {
         seconds.add("_count", &[("application", &application.name)], durations.0[BOUNDS_MS.len()]);
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
-    let all = [open, closed, headers, handshakes, requests, waiting, workers, recycles, rewinds, refusals, seconds];
+    let all =
+        [open, closed, headers, handshakes, expiry, requests, waiting, workers, recycles, rewinds, refusals, seconds];
     let mut text: String = all.into_iter().chain(held).chain(http2()).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text

@@ -167,5 +167,10 @@ fn clients_without_tls_are_told_so_or_closed_and_counted() {
         // curl leaves a handshake whose certificate it does not take with an alert, or after it is complete.
         count("clear") == 3 && count("failed") >= 4 && count("timeout") >= 1 && count("full") >= 1
     });
+    let metrics = tests::get(admin, "/metrics").text();
+    let name = "reprise_certificate_expiry_seconds{certificate=\"1\",host=\"a.example\"} ";
+    let until: u64 = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse().ok()).expect("its metric");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!((19 * 86400..=20 * 86400).contains(&(until - now)), "{until} {now}");
     assert!(!server.log().contains("is forbidden"), "{}", server.log());
 }

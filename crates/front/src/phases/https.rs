@@ -14,17 +14,17 @@ const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 /// redirected, so that no client is sent where nobody serves it.
 pub(super) fn redirect(admitted: &Admitted<'_>) -> Option<Response<Made>> {
     let &Admitted { request, application, view, shared, .. } = admitted;
+    if request.is_https() || request.warms.is_some() || admitted.name.is_empty() {
+        return None;
+    }
     let (settings, peer) = (&view.settings, &request.connection.peer);
     let is_wanted = match application.https_redirect {
         Some(is_wanted) => is_wanted,
         None => settings.https_port.is_some() && shared.tls.has(&admitted.name),
     };
-    if !is_wanted || request.warms.is_some() || request.is_https() || admitted.name.is_empty() {
-        return None;
-    }
     // A proxy that does not say what its client spoke may be one that has taken TLS off.
     let is_unknown = peer.is_proxy && request.behind.as_ref().is_none_or(|client| client.is_https.is_none());
-    if is_unknown || admitted.path.starts_with(CHALLENGES) {
+    if !is_wanted || is_unknown || admitted.path.starts_with(CHALLENGES) {
         return None;
     }
     let port = settings.https_port.filter(|port| *port != 443).map_or(String::new(), |port| format!(":{port}"));

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::ServerConfig;
@@ -53,6 +54,7 @@ pub struct Served {
     /// What tells certificates apart that let other clients in.
     policy: [u8; 32],
     is_required: bool,
+    until: SystemTime,
     /// What rustls needs.
     pub config: Arc<ServerConfig>,
     /// Checks clients' certificates, if there is a policy.
@@ -64,6 +66,8 @@ pub struct Served {
 struct Set {
     all: Vec<Arc<Served>>,
     by_name: HashMap<String, usize>,
+    /// The same for wildcards, by what follows `*.`.
+    by_parent: HashMap<String, usize>,
 }
 
 thread_local! {
@@ -102,7 +106,8 @@ impl Served {
         config.ticketer = Arc::new(Tickets::new(ring.clone(), policy));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let is_required = one.client.as_ref().is_some_and(|client| client.is_required);
-        Ok(Served { hosts: one.hosts.clone(), policy, is_required, config: Arc::new(config), verifier })
+        let until = one.check().map_err(|wrong| format!("{wrong:?}"))?.until;
+        Ok(Served { hosts: one.hosts.clone(), policy, is_required, until, config: Arc::new(config), verifier })
     }
 
     /// Whether a host is one of its own.
@@ -113,19 +118,22 @@ impl Served {
 
 impl Set {
     fn new(all: Vec<Arc<Served>>) -> Set {
-        let mut by_name = HashMap::new();
+        let (mut by_name, mut by_parent) = (HashMap::new(), HashMap::new());
         for (number, one) in all.iter().enumerate() {
             // Of several certificates for a name the first serves it.
             for host in &one.hosts {
-                by_name.entry(host.clone()).or_insert(number);
+                match host.strip_prefix("*.") {
+                    Some(parent) => by_parent.entry(parent.to_owned()).or_insert(number),
+                    None => by_name.entry(host.clone()).or_insert(number),
+                };
             }
         }
-        Set { all, by_name }
+        Set { all, by_name, by_parent }
     }
 
     /// The certificate for a name, and whether it is for that name.
     fn choose(&self, name: Option<&str>) -> Option<(&Arc<Served>, bool)> {
-        let wildcard = |name: &str| name.split_once('.').and_then(|(_, rest)| self.by_name.get(&format!("*.{rest}")));
+        let wildcard = |name: &str| name.split_once('.').and_then(|(_, parent)| self.by_parent.get(parent));
         let found = name.and_then(|name| self.by_name.get(name).or_else(|| wildcard(name)));
         match found.and_then(|number| self.all.get(*number)) {
             Some(one) => Some((one, true)),
@@ -195,6 +203,15 @@ impl Tls {
         self.with_set(|set| set.choose(name).map(|(one, is_named)| (one.clone(), is_named)))
     }
 
+    /// The first host of each certificate, and the second of the epoch at which it expires.
+    pub fn ends(&self) -> Vec<(String, u64)> {
+        let end = |one: &Arc<Served>| {
+            let until = one.until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+            (one.hosts.first().cloned().unwrap_or_default(), until)
+        };
+        self.with_set(|set| set.all.iter().map(end).collect())
+    }
+
     /// Whether there is a certificate for a host.
     pub fn has(&self, name: &str) -> bool {
         self.with_set(|set| set.choose(Some(name)).is_some_and(|(_, is_named)| is_named))
@@ -253,7 +270,8 @@ mod tests {
         let config = Arc::new(config.with_no_client_auth().with_cert_resolver(resolver));
         let served = |hosts: &&[&str]| {
             let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-            Arc::new(Served { hosts, policy: NO_POLICY, is_required: false, config: config.clone(), verifier: None })
+            let (until, config) = (SystemTime::UNIX_EPOCH, config.clone());
+            Arc::new(Served { hosts, policy: NO_POLICY, is_required: false, until, config, verifier: None })
         };
         Set::new(hosts.iter().map(served).collect())
     }
