@@ -250,3 +250,33 @@ fn snapshots_per_host_go_by_the_scheme_of_the_connection() {
         );
     }
 }
+
+/// HTTP/2 is negotiated, unless it is switched off; the rules for hosts are the same.
+#[test]
+fn http_2_is_negotiated() {
+    let site = Site::start("");
+    let http2 = |host: &str, arguments: &[&str]| site.get(host, "/show.php", &[&["--http2"], arguments].concat());
+    let got = http2("a.example", &[]);
+    assert!(got.text.starts_with("HTTP/2 200"), "{} {}", got.said, got.text);
+    let seen = shown(&got.text);
+    let is = |name: &str| seen.get(name).map_or("", String::as_str);
+    assert_eq!((is("SERVER_PROTOCOL"), is("HTTPS"), is("SSL_PROTOCOL")), ("HTTP/2.0", "on", "TLSv1.3"));
+    assert_eq!((is("SERVER_PORT"), is("SERVER_NAME")), (site.ports.https.to_string().as_str(), "a.example"));
+    assert!(http2("a.example", &["--tls-max", "1.2"]).text.starts_with("HTTP/2 200"));
+    assert!(http2("a.example", &["-H", "Host: other.example"]).text.starts_with("HTTP/2 200"));
+    let other = http2("a.example", &["-H", "Host: x.b.example"]);
+    assert!(other.text.starts_with("HTTP/2 421") && other.text.contains("misdirected"), "{}", other.text);
+    let negotiated = |site: &Site, offered: &str| {
+        let request = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+        let said = s_client(site.ports.https, &["-servername", "a.example", "-alpn", offered], request);
+        let line = said.lines().find_map(|line| line.strip_prefix("ALPN protocol: "));
+        line.map_or_else(|| "none".to_owned(), str::to_owned)
+    };
+    assert_eq!(negotiated(&site, "http/1.1"), "http/1.1");
+    assert_eq!(negotiated(&site, "h2,http/1.1"), "h2");
+    assert_eq!(negotiated(&site, "nothing-known"), "none", "the handshake fails (RFC 7301 §3.2)");
+    let without = Site::start("http2 = false");
+    assert_eq!(negotiated(&without, "h2,http/1.1"), "http/1.1");
+    let got = without.get("a.example", "/show.php", &["--http2"]);
+    assert!(got.text.starts_with("HTTP/1.1 200"), "{}", got.text);
+}

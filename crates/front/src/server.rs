@@ -29,7 +29,7 @@ use crate::settings::{Listener, Network, Settings};
 use crate::shared::{Counted, Shared, told_to_stop};
 use crate::spool::Numbers;
 use crate::tls::handshake;
-use crate::transport::{FIRST_REQUEST, converse};
+use crate::transport::{FIRST_REQUEST, converse, converse_http2};
 use crate::warm;
 
 /// How often the front checks time-outs and writes logs.
@@ -447,17 +447,24 @@ async fn serve_tls<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let patience = Duration::from_millis(shared.lanes.view().settings.limits.handshake_timeout_ms);
+    let view = shared.lanes.view();
+    let patience = Duration::from_millis(view.settings.limits.handshake_timeout_ms);
+    let may_be_http2 = view.settings.http2;
+    drop(view);
     let stopping = stopped.clone();
     let stop = async {
         told_to_stop(&mut stopped).await;
         tokio::time::sleep(LAST_HANDSHAKES).await;
     };
     let made = tokio::select! {
-        made = Box::pin(handshake::accept(&shared.tls, stream, patience)) => made,
+        made = Box::pin(handshake::accept(&shared.tls, stream, may_be_http2, patience)) => made,
         () = stop => None,
     };
-    if let Some((stream, secure)) = made {
-        converse(stream, peer.over_tls(secure), shared, stopping, false).await;
+    let Some((stream, secure)) = made else { return };
+    let is_http2 = secure.is_http2;
+    let peer = peer.over_tls(secure);
+    match is_http2 {
+        true => converse_http2(stream, peer, shared, stopping).await,
+        false => converse(stream, peer, shared, stopping, false).await,
     }
 }

@@ -115,12 +115,17 @@ enum Refused<S> {
     Left,
 }
 
-/// Makes a TLS stream. `None`: the connection is over.
-pub async fn accept<S>(tls: &Tls, stream: S, patience: Duration) -> Option<(TlsStream<Socket<S>>, Secure)>
+/// Makes a TLS stream, which may be for HTTP/2 if the server speaks that. `None`: the connection is over.
+pub async fn accept<S>(
+    tls: &Tls,
+    stream: S,
+    may_be_http2: bool,
+    patience: Duration,
+) -> Option<(TlsStream<Socket<S>>, Secure)>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    match tokio::time::timeout(patience, attempt(tls, stream)).await {
+    match tokio::time::timeout(patience, attempt(tls, stream, may_be_http2)).await {
         Ok(Ok((stream, secure))) => {
             if secure.is_resumed { Handshake::Resumed } else { Handshake::Full }.count();
             return Some((stream, secure));
@@ -137,7 +142,7 @@ where
     None
 }
 
-async fn attempt<S>(tls: &Tls, stream: S) -> Result<(TlsStream<Socket<S>>, Secure), Refused<S>>
+async fn attempt<S>(tls: &Tls, stream: S, may_be_http2: bool) -> Result<(TlsStream<Socket<S>>, Secure), Refused<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -156,7 +161,7 @@ where
     let Ok(_permit) = tls.handshakes.acquire().await else { return Err(Refused::Failed) };
     let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
     let (served, is_named) = tls.choose(name.as_deref()).ok_or(Refused::Failed)?;
-    let stream = start.into_stream(served.config.clone()).await.map_err(|_| Refused::Failed)?;
+    let stream = start.into_stream(served.config(may_be_http2)).await.map_err(|_| Refused::Failed)?;
     let secure = Secure::new(stream.get_ref().1, served, name, is_named).ok_or(Refused::Failed)?;
     Ok((stream, secure))
 }

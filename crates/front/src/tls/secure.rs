@@ -25,8 +25,8 @@ pub struct Secure {
     name: Option<String>,
     /// Whether the client has resumed an earlier connection.
     pub is_resumed: bool,
-    /// Whether the client wants HTTP/2.
-    pub is_h2: bool,
+    /// Whether the client has negotiated HTTP/2.
+    pub is_http2: bool,
     /// PHP's variables.
     pub variables: Vec<(&'static str, String)>,
 }
@@ -51,8 +51,8 @@ impl Secure {
         if served.verifier.is_some() {
             variables.extend(of_client(chain.first()));
         }
-        let is_h2 = connection.alpn_protocol() == Some(b"h2");
-        Some(Secure { served, name: name.filter(|_| is_named), is_resumed, is_h2, variables })
+        let is_http2 = connection.alpn_protocol() == Some(b"h2");
+        Some(Secure { served, name: name.filter(|_| is_named), is_resumed, is_http2, variables })
     }
 
     /// Whether the connection's certificate is for a host.

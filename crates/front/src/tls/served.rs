@@ -30,8 +30,8 @@ use crate::refusal::Refusal;
 const MAX_BUNDLE: u64 = 64 << 20;
 /// The policy of certificates that ask clients for none.
 const NO_POLICY: [u8; 32] = [0; 32];
-/// What connections may speak.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// What connections may speak, the first before the second.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// What all threads of a front need for TLS.
 pub struct Tls {
@@ -55,8 +55,8 @@ pub struct Served {
     policy: [u8; 32],
     is_required: bool,
     until: SystemTime,
-    /// What rustls needs.
-    pub config: Arc<ServerConfig>,
+    /// What rustls needs, without HTTP/2 and with it.
+    configs: [Arc<ServerConfig>; 2],
     /// Checks clients' certificates, if there is a policy.
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
@@ -102,12 +102,22 @@ impl Served {
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         config.ticketer = Arc::new(Tickets::new(ring.clone(), policy));
         config.session_storage = Arc::new(NoServerSessionStorage {});
+        let with = |protocols: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+            Arc::new(config)
+        };
+        let configs = [with(&PROTOCOLS[1..]), with(&PROTOCOLS)];
         let is_required = one.client.as_ref().is_some_and(|client| client.is_required);
         let until = one.check().map_err(|wrong| format!("{wrong:?}"))?.until;
-        Ok(Served { hosts: one.hosts.clone(), policy, is_required, until, config: Arc::new(config), verifier })
+        Ok(Served { hosts: one.hosts.clone(), policy, is_required, until, configs, verifier })
+    }
+
+    /// What rustls needs for a connection that may speak HTTP/2, or may not.
+    pub fn config(&self, may_be_http2: bool) -> Arc<ServerConfig> {
+        self.configs[usize::from(may_be_http2)].clone()
     }
 
     /// Whether a host is one of its own.
@@ -270,8 +280,8 @@ mod tests {
         let config = Arc::new(config.with_no_client_auth().with_cert_resolver(resolver));
         let served = |hosts: &&[&str]| {
             let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-            let (until, config) = (SystemTime::UNIX_EPOCH, config.clone());
-            Arc::new(Served { hosts, policy: NO_POLICY, is_required: false, until, config, verifier: None })
+            let (until, configs) = (SystemTime::UNIX_EPOCH, [config.clone(), config.clone()]);
+            Arc::new(Served { hosts, policy: NO_POLICY, is_required: false, until, configs, verifier: None })
         };
         Set::new(hosts.iter().map(served).collect())
     }
