@@ -11,13 +11,14 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 21] = [
+pub const FULL_ONLY: [&str; 22] = [
     "bridges::hosts::",
     "bridges::reload::reloads_of_wordpress",
     "bridges_package::applications_with_their_bridges",
     "container::a_container_s_memory_limit",
     "fault_suite::",
     "guestbook::the_readme_s_command",
+    "http2_tls::h2spec",
     "interleaved::laravel_s_visitors",
     "measuring::a_standstill",
     "measuring::processor_time",
@@ -54,12 +55,14 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 7] = [
+const LONGER_S: [(&str, u64); 9] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
     ("apps::", 200),
     ("faults::", 120),
+    ("http2_floods::responses", 120),
+    ("http2_tls::h2spec", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),
 ];

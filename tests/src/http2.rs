@@ -198,8 +198,9 @@ impl Http2 {
         self.stream.read_exact(&mut payload)?;
         let found = Frame { kind: head[3], flags: head[4], stream: number(&head[5..]) & 0x7fff_ffff, payload };
         match found.kind {
-            SETTINGS if found.flags & ACK == 0 => self.send(&frame(SETTINGS, ACK, 0, &[]))?,
-            PING if found.flags & ACK == 0 => self.send(&frame(PING, ACK, 0, &found.payload))?,
+            // A server that has closed may have said more before that.
+            SETTINGS if found.flags & ACK == 0 => drop(self.send(&frame(SETTINGS, ACK, 0, &[]))),
+            PING if found.flags & ACK == 0 => drop(self.send(&frame(PING, ACK, 0, &found.payload))),
             GOAWAY => self.goaway = found.code(),
             DATA | HEADERS | RST_STREAM => self.note(&found),
             _ => {}

@@ -103,6 +103,7 @@ pub fn both(setup: Setup, more: &str, tables: &str) -> (Setup, Ports) {
 }
 
 /// What curl has got.
+#[derive(Debug)]
 pub struct Got {
     /// Its exit code; 0: a response.
     pub code: i32,
