@@ -41,6 +41,7 @@ mod php_upgrade;
 mod php_versions;
 mod probes;
 mod proxy_protocol;
+mod rates;
 mod ready;
 mod reload;
 mod reload_edges;

@@ -22,7 +22,7 @@ pub struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 pub struct ConnectionPermit(Option<(Addresses, IpAddr)>);
 
 /// The key that counts as one client: of IPv6 the /64, because a client usually has all of it.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
         v4 => v4,

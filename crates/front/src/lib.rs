@@ -39,6 +39,7 @@
 //! | [`refusal`] | why a request is refused |
 //! | [`page`] | responses that the front makes |
 //! | [`addresses`] | connections at once of one address |
+//! | [`rate`] | how often one address may ask for a path |
 //! | [`clients`] | requests at once of one address |
 //! | [`durations`] | a histogram of how long requests took |
 //! | [`metrics`] | counters as OpenMetrics text |
@@ -72,6 +73,7 @@ mod page;
 mod passwords;
 mod phases;
 pub mod proxy_header;
+mod rate;
 mod reason;
 mod refusal;
 pub use refusal::reference as refusals;
@@ -95,4 +97,5 @@ mod wrapped;
 
 pub use durations::Durations;
 pub use file_body::READERS;
+pub use rate::CLIENTS as RATED_CLIENTS;
 pub use server::{Inherited, run};

@@ -118,6 +118,9 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> St
         headers.add("_total", &[("reason", why)], count);
     }
     let held = spool_families(spool);
+    let mut delayed =
+        Family::new("reprise_requests_delayed", "counter", "Requests that waited for their turn by rate_limits.");
+    delayed.add("_total", &[], crate::rate::delayed());
     let [handshakes, expiry] = tls_families(tls);
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));
@@ -152,8 +155,10 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> St
         seconds.add("_count", &[("application", &application.name)], durations.0[BOUNDS_MS.len()]);
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
-    let all =
-        [open, closed, headers, handshakes, expiry, requests, waiting, workers, recycles, rewinds, refusals, seconds];
+    let all = [
+        open, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds, refusals,
+        seconds,
+    ];
     let mut text: String = all.into_iter().chain(held).chain(http2()).map(|family| family.lines).collect();
     text.push_str("# EOF\n");
     text

@@ -3,6 +3,7 @@
 //! | phase | what | where |
 //! |---|---|---|
 //! | admit | who asks, and for which application; what is malformed is refused | [`admit`] |
+//! | limit | who has asked too often is refused, or waits | [`keep_rate`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
 //! | look up | nothing yet: here a cache of responses will serve what it holds without a worker | [`respond`] |
@@ -16,16 +17,19 @@ mod https;
 mod ruled;
 mod run;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::Response;
 use http::header::{self, HeaderValue};
+
+use admit::Admitted;
 
 use crate::access::{self, Entry};
 use crate::doors;
 use crate::lanes::View;
 use crate::metrics;
 use crate::page;
+use crate::rate::Verdict;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::shared::Shared;
@@ -54,6 +58,9 @@ pub async fn respond(
         return Ok(redirect);
     }
     admitted.may_come()?;
+    if let Some(refused) = keep_rate(&admitted).await {
+        return Ok(refused);
+    }
     if !admitted.application.table.is_empty() {
         return ruled::respond(admitted, body).await;
     }
@@ -62,6 +69,29 @@ pub async fn respond(
     let mut response = run::run(&admitted, route, body).await?;
     https::add_hsts(&admitted, &mut response);
     Ok(response)
+}
+
+/// Waits until the rate limits let the request go on; or the response that refuses it.
+async fn keep_rate(admitted: &Admitted<'_>) -> Option<Response<Made>> {
+    let Admitted { request, application, path, began, .. } = *admitted;
+    if application.rate_limits.is_empty() || request.warms.is_some() {
+        return None;
+    }
+    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
+    match admitted.shared.rates.ask(application, &request.head.method, path, address, began) {
+        Verdict::After(Duration::ZERO) => None,
+        Verdict::After(time) => {
+            tokio::time::sleep(time).await;
+            None
+        }
+        Verdict::Refused(time) => {
+            metrics::refused(Refusal::RateLimit);
+            let mut response = page::refusal(Refusal::RateLimit);
+            let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            Some(response.map(Made::plain))
+        }
+    }
 }
 
 /// Completes a response or a refusal.

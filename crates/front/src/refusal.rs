@@ -64,6 +64,7 @@ wire::table! {
         BadResponse, "bad-answer": "PHP's response is malformed", { status: 502, connection: Keep, header: None };
         QueueFull, "queue-full": "`queue` requests are waiting already; with Retry-After", { status: 503, connection: Keep, header: RETRY };
         ClientBusy, "client-busy": "the client's address has as many PHP requests at once as `client_requests` says; Retry-After: 1", { status: 429, connection: Keep, header: RETRY };
+        RateLimit, "rate-limit": "the client's address has asked more often than one of `rate_limits` allows; Retry-After says when it may ask again", { status: 429, connection: Keep, header: None };
         QueueTimeout, "queue-timeout": "no worker was free within `queue_timeout`; with Retry-After", { status: 503, connection: Keep, header: RETRY };
         RequestMemory, "request-memory": "the worker held more memory than `request_memory`, and was killed", { status: 502, connection: Keep, header: None };
         ClientGone, "client-gone": "the client left before the response; only the access log has this status", { status: 499, connection: Keep, header: None };

@@ -173,6 +173,8 @@ pub struct Application {
     pub status_path: Option<String>,
     /// Limits of a request.
     pub limits: RequestLimits,
+    /// How often a client may ask for a path.
+    pub rate_limits: Vec<RateLimit>,
     /// Limits for paths and all below them; the longest path that fits counts.
     pub paths: Vec<(String, RequestLimits)>,
     /// Whether requests in clear are redirected to https; `None`: those to hosts that have a certificate here.
@@ -216,6 +218,21 @@ pub struct RequestLimits {
     pub memory_kib: u64,
     /// Requests of one client address that may run or wait at once.
     pub client_requests: usize,
+}
+
+/// How often a client may ask for a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// The path; all below it are meant too.
+    pub path: String,
+    /// The methods; empty: all.
+    pub methods: Vec<String>,
+    /// Time between two requests in the long run, in nanoseconds.
+    pub interval_ns: u64,
+    /// Requests that may come before their time.
+    pub burst: u32,
+    /// Whether these wait until it is their time.
+    pub is_delayed: bool,
 }
 
 /// A request to warm an application up with.

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::control::Link;
 use crate::lanes::Lanes;
 use crate::passwords::Passwords;
+use crate::rate::Rates;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::tls::Tls;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub clients: Clients,
     /// Checks of passwords.
     pub passwords: Passwords,
+    /// How often each address has asked.
+    pub rates: Rates,
     /// Connections at the moment.
     pub connections: AtomicUsize,
     /// Connections by client address.
@@ -58,6 +61,7 @@ impl Shared {
             began: SystemTime::now(),
             clients: Clients::default(),
             passwords: Passwords::new(),
+            rates: Rates::default(),
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),

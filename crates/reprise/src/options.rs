@@ -6,21 +6,23 @@
 //! | [`rows`] | the rows; below it the parsers of options that are more than a value |
 //! | [`option_table`] | makes structs of the rows |
 //! | [`value`] | how a value of each type is written |
+//! | [`rates`] | the limits of `rate_limits` |
 //! | [`reader`] | the file while it is read, and its mistakes |
 
 mod option_table;
+mod rates;
 mod reader;
 mod rows;
 mod value;
 
 use std::time::Duration;
 
-use front::READERS;
+use front::{RATED_CLIENTS, READERS};
 use process::programs::PhpVersion;
 use wire::control::MAX_LANES;
 use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
 
-use Kind::{Number, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
+use Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use Scope::{Application as OfApplication, Certificate as OfCertificate, Server};
 
 pub use option_table::Options;
@@ -66,6 +68,8 @@ pub enum Kind {
     Size,
     /// A table of strings, numbers and booleans.
     Table,
+    /// A list of tables with path, rate, burst, excess and methods.
+    Rates,
     /// A list of requests: paths, or tables of method, path and headers.
     Requests,
     /// Tables `[[application.route]]`.
@@ -78,7 +82,7 @@ impl Kind {
         match self {
             Number(low, high) | Time(low, high) => (low as i128, high as i128),
             Signed(low, high) => (low as i128, high as i128),
-            Text | Texts | Switch | Size | Table | Requests | Rules => (0, u64::MAX as i128),
+            Text | Texts | Switch | Size | Table | Rates | Requests | Rules => (0, u64::MAX as i128),
         }
     }
 }
@@ -219,6 +223,7 @@ pub fn describe(kind: Kind) -> String {
         Size => "size (\"512K\", \"8M\")".to_owned(),
         Table => "table".to_owned(),
         Rules => "list of rules".to_owned(),
+        Rates => "list of tables { path, rate, burst, excess, methods }".to_owned(),
         Requests => "list of paths, or of tables { method, path, headers }".to_owned(),
     }
 }
@@ -258,6 +263,7 @@ pub fn reference() -> String {
          | header name passed to PHP | 250 bytes, letters, digits and `-` | dropped |\n\
          | rate of a body larger than 16 KiB, on average, after `body_timeout` | 500 bytes a second | 408 |\n\
          | requests in flight per lane | {MAX_EXCHANGES} | 503 |\n\
+         | client addresses that `rate_limits` know at once | {RATED_CLIENTS} | that which is least ahead of its time is forgotten |\n\
          | threads that read files that are not in the page cache, per thread of the front | {READERS} | the response waits |\n\
          | workers per lane | {MAX_SLOTS} | |\n\
          | lanes per application | classic and {} with a snapshot | the others run in classic mode |\n",

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use front::routing::rule::Rule;
-use front::settings::{LogFormat, Network, ProxyHeaders, Settings, Warmup};
+use front::settings::{LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
 use wire::control::Isolation;
 
-use super::Kind::{Number, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
+use super::Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use super::option_table::{Options, option_table};
 use super::reader::{File, Given, Places};
 use super::value::Value;
@@ -183,6 +183,9 @@ option_table! {
              a path and all paths below it. The longest matching path counts: limits.\"/export\" = { request_timeout = \
              \"10m\", queue = 4 }. `queue` is then the number of requests of the lane that may wait when a request for \
              the path comes. `client_requests` counts only requests for the path.", by path_limits;
+        rate_limits: Vec<RateLimit> = Vec::new(), "[]", Rates, Reload,
+            "How often one client address (for IPv6 one /64) may ask for a path and all below it: \
+             [{ path = \"/login\", rate = \"10/m\" }]. More get 429 (docs/operations/limits.md).", to front;
         slow_timeout: Duration = Duration::ZERO, "0 (never)", Time(0, DAY), Reload,
             "Wall-clock time after which the log shows a request once, with its target and PHP's backtrace, while it \
              runs.";
