@@ -68,7 +68,7 @@ pub fn respond(
         ));
         why.0
     })?;
-    let may_range = !script.get(header::ACCEPT_RANGES).is_some_and(|word| word == "none");
+    let may_range = script.get(header::ACCEPT_RANGES).is_none_or(|word| word != "none");
     let mut response = files::send(found, request, may_range)?;
     keep(&mut response, script, name == REDIRECT);
     Ok(response)
