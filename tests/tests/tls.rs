@@ -280,3 +280,14 @@ fn http_2_is_negotiated() {
     let got = without.get("a.example", "/show.php", &["--http2"]);
     assert!(got.text.starts_with("HTTP/1.1 200"), "{}", got.text);
 }
+
+/// A balancer that passes TLS on says by a PROXY header who its client is; the handshake follows.
+#[test]
+fn a_proxy_header_comes_before_the_handshake() {
+    let site = Site::start("proxy_protocol = [\"127.0.0.1\"]");
+    let got = site.get("a.example", "/show.php", &["--haproxy-protocol"]);
+    let seen = shown(&got.text);
+    assert_eq!(seen.get("HTTPS").map(String::as_str), Some("on"), "{seen:?}");
+    let without = site.get("a.example", "/show.php", &[]);
+    assert_eq!(without.status, 0, "{}", without.text);
+}

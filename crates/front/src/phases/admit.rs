@@ -70,12 +70,20 @@ pub fn admit<'a>(
 }
 
 impl<'a> Admitted<'a> {
-    /// Whether its connection may ask for its host.
+    /// Whether its connection may ask for its host. By TLS, the host has to be one of the connection's certificate, and the certificate
+    /// that serves this host now must let the same clients in. In clear, a host that is only for clients with a certificate gets no
+    /// request. Between a declared proxy and the front names may differ, and the proxy is believed about its clients.
     pub fn may_come(&self) -> Result<(), Refusal> {
-        match self.request.warms {
-            Some(_) => Ok(()),
-            None => self.shared.tls.admits(&self.request.connection.peer, &self.name),
-        }
+        let (peer, tls, name) = (&self.request.connection.peer, &self.shared.tls, &self.name);
+        let may_come = match &peer.tls {
+            _ if self.request.warms.is_some() => true,
+            None => peer.is_proxy || !tls.is_closed(name),
+            Some(secure) => {
+                let is_own = name.is_empty() || peer.is_proxy || secure.is_for(name);
+                is_own && tls.lets_in_as(name, &secure.served)
+            }
+        };
+        if may_come { Ok(()) } else { Err(Refusal::Misdirected) }
     }
 
     /// What responds to the request.

@@ -23,8 +23,6 @@ use tokio::sync::Semaphore;
 
 use super::bundle::{Bundle, Certificate, provider};
 use super::tickets::{KEY_SIZE, KeyRing, MAX_KEYS, Tickets};
-use crate::connection::Peer;
-use crate::refusal::Refusal;
 
 /// Bytes of a bundle at most.
 const MAX_BUNDLE: u64 = 64 << 20;
@@ -227,19 +225,15 @@ impl Tls {
         self.with_set(|set| set.choose(Some(name)).is_some_and(|(_, is_named)| is_named))
     }
 
-    /// Whether a connection may make requests to a host. By TLS, the host has to be one of its certificate, and the certificate
-    /// that serves this host now must let the same clients in. In clear, a host that is only for clients with a certificate gets no
-    /// request. Between a declared proxy and the front names may differ, and the proxy is believed about its clients.
-    pub fn admits(&self, peer: &Peer, name: &str) -> Result<(), Refusal> {
-        let Some(secure) = &peer.tls else {
-            let is_closed =
-                |set: &Set| set.choose(Some(name)).is_some_and(|(one, is_named)| is_named && one.is_required);
-            let is_refused = self.has_required.load(Ordering::Acquire) && !peer.is_proxy && self.with_set(is_closed);
-            return if is_refused { Err(Refusal::Misdirected) } else { Ok(()) };
-        };
-        let is_own = name.is_empty() || peer.is_proxy || secure.is_for(name);
-        let has_policy = |set: &Set| set.choose(Some(name)).is_some_and(|(one, _)| one.policy == secure.served.policy);
-        if is_own && self.with_set(has_policy) { Ok(()) } else { Err(Refusal::Misdirected) }
+    /// Whether a host is only for clients with a certificate.
+    pub fn is_closed(&self, name: &str) -> bool {
+        let is_closed = |set: &Set| set.choose(Some(name)).is_some_and(|(one, is_named)| is_named && one.is_required);
+        self.has_required.load(Ordering::Acquire) && self.with_set(is_closed)
+    }
+
+    /// Whether the certificate that serves a host now lets in the same clients as another.
+    pub fn lets_in_as(&self, name: &str, other: &Served) -> bool {
+        self.with_set(|set| set.choose(Some(name)).is_some_and(|(one, _)| one.policy == other.policy))
     }
 }
 
