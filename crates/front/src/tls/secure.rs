@@ -109,8 +109,8 @@ fn of_client(shown: Option<&CertificateDer<'_>>) -> Vec<(&'static str, String)> 
 
 /// The last common name of a subject, which is the most specific.
 fn common_name(subject: &x509_cert::name::Name) -> Option<String> {
-    let all = subject.0.iter().flat_map(|part| part.0.iter());
-    let value = &all.filter(|one| one.oid == COMMON_NAME).next_back()?.value;
+    let mut all = subject.0.iter().flat_map(|part| part.0.iter());
+    let value = &all.rfind(|one| one.oid == COMMON_NAME)?.value;
     let is_text = [Tag::Utf8String, Tag::PrintableString, Tag::Ia5String, Tag::TeletexString].contains(&value.tag());
     is_text.then(|| String::from_utf8_lossy(value.value()).into_owned())
 }
