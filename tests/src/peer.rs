@@ -298,8 +298,31 @@ impl Fpm {
         Fpm::with_php_ini(root, pool, &[])
     }
 
+    /// Serves several document roots by host, each with locations of its own, in which `{php}` runs a script.
+    pub fn with_sites(sites: &[(String, &Path, &str)]) -> Fpm {
+        let (before, one) = NGINX.split_once("    server {").expect("a server");
+        let (_, parameters) = one.split_once("        fastcgi_buffers").expect("the parameters");
+        let php = "fastcgi_split_path_info ^(.+?\\.php)(/.*)$; fastcgi_pass unix:{place}/fpm.sock;";
+        let servers: String = sites
+            .iter()
+            .map(|(host, root, locations)| {
+                let parameters = parameters.trim_end().trim_end_matches('}').trim_end();
+                format!(
+                    "    server {{\n listen 127.0.0.1:{{port}};\n server_name {host};\n root {};\n index index.php index.html;\n{}\n fastcgi_buffers{parameters}\n",
+                    root.display(),
+                    locations.replace("{php}", php)
+                )
+            })
+            .collect();
+        Fpm::of_nginx(Path::new("/nowhere"), &format!("{before}{servers}}}\n"), &[], &[])
+    }
+
     /// The same with settings of the pool, and with settings as if php.ini had them.
     pub fn with_php_ini(root: &Path, pool: &[(&str, &str)], php_ini: &[(&str, &str)]) -> Fpm {
+        Fpm::of_nginx(root, NGINX, pool, php_ini)
+    }
+
+    fn of_nginx(root: &Path, nginx: &str, pool: &[(&str, &str)], php_ini: &[(&str, &str)]) -> Fpm {
         let directory = Directory::new();
         let (place, root, port) = (directory.0.display(), root.display(), free_port());
         let socket = directory.0.join("fpm.sock");
@@ -333,7 +356,7 @@ impl Fpm {
             ("{port}", port.to_string()),
         ]
         .iter()
-        .fold(NGINX.to_owned(), |text, (name, value)| text.replace(name, value));
+        .fold(nginx.to_owned(), |text, (name, value)| text.replace(name, value));
         fs::write(&nginx_conf, text).expect("a configuration");
         let mut command = Command::new("nginx");
         command.arg("-p").arg(&directory.0).arg("-c").arg(&nginx_conf).args(["-e", "stderr"]);

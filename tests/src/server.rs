@@ -167,6 +167,12 @@ impl Setup {
         self
     }
 
+    /// Another application: the lines of its table.
+    pub fn another(mut self, lines: &str) -> Setup {
+        self.routes.push(format!("[[application]]\n{lines}"));
+        self
+    }
+
     /// A php.ini setting.
     pub fn ini(mut self, name: &str, value: &str) -> Setup {
         self.tables.push(format!("ini.\"{name}\" = \"{value}\""));

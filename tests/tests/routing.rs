@@ -1,5 +1,8 @@
 //! Which paths are answered by what: default denials, and rules.
 
 mod denials;
+mod documented;
+mod explained;
+mod presets;
 mod rules;
 mod wrong;

@@ -22,6 +22,8 @@
 //! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
 //! | [`routing`] | the rules of an application: which path is answered by what, without a look at files |
+//! | [`lead`] | what the rules' verdict leads to |
+//! | [`explain`] | what responds and why, without serving it (`reprise route`) |
 //! | [`passwords`] | checks of passwords, off the event loop |
 //! | [`files`] | static files |
 //! | [`sent_file`] | files that a script has the front send |
@@ -59,6 +61,7 @@ pub mod connection;
 pub mod control;
 mod doors;
 mod durations;
+pub mod explain;
 mod file_body;
 mod files;
 pub mod forwarded;
@@ -66,6 +69,7 @@ mod head;
 mod host;
 mod lane;
 mod lanes;
+mod lead;
 mod metrics;
 mod monitoring;
 mod network;

@@ -12,6 +12,7 @@ use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
 use crate::php_ini;
+use crate::presets;
 use crate::survey;
 
 /// How long the check may look at the trees of all applications together.
@@ -35,6 +36,16 @@ pub fn run(what: &What) -> Result<Code, Failure> {
         println!("  {:<13} {line}", "certificate");
     }
     certificates.iter().flat_map(|loaded| &loaded.notices).for_each(|notice| eprintln!("warning: {notice}"));
+    for rule in config.applications.iter().flat_map(|application| &application.preset_rules) {
+        let does = rule.action.as_ref().map_or_else(|| "adds to the response".to_owned(), ToString::to_string);
+        println!(
+            "  {:<13} {}: {}: {}",
+            "preset",
+            rule.place,
+            rule.on,
+            if rule.also.is_php_off { "php = false" } else { &does }
+        );
+    }
     for ((application, user), php) in config.applications.iter().zip(&people.applications).zip(phps.each()) {
         for line in php_ini::unknown_settings(application, user.as_ref().map(|(user, _)| user), php)? {
             eprintln!("warning: {line}");
@@ -61,6 +72,13 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         }
         line("root", application.root.display().to_string());
         let controller = application.front_controller.as_deref();
+        if !application.route.is_empty() {
+            line("rules", application.route.len().to_string());
+        }
+        if let Some(preset) = application.preset.as_ref().filter(|_| !application.preset_rules.is_empty()) {
+            let why = if application.is_preset_found { "the tree says so" } else { "the configuration says so" };
+            line("preset", format!("{preset} ({why}), denies {}", presets::denials(&application.preset_rules)));
+        }
         line("other paths", controller.map_or("404".to_owned(), |script| format!("go to {script}")));
         let found = survey::look(&application.root, people.front.as_ref(), patience);
         let of_scripts = controller.filter(|_| application.is_controller_found);

@@ -13,6 +13,7 @@ use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
 use crate::options::{Application, Capabilities, Config, Options, Scope, WantedPhp, cpus, find, resolve};
+use crate::presets;
 
 impl Config {
     /// Who may connect to unix sockets.
@@ -192,11 +193,12 @@ fn check_certificates(config: &Config) -> Result<(), Failure> {
 
 /// Rules that are broken, contradict themselves, loop or never match.
 fn check_rules(application: &Application) -> Result<(), Failure> {
-    match faults::find(&application.route, &application.hosts).into_iter().next() {
+    let all = [application.route.clone(), application.preset_rules.clone()].concat();
+    match faults::find(&all, &application.hosts).into_iter().next() {
         None => Ok(()),
         Some(Fault { place, why }) => {
-            let number = application.route.iter().position(|rule| rule.place == place);
-            let (number, on) = number.map_or((0, String::new()), |at| (at + 1, application.route[at].on.to_string()));
+            let number = all.iter().position(|rule| rule.place == place);
+            let (number, on) = number.map_or((0, String::new()), |at| (at + 1, all[at].on.to_string()));
             Err(Failure::new(Code::Configuration, place, format!("rule {number} ({on}) {why}")))
         }
     }
@@ -234,7 +236,12 @@ fn check_settings(application: &Application) -> Result<(), Failure> {
 }
 
 /// Sets the options of an application that are not written and follow from its root.
-fn complete(application: &mut Application, is_named: bool, has_controller: bool) {
+fn complete(
+    application: &mut Application,
+    is_named: bool,
+    has_controller: bool,
+    has_preset: bool,
+) -> Result<(), Failure> {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     if !is_named {
         // "public" and similar names say nothing about the application; the directory above it does.
@@ -250,12 +257,19 @@ fn complete(application: &mut Application, is_named: bool, has_controller: bool)
     if !has_controller {
         application.front_controller = discover::front_controller(&application.root);
     }
+    application.is_preset_found = !has_preset;
+    let found = if has_preset { None } else { presets::of_root(&application.root) };
+    if let Some(preset) = found.or_else(|| presets::named(application.preset.as_deref()?)) {
+        application.preset = Some(preset.name.to_owned());
+        application.preset_rules = preset.rules()?;
+    }
+    Ok(())
 }
 
 fn from_directory(directory: &Path) -> Result<Config, Failure> {
     let root = discover::document_root(directory)?;
     let root = resolve(&root).map_err(|why| Failure::new(Code::Permission, "document root", why))?;
     let mut application = Application { written_root: root.clone(), root, ..Application::defaults() };
-    complete(&mut application, false, false);
+    complete(&mut application, false, false, false)?;
     Ok(Config { applications: vec![application], ..Config::defaults() })
 }

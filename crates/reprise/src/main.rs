@@ -1,10 +1,10 @@
-//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `verify`, `bench`, `psd`, `version`.
+//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `bench`, `psd`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`verify`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`route`], [`verify`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
 //! | [`admin`] | commands to a running server |
 //! | [`certificates`] | the files of certificates, read in a child |
@@ -17,6 +17,7 @@
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
+//! | [`presets`] | rules that makers of applications document |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
 //! | [`exit`] | failures and exit codes |
 
@@ -40,8 +41,10 @@ mod options;
 mod people;
 mod php_ini;
 mod plan;
+mod presets;
 #[cfg(test)]
 mod references;
+mod route;
 mod serve;
 mod survey;
 mod verify;
@@ -121,6 +124,11 @@ enum Verb {
         #[arg(long, conflicts_with_all = ["directory", "config", "options", "exit_codes"])]
         log_fields: bool,
     },
+    /// Say what responds to a URL and which rule says so, without a server
+    #[command(
+        after_help = "Examples:\n  reprise route http://shop.example/a/b?c --config /etc/reprise/reprise.toml\n  reprise route /data/db.sqlite ."
+    )]
+    Route(route::Asked),
     /// Compare pages of a running server with the same pages in classic mode, as two visitors
     #[command(after_help = verify::HELP)]
     Verify {
@@ -182,6 +190,7 @@ fn main() -> ExitCode {
         Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
+        Verb::Route(asked) => route::run(&asked),
         Verb::Verify { pages, rounds, host, json } => verify::run(&pages, rounds, host.as_deref(), json),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),

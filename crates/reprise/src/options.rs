@@ -27,7 +27,9 @@ use Scope::{Application as OfApplication, Certificate as OfCertificate, Server};
 
 pub use option_table::Options;
 pub use reader::File;
-pub use rows::{Application, Certificate, Config, RequestLimits, resolve};
+#[cfg(test)]
+pub use rows::PRESETS;
+pub use rows::{Application, Certificate, Config, RequestLimits, read_rules, resolve};
 
 /// Where an option may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

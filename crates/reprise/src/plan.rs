@@ -149,7 +149,16 @@ fn front_application(application: &Application) -> front::settings::Application 
         ..front::settings::Application::default()
     };
     application.give_to_front(&mut made);
+    made.route.extend(application.preset_rules.iter().cloned());
     made
+}
+
+/// What the front would have of the applications, with their rules compiled.
+pub fn front_applications(config: &Config) -> Result<Vec<front::settings::Application>, Failure> {
+    let mut settings =
+        Settings { applications: config.applications.iter().map(front_application).collect(), ..Settings::default() };
+    settings.compile().map_err(|why| Failure::new(Code::Configuration, "rules", why))?;
+    Ok(settings.applications)
 }
 
 fn php_application(

@@ -2,29 +2,23 @@
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
-use std::sync::Arc;
 
 use super::admit::Admitted;
 use super::{https, run};
 use crate::files;
+use crate::lead::{Lead, lead};
 use crate::metrics;
 use crate::page;
 use crate::refusal::Refusal;
 use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
-use crate::route::{self, Existing, Route, Script, Terms};
+use crate::route::{self, Existing, Route, Terms};
 use crate::routing::rule::Expires;
 use crate::routing::table::{Asked, Ending, Verdict};
 use crate::wrapped::Made;
 
 /// Statuses that `expires` concerns.
 const KEPT: [u16; 9] = [200, 201, 206, 301, 302, 303, 304, 307, 308];
-
-/// What follows from an ending.
-enum Next {
-    Route(Route),
-    Redirect(u16, Vec<u8>),
-}
 
 /// Makes the response as the rules say.
 pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Response<Made>, Refusal> {
@@ -62,9 +56,10 @@ async fn answer(
         let user = admitted.shared.passwords.check(users, &admitted.request.head.headers).await?;
         admitted.user = Some(user);
     }
-    match next(admitted, verdict)? {
-        Next::Route(route) => run::run(admitted, route, body).await,
-        Next::Redirect(status, location) => {
+    let path = verdict.path.as_deref().unwrap_or(admitted.path);
+    match lead(admitted.application, verdict, path, || admitted.route())? {
+        Lead::Route(route) => run::run(admitted, route, body).await,
+        Lead::Redirect(status, location) => {
             let mut response = Response::new(Made::plain(ResponseBody::none()));
             *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Refusal::RuleFailed)?;
             let location = HeaderValue::from_bytes(&location).map_err(|_| Refusal::RuleFailed)?;
@@ -72,36 +67,6 @@ async fn answer(
             Ok(response)
         }
     }
-}
-
-fn next(admitted: &Admitted<'_>, verdict: &Verdict<'_>) -> Result<Next, Refusal> {
-    let application = admitted.application;
-    let path = verdict.path.as_deref().unwrap_or(admitted.path);
-    let mut terms = Terms::of(application);
-    terms.has_denials &= !verdict.is_allowed;
-    terms.is_php_off = verdict.is_php_off;
-    let is_usual = verdict.path.is_none() && !verdict.is_php_off && terms.has_denials == application.default_denials;
-    Ok(Next::Route(match &verdict.ending {
-        // What is remembered of scripts holds for these terms alone.
-        Ending::Serve if is_usual => admitted.route(),
-        Ending::Serve => route::decide(&terms, path),
-        Ending::FrontController(name) => {
-            terms.front_controller = Some(name.trim_start_matches('/'));
-            route::decide(&terms, path)
-        }
-        Ending::Script(name) => {
-            Route::Script(Arc::new(Script { name: name.as_bytes().to_owned(), path_info: Vec::new(), mount: None }))
-        }
-        Ending::Mount(directory, prefix) => {
-            route::mounted(&Terms { root: directory, front_controller: None, ..terms }, *prefix, path)
-        }
-        Ending::Redirect(status, location) => return Ok(Next::Redirect(*status, location.clone())),
-        Ending::Deny(404) => return Err(Refusal::NotFound),
-        Ending::Deny(410) => return Err(Refusal::Gone),
-        Ending::Deny(_) => return Err(Refusal::Denied),
-        Ending::Maintenance(_) => return Err(Refusal::Maintenance),
-        Ending::Exhausted | Ending::Rewrites => return Err(Refusal::RuleFailed),
-    }))
 }
 
 /// Adds to a response what the rules say; makes the page of a refusal.

@@ -163,6 +163,7 @@ fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<A
     if let DeValue::String(written) = root.get_ref() {
         application.written_root = file.base.join(&**written);
     }
-    complete(&mut application, table.contains_key("name"), table.contains_key("front_controller"));
+    let has = |option| table.contains_key(option);
+    complete(&mut application, has("name"), has("front_controller"), has("preset"))?;
     Ok(application)
 }

@@ -21,12 +21,15 @@ use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, Warmu
 use crate::exit::Failure;
 use readers::{
     directories, environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part,
-    path_limits, paths_in_part, permissions, php, real_paths, root, url_path, url_paths,
+    path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
 
+#[cfg(test)]
+pub use readers::PRESETS;
 pub use readers::resolve;
+pub use routes::read_rules;
 
 const DAY: u64 = 86400;
 
@@ -160,6 +163,9 @@ option_table! {
         route: Vec<Rule> = Vec::new(), "[]", Rules, Reload,
             "Rules, matched in order: which path is denied, redirected, rewritten, run by which script, guarded by a \
              password, sent with which headers. Each is a table [[application.route]] (docs/guides/routing.md#rules).", by routes, to front;
+        preset: Option<String> = None, "what the tree says", Text, Reload,
+            "The rules that the makers of an application document, behind those of `route`: \"wordpress\", \"mediawiki\" and \
+             others (docs/guides/routing.md#presets); \"\" for none.", by preset;
         hosts: Vec<String> = Vec::new(), "[] (any host)", Texts, Reload,
             "Host names; \"*.example.org\" matches all names below. Other hosts get 421. Snapshots per host \
              (docs/guides/snapshot.md) exist for names without a pattern.", by hosts, to front;
@@ -281,6 +287,10 @@ option_table! {
         written_root: PathBuf = PathBuf::new();
         /// Where it is described.
         places: Places = Places::default();
+        /// The rules of its preset.
+        preset_rules: Vec<Rule> = Vec::new();
+        /// Whether the preset was found, not configured.
+        is_preset_found: bool = false;
         /// Whether the front controller was found, not configured.
         is_controller_found: bool = true;
     }

@@ -14,6 +14,22 @@ use super::super::value::Value;
 use super::{Application, Certificate, Config, RequestLimits};
 use crate::exit::Failure;
 
+/// The names of presets.
+pub const PRESETS: [&str; 12] = [
+    "wordpress",
+    "mediawiki",
+    "dokuwiki",
+    "symfony",
+    "laravel",
+    "drupal",
+    "nextcloud",
+    "phpmyadmin",
+    "roundcube",
+    "kanboard",
+    "mybb",
+    "shaarli",
+];
+
 /// The real path, without symbolic links.
 pub fn resolve(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
@@ -110,6 +126,21 @@ pub(super) fn php(given: &Given<'_, '_>, _: &Application) -> Result<Option<Wante
     }?;
     let version = text.parse().map_err(|why| given.fail(format!("'{}' takes {why}", given.name)))?;
     Ok(Some(WantedPhp { version, place: given.place() }))
+}
+
+/// The name of a preset; empty: there is none.
+pub(super) fn preset(given: &Given<'_, '_>, _: &Application) -> Result<Option<String>, Failure> {
+    let name = String::read(given)?;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let known = PRESETS.iter().any(|known| *known == name);
+    if known {
+        return Ok(Some(name));
+    }
+    let near = PRESETS.iter().min_by_key(|known| strsim::levenshtein(known, &name));
+    let failure = given.fail(format!("there is no preset '{name}': {}", PRESETS.join(", ")));
+    Err(near.into_iter().fold(failure, |failure, near| failure.hint(format!("did you mean '{near}'?"))))
 }
 
 /// Paths that exist.

@@ -9,9 +9,9 @@ use front::routing::users;
 use front::target::is_clean;
 use toml::de::{DeTable, DeValue};
 
-use super::super::parse_time;
-use super::super::reader::{Given, Item};
+use super::super::reader::{File, Given, Item};
 use super::super::value::Value;
+use super::super::{Kind, parse_time};
 use super::readers::resolve;
 use super::{Application, scripts};
 use crate::exit::Failure;
@@ -51,8 +51,13 @@ pub(super) fn routes(given: &Given<'_, '_>, application: &Application) -> Result
     read(given, Some(application))
 }
 
+/// Rules of a preset.
+pub fn read_rules(file: &File<'_>, item: &Item<'_>) -> Result<Vec<Rule>, Failure> {
+    read(&Given { file, item, name: "route", kind: Kind::Rules }, None)
+}
+
 /// Rules; `application`: whose scripts and pages have to be there, `None` for a preset.
-pub fn read(given: &Given<'_, '_>, application: Option<&Application>) -> Result<Vec<Rule>, Failure> {
+fn read(given: &Given<'_, '_>, application: Option<&Application>) -> Result<Vec<Rule>, Failure> {
     let DeValue::Array(items) = given.item.get_ref() else {
         return Err(given.fail("write [[application.route]], with two brackets"));
     };
