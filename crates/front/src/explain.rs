@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use serde::Serialize;
 
-use crate::lead::{Lead, lead};
+use crate::lead::{Lead, lead, settle};
 use crate::refusal::Refusal;
-use crate::route::{self, Existing, Route, Terms};
+use crate::route::{self, Route, Terms};
 use crate::routing::denials;
 use crate::routing::table::Asked;
 use crate::settings::Application;
@@ -104,8 +104,7 @@ pub fn explain(application: &Application, question: &Question<'_>) -> Explanatio
         headers: question.headers,
         address: question.address,
     };
-    let terms = Terms { has_denials: false, ..Terms::of(application) };
-    let verdict = application.table.decide_with(&asked, &Existing(&terms), &mut |step| {
+    let verdict = settle(application, &asked, &mut |step| {
         told.steps.push(Step {
             path: text(&step.path),
             place: step.rule.place.clone(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::refusal::Refusal;
-use crate::route::{self, Route, Script, Terms};
-use crate::routing::table::{Ending, Verdict};
+use crate::route::{self, Existing, Route, Script, Terms};
+use crate::routing::table::{Asked, Ending, Files, Kind, Step, Verdict};
 use crate::settings::Application;
 
 /// What follows from a verdict.
@@ -13,6 +13,34 @@ pub enum Lead {
     Route(Route),
     /// A redirect: status and target.
     Redirect(u16, Vec<u8>),
+}
+
+/// What the rules decide of a request; `note` is told of each rule that is looked at. The index of a directory has a path of its
+/// own: what denies or guards that path holds for the directory too.
+pub fn settle<'t>(application: &'t Application, asked: &Asked<'_>, note: &mut dyn FnMut(Step<'t>)) -> Verdict<'t> {
+    let terms = Terms { has_denials: false, ..Terms::of(application) };
+    let files = Existing(&terms);
+    let mut verdict = application.table.decide_with(asked, &files, note);
+    let path = verdict.path.as_deref().unwrap_or(asked.path);
+    let leads_to_index = matches!(verdict.ending, Ending::Serve | Ending::FrontController(_))
+        && path.ends_with(b"/")
+        && (path != b"/" || application.front_controller.is_none());
+    let named = || ["index.php", "index.html"].map(|name| [path, name.as_bytes()].concat());
+    let index = leads_to_index.then(|| named().into_iter().find(|index| files.look(index) == Kind::File)).flatten();
+    if let Some(index) = index {
+        let of_index = application.table.decide_with(&Asked { path: &index, ..*asked }, &files, note);
+        verdict.is_php_off |= of_index.is_php_off;
+        let further: Vec<_> = of_index
+            .also
+            .into_iter()
+            .filter(|also| also.users.is_some() && !verdict.also.iter().any(|known| std::ptr::eq(*known, *also)))
+            .collect();
+        verdict.also.extend(further);
+        if matches!(of_index.ending, Ending::Deny(_) | Ending::Exhausted | Ending::Rewrites) {
+            (verdict.ending, verdict.by) = (of_index.ending, of_index.by);
+        }
+    }
+    verdict
 }
 
 /// Follows a verdict to a file or script. `usual` finds what responds to the path as without rules.

@@ -372,7 +372,7 @@ pub const SITES: &[Site] = &[
         ],
         nginx: r"
             location ~ ^/(libraries|templates|sql|examples|setup/lib|setup/frames|vendor|tmp|locale|resources)(/|$) { deny all; }
-            location ~ ^/(config\.inc\.php|ChangeLog|README|package\.json|yarn\.lock|babel\.config\.json)$ { deny all; }
+            location ~ ^/(config\.inc\.php|ChangeLog|README|package\.json|yarn\.lock|babel\.config\.json)(/|$) { deny all; }
             location ~ \.php(/|$) { {php} }
             location / { try_files $uri $uri/ /index.php$is_args$args; }",
         more: &["/?server=1", "/index.php?route=/sql", "/setup/", "/setup"],
@@ -454,7 +454,7 @@ pub const SITES: &[Site] = &[
             location ~ ^/(data|app|libs|vendor|tests)(/|$) { return 404; }
             location ~* ^.+\.(log|sqlite)$ { return 404; }
             location ~ /\.ht { return 404; }
-            location ~ ^/(cli|config\.php|config\.default\.php|kanboard)$ { return 404; }
+            location ~ ^/(cli|config\.php|config\.default\.php|kanboard)(/|$) { return 404; }
             location ~ \.php(/|$) { {php} }
             location / { try_files $uri $uri/ /index.php$is_args$args; }",
         more: &["/?controller=Board", "/login", "/project/1/board", "/jsonrpc.php"],

@@ -125,6 +125,10 @@ fn allowed(path: &str, nginx: &(u16, String, String), ours: &Response) -> Option
     {
         return Some("directory");
     }
+    // A script that is not there is the front controller's path; nginx passes it to PHP-FPM, which has no such script.
+    if nginx.0 == 404 && plain.contains("/none.php") && seen.2.starts_with("script /index.php ") {
+        return Some("missing script");
+    }
     // A denial of the one is 403, of the other 404; or the front controller says that there is nothing.
     let is_refusal = |status: u16| status == 403 || status == 404;
     if is_refusal(nginx.0) && is_refusal(seen.0) {
@@ -156,7 +160,12 @@ fn presets_answer_as_the_documented_configurations() {
     for (site, root) in &roots {
         let host = format!("{}.example", site.name);
         for path in urls(root, site, tests::amount(250, 5000)) {
-            *asked.entry(site.name).or_default() += 1;
+            let turn = asked.entry(site.name).or_default();
+            *turn += 1;
+            // nginx ends a connection after a thousand requests.
+            if *turn % 500 == 1 {
+                theirs = Client::new(fpm.port);
+            }
             let nginx = seen(&ask(&mut theirs, &host, &path));
             let answer = ask(&mut ours, &host, &path);
             let own = seen(&answer);

@@ -62,6 +62,7 @@ fn each_action_is_done() {
         .route("path = \"/only\"\naddress = \"10.0.0.0/8\"\ndeny = true")
         .route("path = \"/not\"\nnot_address = \"10.0.0.0/8\"\ndeny = true")
         .route("header = { \"X-Bot\" = \"~^bad\" }\ndeny = true")
+        .route("pattern = '^/dir/.*\\.php$'\nmethod = \"DELETE\"\ndeny = true")
         .route("host = \"wrong.example\"\ndeny = true")
         .start();
     for (path, status, part) in [
@@ -107,6 +108,9 @@ fn each_action_is_done() {
     assert_eq!(with(&server, "/", &[("X-Bot", "goodbot")]).status, 200);
     assert_eq!(with(&server, "/", &[("Host", "wrong.example")]).status, 403);
     assert_eq!(server.client().request("PUT", "/api/x", &[], b"").text().split(' ').next(), Some("/index.php"));
+    // The index of a directory has a path of its own.
+    assert_eq!(server.client().request("DELETE", "/dir/", &[], b"").status, 403);
+    assert_eq!(server.get("/dir/").status, 200);
     tests::wait_until("a line of the log", 10, || server.access_log().contains(" 410 "));
 }
 

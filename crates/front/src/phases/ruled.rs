@@ -6,13 +6,13 @@ use http::{Response, StatusCode};
 use super::admit::Admitted;
 use super::{https, run};
 use crate::files;
-use crate::lead::{Lead, lead};
+use crate::lead::{Lead, lead, settle};
 use crate::metrics;
 use crate::page;
 use crate::refusal::Refusal;
 use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
-use crate::route::{self, Existing, Route, Terms};
+use crate::route::{self, Route, Terms};
 use crate::routing::rule::Expires;
 use crate::routing::table::{Asked, Ending, Verdict};
 use crate::wrapped::Made;
@@ -30,7 +30,6 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
     }
     let request = admitted.request;
     let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
-    let terms = Terms { has_denials: false, ..Terms::of(application) };
     let asked = Asked {
         path: admitted.path,
         query: request.head.target.query().unwrap_or("").as_bytes(),
@@ -39,7 +38,7 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
         headers: &request.head.headers,
         address: address.parse().ok(),
     };
-    let mut verdict = application.table.decide(&asked, &Existing(&terms));
+    let mut verdict = settle(application, &asked, &mut |_| {});
     admitted.query = verdict.query.take();
     let result = answer(&mut admitted, &verdict, body).await;
     let mut response = dress(&admitted, &verdict, result);

@@ -94,6 +94,9 @@ impl Pattern {
     }
 }
 
+/// What stays as it is in a query: it separates nothing there.
+const IN_QUERY: &[u8] = b"/:";
+
 /// What a text is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
@@ -151,7 +154,12 @@ impl Template {
 
     /// The query, if the text has a `?`. What comes from the path is escaped.
     pub fn query(&self, values: &Values<'_>) -> Option<Vec<u8>> {
-        self.query.as_ref().map(|pieces| escaped(pieces, values, &[]))
+        let mut query = self.query.as_ref().map(|pieces| escaped(pieces, values, IN_QUERY))?;
+        // `…&$query` without a query.
+        if values.query.is_empty() && query.ends_with(b"&") {
+            query.pop();
+        }
+        Some(query)
     }
 
     /// The whole as the target of a redirect, escaped where it has to be. Without a `?` in the text the query of the request
@@ -163,7 +171,7 @@ impl Template {
             made.remove(0);
         }
         let query = match &self.query {
-            Some(pieces) => escaped(pieces, values, &[]),
+            Some(pieces) => escaped(pieces, values, IN_QUERY),
             None => values.query.to_vec(),
         };
         if !query.is_empty() {

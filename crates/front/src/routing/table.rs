@@ -17,6 +17,7 @@ use crate::target;
 pub const MAX_REWRITES: usize = 10;
 
 /// What a request asks for, as far as rules can see.
+#[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// Its path, decoded and cleaned.
     pub path: &'a [u8],
