@@ -19,6 +19,7 @@
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
 //! | [`network`] | addresses and networks |
 //! | [`host`] | the host that a request names |
+//! | [`http2_limits`] | why connections and streams of HTTP/2 end, with counters |
 //! | [`target`] | a request's target, decoded and cleaned |
 //! | [`route`] | which application, which file or script |
 //! | [`routing`] | the rules of an application: which path is answered by what, without a look at files |
@@ -67,6 +68,7 @@ mod files;
 pub mod forwarded;
 mod head;
 mod host;
+pub mod http2_limits;
 mod lane;
 mod lanes;
 mod lead;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::layout::{Activity, Recycle};
 
 use crate::durations::BOUNDS_MS;
+use crate::http2_limits;
 use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::spool::Numbers;
 use crate::tls::{Handshake, Tls};
-use crate::transport::{http2_counts, http2_held};
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -166,13 +166,13 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> St
 
 /// What there is of HTTP/2 alone.
 fn http2() -> [Family; 4] {
-    let counts = http2_counts();
+    let counts = http2_limits::counts();
     let mut open = Family::new("reprise_http2_connections", "gauge", "Client connections that speak HTTP/2.");
     open.add("", &[], counts.connections);
     let mut requests = Family::new("reprise_http2_requests", "counter", "Requests over HTTP/2, refused ones too.");
     requests.add("_total", &[], counts.requests);
     let mut held = Family::new("reprise_http2_held_bytes", "gauge", "What HTTP/2 holds for clients, of http2_memory.");
-    held.add("", &[], http2_held());
+    held.add("", &[], http2_limits::held());
     let mut limits = Family::new("reprise_http2_limits", "counter", "Streams and connections ended by a limit.");
     for (limit, count) in counts.limits {
         limits.add("_total", &[("reason", limit.word())], count);

@@ -26,5 +26,4 @@ mod stream;
 
 pub use conversation::{FIRST_REQUEST, converse, converse_http2};
 pub use framing::Framed;
-pub use http2::{counts as http2_counts, held as http2_held, reference as http2_limits};
 pub use stream::Stream;

@@ -29,7 +29,7 @@ fn all() -> Vec<(&'static str, Part)> {
             "docs/operations/monitoring.md",
             Part::Table("states", format!("| state | the worker |\n|---|---|\n{states}")),
         ),
-        ("docs/operations/monitoring.md", Part::Table("http2-limits", front::transport::http2_limits())),
+        ("docs/operations/monitoring.md", Part::Table("http2-limits", front::http2_limits::reference())),
         ("ARCHITECTURE.md", Part::Table("recycles", format!("| reason | |\n|---|---|\n{recycles}"))),
     ]
 }

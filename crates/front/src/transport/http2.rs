@@ -1,7 +1,7 @@
 //! One connection of HTTP/2, from its preface to its last stream.
 //!
 //! h2 reads and writes frames. A task for each stream hands its request to the phases and sends the response
-//! ([`responder`]). Floods end the connection; the limits are in [`limits`].
+//! ([`responder`]). Floods end the connection; the limits are in [`crate::http2_limits`].
 //!
 //! # Layout
 //!
@@ -9,14 +9,12 @@
 //! |---|---|
 //! | [`frames`] | frames that carry nothing are counted; no I/O |
 //! | [`intake`] | from a head that h2 has decoded to a request, and its body |
-//! | [`limits`] | why connections and streams end, with counters |
 //! | [`memory`] | what streams hold for clients that do not read |
 //! | [`responder`] | one stream: its request is run, its response is sent |
 //! | [`socket`] | the socket as h2 sees it |
 
 mod frames;
 mod intake;
-mod limits;
 mod memory;
 mod responder;
 mod socket;
@@ -35,17 +33,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::connection::Peer;
+use crate::http2_limits::{self as limits, Limit};
 use crate::settings::Settings;
 use crate::shared::{Shared, told_to_stop};
 use intake::{HeadLimits, StreamState};
 use memory::Account;
 use responder::{Piece, Stream};
 use socket::Socket;
-
-use limits::Limit;
-
-pub use limits::{counts, reference};
-pub use memory::held;
 
 /// How long a connection that is to end waits for a request that may be on its way, and for its last frame to be written.
 const LAST_REQUEST: Duration = Duration::from_millis(500);

@@ -193,6 +193,11 @@ static size_t find_usage(void)
 	return 0;
 }
 
+void reprise_heap_collect(void)
+{
+	zend_mm_gc(zend_mm_get_heap());
+}
+
 void reprise_heap_look(void)
 {
 	memset(&layout, 0, sizeof layout);

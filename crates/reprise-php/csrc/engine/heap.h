@@ -10,6 +10,9 @@ struct reprise_heap_usage {
 	size_t now, peak; /* bytes: memory_get_usage() and memory_get_peak_usage() */
 };
 
+/* On PHP's stack: gives runs whose slots are all free back to ZendMM, as gc_mem_caches(). */
+void reprise_heap_collect(void);
+
 /* On PHP's stack, in the template: finds out where ZendMM keeps its maps. Without it, no page is known to be free. */
 void reprise_heap_look(void);
 

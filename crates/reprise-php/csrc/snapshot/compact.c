@@ -46,6 +46,6 @@ void reprise_keep_free_slots(void)
 void reprise_compact(void)
 {
 	reprise_mark_destructed();
-	zend_mm_gc(zend_mm_get_heap());
+	reprise_heap_collect();
 	reprise_heap_look();
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::limits::Limit;
+use crate::http2_limits::{HELD, Limit, held};
 
 /// What a stream costs besides its head and its response: its task, what h2 keeps of it, an open file.
 pub const STREAM: usize = 8 * 1024;
@@ -26,14 +26,6 @@ const PARKED: usize = 256 * 1024;
 /// How many of its streams may be reset at once, and how many more for each second.
 const RESETS: u32 = 200;
 const RESETS_PER_SECOND: u32 = 20;
-
-/// Bytes held by all connections of the front.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes held by all connections of the front.
-pub fn held() -> usize {
-    HELD.load(Ordering::Relaxed)
-}
 
 /// What one connection holds.
 pub struct Account {

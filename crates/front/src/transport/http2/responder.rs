@@ -18,8 +18,8 @@ use http_body::Body;
 use tokio::time::{Instant, sleep_until};
 
 use super::intake::StreamState;
-use super::limits::{self, Limit};
 use super::memory::{Account, Held, Room};
+use crate::http2_limits::{self as limits, Limit};
 use crate::phases::serve;
 use crate::request::Request;
 use crate::response_body::Paced;

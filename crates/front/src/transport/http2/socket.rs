@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::frames::Frames;
-use super::limits::Limit;
 use super::memory::Account;
+use crate::http2_limits::Limit;
 
 /// The socket of a connection.
 pub struct Socket<S> {

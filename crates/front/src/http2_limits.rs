@@ -15,8 +15,15 @@ wire::table! {
 }
 
 static LIMITS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
+/// Bytes held by all connections of the front, for clients that do not read.
+pub static HELD: AtomicUsize = AtomicUsize::new(0);
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes held by all connections of the front.
+pub fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
 
 /// What the metrics say of HTTP/2.
 pub struct Counts {
