@@ -174,8 +174,8 @@ fn repeated_fields_are_limited() {
         head.extend([0x40, 1, b'x', 0]);
         let entry = head.clone();
         client.request(1, &entry);
-        let bomb = [&get("/large.bin")[..], &vec![0xbe; 400]].concat();
-        let most = [&get("/large.bin")[..], &vec![0xbe; 200]].concat();
+        let bomb = [&get("/large.bin")[..], &[0xbe; 400]].concat();
+        let most = [&get("/large.bin")[..], &[0xbe; 200]].concat();
         for number in 1..100 {
             client.request(2 * number + 1, if number % 2 == 0 { &bomb } else { &most });
         }

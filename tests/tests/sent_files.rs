@@ -29,7 +29,7 @@ fn site(code: &str) -> Setup {
     }
     fs::write(base.join("files/large"), vec![b'x'; 3_000_000]).unwrap();
     fs::write(base.join("files/closed"), "SECRET").unwrap();
-    fs::set_permissions(base.join("files/closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(base.join("files/closed"), fs::Permissions::from_mode(0o000)).unwrap();
     symlink("../beside/s", base.join("files/out")).unwrap();
     symlink("../more", base.join("files/across")).unwrap();
     let place = setup.writable("place");
@@ -140,8 +140,7 @@ fn ranges_and_conditions_work() {
 fn nothing_else_is_sent() {
     let server = both(site("$handle();")).start();
     let base = server.directory().display().to_string();
-    let mut lines = 0;
-    for (header, status) in [
+    for (lines, (header, status)) in [
         ("X-Sendfile: BASE/beside/s", 500),
         ("X-Sendfile: BASE/files/../beside/s", 500),
         ("X-Sendfile: BASE/files/out", 500),
@@ -167,15 +166,17 @@ fn nothing_else_is_sent() {
         ("X-Accel-Redirect: /internal/%00", 500),
         ("X-Accel-Redirect: /internal/none", 404),
         ("X-Accel-Redirect: /internal/", 404),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let answer = named(&server, &header.replace("BASE", &base));
         let word = answer.header("reprise-refused");
         let expected = if status == 500 { "sent-file" } else { "not-found" };
         assert_eq!((answer.status, word), (status, Some(expected)), "{header}: {}", answer.text());
         assert!(!answer.text().contains("SECRET") && !answer.text().contains("not for"), "{header}");
-        lines += 1;
         wait_until(&format!("{header} is logged"), 10, || {
-            server.log().matches("a file that a script named is not sent").count() == lines
+            server.log().matches("a file that a script named is not sent").count() == lines + 1
         });
     }
     let log = server.log();

@@ -147,7 +147,7 @@ impl Template {
     pub fn path(&self, values: &Values<'_>) -> Vec<u8> {
         let mut made = Vec::new();
         for piece in &self.path {
-            made.extend_from_slice(&piece.value(values));
+            made.extend_from_slice(piece.value(values));
         }
         made
     }
@@ -199,7 +199,7 @@ fn escaped(pieces: &[Piece], values: &Values<'_>, kept: &[u8]) -> Vec<u8> {
     for piece in pieces {
         let value = piece.value(values);
         if matches!(piece, Piece::Literal(_) | Piece::Query) {
-            made.extend_from_slice(&value);
+            made.extend_from_slice(value);
             continue;
         }
         for &byte in value.iter() {
