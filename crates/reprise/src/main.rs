@@ -17,7 +17,7 @@
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
-//! | [`presets`] | rules that makers of applications document |
+//! | [`presets`] | rules for well-known applications |
 //! | [`discover`] | what `reprise serve DIR` finds by itself |
 //! | [`exit`] | failures and exit codes |
 

@@ -1,5 +1,5 @@
-//! Presets: what the makers of an application document for nginx, as rules (presets/*.toml). An application gets the preset
-//! that its tree says it is, unless `preset` names another one or none.
+//! Presets: what usual configurations of nginx for an application deny and rewrite, as rules (presets/*.toml). An application
+//! gets the preset that its tree says it is, unless `preset` names another one or none.
 
 use std::path::Path;
 

@@ -164,7 +164,7 @@ option_table! {
             "Rules, matched in order: which path is denied, redirected, rewritten, run by which script, guarded by a \
              password, sent with which headers. Each is a table [[application.route]] (docs/guides/routing.md#rules).", by routes, to front;
         preset: Option<String> = None, "what the tree says", Text, Reload,
-            "The rules that the makers of an application document, behind those of `route`: \"wordpress\", \"mediawiki\" and \
+            "What usual configurations of nginx deny and rewrite for an application, behind those of `route`: \"wordpress\", \"mediawiki\" and \
              others (docs/guides/routing.md#presets); \"\" for none.", by preset;
         hosts: Vec<String> = Vec::new(), "[] (any host)", Texts, Reload,
             "Host names; \"*.example.org\" matches all names below. Other hosts get 421. Snapshots per host \
