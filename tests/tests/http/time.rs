@@ -87,6 +87,9 @@ fn a_client_that_stops_reading_is_cut_off() {
                 !open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target.ends_with("big.bin")))
             });
         }
+        // The front holds the page for its client; that ends too.
+        let line = format!("GET {path} ");
+        wait_until("the client is cut off", 5, || server.access_log().contains(&line));
         let mut rest = vec![0; 1 << 20];
         let mut total = 0;
         while let Ok(count @ 1..) = client.read_some(&mut rest) {
