@@ -344,8 +344,9 @@ impl Lane {
         let mut before = done;
         loop {
             let looks = Instant::now();
-            let activity = self.activity(0);
-            if activity != Some(Activity::Finishing as u32) {
+            let is_over =
+                ![Activity::Finishing, Activity::Rewinding].iter().any(|one| self.activity(0) == Some(*one as u32));
+            if is_over {
                 let now = Instant::now();
                 if now - before < BLUR {
                     self.rewinds_us.push((now - done).as_secs_f64() * 1e6);
