@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use crate::refusal::Refusal;
 use crate::routing::rule::Users;
-use crate::routing::users;
+use crate::routing::users::Compared;
 
 /// Passwords that are checked at once. The pool has more threads, which files need.
 const CHECKS: usize = 2;
@@ -59,11 +59,11 @@ impl Passwords {
         let queued = Queued::enter(&self.waiting)?;
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Refusal::AuthenticationBusy)?;
         drop(queued);
-        let (hashes, user) = (wanted.hashes.clone(), name.clone());
+        let compared = Compared::of(&wanted.hashes, &name).ok_or(Refusal::Unauthorized)?;
         let check = spawn_blocking(move || {
             // A check goes on when its client leaves, and so does its permit.
             let _permit = permit;
-            users::is_right(&hashes, &user, &password)
+            compared.is_right(&password)
         });
         match check.await {
             Ok(true) => {
@@ -135,6 +135,7 @@ fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::users;
 
     fn with(text: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();

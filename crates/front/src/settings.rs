@@ -101,8 +101,6 @@ pub struct Limits {
     pub send_timeout_ms: u64,
     /// Time for a handshake of TLS.
     pub handshake_timeout_ms: u64,
-    /// Handshakes of TLS at once.
-    pub handshakes: usize,
     /// Connections at once.
     pub max_connections: usize,
     /// Connections of one client address; 0: any number.

@@ -55,7 +55,6 @@ pub fn make(
             body_timeout_ms: milliseconds(config.body_timeout),
             send_timeout_ms: milliseconds(config.send_timeout),
             handshake_timeout_ms: milliseconds(config.tls_handshake_timeout),
-            handshakes: config.tls_handshakes,
             max_connections: opened.connections,
             client_connections: config.client_connections as usize,
             spool: SpoolLimits {

@@ -174,3 +174,48 @@ fn clients_without_tls_are_told_so_or_closed_and_counted() {
     assert!((19 * 86400..=20 * 86400).contains(&(until - now)), "{until} {now}");
     assert!(!server.log().contains("is forbidden"), "{}", server.log());
 }
+
+/// The first message of a client that speaks TLS 1.3, with X25519.
+fn hello() -> Vec<u8> {
+    let key = [&[9][..], &[0; 31]].concat();
+    let extensions = [
+        &b"\x00\x2b\x00\x03\x02\x03\x04\x00\x0a\x00\x04\x00\x02\x00\x1d"[..],
+        b"\x00\x0d\x00\x08\x00\x06\x04\x03\x08\x04\x08\x07",
+        b"\x00\x33\x00\x26\x00\x24\x00\x1d\x00\x20",
+        &key,
+    ]
+    .concat();
+    let length = |bytes: &[u8]| u16::try_from(bytes.len()).unwrap().to_be_bytes();
+    let begin = [&b"\x03\x03"[..], &[7; 32], b"\x00\x00\x02\x13\x01\x01\x00"].concat();
+    let message = [&begin[..], &length(&extensions), &extensions].concat();
+    let handshake = [&b"\x01\x00"[..], &length(&message), &message].concat();
+    [&b"\x16\x03\x01"[..], &length(&handshake), &handshake].concat()
+}
+
+/// Clients that begin a handshake and do not end it keep nobody else from one.
+#[test]
+fn handshakes_that_do_not_end_hold_up_nobody() {
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, 4096, 4096)
+        .expect("a limit below the hard one");
+    let directory = Directory::new();
+    let authority = Authority::new(&directory.0);
+    authority.issue("good", "DNS:a.example", 20);
+    let more = "tls_handshake_timeout = \"10m\"\nclient_connections = 0";
+    let (setup, ports) = both(Setup::empty().file("a.txt", "file"), more, &authority.table("good"));
+    let _server = setup.start();
+    let begun: Vec<TcpStream> = (0..1100)
+        .map(|number| {
+            let mut client = TcpStream::connect(("127.0.0.1", ports.https)).unwrap();
+            client.set_read_timeout(Some(tests::seconds(10))).unwrap();
+            client.write_all(&hello()).unwrap();
+            // The certificate is on its way: the handshake waits for the client.
+            let mut first = [0];
+            client.read_exact(&mut first).unwrap_or_else(|error| panic!("client {number}: {error}"));
+            assert_eq!(first, [22], "client {number}");
+            client
+        })
+        .collect();
+    let good = curl(&format!("https://a.example:{}/a.txt", ports.https), &["--cacert", &authority.path("ca.pem")]);
+    assert!(good.text.ends_with("file"), "{}", good.said);
+    drop(begun);
+}

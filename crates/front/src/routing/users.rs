@@ -1,5 +1,5 @@
 //! Users of an htpasswd file: reading it, and checking a password against a hash (bcrypt, apr1, SHA). A check takes as long for
-//! a user who is not there, and compares in constant time.
+//! a user who is not there as for one who is, and compares in constant time.
 
 use std::collections::BTreeMap;
 
@@ -71,16 +71,25 @@ impl Kind<'_> {
     }
 }
 
-/// Whether the password is that user's.
-pub fn is_right(users: &BTreeMap<String, String>, name: &str, password: &[u8]) -> bool {
-    if password.len() > MAX_PASSWORD {
-        return false;
+/// What a password is compared with: a user's hash, or another's if there is no such user, which takes the time that a hash of
+/// this file takes.
+pub struct Compared {
+    hash: String,
+    is_known: bool,
+}
+
+impl Compared {
+    /// Nothing if the file names nobody.
+    pub fn of(users: &BTreeMap<String, String>, name: &str) -> Option<Compared> {
+        let known = users.get(name);
+        let hash = known.or_else(|| users.values().next())?.clone();
+        Some(Compared { hash, is_known: known.is_some() })
     }
-    let known = users.get(name);
-    // Another user's hash takes the time that this one's would take.
-    let Some(hash) = known.or_else(|| users.values().next()) else { return false };
-    let fits = matches(hash, password);
-    fits && known.is_some()
+
+    /// Whether the password is that user's.
+    pub fn is_right(&self, password: &[u8]) -> bool {
+        password.len() <= MAX_PASSWORD && matches(&self.hash, password) && self.is_known
+    }
 }
 
 fn matches(hash: &str, password: &[u8]) -> bool {
@@ -144,6 +153,10 @@ mod tests {
     const FILE: &str = "# users\n\
         sha:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n\
         apr:$apr1$TESTSALT$/qh1NeASK65KivtI8Dg4a0\n";
+
+    fn is_right(users: &BTreeMap<String, String>, name: &str, password: &[u8]) -> bool {
+        Compared::of(users, name).is_some_and(|compared| compared.is_right(password))
+    }
 
     #[test]
     fn hashes_of_each_kind_are_checked() {

@@ -157,8 +157,6 @@ where
             });
         }
     };
-    // A client gets a permit when its hello is complete: one that sends nothing takes none from the others.
-    let Ok(_permit) = tls.handshakes.acquire().await else { return Err(Refused::Failed) };
     let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
     let (served, is_named) = tls.choose(name.as_deref()).ok_or(Refused::Failed)?;
     let stream = start.into_stream(served.config(may_be_http2)).await.map_err(|_| Refused::Failed)?;

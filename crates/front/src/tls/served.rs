@@ -19,7 +19,6 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::SingleCertAndKey;
-use tokio::sync::Semaphore;
 
 use super::bundle::{Bundle, Certificate, provider};
 use super::tickets::{KEY_SIZE, KeyRing, MAX_KEYS, Tickets};
@@ -42,8 +41,6 @@ pub struct Tls {
     version: AtomicU64,
     /// Whether some host is only for clients with a certificate.
     has_required: AtomicBool,
-    /// Permits for handshakes that have begun.
-    pub handshakes: Semaphore,
 }
 
 /// A certificate as it is served.
@@ -151,8 +148,8 @@ impl Set {
 }
 
 impl Tls {
-    /// Without certificates and keys yet. `handshakes`: most that may be under way at once.
-    pub fn new(handshakes: usize) -> Tls {
+    /// Without certificates and keys yet.
+    pub fn new() -> Tls {
         Tls {
             provider: provider(),
             ring: Arc::default(),
@@ -160,7 +157,6 @@ impl Tls {
             set: RwLock::default(),
             version: AtomicU64::new(0),
             has_required: AtomicBool::new(false),
-            handshakes: Semaphore::new(handshakes),
         }
     }
 

@@ -101,9 +101,6 @@ option_table! {
              it; a file system in memory would count twice.", by path;
         tls_handshake_timeout: Duration = Duration::from_secs(10), "\"10s\"", Time(1, DAY), Reload,
             "Longest time from the beginning of an https connection to the end of its handshake. After that it is closed.";
-        tls_handshakes: usize = 1024, "1024", Number(1, 1_000_000), Restart,
-            "Most TLS handshakes at once. A client whose first message has come waits for its turn; one that sends nothing \
-             does not count.";
         tls_ticket_keys: Option<PathBuf> = None, "keys of this server alone", Text, Reload,
             "File with keys of 80 bytes each (`openssl rand 80`) for tickets by which clients resume connections. Servers \
              behind one address share it. The first key encrypts, all keys decrypt; write a new one in front every few \
