@@ -1,6 +1,7 @@
 //! Static files, and what must never be one: source, hidden files, anything outside the root.
 
 mod in_motion;
+mod kept;
 mod never_sent;
 
 use std::fs;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::future::Future;
 use std::io::{self, IoSliceMut, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -25,7 +25,7 @@ pub const READERS: usize = 4;
 /// A part of a file that is still to be sent.
 pub struct FileBody {
     file: Arc<File>,
-    path: PathBuf,
+    path: Arc<Path>,
     at: u64,
     left: u64,
     /// Bytes that are read at once.
@@ -43,13 +43,19 @@ struct Reading {
 
 impl FileBody {
     /// `left` bytes from `at`.
-    pub const fn new(file: Arc<File>, path: PathBuf, at: u64, left: u64) -> FileBody {
+    pub const fn new(file: Arc<File>, path: Arc<Path>, at: u64, left: u64) -> FileBody {
         FileBody { file, path, at, left, part: CHUNK, reading: None }
     }
 
     /// Bytes that are still to be sent.
     pub const fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Passes over bytes that somebody else has sent.
+    pub const fn skip(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.left = self.left.saturating_sub(bytes);
     }
 
     /// From now on no more bytes are read at once.
@@ -159,7 +165,7 @@ mod tests {
     }
 
     fn body(path: &str, at: u64, left: u64) -> FileBody {
-        FileBody::new(Arc::new(File::open(path).unwrap()), path.into(), at, left)
+        FileBody::new(Arc::new(File::open(path).unwrap()), Path::new(path).into(), at, left)
     }
 
     #[test]
@@ -169,10 +175,10 @@ mod tests {
         file.write_all(&text).unwrap();
         let file = Arc::new(file);
         for (at, left) in [(0, 300_000), (7, 0), (130_000, 140_000)] {
-            let (read, _) = all_of(FileBody::new(file.clone(), "x".into(), at, left));
+            let (read, _) = all_of(FileBody::new(file.clone(), Path::new("x").into(), at, left));
             assert_eq!(read.unwrap(), text[at as usize..(at + left) as usize]);
         }
-        let (read, _) = all_of(FileBody::new(file, "x".into(), 299_999, 2));
+        let (read, _) = all_of(FileBody::new(file, Path::new("x").into(), 299_999, 2));
         assert!(read.unwrap_err().to_string().contains("shorter"));
     }
 
@@ -198,7 +204,7 @@ mod tests {
         let file = Arc::new(File::open("/proc/version").unwrap());
         runtime.block_on(async {
             for _ in 0..9 {
-                let mut body = FileBody::new(file.clone(), "x".into(), 0, 1);
+                let mut body = FileBody::new(file.clone(), Path::new("x").into(), 0, 1);
                 assert!(poll_fn(|context| Poll::Ready(body.poll_next(context).is_pending())).await);
                 assert_eq!(Arc::strong_count(&file), 3, "the read waits with the file");
             }

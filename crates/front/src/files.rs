@@ -1,7 +1,6 @@
 //! Static files: types, ETag, Last-Modified, conditions (RFC 9110 §13), one range (§14).
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -14,7 +13,7 @@ use crate::response_body::ResponseBody;
 use crate::route::Found;
 
 /// Responds with a file that the request is for.
-pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {
+pub fn respond(found: &Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {
     if request.head.method != Method::GET && request.head.method != Method::HEAD {
         return Err(Refusal::FileMethod);
     }
@@ -22,13 +21,13 @@ pub fn respond(found: Found, request: &Request) -> Result<Response<ResponseBody>
 }
 
 /// Responds with a file, whatever the method; only HEAD gets no body. `may_range`: a part of it may be asked for.
-pub fn send(found: Found, request: &Request, may_range: bool) -> Result<Response<ResponseBody>, Refusal> {
+pub fn send(found: &Found, request: &Request, may_range: bool) -> Result<Response<ResponseBody>, Refusal> {
     let (head, is_head) = (&request.head, request.head.method == Method::HEAD);
-    let size = found.stat.st_size.max(0) as u64;
-    let modified = UNIX_EPOCH + Duration::from_secs(found.stat.st_mtime.max(0) as u64);
-    let etag = format!("\"{:x}-{:x}-{size:x}\"", found.stat.st_mtime, found.stat.st_mtime_nsec);
-    let state = State { etag: &etag, modified };
+    let size = found.size;
+    let state = State { etag: found.etag.to_str().unwrap_or(""), modified: found.modified };
     let mut response = Response::new(ResponseBody::none());
+    // As many as are set here and behind.
+    response.headers_mut().reserve(8);
     match state.check(&head.headers) {
         Condition::Failed => return Err(Refusal::Precondition),
         Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
@@ -47,47 +46,44 @@ pub fn send(found: Found, request: &Request, may_range: bool) -> Result<Response
                 }
                 None => (0, size),
             };
-            set(response.headers_mut(), header::CONTENT_LENGTH, &range.1.to_string());
-            set(response.headers_mut(), header::CONTENT_TYPE, &content_type(&found));
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(range.1));
+            response.headers_mut().insert(header::CONTENT_TYPE, found.content_type.clone());
             if !is_head {
-                let body = FileBody::new(Arc::new(found.file), found.path, range.0, range.1);
-                *response.body_mut() = ResponseBody::file(body, request.connection.clone());
+                *response.body_mut() = body(found, range.0, range.1, request);
             }
         }
     }
     let headers = response.headers_mut();
-    set(headers, header::ETAG, &etag);
-    set(headers, header::LAST_MODIFIED, &httpdate::fmt_http_date(modified));
+    headers.insert(header::ETAG, found.etag.clone());
+    headers.insert(header::LAST_MODIFIED, found.last_modified.clone());
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     Ok(response)
 }
 
 /// Makes a file the body of a response that has its status already, such as a refusal.
-pub fn replace_body(response: &mut Response<ResponseBody>, found: Found, request: &Request) {
-    let size = found.stat.st_size.max(0) as u64;
+pub fn replace_body(response: &mut Response<ResponseBody>, found: &Found, request: &Request) {
     let headers = response.headers_mut();
-    set(headers, header::CONTENT_LENGTH, &size.to_string());
-    set(headers, header::CONTENT_TYPE, &content_type(&found));
-    *response.body_mut() = if request.head.method == Method::HEAD {
-        ResponseBody::none()
-    } else {
-        ResponseBody::file(FileBody::new(Arc::new(found.file), found.path, 0, size), request.connection.clone())
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(found.size));
+    headers.insert(header::CONTENT_TYPE, found.content_type.clone());
+    *response.body_mut() = match request.head.method == Method::HEAD {
+        true => ResponseBody::none(),
+        false => body(found, 0, found.size, request),
     };
+}
+
+/// `size` bytes of a file from `at`. Bytes that are in memory go out with the head, in one system call.
+fn body(found: &Found, at: u64, size: u64, request: &Request) -> ResponseBody {
+    let kept = found.body.as_ref().and_then(|bytes| {
+        let (first, end) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(size)?).ok()?);
+        (end <= bytes.len()).then(|| bytes.slice(first..end))
+    });
+    let file = FileBody::new(found.file.clone(), found.path.clone(), at, size);
+    ResponseBody::file(file, kept, request.connection.clone())
 }
 
 fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
-    }
-}
-
-fn content_type(found: &Found) -> String {
-    let guess = mime_guess::from_path(&found.path).first_raw().unwrap_or("application/octet-stream");
-    // Text is UTF-8 unless the document itself says otherwise. XML and JSON need no charset.
-    if guess.starts_with("text/") || guess == "application/javascript" {
-        format!("{guess}; charset=utf-8")
-    } else {
-        guess.to_owned()
     }
 }
 

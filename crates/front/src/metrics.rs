@@ -10,6 +10,7 @@ use crate::http2_limits;
 use crate::lane::Count;
 use crate::lanes::View;
 use crate::refusal::Refusal;
+use crate::route::file_cache;
 use crate::spool::Numbers;
 use crate::tls::{Handshake, Tls};
 
@@ -75,6 +76,23 @@ fn spool_families(numbers: Numbers) -> [Family; 4] {
         ),
         counter("reprise_spool_errors", "Failures to write the spool's file.", numbers.errors),
     ]
+}
+
+/// What the caches of files have done, and what they hold.
+fn file_families(counts: file_cache::Counts) -> [Family; 4] {
+    let mut looks =
+        Family::new("reprise_file_cache", "counter", "Files looked for in the cache of files, by what was found.");
+    for (result, count) in [("hit", counts.hits), ("miss", counts.misses), ("changed", counts.changed)] {
+        looks.add("_total", &[("result", result)], count);
+    }
+    let mut evictions =
+        Family::new("reprise_file_cache_evictions", "counter", "Files that made room for others before their time.");
+    evictions.add("_total", &[], counts.evictions);
+    let mut files = Family::new("reprise_file_cache_files", "gauge", "Files that are held open.");
+    files.add("", &[], counts.files);
+    let mut bytes = Family::new("reprise_file_cache_bytes", "gauge", "Memory that is held for files.");
+    bytes.add("", &[], counts.bytes);
+    [looks, evictions, files, bytes]
 }
 
 /// What became of handshakes, and when certificates expire.
@@ -159,7 +177,13 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> St
         open, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds, refusals,
         seconds,
     ];
-    let mut text: String = all.into_iter().chain(held).chain(http2()).map(|family| family.lines).collect();
+    let mut text: String = all
+        .into_iter()
+        .chain(held)
+        .chain(file_families(file_cache::counts()))
+        .chain(http2())
+        .map(|family| family.lines)
+        .collect();
     text.push_str("# EOF\n");
     text
 }

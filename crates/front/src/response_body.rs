@@ -43,13 +43,17 @@ impl Paced for ResponseBody {
             Source::Full(bytes) | Source::Stream { rest: bytes, .. } => bytes.len(),
             // The spool counts what it holds, but for one part that each response may have beyond its limits.
             Source::Spooled { .. } => crate::lane::CHUNK,
-            Source::None | Source::Discard { .. } | Source::File { .. } => 0,
+            // What the cache of files keeps is its own, but a body may hold it for longer.
+            Source::File { kept, .. } => kept.as_ref().map_or(0, Bytes::len),
+            Source::None | Source::Discard { .. } => 0,
         }
     }
 
     fn limit_parts(&mut self, bytes: u64) {
-        if let Source::File { body, .. } = &mut self.source {
+        if let Source::File { body, kept, .. } = &mut self.source {
             body.limit_parts(bytes);
+            // More than a part is read as it is sent.
+            *kept = kept.take().filter(|kept| kept.len() as u64 <= bytes);
         }
     }
 }
@@ -77,8 +81,10 @@ enum Source {
     Discard {
         _drain: Draining,
     },
+    /// `kept`: all bytes of `body`, if they are in memory.
     File {
         body: FileBody,
+        kept: Option<Bytes>,
         reader: Arc<Connection>,
     },
 }
@@ -140,9 +146,9 @@ impl ResponseBody {
         ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
     }
 
-    /// A part of a file.
-    pub const fn file(body: FileBody, reader: Arc<Connection>) -> ResponseBody {
-        ResponseBody::new(Source::File { body, reader })
+    /// A part of a file; `kept`: its bytes, if they are in memory.
+    pub const fn file(body: FileBody, kept: Option<Bytes>, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::File { body, kept, reader })
     }
 
     /// The length of the body, if it is known before the body is sent.
@@ -226,7 +232,13 @@ impl Body for ResponseBody {
             }
             Source::Stream { .. } => ready!(body.poll_stream(context)),
             Source::Spooled { .. } => ready!(body.poll_spooled(context)),
-            Source::File { body, .. } => ready!(body.poll_next(context)),
+            Source::File { body, kept, .. } => match kept.take() {
+                Some(bytes) => {
+                    body.skip(bytes.len() as u64);
+                    (!bytes.is_empty()).then_some(Ok(bytes))
+                }
+                None => ready!(body.poll_next(context)),
+            },
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
     }

@@ -1,28 +1,28 @@
 //! Finds what responds to a host and path: monitoring, a file, a script, a redirect, or nothing.
 
+pub mod file_cache;
+mod found;
 mod look;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::Stat;
-
 use crate::routing::table;
 use crate::settings::Application;
 use crate::target::{is_hidden, is_overlong, split_script};
-use look::look;
+pub use found::Found;
+use look::{exists, look};
 
 /// What responds to a request.
 #[derive(Debug)]
 pub enum Route {
     /// A file, checked and opened.
-    File(Found),
+    File(Arc<Found>),
     /// The path at which monitoring asks whether there are workers.
     Ping,
     /// The path at which monitoring asks what the workers do.
@@ -76,17 +76,6 @@ impl Script {
     }
 }
 
-/// An open file and what the system knows of it.
-#[derive(Debug)]
-pub struct Found {
-    /// Opened for reading.
-    pub file: File,
-    /// The file's name, for the content type.
-    pub path: PathBuf,
-    /// Size and times.
-    pub stat: Stat,
-}
-
 /// The application for a host name (lower-case, without port): by the exact name, else by the longest wildcard, else one
 /// that takes any host.
 pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(usize, &'a Application)> {
@@ -107,6 +96,8 @@ pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<(u
 
 /// By what files and scripts are looked for.
 pub struct Terms<'a> {
+    /// Id of the application's generation: what was decided for another is not believed.
+    pub generation: u32,
     /// Below which directory.
     pub root: &'a Path,
     /// Other directories that symbolic links may lead to.
@@ -123,6 +114,7 @@ impl<'a> Terms<'a> {
     /// Those of an application without rules.
     pub fn of(application: &'a Application) -> Terms<'a> {
         Terms {
+            generation: application.generation,
             root: &application.root,
             follow: &application.follow,
             front_controller: application.front_controller.as_deref(),
@@ -133,7 +125,7 @@ impl<'a> Terms<'a> {
 }
 
 enum Kind {
-    File(Found),
+    File(Arc<Found>),
     Directory,
     Script,
     Missing,
@@ -271,11 +263,6 @@ impl table::Files for Existing<'_> {
         if is_hidden(name) || is_overlong(name) {
             return table::Kind::Nothing;
         }
-        match look(self.0, name) {
-            Kind::File(_) | Kind::Denied if name.ends_with(b"/") => table::Kind::Nothing,
-            Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied => table::Kind::File,
-            Kind::Directory => table::Kind::Directory,
-            Kind::Missing => table::Kind::Nothing,
-        }
+        exists(self.0, name).unwrap_or(table::Kind::Nothing)
     }
 }

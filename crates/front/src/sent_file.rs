@@ -69,7 +69,7 @@ pub fn respond(
         why.0
     })?;
     let may_range = script.get(header::ACCEPT_RANGES).is_none_or(|word| word != "none");
-    let mut response = files::send(found, request, may_range)?;
+    let mut response = files::send(&found, request, may_range)?;
     keep(&mut response, script, name == REDIRECT);
     Ok(response)
 }
@@ -116,7 +116,7 @@ impl Placed {
 
     /// Opens the file that was looked at, not one that has taken its place since.
     fn open(self) -> io::Result<Found> {
-        Ok(Found { file: File::open(handle(&self.place))?, path: self.path, stat: self.stat })
+        Ok(Found::new(File::open(handle(&self.place))?, self.path.into(), &self.stat, None))
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
 
     fn found(application: &Application, name: &HeaderName, value: &str) -> Result<PathBuf, Refusal> {
         let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
-        find(name, &value, application).map(|found| found.path).map_err(|why| why.0)
+        find(name, &value, application).map(|found| found.path.to_path_buf()).map_err(|why| why.0)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tokio::io::unix::AsyncFd;
@@ -25,6 +25,7 @@ use crate::control::Link;
 use crate::doors;
 use crate::file_body::READERS;
 use crate::proxy_header::{self, Client};
+use crate::route::file_cache;
 use crate::settings::{Listener, Network, Settings};
 use crate::shared::{Counted, Shared, told_to_stop};
 use crate::spool::Numbers;
@@ -241,6 +242,14 @@ fn tell_of_spool(shared: &Shared, told: &mut Numbers) {
     }
 }
 
+/// Has this thread hold no file for longer than the settings say, and none from before a reload.
+fn tend_files(shared: &Shared, known: &mut Option<Arc<Settings>>) {
+    let now = shared.lanes.view().settings.clone();
+    let is_renewed = known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &now));
+    file_cache::tend(now.limits.file_cache.share(now.threads), is_renewed, Instant::now());
+    *known = Some(now);
+}
+
 async fn run_thread(
     is_first: bool,
     door: OwnedFd,
@@ -273,9 +282,10 @@ async fn run_thread(
     let tick = async move {
         let mut ticks = tokio::time::interval(TICK);
         let mut spool = Numbers::default();
-        let mut log_version = 0;
+        let (mut log_version, mut settings) = (0, None);
         loop {
             ticks.tick().await;
+            tend_files(&ticking, &mut settings);
             ticking.follow_access_log(&mut log_version);
             doors::collect();
             doors::each_lane(|shared, lane, door| {

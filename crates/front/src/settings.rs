@@ -107,6 +107,29 @@ pub struct Limits {
     pub client_connections: usize,
     /// What the front may hold of responses for slow clients.
     pub spool: SpoolLimits,
+    /// What the front keeps of files, all threads together.
+    pub file_cache: FileCacheLimits,
+}
+
+/// What is kept of files that were sent; a limit of 0: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCacheLimits {
+    /// Files that are held open.
+    pub files: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of the largest file that is held in memory.
+    pub body: u64,
+    /// How long a file is held, and how long it is believed that it may be sent.
+    pub time: std::time::Duration,
+}
+
+impl FileCacheLimits {
+    /// The part of one of so many threads.
+    pub fn share(self, threads: usize) -> FileCacheLimits {
+        let threads = threads.max(1) as u64;
+        FileCacheLimits { files: self.files / threads, memory: self.memory / threads, ..self }
+    }
 }
 
 /// Bytes of responses that their clients have not taken yet; 0: none.

@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use front::settings::{Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits};
+use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits};
 use process::notify;
 use process::supervisor;
 use process::user::{self, Identity};
@@ -62,6 +62,12 @@ pub fn make(
                 memory_total: config.spool_memory_total,
                 disk: config.spool_disk,
                 disk_total: config.spool_disk_total,
+            },
+            file_cache: FileCacheLimits {
+                files: config.file_cache_files,
+                memory: config.file_cache_memory,
+                body: config.file_cache_body,
+                time: config.file_cache_time,
             },
         },
         applications: config.applications.iter().map(front_application).collect(),

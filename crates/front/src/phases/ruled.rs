@@ -120,7 +120,7 @@ fn refused(admitted: &Admitted<'_>, verdict: &Verdict<'_>, refusal: Refusal) -> 
             Terms { front_controller: None, has_denials: false, is_php_off: true, ..Terms::of(admitted.application) };
         // A page that is missing is no reason to say less than without it.
         if let Route::File(found) = route::decide(&terms, name.as_bytes()) {
-            files::replace_body(&mut response, found, admitted.request);
+            files::replace_body(&mut response, &found, admitted.request);
         }
     }
     response.map(Made::plain)

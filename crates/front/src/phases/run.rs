@@ -35,7 +35,7 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
         Route::Script(script) => return run_script(admitted, &script, body).await,
-        Route::File(found) => files::respond(found, request)?,
+        Route::File(found) => files::respond(&found, request)?,
         Route::Ping => monitoring::ping(lanes, request)?,
         Route::Status => monitoring::status(admitted.shared.began, lanes, admitted.application, request)?,
         Route::Directory(path) => add_slash(&path, admitted),

@@ -55,7 +55,7 @@ impl SpooledBody {
             match self.queue.next() {
                 Some(Part::Memory(bytes) | Part::Writing(bytes)) => return Poll::Ready(Next::Bytes(bytes)),
                 Some(Part::Disk(block, length)) => {
-                    let body = FileBody::new(block.file(), "(spool)".into(), block.at(), length);
+                    let body = FileBody::new(block.file(), std::path::Path::new("(spool)").into(), block.at(), length);
                     self.reading = Some((body, block));
                 }
                 None => {

@@ -99,6 +99,16 @@ option_table! {
         spool_dir: Option<PathBuf> = None, "/var/tmp", Text, Restart,
             "Directory for the file of spool_disk, which has no name there. The server's user has to be able to write to \
              it; a file system in memory would count twice.", by path;
+        file_cache_files: u64 = 1000, "1000", Number(0, 1_000_000), Reload,
+            "Most files that the front holds open because they were sent a moment ago (docs/operations/files.md); 0: none.";
+        file_cache_memory: u64 = 32 << 20, "\"32M\"", Size, Reload,
+            "Most memory for what the front holds of such files; 0 switches the cache off.";
+        file_cache_body: u64 = 128 << 10, "\"128K\"", Size, Reload,
+            "Largest file whose bytes are held in memory. Larger ones are held open, and read for each response.";
+        file_cache_time: Duration = Duration::from_secs(1), "\"1s\"", Time(0, 3600), Reload,
+            "How long a file is held. A file that was written to, replaced or removed is noticed at once. What is noticed only \
+             after this time: a directory or link on the way to it that became another, if the same file is still found by \
+             that way; and bytes that were written through a memory mapping.";
         tls_handshake_timeout: Duration = Duration::from_secs(10), "\"10s\"", Time(1, DAY), Reload,
             "Longest time from the beginning of an https connection to the end of its handshake. After that it is closed.";
         tls_ticket_keys: Option<PathBuf> = None, "keys of this server alone", Text, Reload,
