@@ -198,6 +198,13 @@ impl Kept {
     }
 }
 
+impl Kept {
+    /// Whether the server has closed the connection. Waits for that, or for a byte.
+    pub fn is_closed(&mut self) -> bool {
+        self.output.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -32,6 +32,7 @@ mod large;
 mod leaving;
 mod limits;
 mod linked_scripts;
+mod listeners;
 mod measuring;
 mod messages;
 mod neighbours;

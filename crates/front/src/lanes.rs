@@ -219,6 +219,9 @@ impl Lanes {
         bytes.resize(size as usize, 0);
         file.read_exact_at(&mut bytes, 0)?;
         let mut settings: Settings = serde_json::from_slice(&bytes)?;
+        if attached.len() != 1 + settings.listeners.len() {
+            return Err(io::Error::other("settings without the sockets of their listeners"));
+        }
         settings.compile().map_err(io::Error::other)?;
         self.known().next = Some(Arc::new(settings));
         Ok(())

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`settings`] | what the supervisor tells the front |
 //! | [`control`] | messages with the supervisor |
-//! | [`server`] | threads, listeners, drain |
+//! | [`server`] | threads, messages, drain |
+//! | [`listening`] | the listeners that are open, which a reload may change |
+//! | [`accept`] | a connection is taken, and who has connected is found out |
 //! | [`shared`] | what all threads share |
 //! | [`doors`] | how a thread learns what workers have done |
 //! | [`tls`] | TLS: certificates by name, tickets, handshakes |
@@ -54,6 +56,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod access;
 mod addresses;
 mod bodies;
@@ -72,6 +75,7 @@ pub mod http2_limits;
 mod lane;
 mod lanes;
 mod lead;
+mod listening;
 mod metrics;
 mod monitoring;
 mod network;

@@ -1,9 +1,8 @@
-//! Threads, listeners and connections, and how the front ends. Each thread has a runtime of its own, and a door
+//! Threads, what the supervisor says, and how the front ends. Each thread has a runtime of its own, and a door
 //! ([`crate::doors`]).
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,26 +10,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, watch};
 use wire::control::{FromFront, ToFront};
 use wire::layout::Phase;
 
 use crate::access;
-use crate::addresses::ConnectionPermit;
-use crate::connection::Peer;
 use crate::control::Link;
 use crate::doors;
 use crate::file_body::READERS;
-use crate::proxy_header::{self, Client};
+use crate::listening::{Follower, Listening};
 use crate::route::file_cache;
-use crate::settings::{Listener, Network, Settings};
-use crate::shared::{Counted, Shared, told_to_stop};
+use crate::settings::Settings;
+use crate::shared::{Life, Shared, told_to_stop};
 use crate::spool::Numbers;
-use crate::tls::handshake;
-use crate::transport::{FIRST_REQUEST, converse, converse_http2};
 use crate::warm;
 
 /// How often the front checks time-outs and writes logs.
@@ -60,7 +54,9 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
     let attached: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
     inherited.link.send_with(&FromFront::Doors, &attached);
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(Life::Open);
+    let mut listening = Listening::new(&shared.settings.listeners, std::mem::take(&mut inherited.listeners));
+    let mut sockets = None;
     let (to_warm, wanted) = mpsc::unbounded_channel();
     let mut wanted = Some(wanted);
     let mut threads = Vec::new();
@@ -79,10 +75,10 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&FromFront::LaneTaken { lane: offer.id });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
-                            threads.push(start_thread(number, door, &shared, &inherited, &stopped, wanted.take())?);
+                            let told =
+                                Told { stopped: stopped.clone(), listening: listening.follow(), wanted: wanted.take() };
+                            threads.push(start_thread(number, door, &shared, &inherited, told)?);
                         }
-                        // Each thread has its own copies, which it closes when it is told to stop.
-                        inherited.listeners.clear();
                         inherited.link.send(&FromFront::Ready);
                     }
                 }
@@ -97,10 +93,19 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                 ToFront::TicketKeys => {
                     descriptors.first().map_or(Ok(()), |file| shared.tls.take_ticket_keys(file))?;
                 }
-                ToFront::Settings => shared.lanes.expect(&descriptors)?,
-                ToFront::SettingsWithdrawn => shared.lanes.expect_none(),
+                ToFront::Settings => {
+                    shared.lanes.expect(&descriptors)?;
+                    sockets = Some(descriptors.into_iter().skip(1).collect());
+                }
+                ToFront::SettingsWithdrawn => {
+                    shared.lanes.expect_none();
+                    sockets = None;
+                }
                 ToFront::Switch => {
                     shared.lanes.switch();
+                    if let Some(sockets) = sockets.take() {
+                        listening.switch(&shared.lanes.view().settings.listeners, sockets);
+                    }
                     inherited.link.send(&FromFront::Switched);
                 }
                 ToFront::Open => drop(shared.is_open.send_replace(true)),
@@ -114,7 +119,8 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
         }
     };
     // The listeners are closed first, so that another server can bind their addresses.
-    let _ = stop.send(true);
+    let _ = stop.send(Life::Stopping);
+    listening.close();
     let ended = finish(&shared, threads, &inherited, last);
     // Workers must not wait for clients that were cut off.
     let phase = if shared.lanes.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
@@ -200,17 +206,24 @@ fn finish(
     Ok(())
 }
 
+/// What a thread is told while it runs.
+struct Told {
+    stopped: watch::Receiver<Life>,
+    listening: Follower,
+    /// Generations to warm up; one thread does that.
+    wanted: Option<mpsc::UnboundedReceiver<u32>>,
+}
+
 fn start_thread(
     number: usize,
     door: OwnedFd,
     shared: &Arc<Shared>,
     inherited: &Inherited,
-    stopped: &watch::Receiver<bool>,
-    wanted: Option<mpsc::UnboundedReceiver<u32>>,
+    told: Told,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
-    let listeners: Vec<OwnedFd> = inherited.listeners.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
-    let (shared, stopped) = (shared.clone(), stopped.clone());
+    let Told { stopped, listening, wanted } = told;
+    let shared = shared.clone();
     let link = inherited.link.clone();
     std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {
         doors::open(number, shared.clone());
@@ -225,7 +238,7 @@ fn start_thread(
         if let Some(wanted) = wanted {
             runtime.spawn(warm::run(shared.clone(), link, wanted));
         }
-        let result = runtime.block_on(run_thread(number == 0, door, listeners, shared, stopped));
+        let result = runtime.block_on(run_thread(number == 0, door, listening, shared, stopped));
         access::flush();
         // A thread that waits for a file may wait for ever.
         runtime.shutdown_background();
@@ -253,31 +266,16 @@ fn tend_files(shared: &Shared, known: &mut Option<Arc<Settings>>) {
 async fn run_thread(
     is_first: bool,
     door: OwnedFd,
-    listeners: Vec<OwnedFd>,
+    listening: Follower,
     shared: Arc<Shared>,
-    mut stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<Life>,
 ) -> io::Result<()> {
     // The eventfd is registered and never read: each write is an event of its own, and its only purpose is to wake the
     // thread. The function is deprecated because someone else could close the descriptor; this one is owned. The
     // alternative is unsafe code.
     #[allow(deprecated)]
     let _door = AsyncFd::with_interest(door, Interest::READABLE)?;
-    let settings = shared.settings.listeners.clone();
-    for (listener, settings) in listeners.into_iter().zip(settings) {
-        let (shared, stopped) = (shared.clone(), stopped.clone());
-        if settings.unix {
-            let listener = UnixListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, settings, async move || Ok((listener.accept().await?.0, None))));
-        } else {
-            let listener = TcpListener::from_std(listener.into())?;
-            tokio::spawn(accept(shared, stopped, settings, async move || {
-                let (stream, client) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                let server = stream.local_addr()?;
-                Ok((stream, Some((client, server))))
-            }));
-        }
-    }
+    tokio::spawn(listening.run(shared.clone()));
     let ticking = shared.clone();
     let tick = async move {
         let mut ticks = tokio::time::interval(TICK);
@@ -321,160 +319,4 @@ async fn run_thread(
         () = idle => {}
     }
     Ok(())
-}
-
-/// The addresses of both ends of a TCP connection.
-type Ends = (SocketAddr, SocketAddr);
-
-/// A connection that was accepted.
-struct Arrived {
-    ends: Option<Ends>,
-    listener: Listener,
-    counted: Counted,
-}
-
-impl Arrived {
-    /// Whether it begins with a PROXY header: a declared balancer has connected.
-    fn has_header(&self, settings: &Settings) -> bool {
-        let declared = &settings.proxy_protocol;
-        !self.listener.admin
-            && match self.ends {
-                Some((sender, _)) => declared.iter().any(|network| network.contains(sender.ip().to_canonical())),
-                None => declared.contains(&Network::Unix),
-            }
-    }
-}
-
-/// Serves a connection in a task of its own, if its client may have another one.
-fn begin<S>(stream: S, arrived: Arrived, shared: &Arc<Shared>, stopping: &watch::Receiver<bool>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let Arrived { ends, listener, counted } = arrived;
-    let view = shared.lanes.view();
-    let peer = match ends {
-        None => Peer::unix(&view.settings.proxies),
-        Some((client, server)) => Peer::tcp(client, server, &view.settings.proxies),
-    };
-    let limit = view.settings.limits.client_connections;
-    let permit = match ends {
-        Some((client, _)) if !peer.is_proxy && !listener.admin => shared.addresses.enter(client.ip(), limit),
-        _ => Some(ConnectionPermit::unlimited()),
-    };
-    // A connection over the limit is closed without a response, which would cost as much as a request.
-    let Some(permit) = permit else { return };
-    let held = (permit, counted);
-    if listener.tls {
-        tokio::spawn(serve_tls(stream, peer, shared.clone(), stopping.clone(), held));
-    } else {
-        let conversation = converse(stream, peer, shared.clone(), stopping.clone(), listener.admin);
-        tokio::spawn(async move {
-            let _held = held;
-            conversation.await;
-        });
-    }
-}
-
-/// Reads the PROXY header of a connection before anything else. A stop waits for it as for the first byte of a request.
-async fn introduced<S>(mut stream: S, mut arrived: Arrived, shared: Arc<Shared>, stopping: watch::Receiver<bool>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let patience = Duration::from_millis(shared.lanes.view().settings.limits.header_timeout_ms);
-    let mut stopped = stopping.clone();
-    let stop = async {
-        told_to_stop(&mut stopped).await;
-        tokio::time::sleep(FIRST_REQUEST).await;
-    };
-    let client = tokio::select! {
-        biased;
-        client = proxy_header::read(&mut stream, patience) => client,
-        () = stop => None,
-    };
-    match client {
-        Some(Client::Behind(client, server)) => arrived.ends = Some((client, server)),
-        Some(Client::Sender) => {}
-        None => return,
-    }
-    begin(stream, arrived, &shared, &stopping);
-}
-
-/// Takes connections until the front stops. The listener is closed with this task.
-async fn accept<S, F>(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, listener: Listener, next: F)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: AsyncFn() -> io::Result<(S, Option<Ends>)>,
-{
-    let (stopping, is_admin) = (stopped.clone(), listener.admin);
-    let mut opened = shared.is_open.subscribe();
-    // Clients' connections are not accepted before everything has booted, so no request runs in another mode than its
-    // lane's.
-    tokio::select! {
-        _ = opened.wait_for(|is_open| *is_open || is_admin) => {}
-        () = told_to_stop(&mut stopped) => return,
-    }
-    loop {
-        let room = shared.room.notified();
-        if shared.connections.load(Ordering::Acquire) >= shared.settings.limits.max_connections {
-            tokio::select! {
-                () = room => continue,
-                () = told_to_stop(&mut stopped) => return,
-            }
-        }
-        let accepted = tokio::select! {
-            accepted = next() => accepted,
-            () = told_to_stop(&mut stopped) => return,
-        };
-        match accepted {
-            Ok((stream, ends)) => {
-                let arrived = Arrived { ends, listener: listener.clone(), counted: Counted::new(&shared) };
-                if arrived.has_header(&shared.lanes.view().settings) {
-                    tokio::spawn(introduced(stream, arrived, shared.clone(), stopping.clone()));
-                } else {
-                    begin(stream, arrived, &shared, &stopping);
-                }
-            }
-            // The front has no descriptor left, or the connection was gone before it was accepted. The lack of descriptors
-            // lasts a while, so the loop pauses.
-            Err(error) if error.raw_os_error() == Some(24) || error.raw_os_error() == Some(23) => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-/// How long a stop waits for handshakes that are under way. Clients repeat what they have not got to send.
-const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
-
-/// Serves a connection by TLS. What the handshake needs is freed when it is complete.
-async fn serve_tls<S>(
-    stream: S,
-    peer: Peer,
-    shared: Arc<Shared>,
-    mut stopped: watch::Receiver<bool>,
-    _held: (ConnectionPermit, Counted),
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let view = shared.lanes.view();
-    let patience = Duration::from_millis(view.settings.limits.handshake_timeout_ms);
-    let may_be_http2 = view.settings.http2;
-    drop(view);
-    let stopping = stopped.clone();
-    let stop = async {
-        told_to_stop(&mut stopped).await;
-        tokio::time::sleep(LAST_HANDSHAKES).await;
-    };
-    let made = tokio::select! {
-        made = Box::pin(handshake::accept(&shared.tls, stream, may_be_http2, patience)) => made,
-        () = stop => None,
-    };
-    let Some((stream, secure)) = made else { return };
-    let is_http2 = secure.is_http2;
-    let peer = peer.over_tls(secure);
-    match is_http2 {
-        true => converse_http2(stream, peer, shared, stopping).await,
-        false => converse(stream, peer, shared, stopping, false).await,
-    }
 }

@@ -78,10 +78,10 @@ pub enum ProxyHeaders {
 }
 
 /// A listening socket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
-    /// Its descriptor.
-    pub descriptor: i32,
+    /// Names its socket. The sockets come with the settings, in the order of their listeners.
+    pub id: u32,
     /// Whether it is a unix socket.
     pub unix: bool,
     /// Whether it is a metrics listener.

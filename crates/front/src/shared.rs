@@ -115,8 +115,21 @@ impl Drop for Counted {
     }
 }
 
-/// Waits until the front is to stop.
-pub async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it the front.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+/// What becomes of a listener and its connections, or of the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// They live.
+    Open,
+    /// The configuration does not name the listener any more.
+    Removed,
+    /// Its socket belongs to another listener now.
+    Replaced,
+    /// The front stops.
+    Stopping,
+}
+
+/// Waits until that ends. Connections finish what they have begun.
+pub async fn told_to_stop(life: &mut watch::Receiver<Life>) {
+    // An error means that the sender is gone, and with it the listener.
+    let _ = life.wait_for(|life| *life != Life::Open).await;
 }

@@ -9,6 +9,8 @@ use control_protocol::status::ServerState;
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay between starts.
 pub const LAST_DELAY: Duration = Duration::from_secs(25);
+/// Listeners of a server at most, those for monitoring included.
+pub const MAX_LISTENERS: usize = 64;
 /// A process that lived this long has started well.
 pub const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 

@@ -10,9 +10,11 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 /// All files that a server keeps there.
-const FILES: [&str; 3] = ["lock", "pid", SOCKET];
+const FILES: [&str; 4] = ["lock", "pid", CONFIG, SOCKET];
 /// The control socket. Its file keeps the name that clients know.
 const SOCKET: &str = "admin.sock";
+/// The path of the configuration file: by it clients find a server whose name comes from an address that has changed.
+const CONFIG: &str = "config";
 /// How many directories of other servers are looked at.
 const MAX_SIBLINGS: usize = 1000;
 
@@ -105,10 +107,12 @@ impl StateDirectory {
             return Ok(None);
         }
         fs::write(path.join("pid"), format!("{}\n", std::process::id())).map_err(fail)?;
-        // A killed predecessor has left it: no other process has the lock.
-        match fs::remove_file(path.join(SOCKET)) {
-            Err(error) if !is_gone(&error) => return Err(fail(error)),
-            _ => {}
+        // A killed predecessor has left them: no other process has the lock.
+        for name in [SOCKET, CONFIG] {
+            match fs::remove_file(path.join(name)) {
+                Err(error) if !is_gone(&error) => return Err(fail(error)),
+                _ => {}
+            }
         }
         Ok(Some(StateDirectory { path: path.to_owned(), lock }))
     }
@@ -141,7 +145,7 @@ fn holds(path: &Path, lock: &File) -> bool {
 /// Removes a state directory whose lock the caller has. The lock file goes last: a server that starts there meanwhile finds either this
 /// lock, or a directory that its own lock file keeps from being removed. The next server uses a directory that cannot be removed.
 fn remove(path: &Path) {
-    for name in ["pid", SOCKET, "lock"] {
+    for name in ["pid", CONFIG, SOCKET, "lock"] {
         let _ = fs::remove_file(path.join(name));
     }
     let _ = fs::remove_dir(path);
@@ -166,7 +170,26 @@ pub fn clear_leftovers(ours: &Path) {
     }
 }
 
+/// The directories beside `directory` whose servers say that they were started with this configuration file.
+pub fn of_config(directory: &Path, config: &Path) -> Vec<PathBuf> {
+    let Some((Ok(siblings), Ok(config))) = directory.parent().map(fs::read_dir).map(|all| (all, config.canonicalize()))
+    else {
+        return Vec::new();
+    };
+    let paths = siblings.take(MAX_SIBLINGS).filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .filter(|path| fs::read(path.join(CONFIG)).is_ok_and(|it| it == config.as_os_str().as_encoded_bytes()))
+        .collect()
+}
+
 impl StateDirectory {
+    /// Notes the configuration file that the server was started with.
+    pub fn note_config(&self, config: &Path) -> Result<(), String> {
+        let fail = |error: std::io::Error| format!("state directory {}: {error}", self.path.display());
+        let config = config.canonicalize().map_err(fail)?;
+        fs::write(self.path.join(CONFIG), config.as_os_str().as_encoded_bytes()).map_err(fail)
+    }
+
     /// The control socket, on which `reprise reload`, `status` and `trace` reach this server.
     pub fn listen(&self) -> Result<UnixListener, String> {
         let path = socket(&self.path);

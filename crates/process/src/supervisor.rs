@@ -26,6 +26,7 @@
 //! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`front_link`] | the front's process, epoch and restarts |
+//! | [`listeners`] | the sockets that clients connect to |
 //! | [`control_socket`], [`errands`], [`trace`] | clients, helper processes and traces that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
@@ -46,6 +47,7 @@ mod eviction;
 mod front_link;
 mod generation;
 mod lane;
+mod listeners;
 mod liveness;
 mod mailbox;
 mod messages;
@@ -82,6 +84,8 @@ use errands::Errands;
 pub use errands::open_access_log;
 use front_link::FrontLink;
 use generation::{Generation, GenerationId, Generations, Stage};
+pub use listeners::Listener;
+use listeners::Listeners;
 use output::Output;
 use reload::Reload;
 pub use service::{Application, Draft, Entry, Plan, Service};
@@ -102,6 +106,7 @@ pub struct Supervisor {
     generations: Generations,
     reload: Reload,
     front: FrontLink,
+    listeners: Listeners,
     certificates: certificates::Tending,
     errands: Errands,
     traces: Traces,
@@ -127,6 +132,8 @@ impl Supervisor {
         sys::become_subreaper()?;
         let mut generations = Generations::default();
         let mut current = Vec::new();
+        let mut listeners = Listeners::default();
+        listeners.add(&plan.listeners, std::mem::take(&mut service.listeners));
         for application in &plan.applications {
             current.push(generations.add(Generation::new(application, plan.php(application)?, 1, Stage::Serving)?));
         }
@@ -137,6 +144,7 @@ impl Supervisor {
             reload: Reload::new(plan, current, now),
             generations,
             front: FrontLink::new(now)?,
+            listeners,
             errands: Errands::default(),
             traces: Traces::default(),
             shutdown: Shutdown::new(),
@@ -171,6 +179,7 @@ impl Supervisor {
             self.reap();
             self.end_what_is_overdue();
             self.forget_generations();
+            self.close_listeners();
             self.serve_control_socket();
         }
     }

@@ -28,7 +28,11 @@ fn directory(which: &Which) -> Result<PathBuf, Failure> {
     }
     if let Some(file) = &which.config {
         let config = config::load_server(file)?;
-        return Ok(config.state_dir.unwrap_or_else(|| state::default_path(&config.name)));
+        let usual = state::default_path(&config.name);
+        // The name may come from an address that has changed since the start.
+        let renamed = || state::of_config(&usual, file).into_iter().find(|directory| is_running(directory));
+        let found = if config.is_named || is_running(&usual) { None } else { renamed() };
+        return Ok(config.state_dir.or(found).unwrap_or(usual));
     }
     let base = state::default_path("");
     let entries = std::fs::read_dir(&base).into_iter().flatten().flatten().map(|entry| entry.path());

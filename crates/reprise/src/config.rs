@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use front::routing::faults::{self, Fault};
+use process::plan::MAX_LISTENERS;
 use process::sys::ProcessLimits;
 
 use crate::discover;
@@ -102,6 +103,11 @@ pub fn load(what: &What) -> Result<Config, Failure> {
             Failure::new(Code::Configuration, "listen", "names no address").hint("listen = [\"127.0.0.1:8080\"]")
         );
     }
+    let count = config.listen.len() + config.admin_listen.len();
+    if count > MAX_LISTENERS {
+        let why = format!("with admin_listen these are {count} addresses; there can be {MAX_LISTENERS}");
+        return Err(Failure::new(Code::Configuration, "listen", why));
+    }
     config.listen.iter().chain(&config.admin_listen).try_for_each(|address| crate::listen::check(address))?;
     settle_name(&mut config)?;
     check_together(&config)?;
@@ -119,6 +125,7 @@ pub fn load_server(file: &Path) -> Result<Config, Failure> {
 /// The server's name, by default that of its first address.
 fn settle_name(config: &mut Config) -> Result<(), Failure> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    config.is_named = !config.name.is_empty();
     if let Some(first) = config.listen.first().filter(|_| config.name.is_empty()) {
         config.name = first.strip_prefix("https://").unwrap_or(first).chars().map(plain).collect();
     }

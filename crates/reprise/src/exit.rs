@@ -52,6 +52,11 @@ impl Failure {
         self
     }
 
+    /// Whether it has that code.
+    pub fn is(&self, code: Code) -> bool {
+        self.code == code
+    }
+
     /// Its parts, to be sent to another process.
     pub fn parts(self) -> Parts {
         (self.code as u32, self.what, self.why, self.hint)

@@ -13,6 +13,7 @@ use process::sys::{FIRST_DESCRIPTOR, inherited};
 use wire::control::{FromFront, ToFront};
 
 use crate::exit::{Code, Failure};
+use crate::serve::BEFORE_OTHERS;
 
 /// The channel to the supervisor, in the form that the front uses.
 struct ToSupervisor(Mutex<Channel<FromFront, ToFront>>, OwnedFd);
@@ -58,7 +59,9 @@ pub fn run() -> Result<Code, Failure> {
     // The file and its position are shared with earlier fronts.
     file.rewind().map_err(failed)?;
     let settings: Settings = serde_json::from_reader(io::BufReader::new(file)).map_err(|error| failed(error.into()))?;
-    let listeners = settings.listeners.iter().map(|listener| inherited(listener.descriptor)).collect::<Result<_, _>>();
+    let others = i32::from(settings.access_log.is_some()) + i32::from(settings.spool.is_some());
+    let after = FIRST_DESCRIPTOR + BEFORE_OTHERS + others;
+    let listeners = (after..).take(settings.listeners.len()).map(inherited).collect::<Result<_, _>>();
     let inherited = Inherited {
         link: Arc::new(ToSupervisor(Mutex::new(Channel::from_fd(channel)), watched)),
         lifeline,

@@ -1,5 +1,5 @@
 //! Binds the listeners, or takes those that a service manager has bound. The supervisor keeps them; every front gets
-//! copies.
+//! copies. For a reload a child of the supervisor binds those that are new.
 
 mod handed;
 
@@ -9,33 +9,50 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use process::supervisor::Listener;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::exit::{Code, Failure};
+use crate::options::Config;
 pub use handed::take as handed_over;
 
 /// Connections that the kernel keeps until they are accepted, at most net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
-/// What is known of a bound listener besides its socket.
-pub struct Bound {
-    /// Its address for people: `http://127.0.0.1:8080` or `unix:/path`.
-    pub shown: String,
-    /// Whether it is a unix socket.
-    pub is_unix: bool,
-    /// Whether its clients speak TLS.
-    pub is_tls: bool,
-    /// Its port, unless it is a unix socket.
-    pub port: Option<u16>,
-    /// The file to remove at the end, if it is a unix socket of our own.
-    pub file: Option<PathBuf>,
+/// A socket that was bound here. Until the supervisor has it, its file goes with it.
+struct Bound {
+    socket: OwnedFd,
+    listener: Listener,
+    file: SocketFile,
 }
 
-impl Drop for Bound {
+/// The file of a unix socket, removed with its owner.
+struct SocketFile(Option<PathBuf>);
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.file {
+        if let Some(path) = &self.0 {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// The listeners of a configuration, and the sockets of those that were not open before.
+#[derive(Default)]
+pub struct Opened {
+    /// Visitors' first, then those for monitoring.
+    pub listeners: Vec<Listener>,
+    new: Vec<Bound>,
+}
+
+impl Opened {
+    /// The sockets of the new listeners, in the order of the listeners. Their files stay.
+    pub fn into_sockets(self) -> Vec<OwnedFd> {
+        let socket = |mut one: Bound| {
+            one.file.0 = None;
+            one.socket
+        };
+        self.new.into_iter().map(socket).collect()
     }
 }
 
@@ -80,28 +97,63 @@ impl Permissions {
     }
 }
 
-/// Binds all addresses.
-pub fn bind(addresses: &[String], permissions: &Permissions) -> Result<Vec<(OwnedFd, Bound)>, Failure> {
-    addresses.iter().map(|address| bind_one(address, permissions)).collect()
+/// Finds the listeners of a configuration among those that are open, and opens the others. An address keeps its socket whatever
+/// is spoken there. Sockets of a service manager are for visitors, whatever addresses `listen` names.
+pub fn open(config: &Config, before: &[Listener]) -> Result<Opened, Failure> {
+    let mut opened = Opened::default();
+    let mut left: Vec<&Listener> = before.iter().filter(|one| !one.is_handed_over).collect();
+    let first_id = before.iter().map(|one| one.id + 1).max().unwrap_or(0);
+    let handed = by_scheme(before.iter().filter(|one| one.is_handed_over), &config.listen)?;
+    let of_visitors = if handed.is_empty() { config.listen.as_slice() } else { &[] };
+    opened.listeners = handed;
+    let wanted = of_visitors.iter().map(|address| (address, false));
+    for (address, is_admin) in wanted.chain(config.admin_listen.iter().map(|address| (address, true))) {
+        let target = target(address)?;
+        if let Some(at) = left.iter().position(|one| one.target == target) {
+            let known = left.remove(at);
+            opened.listeners.push(Listener { is_admin, ..with_scheme(known, is_tls(address)) });
+            continue;
+        }
+        let mut bound = bind_one(address, &config.permissions()).map_err(|failure| beside(failure, &target, before))?;
+        bound.listener.id = first_id + opened.new.len() as u32;
+        (bound.listener.target, bound.listener.is_admin) = (target, is_admin);
+        opened.listeners.push(bound.listener.clone());
+        opened.new.push(bound);
+    }
+    Ok(opened)
+}
+
+/// What an address means, resolved.
+fn target(address: &str) -> Result<String, Failure> {
+    if address.starts_with("unix:") { Ok(address.to_owned()) } else { resolve(address).map(|at| at.to_string()) }
+}
+
+/// Says so if what is in the way of an address is another one of this server.
+fn beside(failure: Failure, target: &str, before: &[Listener]) -> Failure {
+    let port = target.parse::<SocketAddr>().ok().map(|address| address.port());
+    match before.iter().find(|one| one.port.is_some() && one.port == port) {
+        Some(own) if failure.is(Code::AddressInUse) => failure.hint(format!(
+            "this server listens on {}; a reload without that address frees it for the next reload, a restart changes both at once",
+            own.shown
+        )),
+        _ => failure,
+    }
+}
+
+fn with_scheme(listener: &Listener, is_tls: bool) -> Listener {
+    let [from, to] = if is_tls { ["http://", "https://"] } else { ["https://", "http://"] };
+    Listener { is_tls, shown: listener.shown.replacen(from, to, 1), ..listener.clone() }
 }
 
 /// Of sockets that were handed over, those are for TLS whose port `listen` names with https.
-pub fn by_scheme(mut handed: Vec<(OwnedFd, Bound)>, addresses: &[String]) -> Result<Vec<(OwnedFd, Bound)>, Failure> {
+fn by_scheme<'a>(handed: impl Iterator<Item = &'a Listener>, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
     let tls = addresses.iter().filter(|address| is_tls(address)).map(|address| Ok(resolve(address)?.port()));
     let ports = tls.collect::<Result<Vec<u16>, Failure>>()?;
-    for (socket, bound) in &mut handed {
-        let address = rustix::net::getsockname(&*socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
-        bound.port = address.map(|address| address.port());
-        if bound.port.is_some_and(|port| ports.contains(&port)) {
-            bound.is_tls = true;
-            bound.shown = bound.shown.replacen("http://", "https://", 1);
-        }
-    }
-    Ok(handed)
+    Ok(handed.map(|one| with_scheme(one, one.port.is_some_and(|port| ports.contains(&port)))).collect())
 }
 
 /// Binds one address: a listening, non-blocking socket.
-fn bind_one(address: &str, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
+fn bind_one(address: &str, permissions: &Permissions) -> Result<Bound, Failure> {
     match address.strip_prefix("unix:") {
         Some(path) => bind_unix(Path::new(path), permissions),
         None => bind_tcp(address),
@@ -138,7 +190,22 @@ pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| Failure::new(Code::Configuration, format!("listen address '{address}'"), "names no address"))
 }
 
-fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
+/// A listener in clear of which no more is known.
+fn named(shown: String) -> Listener {
+    Listener {
+        id: 0,
+        target: String::new(),
+        shown,
+        is_unix: false,
+        is_tls: false,
+        is_admin: false,
+        is_handed_over: false,
+        port: None,
+        file: None,
+    }
+}
+
+fn bind_tcp(address: &str) -> Result<Bound, Failure> {
     let target = resolve(address)?;
     let listener = TcpListener::bind(target).map_err(|error| fail(address, &error))?;
     let at = listener.local_addr().map_err(|error| fail(address, &error))?;
@@ -146,10 +213,11 @@ fn bind_tcp(address: &str) -> Result<(OwnedFd, Bound), Failure> {
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
     let (is_tls, scheme) = if is_tls(address) { (true, "https") } else { (false, "http") };
-    Ok((socket, Bound { shown: format!("{scheme}://{at}"), is_unix: false, is_tls, port: Some(at.port()), file: None }))
+    let listener = Listener { is_tls, port: Some(at.port()), ..named(format!("{scheme}://{at}")) };
+    Ok(Bound { socket, listener, file: SocketFile(None) })
 }
 
-fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound), Failure> {
+fn bind_unix(path: &Path, permissions: &Permissions) -> Result<Bound, Failure> {
     let shown = format!("unix:{}", path.display());
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     if is_socket && is_left_over(path) {
@@ -174,7 +242,9 @@ fn bind_unix(path: &Path, permissions: &Permissions) -> Result<(OwnedFd, Bound),
     listener.set_nonblocking(true).map_err(|error| fail(&shown, &error))?;
     let socket = OwnedFd::from(listener);
     rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(&shown, &error.into()))?;
-    Ok((socket, Bound { shown, is_unix: true, is_tls: false, port: None, file: Some(path.to_owned()) }))
+    let listener = Listener { is_unix: true, file: Some(path.to_owned()), ..named(shown) };
+    let file = SocketFile(listener.file.clone());
+    Ok(Bound { socket, listener, file })
 }
 
 /// Whether a socket was left by a killed server: nobody listens on it.

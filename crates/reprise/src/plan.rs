@@ -22,10 +22,6 @@ use crate::php_ini;
 /// What is opened once and stays open.
 #[derive(Clone)]
 pub struct Opened {
-    /// The front's descriptors of the listeners.
-    pub listeners: Vec<Listener>,
-    /// Port of the first listener for https.
-    pub https_port: Option<u16>,
     /// The front's descriptor of the access log, if there is one.
     pub access_log: Option<i32>,
     /// The front's descriptor of the spool's file, if there is one.
@@ -41,12 +37,14 @@ pub fn make(
     config: &Config,
     people: &People,
     phps: &Phps,
+    listeners: &[supervisor::Listener],
     opened: &Opened,
     finding: &Finding,
 ) -> Result<supervisor::Draft, Failure> {
+    let https_port = listeners.iter().find(|one| one.is_tls).and_then(|one| one.port);
     let mut settings = Settings {
-        listeners: opened.listeners.clone(),
-        https_port: opened.https_port,
+        listeners: listeners.iter().map(front_listener).collect(),
+        https_port,
         access_log: opened.access_log,
         spool: opened.spool,
         threads: config.front_threads,
@@ -78,7 +76,7 @@ pub fn make(
     let applications = all.map(|(((application, user), entries), php)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
         made.php = *php;
-        made.is_https = opened.https_port.is_some() && application.https_redirect != Some(false);
+        made.is_https = https_port.is_some() && application.https_redirect != Some(false);
         made.php_version = phps.list.get(*php).map_or_else(String::new, |php| php.minor.to_string());
         if opened.audit {
             made.arguments.push("--audit".to_owned());
@@ -92,6 +90,8 @@ pub fn make(
         drain_timeout: config.drain_timeout,
         isolation: finding.said(),
         notices: Vec::new(),
+        listeners: listeners.to_vec(),
+        opened: 0,
         certificates: None,
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
@@ -139,6 +139,10 @@ fn request_limits(limits: &options::RequestLimits, workers: usize) -> RequestLim
         memory_kib: limits.request_memory.div_ceil(1024),
         client_requests: limits.client_requests,
     }
+}
+
+fn front_listener(one: &supervisor::Listener) -> Listener {
+    Listener { id: one.id, unix: one.is_unix, admin: one.is_admin, tls: one.is_tls }
 }
 
 fn front_application(application: &Application) -> front::settings::Application {

@@ -5,12 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use front::settings::Listener;
 use process::log;
 use process::notify::Notify;
 use process::state::{self, StateDirectory};
 use process::supervisor::{
-    CertificatesDraft, Draft, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file,
+    CertificatesDraft, Draft, Listener, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file,
 };
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
@@ -22,13 +21,13 @@ use crate::extensions;
 use crate::flags::What;
 use crate::installed::{self, Php, Phps};
 use crate::isolation;
-use crate::listen::{self, Bound};
+use crate::listen;
 use crate::options::{self, Application, Config};
 use crate::people::{People, choose_users};
 use crate::plan::{self, Opened};
 
-/// Descriptors of the front before the listeners: channel, lifeline, settings.
-pub const BEFORE_LISTENERS: i32 = 3;
+/// Descriptors of the front before the others: channel, lifeline, settings.
+pub const BEFORE_OTHERS: i32 = 3;
 /// Descriptors that this process and the front need besides those of connections.
 const SPARE_FILES: u64 = 256;
 
@@ -65,18 +64,16 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
     let certificates = certificates::draft_in_child(&config)?;
-    let mut opened = match handed.is_empty() {
-        true => listen::bind(&config.listen, &config.permissions())?,
-        false => listen::by_scheme(handed, &config.listen)?,
-    };
-    let for_visitors = opened.len();
-    opened.extend(listen::bind(&config.admin_listen, &config.permissions())?);
-    let (mut sockets, listeners): (Vec<OwnedFd>, Vec<Bound>) = opened.into_iter().unzip();
+    let (mut sockets, handed): (Vec<OwnedFd>, Vec<Listener>) = handed.into_iter().unzip();
+    let listening = listen::open(&config, &handed)?;
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
     let state = StateDirectory::open(&path).map_err(|why| {
         let code = if why.contains("in use") { Code::AddressInUse } else { Code::Permission };
         Failure::new(code, "cannot start", why)
     })?;
+    if let Some(file) = &what.config {
+        state.note_config(file).map_err(|why| Failure::new(Code::Permission, "cannot start", why))?;
+    }
     if config.state_dir.is_none() {
         state::clear_leftovers(&state.path);
     }
@@ -90,43 +87,29 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         ));
     }
     process::sys::protect_memory().map_err(internal("memory"))?;
-    let first = FIRST_DESCRIPTOR + BEFORE_LISTENERS;
+    let first = FIRST_DESCRIPTOR + BEFORE_OTHERS;
     let log = open_access_log(&config.access_log)?;
     let spool = open_spool(&config)?;
-    let after_listeners = first + listeners.len() as i32;
-    let numbered = listeners.iter().enumerate().zip(first..);
     let opened = Opened {
-        listeners: numbered
-            .map(|((number, one), descriptor)| Listener {
-                descriptor,
-                unix: one.is_unix,
-                tls: one.is_tls,
-                admin: number >= for_visitors,
-            })
-            .collect(),
         // The supervisor opens the last one again.
-        https_port: listeners.iter().find(|one| one.is_tls).and_then(|one| one.port),
-        access_log: log.is_some().then_some(after_listeners + i32::from(spool.is_some())),
-        spool: spool.is_some().then_some(after_listeners),
+        access_log: log.is_some().then_some(first + i32::from(spool.is_some())),
+        spool: spool.is_some().then_some(first),
         connections: connections as usize,
         audit,
     };
-    let mut draft = plan::make(&config, &people, &phps, &opened, &finding)?;
+    let mut draft = plan::make(&config, &people, &phps, &listening.listeners, &opened, &finding)?;
     let mut files = phps.open()?;
     let notices = attach(&mut draft, &mut files, certificates);
     notices.iter().for_each(|notice| log::line("warning", "supervisor", format_args!("{notice}")));
     let plan = Plan::new(draft, files);
     // These are the only copies in this process: the supervisor drops them when it drains.
-    sockets.extend(spool);
-    sockets.extend(log.map(OwnedFd::from));
-    let mut service = service(config, what, opened, sockets, people.front, signals)?;
+    sockets.extend(listening.into_sockets());
+    let descriptors = spool.into_iter().chain(log.map(OwnedFd::from)).collect();
+    let mut service = service(config, what, opened, descriptors, people.front, signals)?;
+    service.listeners = sockets;
     service.control_socket = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
+    let addresses: Vec<String> = plan.listeners.iter().map(Listener::described).collect();
     let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
-    let shown = |(number, listener): (usize, &Bound)| match number < for_visitors {
-        true => listener.shown.clone(),
-        false => format!("{} (metrics)", listener.shown),
-    };
-    let addresses: Vec<String> = listeners.iter().enumerate().map(shown).collect();
     let ready = move |took: Duration| {
         log::write(&format!("ready after {} ms: {}\n", took.as_millis(), addresses.join(" ")));
     };
@@ -160,6 +143,7 @@ fn service(
         front_arguments: vec!["reprise-front".to_owned(), "front".to_owned()],
         front_user,
         front_descriptors: descriptors,
+        listeners: Vec::new(),
         access_log: is_file(&config.access_log).then(|| config.access_log.clone().into()),
         front_threads: config.front_threads,
         userfaultfd: isolation::open_device().map(OwnedFd::from).ok(),
@@ -175,16 +159,26 @@ fn service(
 
 /// The current configuration, if this server can change to it without a restart.
 fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result<(Draft, Vec<OwnedFd>), Failure> {
-    let next = config::load(what)?;
+    let mut next = config::load(what)?;
+    if !now.is_named && !next.is_named {
+        // The name is that of an address, which may have changed.
+        next.name.clone_from(&now.name);
+    }
     plan::obstacle(now, &next)?;
     let phps = installed::choose(&next)?;
     let people = choose_users(&next)?;
     let finding = isolation::look(&next, &people, &phps);
-    let mut draft = plan::make(&next, &people, &phps, opened, &finding)?;
+    // Last, because what is bound for a refused reload keeps its address for a moment.
+    let certificates = certificates::draft(&next)?;
+    let listening = listen::open(&next, &plan.listeners)?;
+    let mut draft = plan::make(&next, &people, &phps, &listening.listeners, opened, &finding)?;
     draft.notices = missing_extensions(&next, &people, &phps, plan);
     let mut files = phps.open()?;
-    let notices = attach(&mut draft, &mut files, certificates::draft(&next)?);
+    let notices = attach(&mut draft, &mut files, certificates);
     draft.notices.extend(notices);
+    let sockets = listening.into_sockets();
+    draft.opened = sockets.len();
+    files.extend(sockets);
     Ok((draft, files))
 }
 

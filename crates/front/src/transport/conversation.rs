@@ -29,7 +29,7 @@ use crate::phases::serve;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::{BodyStream, BrokenBody, Head, Request, RequestBody};
-use crate::shared::{Shared, told_to_stop};
+use crate::shared::{Life, Shared, told_to_stop};
 use crate::wrapped::{Delivered, Logged, Made};
 
 /// Bytes that hyper may buffer of one connection in each direction.
@@ -39,7 +39,7 @@ pub const FIRST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Waits for the first head of a connection. The connection gets hyper's buffers only then, so a client that sends nothing,
 /// or sends slowly, costs no more memory than what it has sent. `false`: the client sends no request.
-async fn first_head<S>(stream: &Stream<S>, patience: Duration, mut stopped: watch::Receiver<bool>) -> bool
+async fn first_head<S>(stream: &Stream<S>, patience: Duration, mut stopped: watch::Receiver<Life>) -> bool
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -138,7 +138,7 @@ fn spell_reason(response: &mut Response<Delivered>) {
 }
 
 /// Serves a connection of which it is known that it speaks HTTP/2, until it ends: TLS has negotiated "h2".
-pub async fn converse_http2<S>(socket: S, peer: Peer, shared: Arc<Shared>, stopped: watch::Receiver<bool>)
+pub async fn converse_http2<S>(socket: S, peer: Peer, shared: Arc<Shared>, stopped: watch::Receiver<Life>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -147,7 +147,7 @@ where
 }
 
 /// Serves a connection until it ends. Its first bytes decide whether it is one of HTTP/2.
-pub async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>, is_admin: bool)
+pub async fn converse<S>(stream: S, peer: Peer, shared: Arc<Shared>, mut stopped: watch::Receiver<Life>, is_admin: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -173,7 +173,7 @@ where
                 framer.give_up();
                 Framed { refusal: Some(Refusal::BadFraming), original: None }
             });
-            let (shared, is_stopping) = (shared.clone(), *stopping.borrow());
+            let (shared, is_stopping) = (shared.clone(), *stopping.borrow() != Life::Open);
             let (framer, mut is_last) = (framer.clone(), is_last(&request));
             let request = taken_over(request, framed, connection.clone());
             async move {

@@ -35,7 +35,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::connection::Peer;
 use crate::http2_limits::{self as limits, Limit};
 use crate::settings::Settings;
-use crate::shared::{Shared, told_to_stop};
+use crate::shared::{Life, Shared, told_to_stop};
 use intake::{HeadLimits, StreamState};
 use memory::Account;
 use responder::{Piece, Stream};
@@ -86,7 +86,7 @@ pub async fn serve_connection<S>(
     begun: Bytes,
     peer: Peer,
     shared: Arc<Shared>,
-    mut stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<Life>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -133,7 +133,7 @@ async fn serve_streams<S>(
     mut connection: Server<S>,
     common: &Common,
     idle_time: Duration,
-    mut stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<Life>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {

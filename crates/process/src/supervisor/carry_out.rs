@@ -196,9 +196,20 @@ impl Supervisor {
             return;
         }
         match (self.service.settings)(settings, ids) {
-            Ok(file) => self.front.send(&ToFront::Settings, &[file.as_fd()]),
+            Ok(file) => {
+                let listeners = self.reload.next().map_or(&[][..], |plan| &plan.listeners);
+                let sockets = self.listeners.of(listeners);
+                self.front.send(&ToFront::Settings, &[vec![file.as_fd()], sockets].concat());
+            }
             Err(error) => self.reload.fail(format!("the front's settings cannot be written: {error}")),
         }
+    }
+
+    /// Closes sockets that neither the configuration in force nor one that is to follow has. A front that has got them closes its
+    /// copies by itself.
+    pub(super) fn close_listeners(&mut self) {
+        let ids = if self.shutdown.is_begun() { BTreeSet::new() } else { self.reload.listeners() };
+        self.listeners.keep(&ids);
     }
 
     fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {

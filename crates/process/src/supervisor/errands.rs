@@ -57,8 +57,8 @@ pub(super) type Present = BTreeMap<String, BTreeSet<String>>;
 
 /// The result of a child's work, or why there is none.
 pub(super) enum Found {
-    /// The new plan, if the configuration was to be read.
-    Configuration(Result<(Option<Plan>, Present), String>),
+    /// The new plan with the sockets of its new listeners, if the configuration was to be read.
+    Configuration(Result<(Option<Plan>, Vec<OwnedFd>, Present), String>),
     Script(Sought, Result<bool, String>),
     Roots(Result<BTreeMap<String, PathBuf>, String>),
     AccessLog(Result<OwnedFd, String>),
@@ -166,11 +166,15 @@ impl Purpose {
     }
 }
 
-/// What a child sends: a draft of the configuration, if it was to be read, and each `reprise-php` that it needs, opened.
+/// What a child sends: a draft of the configuration, if it was to be read, and what belongs to it: each `reprise-php` that it
+/// needs, opened, certificates, sockets.
 type Read = ((Option<Draft>, Present), Vec<OwnedFd>);
 
-fn plan(((draft, present), descriptors): Read) -> Result<(Option<Plan>, Present), String> {
-    Ok((draft.map(|draft| Plan::new(draft, descriptors)), present))
+fn plan(((draft, present), mut descriptors): Read) -> Result<(Option<Plan>, Vec<OwnedFd>, Present), String> {
+    let Some(draft) = draft else { return Ok((None, Vec::new(), present)) };
+    let others = descriptors.len().checked_sub(draft.opened).ok_or("the process has not sent all sockets")?;
+    let sockets = descriptors.split_off(others);
+    Ok((Some(Plan::new(draft, descriptors)), sockets, present))
 }
 
 fn first_attached<T>((answer, descriptors): (T, Vec<OwnedFd>)) -> (T, Option<OwnedFd>) {
@@ -194,7 +198,12 @@ impl Supervisor {
 
     fn take_found(&mut self, found: Found) {
         match found {
-            Found::Configuration(Ok((plan, present))) => self.configuration_read(plan, &present),
+            Found::Configuration(Ok((plan, sockets, present))) => {
+                if let Some(plan) = &plan {
+                    self.listeners.add(&plan.listeners, sockets);
+                }
+                self.configuration_read(plan, &present);
+            }
             Found::Configuration(Err(why)) => {
                 self.reload(|reload, _| reload.reading_failed(&format!("reading the configuration: {why}")));
             }

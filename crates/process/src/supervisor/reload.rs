@@ -21,6 +21,7 @@ use wire::layout::{RENEW_FULL, RENEW_RESTART};
 
 use super::control_socket::Client;
 use super::generation::{GenerationId, Stage};
+use super::listeners;
 use super::service::{Application, Plan};
 
 #[cfg(test)]
@@ -189,6 +190,17 @@ impl Reload {
     /// Whether a reload was asked for that has not begun.
     pub(super) fn is_requested(&self) -> bool {
         self.request.is_some()
+    }
+
+    /// The plan of the change that is being made.
+    pub(super) fn next(&self) -> Option<&Rc<Plan>> {
+        self.change.as_ref().map(|change| &change.plan)
+    }
+
+    /// The ids of all listeners, those of a change included.
+    pub(super) fn listeners(&self) -> BTreeSet<u32> {
+        let plans = [Some(&self.plan), self.next()].into_iter().flatten();
+        plans.flat_map(|plan| &plan.listeners).map(|one| one.id).collect()
     }
 
     /// Whether that generation is being made.
@@ -419,10 +431,12 @@ impl Reload {
             return Vec::new();
         }
         change.is_switched = true;
-        self.plan = change.plan.clone();
+        let old_plan = std::mem::replace(&mut self.plan, change.plan.clone());
+        let changed = listeners::difference(&old_plan.listeners, &self.plan.listeners);
         let old = std::mem::replace(&mut self.current, change.ids.clone());
         let drained = old.into_iter().filter(|id| !self.current.contains(id)).collect();
-        vec![Action::Switch(self.current.clone(), drained)]
+        let lines = changed.into_iter().map(|line| Action::Log("notice", line));
+        lines.chain([Action::Switch(self.current.clone(), drained)]).collect()
     }
 
     /// The front has gone over, or a new one has begun with the new settings.

@@ -13,6 +13,7 @@ use wire::control::Isolation;
 use wire::key::Origin;
 
 use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
+use super::listeners::Listener;
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
 use crate::user::Identity;
@@ -25,8 +26,10 @@ pub struct Service {
     pub front_arguments: Vec<String>,
     /// Whom the front runs as.
     pub front_user: Option<Identity>,
-    /// Descriptors of the front after its channel, the lifeline and its settings: listeners, logs.
+    /// Descriptors of the front after its channel, the lifeline and its settings; listeners follow.
     pub front_descriptors: Vec<OwnedFd>,
+    /// The sockets of the plan's listeners, in their order.
+    pub listeners: Vec<OwnedFd>,
     /// The access log, if it is a file: the last of those descriptors.
     pub access_log: Option<PathBuf>,
     /// Threads of the front.
@@ -67,7 +70,11 @@ pub struct Draft {
     pub isolation: String,
     /// What the log says of the change to this configuration.
     pub notices: Vec<String>,
-    /// The certificates, if there are any. Their file is the last of the descriptors.
+    /// Where clients connect to.
+    pub listeners: Vec<Listener>,
+    /// How many of them were opened for this draft. Their sockets are the last descriptors.
+    pub opened: usize,
+    /// The certificates, if there are any. Their file is the last of the descriptors before that.
     pub certificates: Option<CertificatesDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
@@ -85,6 +92,8 @@ pub struct Plan {
     pub isolation: String,
     /// What the log says of the change to this configuration.
     pub notices: Vec<String>,
+    /// Where clients connect to.
+    pub listeners: Vec<Listener>,
     /// The certificates that it came with, if there are any.
     pub certificates: Option<Rc<Certificates>>,
     /// The front's settings, without the generations.
@@ -102,6 +111,7 @@ impl Plan {
             drain_timeout: draft.drain_timeout,
             isolation: draft.isolation,
             notices: draft.notices,
+            listeners: draft.listeners,
             settings: draft.settings,
         }
     }
@@ -243,6 +253,7 @@ impl Plan {
             drain_timeout: Duration::from_secs(30),
             isolation: String::new(),
             notices: Vec::new(),
+            listeners: Vec::new(),
             certificates: None,
             settings: settings.to_owned(),
         }

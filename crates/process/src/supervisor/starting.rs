@@ -84,6 +84,7 @@ impl Supervisor {
         let settings = (self.service.settings)(&self.reload.plan().settings, self.reload.current())?;
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
+        descriptors.extend(self.listeners.of(&self.reload.plan().listeners));
         let pid = sys::start(&Program {
             executable: self.service.front.as_fd(),
             arguments: self.service.front_arguments.clone(),

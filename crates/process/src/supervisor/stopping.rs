@@ -18,8 +18,9 @@ impl Supervisor {
             Stop::Drain => {
                 log("notice", format_args!("{why}: draining, at most {limit:?}"));
                 self.tell_stopping();
-                // The listeners are among them. When the front has closed its copies too, new connections are refused.
+                // When the front has closed its copies too, new connections are refused.
                 self.service.front_descriptors.clear();
+                self.close_listeners();
                 match self.front.is_running() {
                     true => self.front.send(&ToFront::Drain, &[]),
                     false => self.end_forkers(),

@@ -6,21 +6,26 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixListener;
 
+use process::plan::MAX_LISTENERS;
+use process::supervisor::Listener;
 use process::sys::{FIRST_DESCRIPTOR, inherited};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use super::Bound;
+use super::named;
 use crate::exit::{Code, Failure};
 
 /// Sockets at most.
-const MAX_SOCKETS: i32 = 64;
+const MAX_SOCKETS: i32 = MAX_LISTENERS as i32;
 
 /// All sockets that were handed to this process, in their order; usually none. To be called once, before another program is
 /// executed.
-pub fn take() -> Result<Vec<(OwnedFd, Bound)>, Failure> {
+pub fn take() -> Result<Vec<(OwnedFd, Listener)>, Failure> {
     let text = |name: &str| std::env::var(name).ok();
     let count = count(text("LISTEN_PID").as_deref(), text("LISTEN_FDS").as_deref(), std::process::id())?;
-    (FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + count).map(|number| socket(number, inherited(number))).collect()
+    let numbers = FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + count;
+    let mut taken = numbers.map(|number| socket(number, inherited(number))).collect::<Result<Vec<_>, _>>()?;
+    (0..).zip(&mut taken).for_each(|(id, (_, listener))| listener.id = id);
+    Ok(taken)
 }
 
 /// How many sockets are meant for this process.
@@ -34,7 +39,7 @@ fn count(pid: Option<&str>, count: Option<&str>, us: u32) -> Result<i32, Failure
     })
 }
 
-fn socket(number: i32, descriptor: std::io::Result<OwnedFd>) -> Result<(OwnedFd, Bound), Failure> {
+fn socket(number: i32, descriptor: std::io::Result<OwnedFd>) -> Result<(OwnedFd, Listener), Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::new(Code::Configuration, format!("descriptor {number}, handed over to listen on"), why)
             .hint("ListenStream= of the socket unit, with Accept=no, hands over what can be listened on")
@@ -56,7 +61,7 @@ fn socket(number: i32, descriptor: std::io::Result<OwnedFd>) -> Result<(OwnedFd,
     }
     let wrong = |error: std::io::Error| refused(&error);
     let is_unix = family == AddressFamily::UNIX;
-    let (descriptor, address) = if is_unix {
+    let (descriptor, address, port) = if is_unix {
         let listener = UnixListener::from(descriptor);
         listener.set_nonblocking(true).map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
@@ -64,17 +69,15 @@ fn socket(number: i32, descriptor: std::io::Result<OwnedFd>) -> Result<(OwnedFd,
             (Some(path), _) => path.display().to_string(),
             (None, name) => format!("@{}", String::from_utf8_lossy(name.unwrap_or_default())),
         };
-        (OwnedFd::from(listener), format!("unix:{name}"))
+        (OwnedFd::from(listener), format!("unix:{name}"), None)
     } else {
         let listener = TcpListener::from(descriptor);
         listener.set_nonblocking(true).map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
-        (OwnedFd::from(listener), format!("http://{address}"))
+        (OwnedFd::from(listener), format!("http://{address}"), Some(address.port()))
     };
-    Ok((
-        descriptor,
-        Bound { shown: format!("{address} (descriptor {number})"), is_unix, is_tls: false, port: None, file: None },
-    ))
+    let shown = format!("{address} (descriptor {number})");
+    Ok((descriptor, Listener { is_unix, port, is_handed_over: true, ..named(shown) }))
 }
 
 #[cfg(test)]
@@ -103,8 +106,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         is_refused(std::net::TcpStream::connect(address).unwrap().into(), "does not listen");
-        let (_, bound) = socket(5, Ok(listener.into())).ok().unwrap();
-        assert_eq!(bound.shown, format!("http://{address} (descriptor 5)"));
-        assert!(!bound.is_unix && bound.file.is_none());
+        let (_, taken) = socket(5, Ok(listener.into())).ok().unwrap();
+        assert_eq!(taken.shown, format!("http://{address} (descriptor 5)"));
+        assert!(!taken.is_unix && taken.file.is_none());
     }
 }

@@ -36,10 +36,10 @@ const DAY: u64 = 86400;
 option_table! {
     /// The configuration. It is complete but for users and descriptors.
     pub struct Config => Settings {
-        listen: Vec<String> = vec!["127.0.0.1:8080".to_owned()], "[\"127.0.0.1:8080\"]", Texts, Restart,
+        listen: Vec<String> = vec!["127.0.0.1:8080".to_owned()], "[\"127.0.0.1:8080\"]", Texts, Reload,
             "Addresses: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. HOST:PORT alone is http. https takes a \
              `[[certificate]]` (docs/guides/tls.md).";
-        admin_listen: Vec<String> = Vec::new(), "[]", Texts, Restart,
+        admin_listen: Vec<String> = Vec::new(), "[]", Texts, Reload,
             "Addresses of the metrics listener: /healthz, /readyz and /metrics (docs/operations/monitoring.md). Whoever \
              reaches them may read them.";
         socket_mode: u32 = 0o666, "\"0666\"", Text, Restart,
@@ -138,6 +138,8 @@ option_table! {
         applications: Vec<Application> = Vec::new();
         /// At least one, if an address is https.
         certificates: Vec<Certificate> = Vec::new();
+        /// Whether its name is written, not taken from its first address.
+        is_named: bool = false;
     }
 }
 
