@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,6 +12,9 @@ use crate::group::Group;
 
 /// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
 pub const PROFILE: &str = "tests";
+
+/// Clippy as a compiler, as `cargo clippy` runs it.
+const LINTER: &str = "clippy-driver";
 
 /// The name of the program that starts the real programs.
 const BLACK_BOX: &str = "tests/black_box";
@@ -42,22 +45,39 @@ impl TestProgram {
 pub enum Wanted {
     /// The unit tests and the black box.
     AllTests,
+    /// The same and the examples, by a compiler that lints what it compiles. `cargo clippy` would look at all libraries again.
+    Linted,
     /// The black box.
     BlackBox,
 }
 
-/// Builds the programs and the tests, and says what processor time that took.
-pub fn build(wanted: &Wanted) -> Result<(Vec<TestProgram>, Duration), String> {
-    let tests: &[&str] = match wanted {
-        Wanted::AllTests => &["--tests"],
-        Wanted::BlackBox => &["--test", "black_box"],
-    };
+/// What a build made.
+pub struct Built {
+    /// The programs with tests.
+    pub programs: Vec<TestProgram>,
+    /// What the compiler, or clippy, warns of. Each is text for people.
+    pub warnings: Vec<String>,
+    /// The processor time.
+    pub processor: Duration,
+}
+
+/// Builds the programs and the tests.
+pub fn build(wanted: &Wanted) -> Result<Built, String> {
     let mut cargo = cargo();
-    cargo
-        .args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"])
-        .args(tests);
-    let (said, processor) = run(cargo.stdout(Stdio::piped()))?;
-    Ok((said.lines().filter_map(test_program).collect(), processor))
+    cargo.args(["build", "--profile", PROFILE, "--workspace", "--bins"]);
+    match wanted {
+        Wanted::AllTests => cargo.args(["--tests", "--message-format=json-render-diagnostics"]),
+        Wanted::Linted => {
+            cargo.args(["--tests", "--examples", "--message-format=json"]).env("RUSTC_WORKSPACE_WRAPPER", LINTER)
+        }
+        Wanted::BlackBox => cargo.args(["--test", "black_box", "--message-format=json-render-diagnostics"]),
+    };
+    let (status, said, processor) = finish(cargo.stdout(Stdio::piped()))?;
+    let warnings: Vec<String> = said.lines().filter_map(warning).collect();
+    if !status.success() {
+        return Err(format!("{}cargo build: {status}", warnings.concat()));
+    }
+    Ok(Built { programs: said.lines().filter_map(test_program).collect(), warnings, processor })
 }
 
 /// Where Cargo builds: another directory than the usual one on another platform.
@@ -100,18 +120,30 @@ fn cargo() -> Command {
     command
 }
 
-/// Runs Cargo to its end. Returns what it prints into a pipe, and the processor time.
+/// Runs Cargo, which must succeed. Returns what it prints into a pipe, and the processor time.
 pub fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
+    match finish(cargo)? {
+        (status, said, processor) if status.success() => Ok((said, processor)),
+        (status, ..) => Err(format!("cargo build: {status}")),
+    }
+}
+
+/// Runs Cargo to its end. Returns its status too.
+fn finish(cargo: &mut Command) -> Result<(ExitStatus, String, Duration), String> {
     let failed = |error: std::io::Error| format!("cargo: {error}");
     let mut group = Group::start(cargo).map_err(failed)?;
     let mut said = Vec::new();
     if let Some(mut output) = group.child.stdout.take() {
         output.read_to_end(&mut said).map_err(failed)?;
     }
-    match group.finish().map_err(failed)? {
-        (status, processor) if status.success() => Ok((String::from_utf8_lossy(&said).into_owned(), processor)),
-        (status, _) => Err(format!("cargo build: {status}")),
-    }
+    let (status, processor) = group.finish().map_err(failed)?;
+    Ok((status, String::from_utf8_lossy(&said).into_owned(), processor))
+}
+
+/// A line of what Cargo says: a message of the compiler.
+fn warning(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    Some(message["message"]["rendered"].as_str()?.to_owned())
 }
 
 /// A line of what Cargo says: an artifact with tests that can be run.

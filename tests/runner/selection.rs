@@ -11,9 +11,11 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 22] = [
+pub const FULL_ONLY: [&str; 25] = [
     "bridges::hosts::",
+    "bridges::laravel_with_its_bridge",
     "bridges::reload::reloads_of_wordpress",
+    "bridges::wordpress_with_the_plugin",
     "bridges_package::applications_with_their_bridges",
     "container::a_container_s_memory_limit",
     "fault_suite::",
@@ -22,6 +24,7 @@ pub const FULL_ONLY: [&str; 22] = [
     "interleaved::laravel_s_visitors",
     "measuring::a_standstill",
     "measuring::processor_time",
+    "measuring::what_is_alike",
     "packages::container",
     "packages::install",
     "packages::repository",

@@ -151,7 +151,8 @@ pub fn by_name<'a>(names: &[&'a str]) -> Result<Vec<Stage>, &'a str> {
 
 /// Runs stages one after the other, but for those that run beside the black box. Without the programs none is begun.
 pub fn run(stages: &[Stage], report: &Report) {
-    let Some(programs) = build(&Wanted::AllTests, report) else { return };
+    let wanted = if stages.contains(&Style) { Wanted::Linted } else { Wanted::AllTests };
+    let Some(programs) = build(&wanted, report) else { return };
     if !report.stage("names", || check_names(&programs)) {
         return;
     }
@@ -229,9 +230,12 @@ pub fn run_built(black_box_program: TestProgram, names: &[&str], report: &Report
 fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     let mut programs = None;
     report.stage("build", || match build::build(wanted) {
-        Ok((built, processor)) => {
-            programs = Some(built);
-            Counts { processor, ..Counts::default() }
+        Ok(built) => {
+            programs = Some(built.programs);
+            print!("{}", built.warnings.concat());
+            let is_checked = matches!(wanted, Wanted::Linted);
+            let failed = usize::from(!built.warnings.is_empty());
+            Counts { passed: usize::from(is_checked).saturating_sub(failed), failed, processor: built.processor }
         }
         Err(why) => {
             println!("{why}");
@@ -252,7 +256,7 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn 
 fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
     let is_here = |name: &str| !begins(&WITH_TWO_VERSIONS, name);
     match stage {
-        Style => command::run(&mut Command::new("scripts/style")),
+        Style => command::run(Command::new("scripts/style").arg("--linted")),
         Libraries => command::run(Command::new("scripts/deny").arg("--install")),
         Model => command::run(&mut Command::new("scripts/model")),
         ModelAlways => command::run(Command::new("scripts/model").arg("--always")),

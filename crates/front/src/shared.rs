@@ -57,7 +57,7 @@ impl Shared {
     pub fn new(settings: Settings, link: Arc<dyn Link>, spool: Option<OwnedFd>) -> Shared {
         Shared {
             lanes: Lanes::new(settings.clone(), link),
-            tls: Tls::new(),
+            tls: Tls::default(),
             began: SystemTime::now(),
             clients: Clients::default(),
             passwords: Passwords::new(),

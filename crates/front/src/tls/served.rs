@@ -147,9 +147,9 @@ impl Set {
     }
 }
 
-impl Tls {
+impl Default for Tls {
     /// Without certificates and keys yet.
-    pub fn new() -> Tls {
+    fn default() -> Tls {
         Tls {
             provider: provider(),
             ring: Arc::default(),
@@ -159,7 +159,9 @@ impl Tls {
             has_required: AtomicBool::new(false),
         }
     }
+}
 
+impl Tls {
     /// Serves these certificates from now on. Connections that there are go on. An error changes nothing.
     pub fn take(&self, file: &OwnedFd) -> Result<(), String> {
         let bytes = read(file, MAX_BUNDLE).map_err(|error| error.to_string())?;
