@@ -1,5 +1,6 @@
 //! Static files, and what must never be one: source, hidden files, anything outside the root.
 
+mod fingerprints;
 mod in_motion;
 mod kept;
 mod never_sent;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use serde::Serialize;
 
+use crate::fingerprint;
 use crate::lead::{Lead, lead, settle};
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Terms};
@@ -147,6 +148,10 @@ fn redirect(told: &mut Explanation, status: u16, location: String) {
 fn tell(application: &Application, told: &mut Explanation, found: Route, denial: Option<&str>) {
     match found {
         Route::File(found) => {
+            if told.realms.is_empty() && fingerprint::is_in(application, told.path.as_bytes()) {
+                let value = "public, max-age=31536000, immutable";
+                told.headers.entry("Cache-Control".to_owned()).or_insert_with(|| value.to_owned());
+            }
             told.file = Some(found.path.display().to_string());
             told.result = format!("the file {}", found.path.display());
         }

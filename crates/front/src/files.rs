@@ -60,6 +60,19 @@ pub fn send(found: &Found, request: &Request, may_range: bool) -> Result<Respons
     Ok(response)
 }
 
+/// Marks a response whose Cache-Control is the front's own, which a rule may replace.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnCacheControl;
+
+/// Says that the file may be kept for ever, if the response is the file or a part of it.
+pub fn keep_for_ever(response: &mut Response<ResponseBody>) {
+    if [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED].contains(&response.status()) {
+        let value = HeaderValue::from_static("public, max-age=31536000, immutable");
+        response.headers_mut().insert(header::CACHE_CONTROL, value);
+        response.extensions_mut().insert(OwnCacheControl);
+    }
+}
+
 /// Makes a file the body of a response that has its status already, such as a refusal.
 pub fn replace_body(response: &mut Response<ResponseBody>, found: &Found, request: &Request) {
     let headers = response.headers_mut();

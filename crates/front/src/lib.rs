@@ -29,6 +29,7 @@
 //! | [`explain`] | what responds and why, without serving it (`reprise route`) |
 //! | [`passwords`] | checks of passwords, off the event loop |
 //! | [`files`] | static files |
+//! | [`fingerprint`] | names of files that stand for one content for ever |
 //! | [`sent_file`] | files that a script has the front send |
 //! | [`file_body`] | the bytes of a file, read without holding up other requests |
 //! | [`head`] | the request head for PHP, header policy |
@@ -68,6 +69,7 @@ mod durations;
 pub mod explain;
 mod file_body;
 mod files;
+mod fingerprint;
 pub mod forwarded;
 mod head;
 mod host;

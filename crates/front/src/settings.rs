@@ -173,6 +173,8 @@ pub struct Application {
     pub hosts: Vec<String>,
     /// Whether files that no site wants sent are denied ([`crate::routing::denials`]).
     pub default_denials: bool,
+    /// Directories below which files with a fingerprint in their names may be kept for ever.
+    pub fingerprinted: Vec<String>,
     /// The rules of the configuration, then those of the preset.
     pub route: Vec<Rule>,
     /// The same, compiled by [`Settings::compile`].

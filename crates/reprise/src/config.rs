@@ -269,6 +269,9 @@ fn complete(
     if let Some(preset) = found.or_else(|| presets::named(application.preset.as_deref()?)) {
         application.preset = Some(preset.name.to_owned());
         application.preset_rules = preset.rules()?;
+        if application.fingerprinted.is_none() {
+            application.fingerprinted = Some(preset.fingerprinted()?);
+        }
     }
     Ok(())
 }

@@ -154,6 +154,7 @@ fn front_application(application: &Application) -> front::settings::Application 
         min_workers: application.least_workers(),
         limits: limits(&application.request),
         paths: application.limits.iter().map(|(path, of_path)| (path.clone(), limits(of_path))).collect(),
+        fingerprinted: application.fingerprinted.clone().unwrap_or_default(),
         slow_ms: milliseconds(application.slow_timeout),
         ..front::settings::Application::default()
     };

@@ -56,12 +56,28 @@ pub fn of_root(root: &Path) -> Option<&'static Preset> {
 impl Preset {
     /// Its rules.
     pub fn rules(&self) -> Result<Vec<Rule>, Failure> {
-        let failed = |why: String| Failure::new(Code::Internal, format!("preset {}", self.name), why);
         let path = Path::new("preset").join(self.name);
         let file = File { path: &path, base: Path::new(""), text: self.text, main: None };
-        let table = DeTable::parse(self.text).map_err(|error| failed(error.to_string()))?.into_inner();
-        let item = table.get("route").ok_or_else(|| failed("has no rules".to_owned()))?;
+        let table = self.table()?;
+        let item = table.get("route").ok_or_else(|| self.failed("has no rules"))?;
         read_rules(&file, item)
+    }
+
+    /// Paths below which its build tools write files with a fingerprint in their names.
+    pub fn fingerprinted(&self) -> Result<Vec<String>, Failure> {
+        let table = self.table()?;
+        let Some(item) = table.get("fingerprinted") else { return Ok(Vec::new()) };
+        let paths = item.get_ref().as_array().into_iter().flatten();
+        let texts = paths.map(|path| path.get_ref().as_str().map(str::to_owned));
+        texts.collect::<Option<_>>().ok_or_else(|| self.failed("fingerprinted: no texts"))
+    }
+
+    fn table(&self) -> Result<DeTable<'static>, Failure> {
+        Ok(DeTable::parse(self.text).map_err(|error| self.failed(error))?.into_inner())
+    }
+
+    fn failed(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::new(Code::Internal, format!("preset {}", self.name), why)
     }
 }
 
@@ -96,6 +112,8 @@ mod tests {
             assert!(rules.iter().all(|rule| rule.is_preset), "{}", preset.name);
             assert_eq!(faults::find(&rules, &[]), [], "{}", preset.name);
             assert!(!denials(&rules).is_empty(), "{}", preset.name);
+            let paths = preset.fingerprinted().unwrap_or_else(|failure| panic!("{}: {failure}", preset.name));
+            assert_eq!(!paths.is_empty(), ["symfony", "laravel"].contains(&preset.name), "{}", preset.name);
         }
     }
 }

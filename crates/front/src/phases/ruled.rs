@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 
 use super::admit::Admitted;
 use super::{https, run};
-use crate::files;
+use crate::files::{self, OwnCacheControl};
 use crate::lead::{Lead, lead, settle};
 use crate::metrics;
 use crate::page;
@@ -72,10 +72,11 @@ async fn answer(
 fn dress(admitted: &Admitted<'_>, verdict: &Verdict<'_>, result: Result<Response<Made>, Refusal>) -> Response<Made> {
     let mut response = result.unwrap_or_else(|refusal| refused(admitted, verdict, refusal));
     let status = response.status().as_u16();
+    let is_own = response.extensions_mut().remove::<OwnCacheControl>().is_some();
     let headers = response.headers_mut();
     let expires = verdict.also.iter().rev().find_map(|also| also.expires).filter(|_| KEPT.contains(&status));
     // A page that says itself how long it may be kept knows better.
-    if let Some(expires) = expires.filter(|_| !headers.contains_key(header::CACHE_CONTROL)) {
+    if let Some(expires) = expires.filter(|_| is_own || !headers.contains_key(header::CACHE_CONTROL)) {
         expire(headers, expires);
     }
     for (name, value) in &verdict.headers {

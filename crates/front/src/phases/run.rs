@@ -12,6 +12,7 @@ use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_M
 use super::admit::Admitted;
 use crate::doors;
 use crate::files;
+use crate::fingerprint;
 use crate::head::{self, Facts, MODE};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
@@ -35,7 +36,14 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
         Route::Script(script) => return run_script(admitted, &script, body).await,
-        Route::File(found) => files::respond(&found, request)?,
+        Route::File(found) => {
+            let mut response = files::respond(&found, request)?;
+            // A shared cache must not keep what a password guards.
+            if admitted.user.is_none() && fingerprint::is_in(admitted.application, admitted.path) {
+                files::keep_for_ever(&mut response);
+            }
+            response
+        }
         Route::Ping => monitoring::ping(lanes, request)?,
         Route::Status => monitoring::status(admitted.shared.began, lanes, admitted.application, request)?,
         Route::Directory(path) => add_slash(&path, admitted),

@@ -20,8 +20,8 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    directories, environment, file, hosts, hsts, http2_head, log_target, networks, optional_file, path, path_in_part,
-    path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
+    directories, environment, file, fingerprinted, hosts, hsts, http2_head, log_target, networks, optional_file, path,
+    path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -169,6 +169,9 @@ option_table! {
         default_denials: bool = true, "true", Switch, Reload,
             "Whether files that no site wants sent get 403: databases, dumps, private keys, kept copies, Composer's files \
              (docs/guides/routing.md#default-denials). Hidden files and PHP's source are never sent.", to front;
+        fingerprinted: Option<Vec<String>> = None, "what the preset says", Texts, Reload,
+            "Paths below which files with a fingerprint of their content in their names (app.3f2a9c1b.js, x-BxY3kd9z.css) are sent \
+             with Cache-Control: public, max-age=31536000, immutable (docs/operations/files.md#names-with-a-fingerprint); [] for none.", by fingerprinted;
         route: Vec<Rule> = Vec::new(), "[]", Rules, Reload,
             "Rules, matched in order: which path is denied, redirected, rewritten, run by which script, guarded by a \
              password, sent with which headers. Each is a table [[application.route]] (docs/guides/routing.md#rules).", by routes, to front;

@@ -227,6 +227,11 @@ pub(super) fn url_paths(given: &Given<'_, '_>, _: &Application) -> Result<Vec<St
     }
 }
 
+/// Paths of URLs, or none.
+pub(super) fn fingerprinted(given: &Given<'_, '_>, application: &Application) -> Result<Option<Vec<String>>, Failure> {
+    url_paths(given, application).map(Some)
+}
+
 /// Variables of the environment; `$NAME` is the value of the server's own variable.
 pub(super) fn environment(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, String>, Failure> {
     let mut pairs = BTreeMap::<String, String>::read(given)?;
