@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import burst
@@ -13,6 +15,8 @@ from failure import Failure
 from peers import Running
 
 CLONES_RATIO = 0.3  # at most
+PAGE, ENTRY = 4096, struct.Struct("<Q")
+KERNEL_S = 1 << 47  # addresses from here on are the kernel's: vsyscall
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,33 @@ def read(groups: processes.Groups) -> dict[str, Use]:
         known = [(pss, tables) for pss, tables in sizes if pss is not None and tables is not None]
         found[name] = Use(len(known), sum(pss for pss, _ in known), sum(tables for _, tables in known))
     return found
+
+
+def private_pages(pids: list[int]) -> tuple[float, float] | None:
+    """Pages of anonymous memory that a process shares with no other: those that it may write as they are, and those that a
+    write-protection of userfaultfd guards. Each is the mean of the processes. None if no process can be read."""
+    found = [one for one in map(_private_pages, pids) if one]
+    if not found:
+        return None
+    return sum(free for free, _ in found) / len(found), sum(guarded for _, guarded in found) / len(found)
+
+
+def _private_pages(pid: int) -> tuple[int, int] | None:
+    """Bits of /proc/PID/pagemap: present, of a file, mapped by this process alone, protected by userfaultfd."""
+    counts = [0, 0]
+    try:
+        with open(f"/proc/{pid}/pagemap", "rb", 0) as pages:
+            for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+                start, end = (int(part, 16) for part in line.split(maxsplit=1)[0].split("-"))
+                if start >= KERNEL_S:
+                    continue
+                pages.seek(start // PAGE * ENTRY.size)
+                for (entry,) in ENTRY.iter_unpack(pages.read((end - start) // PAGE * ENTRY.size)):
+                    if entry >> 63 & 1 and not entry >> 61 & 1 and entry >> 56 & 1:
+                        counts[entry >> 57 & 1] += 1
+    except OSError:
+        return None
+    return counts[0], counts[1]
 
 
 def left(before: dict[int, int], now: dict[int, int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 import tempfile
@@ -36,6 +37,20 @@ class Uses(unittest.TestCase):
         self.assertEqual(use.processes, 1)
         self.assertGreater(use.pss_kib, 1000)
         self.assertGreater(use.page_tables_kib, 0)
+
+    def test_private_pages_are_those_that_were_written(self) -> None:
+        def read() -> tuple[float, float]:
+            pages = memory_use.private_pages([os.getpid()])
+            assert pages is not None
+            return pages
+
+        before, guarded = read()
+        with mmap.mmap(-1, 1000 * memory_use.PAGE, flags=mmap.MAP_PRIVATE) as memory:
+            for page in range(0, len(memory), memory_use.PAGE):
+                memory[page] = 1
+            self.assertAlmostEqual(read()[0] - before, 1000, delta=500)
+        self.assertEqual(guarded, 0)
+        self.assertIsNone(memory_use.private_pages([]))
 
     def test_who_has_not_served(self) -> None:
         self.assertEqual(memory_use.left({1: 5, 2: 5, 3: 1}, {1: 6, 2: 5, 4: 1, 5: 0}), [2, 5])
