@@ -95,7 +95,7 @@ mod response;
 mod response_body;
 mod route;
 pub mod routing;
-mod sent_file;
+pub mod sent_file;
 mod server;
 pub mod settings;
 mod shared;

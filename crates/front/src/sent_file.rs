@@ -4,6 +4,7 @@
 //! The file is the one that the path leads to, links and all. It must lie in a declared directory, however the path is
 //! spelled. Of an application that has declared directories the client never sees the header.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -154,20 +155,27 @@ fn find(name: &HeaderName, value: &HeaderValue, application: &Application) -> Re
 
 /// The path that X-Accel-Redirect names, and the directory that it must lie in: that of the longest prefix that fits.
 fn mapped<'a>(value: &HeaderValue, application: &'a Application) -> Result<(PathBuf, &'a [PathBuf]), Why> {
-    let undeclared = |why: &str| (Refusal::SentFile, why.to_owned());
-    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| undeclared("it is not UTF-8"))?;
+    let placed = placed(value.as_bytes(), &application.x_accel_redirect);
+    let (path, directory) = placed.map_err(|why| (Refusal::SentFile, why.to_owned()))?;
+    Ok((path, std::slice::from_ref(directory)))
+}
+
+/// The same for these prefixes.
+pub fn placed<'a>(
+    value: &[u8],
+    declared: &'a BTreeMap<String, PathBuf>,
+) -> Result<(PathBuf, &'a PathBuf), &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "it is not UTF-8")?;
     let path = text.split(['?', '#']).next().unwrap_or(text);
     let path = Some(path).filter(|path| path.starts_with('/')).and_then(|path| target::clean(path).ok());
-    let path = path.ok_or_else(|| undeclared("it is no path"))?;
+    let path = path.ok_or("it is no path")?;
     let below = |prefix: &str| {
         let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes())?;
         rest.strip_prefix(b"/")
     };
-    let fitting =
-        application.x_accel_redirect.iter().filter_map(|(prefix, to)| Some((prefix.len(), below(prefix)?, to)));
-    let (_, rest, directory) =
-        fitting.max_by_key(|(length, ..)| *length).ok_or_else(|| undeclared("no declared prefix fits"))?;
-    Ok((directory.join(OsStr::from_bytes(rest)), std::slice::from_ref(directory)))
+    let fitting = declared.iter().filter_map(|(prefix, to)| Some((prefix.len(), below(prefix)?, to)));
+    let (_, rest, directory) = fitting.max_by_key(|(length, ..)| *length).ok_or("no declared prefix fits")?;
+    Ok((directory.join(OsStr::from_bytes(rest)), directory))
 }
 
 fn shown(value: &HeaderValue) -> String {

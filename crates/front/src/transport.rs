@@ -21,7 +21,7 @@ pub mod chunked;
 mod conversation;
 pub mod framing;
 mod held;
-mod http2;
+pub mod http2;
 mod stream;
 
 pub use conversation::{FIRST_REQUEST, converse, converse_http2};

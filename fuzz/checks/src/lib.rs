@@ -5,23 +5,31 @@
 //!
 //! | module | input |
 //! |---|---|
+//! | [`certificate`] | files of certificates |
 //! | [`control`] | packets between the supervisor and its children |
 //! | [`forwarded`] | headers of proxies |
 //! | [`framing`] | what a client sends |
+//! | [`http2_frames`] | frames of HTTP/2 |
 //! | [`log`] | what of a request the access log shows |
 //! | [`proxy_header`] | what a connection of a load balancer begins with |
 //! | [`response`] | the head of a response, as a worker may have written it |
+//! | [`rules`] | patterns, rewrites and redirects of rules; htpasswd files |
+//! | [`sent_file`] | paths that scripts name by X-Accel-Redirect |
 //! | [`slab`] | words of shared memory, as a worker may have written them |
 //! | [`target`] | request targets |
 
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 pub mod control;
 pub mod forwarded;
 pub mod framing;
+pub mod http2_frames;
 pub mod log;
 pub mod proxy_header;
 pub mod response;
+pub mod rules;
+pub mod sent_file;
 pub mod slab;
 pub mod target;
 
@@ -29,13 +37,18 @@ pub mod target;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 8] = [
+pub const CHECKS: [(&str, Check); 13] = [
+    ("certificate", certificate::check),
     ("control", control::check),
     ("forwarded", forwarded::check),
     ("framing", framing::check),
+    ("htpasswd", rules::check_users),
+    ("http2_frames", http2_frames::check),
     ("log", log::check),
     ("proxy_header", proxy_header::check),
     ("response", response::check),
+    ("rules", rules::check),
+    ("sent_file", sent_file::check),
     ("slab", slab::check),
     ("target", target::check),
 ];

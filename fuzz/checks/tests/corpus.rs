@@ -68,6 +68,31 @@ fn target() {
 }
 
 #[test]
+fn certificate() {
+    replay("certificate");
+}
+
+#[test]
+fn htpasswd() {
+    replay("htpasswd");
+}
+
+#[test]
+fn http2_frames() {
+    replay("http2_frames");
+}
+
+#[test]
+fn rules() {
+    replay("rules");
+}
+
+#[test]
+fn sent_file() {
+    replay("sent_file");
+}
+
+#[test]
 fn each_corpus_has_a_check() {
     let names: Vec<String> = entries(&corpus())
         .iter()

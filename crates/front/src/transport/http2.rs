@@ -13,7 +13,7 @@
 //! | [`responder`] | one stream: its request is run, its response is sent |
 //! | [`socket`] | the socket as h2 sees it |
 
-mod frames;
+pub mod frames;
 mod intake;
 mod memory;
 mod responder;
