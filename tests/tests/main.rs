@@ -23,6 +23,7 @@ mod hostile;
 mod hosts;
 mod http;
 mod http2;
+mod http2_ambiguous;
 mod http2_floods;
 mod http2_tls;
 mod interleaved;

@@ -120,9 +120,21 @@ fn check(method: &Method, uri: &Uri, headers: &mut HeaderMap, limits: HeadLimits
     if uri.scheme().is_some_and(|scheme| !["http", "https"].contains(&scheme.as_str())) {
         return Err(Refusal::BadScheme);
     }
+    check_length(headers)?;
     name_host(uri.authority(), headers)?;
     join_cookies(headers);
     Ok(())
+}
+
+/// Content-Length is one number, or it is not there. h2 takes an empty one and several alike, which others read otherwise.
+fn check_length(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let is_number = |value: &HeaderValue| !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
+    match (lengths.next(), lengths.next()) {
+        (None, _) => Ok(()),
+        (Some(one), None) if is_number(one) => Ok(()),
+        _ => Err(Refusal::BadFraming),
+    }
 }
 
 /// `:authority` is the host (RFC 9113 §8.3.1). A Host that differs could mean another application to somebody else.
