@@ -18,6 +18,7 @@
 //! | [`disguises`] | spellings of paths by which servers have been made to send what they deny |
 //! | [`closed_list`] | what may differ between the two |
 //! | [`tls`] | certificates, curl and openssl s_client |
+//! | [`upstream`] | servers that say what a test wants |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod server;
 pub mod snapshot;
 pub mod spoiled;
 pub mod tls;
+pub mod upstream;
 
 use std::time::{Duration, Instant};
 

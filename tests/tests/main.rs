@@ -83,6 +83,7 @@ mod survey;
 mod systemd;
 mod targets;
 mod tls;
+mod upstreams;
 mod verify;
 mod verify_varying;
 mod watch;

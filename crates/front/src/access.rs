@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::forwarded::Client;
 use crate::reason::Reason;
 use crate::request::{Head, Request};
+use crate::responder::Responder;
 use crate::settings::LogFormat;
 use line::Clock;
 
@@ -37,6 +38,7 @@ pub struct Entry {
     began: Instant,
     refused: Option<String>,
     reason: Option<String>,
+    upstream: Option<Arc<str>>,
 }
 
 impl Entry {
@@ -52,6 +54,7 @@ impl Entry {
             status: response.status().as_u16(),
             began,
             refused: refused.and_then(|word| word.to_str().ok()).map(str::to_owned),
+            upstream: response.extensions().get::<Responder>().map(|responder| responder.0.clone()),
             reason: reason.map(|reason| String::from_utf8_lossy(reason.words()).into_owned()),
         })
     }
@@ -114,6 +117,7 @@ pub fn write(entry: &Entry, sent: u64, usage: Usage) {
             usage,
             refused: entry.refused.as_deref(),
             reason: entry.reason.as_deref(),
+            upstream: entry.upstream.as_deref(),
         };
         line::append(&mut log.lines, &mut log.clock, log.format, &entry.head, &facts);
         if log.lines.len() >= FULL {

@@ -15,6 +15,7 @@ use crate::routing::denials;
 use crate::routing::table::Asked;
 use crate::settings::Application;
 use crate::target;
+use crate::upstream::fields;
 
 /// What is asked for.
 pub struct Question<'a> {
@@ -68,6 +69,8 @@ pub struct Explanation {
     pub script: Option<String>,
     /// Its path info.
     pub path_info: Option<String>,
+    /// The server that responds in the place of PHP.
+    pub upstream: Option<String>,
     /// Where a redirect leads.
     pub location: Option<String>,
     /// Realms whose password is asked for.
@@ -125,6 +128,12 @@ pub fn explain(application: &Application, question: &Question<'_>) -> Explanatio
     match lead(application, &verdict, at, || route::decide(&Terms::of(application), at)) {
         Err(refusal) => refuse(&mut told, refusal),
         Ok(Lead::Redirect(status, location)) => redirect(&mut told, status, text(&location)),
+        Ok(Lead::Upstream(upstream, target)) => {
+            let made = target.map(text);
+            let target = made.unwrap_or_else(|| text(&fields::target(raw, &path, verdict.path.as_deref())));
+            told.result = format!("the upstream {}, which is asked for {target}", upstream.name);
+            told.upstream = Some(upstream.name.clone());
+        }
         Ok(Lead::Route(found)) => {
             let why = if verdict.is_php_off { None } else { denials::of_name(at) };
             tell(application, &mut told, found, why.map(denials::Denial::word));

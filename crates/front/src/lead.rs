@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use crate::refusal::Refusal;
 use crate::route::{self, Existing, Route, Script, Terms};
+use crate::routing::rule::Upstream;
 use crate::routing::table::{Asked, Ending, Files, Kind, Step, Verdict};
 use crate::settings::Application;
 
 /// What follows from a verdict.
-pub enum Lead {
+pub enum Lead<'t> {
     /// A file, a script, or nothing.
     Route(Route),
     /// A redirect: status and target.
     Redirect(u16, Vec<u8>),
+    /// Another server, and what it is asked for if the rule says that.
+    Upstream(&'t Upstream, Option<&'t [u8]>),
 }
 
 /// What the rules decide of a request; `note` is told of each rule that is looked at. The index of a directory has a path of its
@@ -44,12 +47,12 @@ pub fn settle<'t>(application: &'t Application, asked: &Asked<'_>, note: &mut dy
 }
 
 /// Follows a verdict to a file or script. `usual` finds what responds to the path as without rules.
-pub fn lead(
+pub fn lead<'t>(
     application: &Application,
-    verdict: &Verdict<'_>,
+    verdict: &'t Verdict<'_>,
     path: &[u8],
     usual: impl FnOnce() -> Route,
-) -> Result<Lead, Refusal> {
+) -> Result<Lead<'t>, Refusal> {
     let mut terms = Terms::of(application);
     terms.has_denials &= !verdict.is_allowed;
     terms.is_php_off = verdict.is_php_off;
@@ -69,6 +72,7 @@ pub fn lead(
             route::mounted(&Terms { root: directory, front_controller: None, ..terms }, *prefix, path)
         }
         Ending::Redirect(status, location) => return Ok(Lead::Redirect(*status, location.clone())),
+        Ending::Upstream(upstream, target) => return Ok(Lead::Upstream(upstream, target.as_deref())),
         Ending::Deny(404) => return Err(Refusal::NotFound),
         Ending::Deny(410) => return Err(Refusal::Gone),
         Ending::Deny(_) => return Err(Refusal::Denied),

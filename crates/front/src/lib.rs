@@ -41,7 +41,9 @@
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
+//! | [`upstream`] | servers that respond in the place of PHP |
 //! | [`reason`] | the reason phrase of a status |
+//! | [`responder`] | which upstream made a response |
 //! | [`refusal`] | why a request is refused |
 //! | [`page`] | responses that the front makes |
 //! | [`addresses`] | connections at once of one address |
@@ -91,6 +93,7 @@ mod refusal;
 pub use refusal::reference as refusals;
 pub mod request;
 mod request_body;
+mod responder;
 mod response;
 mod response_body;
 mod route;
@@ -104,6 +107,7 @@ mod status;
 pub mod target;
 pub mod tls;
 pub mod transport;
+mod upstream;
 mod warm;
 mod wrapped;
 

@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 use crate::route::file_cache;
 use crate::spool::Numbers;
 use crate::tls::{Handshake, Tls};
+use crate::upstream;
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -110,7 +111,7 @@ fn tls_families(tls: &Tls) -> [Family; 2] {
 }
 
 /// All metrics as OpenMetrics text.
-pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> String {
+pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls, upstreams: upstream::Numbers) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
     let mut waiting = Family::new("reprise_requests_waiting", "gauge", "Requests that no worker has taken.");
@@ -182,10 +183,27 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls) -> St
         .chain(held)
         .chain(file_families(file_cache::counts()))
         .chain(http2())
+        .chain(of_upstreams(upstreams))
         .map(|family| family.lines)
         .collect();
     text.push_str("# EOF\n");
     text
+}
+
+/// What there is of upstreams.
+fn of_upstreams(numbers: upstream::Numbers) -> [Family; 5] {
+    let one = |name, kind, help, count: u64| {
+        let mut family = Family::new(name, kind, help);
+        family.add(if kind == "counter" { "_total" } else { "" }, &[], count);
+        family
+    };
+    [
+        one("reprise_upstream_running", "gauge", "Requests and WebSockets that upstreams have.", numbers.running),
+        one("reprise_upstream_websockets", "gauge", "WebSockets to upstreams.", numbers.websockets),
+        one("reprise_upstream_requests", "counter", "Requests passed to upstreams.", numbers.requests),
+        one("reprise_upstream_connections", "counter", "Connections made to upstreams.", numbers.connections),
+        one("reprise_upstream_retries", "counter", "Requests sent to an upstream once more.", numbers.retries),
+    ]
 }
 
 /// What there is of HTTP/2 alone.

@@ -89,7 +89,13 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
                 StatusCode::OK,
                 kind,
                 "no-store",
-                metrics::metrics(view, shared.connections.load(Ordering::Relaxed), shared.spool.numbers(), &shared.tls),
+                metrics::metrics(
+                    view,
+                    shared.connections.load(Ordering::Relaxed),
+                    shared.spool.numbers(),
+                    &shared.tls,
+                    shared.upstreams.numbers(),
+                ),
             )
         }
         _ => page::refusal(Refusal::NotFound),

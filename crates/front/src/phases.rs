@@ -14,6 +14,7 @@
 
 mod admit;
 mod https;
+mod passed;
 mod ruled;
 mod run;
 

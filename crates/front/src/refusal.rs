@@ -68,6 +68,10 @@ wire::table! {
         QueueTimeout, "queue-timeout": "no worker was free within `queue_timeout`; with Retry-After", { status: 503, connection: Keep, header: RETRY };
         RequestMemory, "request-memory": "the worker held more memory than `request_memory`, and was killed", { status: 502, connection: Keep, header: None };
         ClientGone, "client-gone": "the client left before the response; only the access log has this status", { status: 499, connection: Keep, header: None };
+        UpstreamDown, "upstream-down": "the upstream cannot be connected to; the log says why", { status: 502, connection: Keep, header: None };
+        BadUpstream, "upstream-bad-response": "the upstream closed the connection without a response, or its response is malformed; the log says what is wrong", { status: 502, connection: Keep, header: None };
+        UpstreamBusy, "upstream-busy": "the upstream has as many requests at once as `connections` of its rule says; with Retry-After", { status: 503, connection: Keep, header: RETRY };
+        UpstreamTimeout, "upstream-timeout": "the upstream did not accept the connection or did not respond in time", { status: 504, connection: Keep, header: None };
         RequestTimeout, "request-timeout": "the request ran longer than `request_timeout`, and its worker was killed", { status: 504, connection: Keep, header: None };
     }
 }

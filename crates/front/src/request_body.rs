@@ -63,7 +63,7 @@ pub struct Remainder {
 
 /// Bytes per second that a body has to bring on average once it holds a worker. The time between two of its parts has a
 /// limit of its own.
-const MIN_RATE: u64 = 500;
+pub const MIN_RATE: u64 = 500;
 
 /// Passes the remainder of a body on to PHP, until the body ends or PHP takes no more. Runs beside the response.
 pub async fn pump(remainder: Remainder, sender: RequestBodySender, patience: Duration) {

@@ -16,6 +16,7 @@ use crate::file_body::FileBody;
 use crate::lane::Ticket;
 use crate::settings::SpoolLimits;
 use crate::spool::{Next, Spool, SpooledBody};
+use crate::upstream::ReceivedBody;
 
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {
@@ -43,6 +44,8 @@ impl Paced for ResponseBody {
             Source::Full(bytes) | Source::Stream { rest: bytes, .. } => bytes.len(),
             // The spool counts what it holds, but for one part that each response may have beyond its limits.
             Source::Spooled { .. } => crate::lane::CHUNK,
+            // hyper holds no more than one part.
+            Source::Received { .. } => crate::lane::CHUNK,
             // What the cache of files keeps is its own, but a body may hold it for longer.
             Source::File { kept, .. } => kept.as_ref().map_or(0, Bytes::len),
             Source::None | Source::Discard { .. } => 0,
@@ -85,6 +88,11 @@ enum Source {
     File {
         body: FileBody,
         kept: Option<Bytes>,
+        reader: Arc<Connection>,
+    },
+    /// From an upstream, as it comes.
+    Received {
+        body: Box<ReceivedBody>,
         reader: Arc<Connection>,
     },
 }
@@ -151,6 +159,11 @@ impl ResponseBody {
         ResponseBody::new(Source::File { body, kept, reader })
     }
 
+    /// What an upstream sends.
+    pub fn received(body: ReceivedBody, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::Received { body: Box::new(body), reader })
+    }
+
     /// The length of the body, if it is known before the body is sent.
     pub fn known_length(&self) -> Option<u64> {
         self.size_hint().exact()
@@ -208,6 +221,21 @@ impl ResponseBody {
     }
 }
 
+/// The next part of what an upstream sends, as long as its client is there.
+fn poll_received(
+    body: &mut ReceivedBody,
+    reader: &Connection,
+    context: &mut Context<'_>,
+) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    match body.poll_next(context) {
+        Poll::Pending => match reader.client.poll_left(context) {
+            Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
+            _ => Poll::Pending,
+        },
+        ready => ready,
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone")
 }
@@ -225,7 +253,10 @@ impl Body for ResponseBody {
             Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
             // Writes to a client that is gone succeed at once and are dropped, so without this check a whole file would be
             // read for nobody. PHP learns of it when the ticket is dropped, which happens with this body.
-            Source::Stream { reader, .. } | Source::Spooled { reader, .. } | Source::File { reader, .. }
+            Source::Stream { reader, .. }
+            | Source::Spooled { reader, .. }
+            | Source::File { reader, .. }
+            | Source::Received { reader, .. }
                 if reader.client.is_gone() =>
             {
                 Some(Err(gone()))
@@ -239,6 +270,7 @@ impl Body for ResponseBody {
                 }
                 None => ready!(body.poll_next(context)),
             },
+            Source::Received { body, reader } => return poll_received(body, reader, context),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
     }
@@ -248,6 +280,7 @@ impl Body for ResponseBody {
             Source::None | Source::Discard { .. } => true,
             Source::Full(bytes) => bytes.is_empty(),
             Source::File { body, .. } => body.left() == 0,
+            Source::Received { body, .. } => body.is_end(),
             Source::Stream { .. } | Source::Spooled { .. } => false,
         }
     }
@@ -257,6 +290,7 @@ impl Body for ResponseBody {
             Source::None => SizeHint::with_exact(0),
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
+            Source::Received { body, .. } => body.size_hint(),
             Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }

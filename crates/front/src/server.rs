@@ -112,6 +112,7 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                 // The receiver is gone only if the front has ended.
                 ToFront::WarmUp { generation } => drop(to_warm.send(generation)),
                 ToFront::Drain => break None,
+                ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, descriptors),
                 loss => note_loss(&shared, loss),
             },
             Came::Nothing => {}
@@ -146,6 +147,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::Switch
         | ToFront::WarmUp { .. }
         | ToFront::Open
+        | ToFront::Connecting { .. }
         | ToFront::Drain => {}
     }
 }
@@ -196,8 +198,11 @@ fn finish(
         if patience.is_none() && !watched[1].revents().is_empty() {
             (patience, began) = (Some(LAST_DRAIN), std::time::Instant::now());
         }
-        while let Some((message, _)) = inherited.link.receive()? {
-            note_loss(shared, message);
+        while let Some((message, attached)) = inherited.link.receive()? {
+            match message {
+                ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, attached),
+                loss => note_loss(shared, loss),
+            }
         }
     }
     for thread in threads {

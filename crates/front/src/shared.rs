@@ -18,6 +18,7 @@ use crate::rate::Rates;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::tls::Tls;
+use crate::upstream::Upstreams;
 
 /// What all threads share.
 pub struct Shared {
@@ -41,6 +42,8 @@ pub struct Shared {
     pub addresses: Addresses,
     /// What slow clients have not taken yet of PHP's responses.
     pub spool: Arc<Spool>,
+    /// Servers that respond in the place of PHP.
+    pub upstreams: Upstreams,
     /// The access log that the supervisor has opened last, and how often it has done so.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
@@ -65,6 +68,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
+            upstreams: Upstreams::default(),
             access_log: Mutex::new(None),
             log_version: AtomicU64::new(0),
             room: Notify::new(),

@@ -51,7 +51,8 @@ pub fn is_clean(path: &str) -> bool {
     clean(path).is_ok_and(|clean| clean == *path.as_bytes())
 }
 
-fn decode(path: &str) -> Result<Cow<'_, [u8]>, Bad> {
+/// Decodes `%XX`.
+pub fn decode(path: &str) -> Result<Cow<'_, [u8]>, Bad> {
     if !path.bytes().any(|byte| byte == b'%' || byte.is_ascii_control()) {
         return Ok(Cow::Borrowed(path.as_bytes()));
     }

@@ -16,6 +16,7 @@
 //! | [`held`] | bytes that cannot be handed on yet |
 //! | [`http2`] | one connection of HTTP/2 |
 //! | [`stream`] | the socket as hyper sees it: one message at a time |
+//! | [`tunnel`] | a WebSocket: bytes in both directions |
 
 pub mod chunked;
 mod conversation;
@@ -23,6 +24,7 @@ pub mod framing;
 mod held;
 pub mod http2;
 mod stream;
+mod tunnel;
 
 pub use conversation::{FIRST_REQUEST, converse, converse_http2};
 pub use framing::Framed;

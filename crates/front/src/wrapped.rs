@@ -63,6 +63,11 @@ impl<B: Used> Logged<B> {
     pub const fn new(body: B, entry: Option<Box<Entry>>) -> Logged<B> {
         Logged { body, sent: 0, entry }
     }
+
+    /// Counts bytes that were sent by other means than this body.
+    pub fn add_sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+    }
 }
 
 impl Drop for Measurement {

@@ -31,7 +31,7 @@
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
-//! [`warmup`], [`unresponsive`], [`damage`], [`notices`].
+//! [`warmup`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
 mod carry_out;
 mod certificates;
@@ -64,6 +64,7 @@ mod template;
 mod templates;
 mod trace;
 mod unresponsive;
+mod upstreams;
 mod warmup;
 mod worker_target;
 

@@ -12,6 +12,7 @@ use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
 use crate::php_ini;
+use crate::plan;
 use crate::presets;
 use crate::survey;
 
@@ -74,6 +75,10 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         let controller = application.front_controller.as_deref();
         if !application.route.is_empty() {
             line("rules", application.route.len().to_string());
+        }
+        for (place, upstream) in plan::upstreams(&application.route) {
+            let by = upstream.addresses.join(", ");
+            line("upstream", format!("{} ({by}), {place}", upstream.name));
         }
         if let Some(preset) = application.preset.as_ref().filter(|_| !application.preset_rules.is_empty()) {
             let why = if application.is_preset_found { "the tree says so" } else { "the configuration says so" };

@@ -14,6 +14,7 @@ use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
 use crate::options::{Application, Capabilities, Config, Options, Scope, WantedPhp, cpus, find, resolve};
+use crate::plan;
 use crate::presets;
 
 impl Config {
@@ -179,7 +180,7 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         check_settings(application)?;
         check_rules(application)?;
     }
-    Ok(())
+    check_upstreams(config)
 }
 
 /// Addresses and certificates.
@@ -209,6 +210,20 @@ fn check_rules(application: &Application) -> Result<(), Failure> {
             Err(Failure::new(Code::Configuration, place, format!("rule {number} ({on}) {why}")))
         }
     }
+}
+
+/// Upstreams that are this server itself: a request would come back for ever.
+fn check_upstreams(config: &Config) -> Result<(), Failure> {
+    let own = |address: &str| config.listen.iter().any(|listen| crate::listen::is_same(listen, address));
+    for application in &config.applications {
+        let mut all = plan::upstreams(&application.route);
+        if let Some((place, upstream)) = all.find(|(_, upstream)| upstream.addresses.iter().any(|one| own(one))) {
+            let why =
+                format!("the upstream {} is an address of 'listen': requests would come back for ever", upstream.name);
+            return Err(Failure::new(Code::Configuration, place.to_owned(), why).hint("the address of another server"));
+        }
+    }
+    Ok(())
 }
 
 /// Numbers of workers.

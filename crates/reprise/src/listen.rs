@@ -61,6 +61,15 @@ pub fn is_tls(address: &str) -> bool {
     address.starts_with("https://")
 }
 
+/// Whether who connects to a socket address (`127.0.0.1:80`, `unix:/PATH`) comes to this address of `listen`.
+pub fn is_same(listen: &str, address: &str) -> bool {
+    if listen.starts_with("unix:") || address.starts_with("unix:") {
+        return listen == address;
+    }
+    let (Ok(own), Ok(other)) = (resolve(listen), address.parse::<SocketAddr>()) else { return false };
+    own.port() == other.port() && (own.ip() == other.ip() || own.ip().is_unspecified() && other.ip().is_loopback())
+}
+
 /// Looks at an address without binding it.
 pub fn check(address: &str) -> Result<(), Failure> {
     match address.strip_prefix("unix:") {

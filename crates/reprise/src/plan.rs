@@ -6,6 +6,7 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use front::routing::rule::{Action, Rule, Upstream};
 use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits};
 use process::notify;
 use process::supervisor;
@@ -159,6 +160,13 @@ fn front_application(application: &Application) -> front::settings::Application 
         ..front::settings::Application::default()
     };
     application.give_to_front(&mut made);
+    let mut first = 0;
+    for rule in &mut made.route {
+        if let Some(Action::Upstream(upstream)) = &mut rule.action {
+            upstream.first_address = first;
+            first += upstream.addresses.len() as u32;
+        }
+    }
     made.route.extend(application.preset_rules.iter().cloned());
     made
 }
@@ -256,7 +264,16 @@ fn php_application(
         lane_timeout: application.lane_timeout,
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
+        upstreams: upstreams(&application.route).flat_map(|(_, upstream)| upstream.addresses.clone()).collect(),
     }
+}
+
+/// The upstreams that rules name, in their order, with the places of these rules.
+pub fn upstreams(rules: &[Rule]) -> impl Iterator<Item = (&str, &Upstream)> {
+    rules.iter().filter_map(|rule| match &rule.action {
+        Some(Action::Upstream(upstream)) => Some((rule.place.as_str(), &**upstream)),
+        _ => None,
+    })
 }
 
 /// The settings of a [`supervisor::Draft`], in a memory file, because the front may not be allowed to read this user's

@@ -29,7 +29,7 @@ const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Fi
 }
 
 /// All fields of a JSON line, in their order.
-pub const FIELDS: [Field; 15] = [
+pub const FIELDS: [Field; 16] = [
     field("time", "text", "when the response ended, RFC 3339 in UTC"),
     field("client", "text", "address of the client; behind a declared proxy the address that the proxy names"),
     field("method", "text", "empty if a malformed request line has none; so are the next fields"),
@@ -45,6 +45,7 @@ pub const FIELDS: [Field; 15] = [
     field("user_agent", "text or null", ""),
     field("refused", "text or null", "why the front refused the request (docs/reference/responses.md)"),
     field("reason", "text or null", "the reason phrase of the status line if PHP set one"),
+    field("upstream", "text or null", "the upstream that responded in the place of PHP"),
 ];
 
 /// The current time as both formats write it, renewed once a second.
@@ -96,6 +97,8 @@ pub struct Facts<'a> {
     pub refused: Option<&'a str>,
     /// The reason phrase, if PHP chose one.
     pub reason: Option<&'a str>,
+    /// The upstream that responded.
+    pub upstream: Option<&'a str>,
 }
 
 /// The combined format, then the duration in seconds.
@@ -170,6 +173,7 @@ fn json(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) 
     fields.text(header(header::USER_AGENT));
     fields.text(facts.refused.map(str::as_bytes));
     fields.text(facts.reason.map(str::as_bytes));
+    fields.text(facts.upstream.map(str::as_bytes));
     lines.extend_from_slice(b"}\n");
 }
 

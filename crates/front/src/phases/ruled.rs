@@ -4,7 +4,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::admit::Admitted;
-use super::{https, run};
+use super::{https, passed, run};
 use crate::files::{self, OwnCacheControl};
 use crate::lead::{Lead, lead, settle};
 use crate::metrics;
@@ -58,6 +58,8 @@ async fn answer(
     let path = verdict.path.as_deref().unwrap_or(admitted.path);
     match lead(admitted.application, verdict, path, || admitted.route())? {
         Lead::Route(route) => run::run(admitted, route, body).await,
+        // The future is large; a connection without such requests does not hold room for it.
+        Lead::Upstream(upstream, target) => Box::pin(passed::pass(admitted, verdict, upstream, target, body)).await,
         Lead::Redirect(status, location) => {
             let mut response = Response::new(Made::plain(ResponseBody::none()));
             *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Refusal::RuleFailed)?;

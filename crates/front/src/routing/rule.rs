@@ -118,6 +118,29 @@ pub enum Action {
     Mount(PathBuf),
     /// 503 with a page.
     Maintenance(String),
+    /// Another server responds.
+    Upstream(Box<Upstream>),
+}
+
+/// A server that responds in the place of PHP. Times are in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Upstream {
+    /// `http://127.0.0.1:9000` or `unix:/run/app.sock`, as it is configured.
+    pub name: String,
+    /// What its name stood for when the configuration was read: `127.0.0.1:9000`, or `unix:` and a path.
+    pub addresses: Vec<String>,
+    /// The number of the first of these addresses among all of its application.
+    pub first_address: u32,
+    /// What it is asked for; `None`: the path of the request.
+    pub target: Option<String>,
+    /// Time to connect.
+    pub connect_ms: u64,
+    /// Time to the head of its response, once it has the request.
+    pub response_ms: u64,
+    /// Time between two parts of a body, and of silence in a WebSocket.
+    pub idle_ms: u64,
+    /// Requests and WebSockets at once.
+    pub connections: usize,
 }
 
 impl Action {
@@ -132,6 +155,7 @@ impl Action {
             Action::FrontController(_) => "front_controller",
             Action::Mount(_) => "mount",
             Action::Maintenance(_) => "maintenance",
+            Action::Upstream(_) => "upstream",
         }
     }
 }
@@ -143,6 +167,9 @@ impl std::fmt::Display for Action {
             Action::Allow => write!(text, "allow = true"),
             Action::Redirect(status, target) => write!(text, "redirect = \"{target}\", status = {status}"),
             Action::Mount(directory) => write!(text, "mount = \"{}\"", directory.display()),
+            Action::Upstream(upstream) => {
+                write!(text, "upstream = \"{}{}\"", upstream.name, upstream.target.as_deref().unwrap_or(""))
+            }
             Action::Rewrite(target)
             | Action::Script(target)
             | Action::FrontController(target)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::pattern::{Budget, Captures, Exhausted, Pattern, Template, Values};
-use super::rule::{Action, Also, Exists, MAX_RULES, Rule};
+use super::rule::{Action, Also, Exists, MAX_RULES, Rule, Upstream};
 use crate::target;
 
 /// Rewrites of one request.
@@ -67,6 +67,8 @@ pub enum Ending<'t> {
     Mount(&'t std::path::Path, usize),
     /// 503 with this page.
     Maintenance(&'t str),
+    /// Another server responds: to this path and query, if its rule names a target, escaped.
+    Upstream(&'t Upstream, Option<Vec<u8>>),
     /// A pattern took too many steps.
     Exhausted,
     /// More than [`MAX_REWRITES`] rewrites, or a rewrite to a path that no URL could name.
@@ -264,10 +266,14 @@ impl Table {
                 Action::FrontController(name) => verdict.ending = Ending::FrontController(name),
                 Action::Mount(directory) => verdict.ending = Ending::Mount(directory, fit.prefix),
                 Action::Maintenance(page) => verdict.ending = Ending::Maintenance(page),
+                Action::Upstream(upstream) => {
+                    let target = one.template.as_ref().map(|template| template.location(&values));
+                    verdict.ending = Ending::Upstream(upstream, target);
+                }
             }
             note(step(true, Some(action.to_string())));
             // What has its response already has no need of the preset.
-            if matches!(action, Action::Deny(_) | Action::Redirect(..) | Action::Maintenance(_)) {
+            if matches!(action, Action::Deny(_) | Action::Redirect(..) | Action::Maintenance(_) | Action::Upstream(_)) {
                 return Ok(None);
             }
         }
@@ -335,6 +341,7 @@ impl Compiled {
         let pattern = pattern.transpose()?;
         let target = match &rule.action {
             Some(Action::Rewrite(target) | Action::Redirect(_, target)) => Some(target),
+            Some(Action::Upstream(upstream)) => upstream.target.as_ref(),
             _ => None,
         };
         let template = target.map(|target| Template::new(target, pattern.as_ref())).transpose()?;

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::framing::Framed;
 use super::http2;
 use super::stream::{Stream, end};
+use super::tunnel;
 use crate::connection::{Connection, Peer};
 use crate::monitoring;
 use crate::page;
@@ -29,7 +30,9 @@ use crate::phases::serve;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::{BodyStream, BrokenBody, Head, Request, RequestBody};
+use crate::response_body::ResponseBody;
 use crate::shared::{Life, Shared, told_to_stop};
+use crate::upstream::Switch;
 use crate::wrapped::{Delivered, Logged, Made};
 
 /// Bytes that hyper may buffer of one connection in each direction.
@@ -164,9 +167,12 @@ where
         return;
     }
     let connection = Arc::new(Connection { peer: Arc::new(peer), client: Box::new(stream.clone()) });
+    // A WebSocket that a response has begun, with the body of that response.
+    let switching = Arc::new(Mutex::new(None));
     loop {
         let (connection, shared) = (connection.clone(), shared.clone());
         let (stopping, framer) = (stopped.clone(), stream.clone());
+        let switch_to = switching.clone();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let framed = framer.take_framed().unwrap_or_else(|| {
                 // hyper has read a request that the framing has not. The client that achieved this gets no further.
@@ -175,6 +181,7 @@ where
             });
             let (shared, is_stopping) = (shared.clone(), *stopping.borrow() != Life::Open);
             let (framer, mut is_last) = (framer.clone(), is_last(&request));
+            let switch_to = switch_to.clone();
             let request = taken_over(request, framed, connection.clone());
             async move {
                 let mut response = match is_admin {
@@ -184,6 +191,12 @@ where
                 is_last |= says(response.headers(), "close");
                 if is_last {
                     framer.set_last();
+                }
+                if let Some(switched) = response.extensions_mut().remove::<Switch>().and_then(|switch| switch.take()) {
+                    framer.leave_http();
+                    let nothing = Logged::new(Made::plain(ResponseBody::none()), None);
+                    let body = std::mem::replace(response.body_mut(), nothing);
+                    *switch_to.lock().unwrap_or_else(PoisonError::into_inner) = Some((switched, body));
                 }
                 spell_reason(&mut response);
                 Ok::<_, Infallible>(response)
@@ -205,6 +218,13 @@ where
                 conversation.as_mut().graceful_shutdown();
                 let _ = conversation.await;
             }
+        }
+        let switched = switching.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((switched, body)) = switched {
+            if stream.pass_all() {
+                Box::pin(tunnel::run(stream, switched, body, stopped)).await;
+            }
+            return;
         }
         // Requests that had come before the client left run, even if an earlier response could not be sent. The kernel
         // reports a failed write at once, so this does not take long.

@@ -80,6 +80,10 @@ enum At {
     Body(Body),
     /// The body is not framed as its head says.
     Broken,
+    /// The connection is about to leave HTTP: hyper gets nothing more.
+    Switching,
+    /// The connection has left HTTP.
+    Raw,
     /// Nothing more is read. A request was refused whose end is unknown, or the client stopped reading.
     Over,
 }
@@ -124,6 +128,17 @@ impl<S> Stream<S> {
     /// The current request or its response has said that it is the last: later requests do not run (RFC 9112 §9.6).
     pub fn set_last(&self) {
         self.lock().is_last = true;
+    }
+
+    /// hyper gets nothing more, whatever the client sends: its request is to be answered with 101.
+    pub fn leave_http(&self) {
+        self.lock().at = At::Switching;
+    }
+
+    /// From now on all bytes are handed on as they come. `false`: the client is gone.
+    pub fn pass_all(&self) -> bool {
+        self.lock().at = At::Raw;
+        !self.is_gone()
     }
 
     /// Whether the client has ever sent anything.
@@ -221,6 +236,15 @@ impl<S: AsyncRead + Unpin> Inner<S> {
             }
             match self.at {
                 At::Over => return Poll::Ready(Ok(())),
+                At::Switching => return Poll::Pending,
+                At::Raw if !self.held.bytes().is_empty() => {
+                    let count = self.held.bytes().len().min(target.remaining());
+                    target.put_slice(&self.held.bytes()[..count]);
+                    self.release(count);
+                    return Poll::Ready(Ok(()));
+                }
+                At::Raw if self.has_ended => return Poll::Ready(Ok(())),
+                At::Raw => return Pin::new(&mut self.stream).poll_read(context, target),
                 At::Broken => {
                     self.at = At::Over;
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the body breaks its chunks")));

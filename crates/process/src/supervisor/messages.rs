@@ -116,6 +116,7 @@ impl Supervisor {
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),
             FromFront::Retired { generation } => self.generation_retired(generation),
+            FromFront::Connect { ticket, generation, address } => self.connect(ticket, generation, address),
             FromFront::Renew { lane, why: RENEW_ASKED } => {
                 self.reload(|reload, generations| reload.opcache_reset(lane.generation, generations))
             }

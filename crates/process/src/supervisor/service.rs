@@ -194,6 +194,8 @@ pub struct Application {
     pub slow_timeout: Duration,
     /// Headers of a slow request that the log shows.
     pub slow_headers: Vec<String>,
+    /// Addresses that the front may have connections to: `127.0.0.1:9000`, or `unix:` and a path.
+    pub upstreams: Vec<String>,
 }
 
 impl Application {
@@ -239,6 +241,7 @@ impl Application {
             lane_timeout: Duration::from_secs(60),
             slow_timeout: Duration::from_secs(5),
             slow_headers: Vec::new(),
+            upstreams: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod readers;
 mod routes;
 mod scripts;
+mod upstreams;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

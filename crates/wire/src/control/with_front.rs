@@ -58,6 +58,13 @@ pub enum ToFront {
     Open,
     /// Finish the requests that are there, take no new one, then end.
     Drain,
+    /// A connection to an upstream has begun (attached: its socket), or cannot be begun.
+    Connecting {
+        /// What the front has called it.
+        ticket: u64,
+        /// The system's error; 0: none.
+        error: i32,
+    },
 }
 
 messages!(ToFront {
@@ -75,6 +82,7 @@ messages!(ToFront {
     0x10c => Drain {}
     0x10d => Certificates {}
     0x10e => TicketKeys {}
+    0x10f => Connecting { ticket, error }
 });
 
 /// Front → supervisor.
@@ -174,6 +182,15 @@ pub enum FromFront {
         /// Failures to write the file.
         errors: u64,
     },
+    /// Begin a connection to an upstream. `Connecting` follows.
+    Connect {
+        /// What the front calls it.
+        ticket: u64,
+        /// The generation whose rules name the upstream.
+        generation: u32,
+        /// Which of its application's addresses.
+        address: u32,
+    },
 }
 
 messages!(FromFront {
@@ -193,4 +210,5 @@ messages!(FromFront {
     0x20e => WarmUp { generation, index, status, took_us }
     0x20f => Spool { memory, disk, responses, full, errors }
     0x210 => CertificatesTaken { is_taken }
+    0x211 => Connect { ticket, generation, address }
 });

@@ -83,6 +83,15 @@ enum Cut {
     Broken,
 }
 
+/// What a body gives.
+enum Next {
+    /// Bytes, with their room.
+    Part(Bytes, Room),
+    /// The end, with trailers.
+    Trailers(HeaderMap),
+    End,
+}
+
 /// Runs a request and sends its response.
 pub async fn run(mut stream: Stream, request: Request, mut respond: SendResponse<Piece>) {
     let has_no_body = request.head.method == http::Method::HEAD;
@@ -170,8 +179,9 @@ impl Stream {
         loop {
             self.window(sender, 1).await?;
             let (mut bytes, room) = match self.next_part(sender, body).await? {
-                Some(part) => part,
-                None => return end(sender),
+                Next::Part(bytes, room) => (bytes, room),
+                Next::Trailers(trailers) => return sender.send_trailers(trailers).map_err(|_| Cut::Gone),
+                Next::End => return end(sender),
             };
             self.held.park(body.in_memory());
             let (room, is_last) = (Arc::new(room), body.is_end_stream());
@@ -220,12 +230,8 @@ impl Stream {
         granted
     }
 
-    /// The next part of a body that is not empty, with its room. `None`: the body is over.
-    async fn next_part(
-        &self,
-        sender: &mut SendStream<Piece>,
-        body: &mut Delivered,
-    ) -> Result<Option<(Bytes, Room)>, Cut> {
+    /// The next part of a body that is not empty, or how the body ends.
+    async fn next_part(&self, sender: &mut SendStream<Piece>, body: &mut Delivered) -> Result<Next, Cut> {
         poll_fn(|context| {
             if let Poll::Ready(cut) = poll_cut(sender, context) {
                 self.state.set_gone();
@@ -236,14 +242,19 @@ impl Stream {
                 // While a body has nothing to send, its room is free for other streams.
                 match Pin::new(&mut *body).poll_frame(context) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                    Poll::Ready(None) => return Poll::Ready(Ok(Next::End)),
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cut::Broken)),
                     Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                         Ok(bytes) if !bytes.is_empty() => {
                             room.fill(bytes.len());
-                            return Poll::Ready(Ok(Some((bytes, room))));
+                            return Poll::Ready(Ok(Next::Part(bytes, room)));
                         }
-                        _ => {}
+                        Ok(_) => {}
+                        // Nothing follows trailers.
+                        Err(frame) => match frame.into_trailers() {
+                            Ok(trailers) if !trailers.is_empty() => return Poll::Ready(Ok(Next::Trailers(trailers))),
+                            _ => {}
+                        },
                     },
                 }
             }

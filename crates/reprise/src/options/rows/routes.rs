@@ -13,13 +13,13 @@ use super::super::reader::{File, Given, Item};
 use super::super::value::Value;
 use super::super::{Kind, parse_time};
 use super::readers::resolve;
-use super::{Application, scripts};
+use super::{Application, scripts, upstreams};
 use crate::exit::Failure;
 
 /// Bytes of an htpasswd file.
 const MAX_FILE: u64 = 1 << 20;
 /// Names of what a rule may hold.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 29] = [
     "path",
     "prefix",
     "pattern",
@@ -38,6 +38,11 @@ const NAMES: [&str; 24] = [
     "front_controller",
     "mount",
     "maintenance",
+    "upstream",
+    "connect_timeout",
+    "response_timeout",
+    "idle_timeout",
+    "connections",
     "php",
     "headers",
     "expires",
@@ -92,6 +97,10 @@ fn rule(given: &Given<'_, '_>, item: &Item<'_>, application: Option<&Application
     let action = reader.action(at)?;
     if let Some(item) = table.get("status").filter(|_| !matches!(action, Some(Action::Redirect(..)))) {
         return Err(given.file.fail(item.span().start, "'status' belongs to a rule with redirect"));
+    }
+    let of_upstream = upstreams::LIMITS.iter().find_map(|name| Some((name, table.get(*name)?)));
+    if let Some((name, item)) = of_upstream.filter(|_| !matches!(action, Some(Action::Upstream(_)))) {
+        return Err(given.file.fail(item.span().start, format!("'{name}' belongs to a rule with upstream")));
     }
     Ok(Rule { place: given.file.place(at), is_preset: application.is_none(), on: reader.on()?, also, action })
 }
@@ -232,8 +241,8 @@ impl<'i> Reader<'_, '_, 'i> {
     }
 
     fn action(&self, at: usize) -> Result<Option<Action>, Failure> {
-        const ACTIONS: [&str; 8] =
-            ["deny", "allow", "redirect", "rewrite", "script", "front_controller", "mount", "maintenance"];
+        const ACTIONS: [&str; 9] =
+            ["deny", "allow", "redirect", "rewrite", "script", "front_controller", "mount", "maintenance", "upstream"];
         let named: Vec<&str> = ACTIONS.into_iter().filter(|name| self.get(name).is_some()).collect();
         let name = match named[..] {
             [] => return Ok(None),
@@ -279,6 +288,7 @@ impl<'i> Reader<'_, '_, 'i> {
                 }
                 Action::Mount(path)
             }
+            "upstream" => Action::Upstream(Box::new(upstreams::upstream(self.given, item, self.table)?)),
             _ => {
                 let page = text()?;
                 self.check_page("maintenance", &page)?;

@@ -1,0 +1,53 @@
+//! The phase "run" of a request that another server responds to.
+
+use std::time::Duration;
+
+use http::Response;
+
+use super::admit::Admitted;
+use crate::refusal::Refusal;
+use crate::request::RequestBody;
+use crate::response_body::ResponseBody;
+use crate::routing::rule::Upstream;
+use crate::routing::table::Verdict;
+use crate::upstream::{self, Order, fields};
+use crate::wrapped::Made;
+
+/// Passes the request on. `target`: path and query, if the rule says them.
+pub(super) async fn pass(
+    admitted: &Admitted<'_>,
+    verdict: &Verdict<'_>,
+    upstream: &Upstream,
+    target: Option<&[u8]>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
+    let &Admitted { shared, view, request, application, .. } = admitted;
+    let sent = &request.head.target;
+    let target = target.map_or_else(
+        || {
+            let mut target = fields::target(sent.path(), admitted.path, verdict.path.as_deref());
+            let query = admitted.query.as_deref().or(sent.query().map(str::as_bytes));
+            if let Some(query) = query {
+                target.push(b'?');
+                target.extend_from_slice(query);
+            }
+            target
+        },
+        <[u8]>::to_vec,
+    );
+    let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
+    let order = Order {
+        upstreams: &shared.upstreams,
+        lanes: &shared.lanes,
+        request,
+        upstream,
+        generation: application.generation,
+        target,
+        host: admitted.host,
+        limits: upstream::exchange::limits(application.max_body.unwrap_or(0), patience),
+    };
+    let response = upstream::pass(&order, body).await?;
+    let reader = || request.connection.clone();
+    Ok(response
+        .map(|body| Made::plain(body.map_or_else(ResponseBody::none, |body| ResponseBody::received(body, reader())))))
+}
