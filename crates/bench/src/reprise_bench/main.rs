@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`comparing`] | `reprise bench` |
 //! | [`attributing`] | `reprise psd` |
+//! | [`handshakes`] | TLS connections, for `bench/edge` |
 //! | [`intervals`] | the statistics, for the programs of `bench/` |
 //! | [`worker_states`] | the time that the measured server's workers spend in each state |
 //! | [`output`] | progress, files |
@@ -18,6 +19,7 @@
 mod attributing;
 mod comparing;
 mod failure;
+mod handshakes;
 mod intervals;
 mod output;
 mod worker_states;
@@ -44,6 +46,8 @@ enum Verb {
     Psd(Box<attributing::Options>),
     #[command(hide = true)]
     MedianIntervals,
+    #[command(hide = true)]
+    Handshakes(handshakes::Options),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Bench(options) => comparing::run(&options),
         Verb::Psd(options) => attributing::run(&options),
         Verb::MedianIntervals => intervals::run(),
+        Verb::Handshakes(options) => handshakes::run(&options),
     };
     match result {
         Ok(()) => failure::Code::Success.into(),
