@@ -26,6 +26,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "entry": ("", "front controller with a snapshot or a loop, instead of the scenario's"),
     "count": ("", "1: with a status page, which tells the requests of each process"),
     "mode": ("", "snapshot, worker or classic, instead of the scenario's"),
+    "env": ("", "NAME=VALUE, one more variable of the application's environment"),
     "request_timeout": ("", "longest time of a request, instead of the default"),
 }
 
@@ -40,6 +41,8 @@ def check(options: dict[str, str]) -> None:
         raise Failure(f"{program} is not there", "cargo build --release")
     if options["mode"]:
         pick("mode", options["mode"], MODES)
+    if options["env"] and not options["env"].partition("=")[1]:
+        raise Failure(f"env={options['env']} is not NAME=VALUE")
 
 
 def versions(options: dict[str, str]) -> dict[str, str]:
@@ -177,6 +180,9 @@ class SnapshotCheck:
 
 
 def start(site: Site, options: dict[str, str]) -> Running:
+    if options["env"]:
+        name, _, value = options["env"].partition("=")
+        site = dataclasses.replace(site, env={**site.env, name: value})
     text = configuration(site, bool(options["count"]), options["request_timeout"])
     config = site.workdir / "reprise.toml"
     config.write_text(text)
