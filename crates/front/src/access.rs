@@ -13,11 +13,11 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::layout::Usage;
 
+use crate::answered_by::AnsweredBy;
 use crate::connection::Connection;
 use crate::forwarded::Client;
 use crate::reason::Reason;
 use crate::request::{Head, Request};
-use crate::responder::Responder;
 use crate::settings::LogFormat;
 use line::Clock;
 
@@ -54,7 +54,7 @@ impl Entry {
             status: response.status().as_u16(),
             began,
             refused: refused.and_then(|word| word.to_str().ok()).map(str::to_owned),
-            upstream: response.extensions().get::<Responder>().map(|responder| responder.0.clone()),
+            upstream: response.extensions().get::<AnsweredBy>().map(|upstream| upstream.0.clone()),
             reason: reason.map(|reason| String::from_utf8_lossy(reason.words()).into_owned()),
         })
     }

@@ -42,8 +42,8 @@
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
 //! | [`upstream`] | servers that respond in the place of PHP |
+//! | [`answered_by`] | which upstream made a response |
 //! | [`reason`] | the reason phrase of a status |
-//! | [`responder`] | which upstream made a response |
 //! | [`refusal`] | why a request is refused |
 //! | [`page`] | responses that the front makes |
 //! | [`addresses`] | connections at once of one address |
@@ -62,6 +62,7 @@
 mod accept;
 pub mod access;
 mod addresses;
+mod answered_by;
 mod bodies;
 mod clients;
 pub mod connection;
@@ -93,7 +94,6 @@ mod refusal;
 pub use refusal::reference as refusals;
 pub mod request;
 mod request_body;
-mod responder;
 mod response;
 mod response_body;
 mod route;

@@ -9,15 +9,14 @@ use tests::upstream::Upstream;
 use super::before;
 
 /// A server before an upstream that sends these bytes and then ends the connection.
-fn says(bytes: Vec<Vec<u8>>) -> (tests::server::Server, usize) {
-    let count = bytes.len();
+fn says(bytes: Vec<Vec<u8>>) -> tests::server::Server {
     let upstream = Upstream::start(move |mut talk| {
         let Some(head) = talk.head() else { return };
         let number = head.split(['/', ' ', '?']).find_map(|part| part.parse::<usize>().ok()).expect("a number");
         // It may be cut off before it has said all.
         let _ = talk.say(&bytes[number]);
     });
-    (before(&upstream, "response_timeout = \"5s\"").start(), count)
+    before(&upstream, "response_timeout = \"5s\"").start()
 }
 
 #[test]
@@ -49,10 +48,10 @@ fn heads_that_lie_are_no_responses() {
         &flood,
         &hints,
     ];
-    let (server, count) = says(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
-    for number in 0..count {
+    let server = says(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
+    for (number, text) in texts.iter().enumerate() {
         let got = server.get(&format!("/up/{number}"));
-        let what = texts[number].get(..80).unwrap_or(texts[number]);
+        let what = text.get(..80).unwrap_or(text);
         assert_eq!((got.status, got.header("reprise-refused")), (502, Some("upstream-bad-response")), "{what:?}");
     }
     assert_eq!(server.get("/").text(), "PHP");
@@ -67,18 +66,18 @@ fn bodies_that_lie_break_the_response_off() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort--",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nffffffffffffffffff\r\n",
     ];
-    let (server, count) = says(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
-    for number in 0..count {
+    let server = says(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
+    for (number, text) in texts.iter().enumerate() {
         let mut client = Client::new(server.port);
         write!(client.stream(), "GET /up/{number} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         let mut head = client.read_head().unwrap();
         assert_eq!(head.status, 200);
         let read = client.read_body(&mut head, false);
-        assert!(read.is_err(), "{:?} is complete: {:?}", texts[number], head.text());
+        assert!(read.is_err(), "{text:?} is complete: {:?}", head.text());
         let mut client = Http2::new(server.port);
         client.request(1, &get(&format!("/up/{number}")));
         let answer = client.answer(1);
-        assert!(answer.reset.is_some(), "{:?} is complete over HTTP/2", texts[number]);
+        assert!(answer.reset.is_some(), "{text:?} is complete over HTTP/2");
     }
 }
 
@@ -89,7 +88,7 @@ fn bodies_that_are_longer_than_they_say_are_cut() {
         b"HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\nevil",
         b"HTTP/1.1 200 OK\r\n\r\nto the end",
     ];
-    let (server, _) = says(texts.iter().map(|text| text.to_vec()).collect());
+    let server = says(texts.iter().map(|text| text.to_vec()).collect());
     let mut client = server.client();
     for (number, (status, text)) in [(200, "ok"), (204, ""), (200, "to the end")].into_iter().enumerate() {
         let got = client.get(&format!("/up/{number}"));

@@ -16,11 +16,11 @@ use super::kept::{self, Kept};
 use super::received::ReceivedBody;
 use super::sending::{Progress, SendingBody, SendingLimits};
 use super::{Counted, Place, REQUESTS, RETRIES, Upstreams, chain, fields};
+use crate::answered_by::AnsweredBy;
 use crate::connection::{Client, Left};
 use crate::lanes::Lanes;
 use crate::refusal::Refusal;
 use crate::request::{Request, RequestBody};
-use crate::responder::Responder;
 use crate::routing::rule::Upstream;
 
 /// A request to pass on.
@@ -119,7 +119,7 @@ pub async fn pass(order: &Order<'_>, body: RequestBody) -> Result<Response<Optio
         return Err(Refusal::BadUpstream);
     }
     let idle = Duration::from_millis(upstream.idle_ms);
-    let responder = Responder(upstream.name.as_str().into());
+    let answered_by = AnsweredBy(upstream.name.as_str().into());
     let mut made = if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(|error| {
             place.report(&upstream.name, &chain(&error));
@@ -133,7 +133,7 @@ pub async fn pass(order: &Order<'_>, body: RequestBody) -> Result<Response<Optio
         let name = upstream.name.clone();
         response.map(|body| Some(ReceivedBody::new(body, kept, place, name, idle)))
     };
-    made.extensions_mut().insert(responder);
+    made.extensions_mut().insert(answered_by);
     Ok(made)
 }
 

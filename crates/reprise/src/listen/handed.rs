@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn only_listening_stream_sockets_are_taken() {
         let is_refused = |descriptor: OwnedFd, why: &str| {
-            let failure = socket(5, Ok(descriptor)).err().expect("refused").to_string();
+            let failure = socket(5, Ok(descriptor)).expect_err("refused").to_string();
             assert!(failure.starts_with("descriptor 5") && failure.contains(why), "{failure}");
         };
         is_refused(std::fs::File::open("/dev/null").unwrap().into(), "no socket");

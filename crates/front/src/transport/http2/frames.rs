@@ -33,12 +33,14 @@ pub struct Frames {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flood;
 
-impl Frames {
+impl Default for Frames {
     /// At the first byte of a connection.
-    pub fn new() -> Frames {
+    fn default() -> Frames {
         Frames { left: PREFACE, header: [0; HEADER], known: 0, spent: 0, since: Instant::now(), written: 0 }
     }
+}
 
+impl Frames {
     /// Follows what the client has sent.
     pub fn follow(&mut self, mut bytes: &[u8]) -> Result<(), Flood> {
         loop {
@@ -94,7 +96,7 @@ mod tests {
     }
 
     fn begun() -> Frames {
-        let mut frames = Frames::new();
+        let mut frames = Frames::default();
         frames.follow(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         frames
     }
@@ -106,7 +108,7 @@ mod tests {
             bytes.extend(frame(kind, length));
         }
         for size in [1, 7, 9, 10, 1000, bytes.len()] {
-            let mut frames = Frames::new();
+            let mut frames = Frames::default();
             bytes.chunks(size).for_each(|part| frames.follow(part).unwrap());
             // SETTINGS was forgiven for HEADERS; PING, the empty DATA and CONTINUATION count.
             assert_eq!((frames.spent, frames.left, frames.known), (3, 0, 0), "in parts of {size}");

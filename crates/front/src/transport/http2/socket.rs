@@ -38,7 +38,7 @@ impl<S> Socket<S> {
             begun,
             has_ended: false,
             is_gone: false,
-            frames: Frames::new(),
+            frames: Frames::default(),
             account,
             patience,
             stalled: None,

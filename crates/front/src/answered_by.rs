@@ -4,4 +4,4 @@ use std::sync::Arc;
 
 /// The upstream's name.
 #[derive(Clone)]
-pub struct Responder(pub Arc<str>);
+pub struct AnsweredBy(pub Arc<str>);
