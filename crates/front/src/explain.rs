@@ -8,6 +8,7 @@ use http::HeaderMap;
 use serde::Serialize;
 
 use crate::fingerprint;
+use crate::in_force::{self, Told};
 use crate::lead::{Lead, lead, settle};
 use crate::refusal::Refusal;
 use crate::route::{self, Route, Terms};
@@ -75,6 +76,8 @@ pub struct Explanation {
     pub location: Option<String>,
     /// Realms whose password is asked for.
     pub realms: Vec<String>,
+    /// The limits in force, if PHP or an upstream responds.
+    pub limits: Vec<Told>,
     /// Headers that rules set; an empty value removes one.
     pub headers: BTreeMap<String, String>,
 }
@@ -125,6 +128,8 @@ pub fn explain(application: &Application, question: &Question<'_>) -> Explanatio
     }
     told.realms = verdict.also.iter().filter_map(|also| also.users.as_ref()).map(|users| users.realm.clone()).collect();
     told.headers = verdict.also.iter().flat_map(|also| also.headers.clone()).collect();
+    let limits = verdict.limits();
+    let limits = |is_php| in_force::tell(application, &path, question.method, limits.as_deref(), is_php);
     match lead(application, &verdict, at, || route::decide(&Terms::of(application), at)) {
         Err(refusal) => refuse(&mut told, refusal),
         Ok(Lead::Redirect(status, location)) => redirect(&mut told, status, text(&location)),
@@ -133,9 +138,11 @@ pub fn explain(application: &Application, question: &Question<'_>) -> Explanatio
             let target = made.unwrap_or_else(|| text(&fields::target(raw, &path, verdict.path.as_deref())));
             told.result = format!("the upstream {}, which is asked for {target}", upstream.name);
             told.upstream = Some(upstream.name.clone());
+            told.limits = limits(false);
         }
         Ok(Lead::Route(found)) => {
             let why = if verdict.is_php_off { None } else { denials::of_name(at) };
+            told.limits = if matches!(found, Route::Script(_)) { limits(true) } else { Vec::new() };
             tell(application, &mut told, found, why.map(denials::Denial::word));
         }
     }

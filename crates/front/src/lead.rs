@@ -36,7 +36,10 @@ pub fn settle<'t>(application: &'t Application, asked: &Asked<'_>, note: &mut dy
         let further: Vec<_> = of_index
             .also
             .into_iter()
-            .filter(|also| also.users.is_some() && !verdict.also.iter().any(|known| std::ptr::eq(*known, *also)))
+            .filter(|also| {
+                (also.users.is_some() || also.limits.is_some())
+                    && !verdict.also.iter().any(|known| std::ptr::eq(*known, *also))
+            })
             .collect();
         verdict.also.extend(further);
         if matches!(of_index.ending, Ending::Deny(_) | Ending::Exhausted | Ending::Rewrites) {

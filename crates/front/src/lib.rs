@@ -77,6 +77,7 @@ pub mod forwarded;
 mod head;
 mod host;
 pub mod http2_limits;
+mod in_force;
 mod lane;
 mod lanes;
 mod lead;

@@ -3,7 +3,7 @@
 //! | phase | what | where |
 //! |---|---|---|
 //! | admit | who asks, and for which application; what is malformed is refused | [`admit`] |
-//! | limit | who has asked too often is refused, or waits | [`keep_rate`] |
+//! | limit | who has asked too often is refused, or waits; by `rate_limits` here, by rules in [`ruled`] | [`keep_rate`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
 //! | look up | nothing yet: here a cache of responses will serve what it holds without a worker | [`respond`] |
@@ -33,6 +33,7 @@ use crate::page;
 use crate::rate::Verdict;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::settings::RateLimit;
 use crate::shared::Shared;
 use crate::wrapped::{Delivered, Logged, Made};
 
@@ -59,10 +60,18 @@ pub async fn respond(
         return Ok(redirect);
     }
     admitted.may_come()?;
-    if let Some(refused) = keep_rate(&admitted).await {
-        return Ok(refused);
+    let Admitted { application, path, .. } = admitted;
+    if !application.rate_limits.is_empty() {
+        let method = admitted.request.head.method.as_str();
+        let limits = application.rate_limits.iter().filter(|limit| limit.applies(method, path));
+        if let Err(seconds) = keep_rate(&admitted, limits, began).await {
+            metrics::refused(Refusal::RateLimit);
+            let mut refused = page::refusal(Refusal::RateLimit);
+            refused.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            return Ok(refused.map(Made::plain));
+        }
     }
-    if !admitted.application.table.is_empty() {
+    if !application.table.is_empty() {
         return ruled::respond(admitted, body).await;
     }
     let route = admitted.route();
@@ -72,26 +81,24 @@ pub async fn respond(
     Ok(response)
 }
 
-/// Waits until the rate limits let the request go on; or the response that refuses it.
-async fn keep_rate(admitted: &Admitted<'_>) -> Option<Response<Made>> {
-    let Admitted { request, application, path, began, .. } = *admitted;
-    if application.rate_limits.is_empty() || request.warms.is_some() {
-        return None;
+/// Waits until these limits let the request go on. If they refuse it: the seconds after which they would not.
+async fn keep_rate<'l>(
+    admitted: &Admitted<'_>,
+    limits: impl Iterator<Item = &'l RateLimit> + Clone,
+    now: Instant,
+) -> Result<(), u64> {
+    let Admitted { request, application, .. } = *admitted;
+    // A warm-up is not a client.
+    if request.warms.is_some() {
+        return Ok(());
     }
-    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
-    match admitted.shared.rates.ask(application, &request.head.method, path, address, began) {
-        Verdict::After(Duration::ZERO) => None,
+    match admitted.shared.rates.ask(&application.name, limits, admitted.address(), now) {
+        Verdict::After(Duration::ZERO) => Ok(()),
         Verdict::After(time) => {
             tokio::time::sleep(time).await;
-            None
+            Ok(())
         }
-        Verdict::Refused(time) => {
-            metrics::refused(Refusal::RateLimit);
-            let mut response = page::refusal(Refusal::RateLimit);
-            let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-            Some(response.map(Made::plain))
-        }
+        Verdict::Refused(time) => Err(time.as_secs() + u64::from(time.subsec_nanos() > 0)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How often one client may ask for a path: the limits of `rate_limits`.
+//! How often one client may ask for a path: the limits of `rate_limits`, and the rates of rules.
 //!
 //! Each limit and client has one number, the time at which the client's next request is due if it asks at the limit's rate
 //! (GCRA, which is a token bucket without a timer). A request that comes so early that more than `burst` requests would be
@@ -14,10 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::Method;
+use serde::{Deserialize, Serialize};
 
 use crate::addresses::network;
-use crate::settings::{Application, RateLimit};
 
 /// Clients that are known at once, of all limits.
 pub const CLIENTS: usize = 65_536;
@@ -66,11 +65,27 @@ impl Default for Rates {
     }
 }
 
+/// How often a client may ask for a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// The path; all below it are meant too. Of a rule: what the rule matches.
+    pub path: String,
+    /// The methods; empty: all.
+    pub methods: Vec<String>,
+    /// Time between two requests in the long run, in nanoseconds.
+    pub interval_ns: u64,
+    /// Requests that may come before their time.
+    pub burst: u32,
+    /// Whether these wait until it is their time.
+    pub is_delayed: bool,
+}
+
 impl RateLimit {
-    fn applies(&self, method: &Method, path: &[u8]) -> bool {
+    /// Whether it is for this method and path.
+    pub fn applies(&self, method: &str, path: &[u8]) -> bool {
         let rest = path.strip_prefix(self.path.trim_end_matches('/').as_bytes());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-            && (self.methods.is_empty() || self.methods.iter().any(|known| known == method.as_str()))
+            && (self.methods.is_empty() || self.methods.iter().any(|known| known == method))
     }
 
     fn tolerance(&self) -> u64 {
@@ -88,14 +103,20 @@ fn client(address: &str) -> Option<Result<IpAddr, &str>> {
 }
 
 impl Rates {
-    /// Counts a request for each limit of the application that applies to it, unless one of them refuses it: then for none.
-    pub fn ask(&self, application: &Application, method: &Method, path: &[u8], address: &str, now: Instant) -> Verdict {
-        let fitting = || application.rate_limits.iter().filter(|limit| limit.applies(method, path));
+    /// Counts a request for each of these limits of an application, unless one of them refuses it: then for none.
+    pub fn ask<'l>(
+        &self,
+        application: &str,
+        limits: impl Iterator<Item = &'l RateLimit> + Clone,
+        address: &str,
+        now: Instant,
+    ) -> Verdict {
+        let fitting = || limits.clone();
         let Some(client) = client(address).filter(|_| fitting().next().is_some()) else {
             return Verdict::After(Duration::ZERO);
         };
         let now = now.saturating_duration_since(self.began).as_nanos() as u64;
-        let who = |limit: &RateLimit| self.hasher.hash_one((&application.name, limit, client)).max(1);
+        let who = |limit: &RateLimit| self.hasher.hash_one((application, limit, client)).max(1);
         let late = fitting().filter_map(|limit| {
             let ahead = self.due(who(limit)).saturating_sub(now);
             ahead.checked_sub(limit.tolerance()).filter(|late| *late > 0)
@@ -154,14 +175,18 @@ mod tests {
         RateLimit { path: path.into(), interval_ns: interval_ms * 1_000_000, burst, ..RateLimit::default() }
     }
 
-    fn site(limits: &[RateLimit]) -> Application {
-        Application { name: "a".into(), rate_limits: limits.to_vec(), ..Application::default() }
+    fn fitting<'l>(
+        site: &'l [RateLimit],
+        method: &'l str,
+        path: &'l str,
+    ) -> impl Iterator<Item = &'l RateLimit> + Clone {
+        site.iter().filter(move |limit| limit.applies(method, path.as_bytes()))
     }
 
     /// Asks at a time in milliseconds; the verdict in milliseconds, negative for a refusal.
-    fn ask(rates: &Rates, site: &Application, path: &str, address: &str, at: u64) -> i64 {
+    fn ask(rates: &Rates, site: &[RateLimit], path: &str, address: &str, at: u64) -> i64 {
         let now = rates.began + Duration::from_millis(at);
-        match rates.ask(site, &Method::GET, path.as_bytes(), address, now) {
+        match rates.ask("a", fitting(site, "GET", path), address, now) {
             Verdict::After(time) => time.as_millis() as i64,
             Verdict::Refused(time) => -(time.as_millis() as i64),
         }
@@ -169,7 +194,7 @@ mod tests {
 
     #[test]
     fn so_many_come_at_once_and_then_one_at_a_time() {
-        let (rates, site) = (Rates::default(), site(&[limit("/", 100, 2)]));
+        let (rates, site) = (Rates::default(), [limit("/", 100, 2)]);
         let asked: Vec<_> =
             [0, 0, 0, 0, 99, 100, 100, 250].map(|at| ask(&rates, &site, "/x", "192.0.2.1", 1000 + at)).into();
         assert_eq!(asked, [0, 0, 0, -100, -1, 0, -100, 0]);
@@ -180,7 +205,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_count() {
-        let (rates, site) = (Rates::default(), site(&[limit("/", 1000, 0)]));
+        let (rates, site) = (Rates::default(), [limit("/", 1000, 0)]);
         for (address, first) in [
             ("192.0.2.1", true),
             ("192.0.2.2", true),
@@ -197,13 +222,13 @@ mod tests {
     #[test]
     fn limits_apply_by_path_and_method_and_all_of_them_count() {
         let post = RateLimit { methods: vec!["POST".into()], ..limit("/", 1000, 0) };
-        let (rates, site) = (Rates::default(), site(&[limit("/login", 1000, 0), limit("/", 10, 100), post]));
+        let (rates, site) = (Rates::default(), [limit("/login", 1000, 0), limit("/", 10, 100), post]);
         assert_eq!(
             (ask(&rates, &site, "/login", "1.1.1.1", 0), ask(&rates, &site, "/login/x", "1.1.1.1", 0)),
             (0, -1000)
         );
         assert!((0..9).all(|_| ask(&rates, &site, "/logins", "1.1.1.1", 0) == 0));
-        let posted = || rates.ask(&site, &Method::POST, b"/y", "1.1.1.1", rates.began);
+        let posted = || rates.ask("a", fitting(&site, "POST", "/y"), "1.1.1.1", rates.began);
         assert_eq!((posted(), posted()), (Verdict::After(Duration::ZERO), Verdict::Refused(Duration::from_secs(1))));
         // A request that one limit refuses does not count for the others: 100 more than one, less 1 + 9 + 1.
         let rest = (0..200).filter(|_| ask(&rates, &site, "/", "1.1.1.1", 0) == 0).count();
@@ -213,14 +238,14 @@ mod tests {
     #[test]
     fn delayed_requests_keep_the_rate() {
         let delayed = RateLimit { is_delayed: true, ..limit("/", 100, 3) };
-        let (rates, site) = (Rates::default(), site(&[delayed]));
+        let (rates, site) = (Rates::default(), [delayed]);
         let asked: Vec<_> = (0..6).map(|_| ask(&rates, &site, "/", "1.1.1.1", 500)).collect();
         assert_eq!(asked, [0, 100, 200, 300, -100, -100]);
     }
 
     #[test]
     fn the_table_does_not_grow_and_forgets_those_that_are_least_ahead() {
-        let (rates, site) = (Rates::default(), site(&[limit("/", 1000, 5)]));
+        let (rates, site) = (Rates::default(), [limit("/", 1000, 5)]);
         for _ in 0..6 {
             assert_eq!(ask(&rates, &site, "/", "192.0.2.1", 0), 0);
         }

@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`rule`] | a rule as settings have it |
+//! | [`limits`] | limits that rules set, and those of several rules together |
 //! | [`pattern`] | regular expressions with limits; texts with what they captured |
 //! | [`table`] | the rules of an application, compiled, and what they decide of a request |
 //! | [`faults`] | what is wrong with rules: broken, contradicting, looping, never matching |
@@ -12,6 +13,7 @@
 
 pub mod denials;
 pub mod faults;
+pub mod limits;
 pub mod pattern;
 pub mod rule;
 pub mod table;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::network::Network;
+pub use crate::rate::RateLimit;
 use crate::routing::rule::Rule;
 use crate::routing::table::Table;
 
@@ -241,21 +242,6 @@ pub struct RequestLimits {
     pub memory_kib: u64,
     /// Requests of one client address that may run or wait at once.
     pub client_requests: usize,
-}
-
-/// How often a client may ask for a path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RateLimit {
-    /// The path; all below it are meant too.
-    pub path: String,
-    /// The methods; empty: all.
-    pub methods: Vec<String>,
-    /// Time between two requests in the long run, in nanoseconds.
-    pub interval_ns: u64,
-    /// Requests that may come before their time.
-    pub burst: u32,
-    /// Whether these wait until it is their time.
-    pub is_delayed: bool,
 }
 
 /// A request to warm an application up with.

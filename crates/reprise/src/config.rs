@@ -27,7 +27,8 @@ impl Config {
 impl Application {
     /// Requests that a lane may have at once, waiting ones included.
     pub fn most_requests(&self) -> usize {
-        let queues = self.limits.values().map(|limits| limits.queue);
+        let of_rules = self.route.iter().filter_map(|rule| rule.also.limits.as_ref()?.queue);
+        let queues = self.limits.values().map(|limits| limits.queue).chain(of_rules);
         self.workers() + queues.fold(self.request.queue, usize::max)
     }
 

@@ -107,6 +107,9 @@ fn describe(told: &Explanation) -> String {
     for (name, value) in &told.headers {
         line("header", Some(&format!("{name}: {value}")));
     }
+    for limit in &told.limits {
+        line("limit", Some(&format!("{} {} ({})", limit.name, limit.value, limit.from)));
+    }
     line("decided by", told.by.as_deref());
     line("result", Some(&told.result));
     text

@@ -12,6 +12,7 @@ use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::request::{Head, Request};
 use crate::route::{self, Route};
+use crate::routing::limits::Together;
 use crate::settings::Application;
 use crate::shared::Shared;
 
@@ -39,6 +40,8 @@ pub struct Admitted<'a> {
     pub query: Option<Vec<u8>>,
     /// The user whose password a rule asked for.
     pub user: Option<String>,
+    /// The limits that rules set.
+    pub limits: Option<Box<Together<'a>>>,
 }
 
 /// Finds the client and the application of a request. Refuses what the transport has found wrong, then what no transport
@@ -66,7 +69,20 @@ pub fn admit<'a>(
     }
     .ok_or(Refusal::UnknownHost)?;
     let path = request.head.target.clean()?;
-    Ok(Admitted { shared, view, request, began, number, application, host, name, path, query: None, user: None })
+    Ok(Admitted {
+        shared,
+        view,
+        request,
+        began,
+        number,
+        application,
+        host,
+        name,
+        path,
+        query: None,
+        user: None,
+        limits: None,
+    })
 }
 
 impl<'a> Admitted<'a> {
@@ -84,6 +100,12 @@ impl<'a> Admitted<'a> {
             }
         };
         if may_come { Ok(()) } else { Err(Refusal::Misdirected) }
+    }
+
+    /// The address of its client.
+    pub fn address(&self) -> &'a str {
+        let request = self.request;
+        request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address)
     }
 
     /// What responds to the request.

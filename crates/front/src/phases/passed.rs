@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Response;
 
 use super::admit::Admitted;
+use crate::in_force;
 use crate::refusal::Refusal;
 use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
@@ -35,6 +36,7 @@ pub(super) async fn pass(
         },
         <[u8]>::to_vec,
     );
+    let most = in_force::max_body(application, admitted.limits.as_deref()).unwrap_or(0);
     let patience = Duration::from_millis(view.settings.limits.body_timeout_ms);
     let order = Order {
         upstreams: &shared.upstreams,
@@ -44,7 +46,7 @@ pub(super) async fn pass(
         generation: application.generation,
         target,
         host: admitted.host,
-        limits: upstream::exchange::limits(application.max_body.unwrap_or(0), patience),
+        limits: upstream::exchange::limits(most, patience),
     };
     let response = upstream::pass(&order, body).await?;
     let reader = || request.connection.clone();

@@ -1,10 +1,12 @@
 //! The phase "route" of an application with rules, and what rules add to its responses.
 
+use std::time::Instant;
+
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::admit::Admitted;
-use super::{https, passed, run};
+use super::{https, keep_rate, passed, run};
 use crate::files::{self, OwnCacheControl};
 use crate::lead::{Lead, lead, settle};
 use crate::metrics;
@@ -29,19 +31,31 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
         return run::run(&admitted, route, body).await;
     }
     let request = admitted.request;
-    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
     let asked = Asked {
         path: admitted.path,
         query: request.head.target.query().unwrap_or("").as_bytes(),
         host: &admitted.name,
         method: request.head.method.as_str(),
         headers: &request.head.headers,
-        address: address.parse().ok(),
+        address: admitted.address().parse().ok(),
     };
     let mut verdict = settle(application, &asked, &mut |_| {});
     admitted.query = verdict.query.take();
-    let result = answer(&mut admitted, &verdict, body).await;
+    admitted.limits = verdict.limits();
+    let rates = admitted.limits.iter().flat_map(|limits| &limits.rates).map(|(rate, _)| *rate);
+    // Passwords come after that, so that a rate bounds how often one may be guessed.
+    let late = match admitted.limits.as_ref().is_some_and(|limits| !limits.rates.is_empty()) {
+        true => keep_rate(&admitted, rates, Instant::now()).await.err(),
+        false => None,
+    };
+    let result = match late {
+        None => answer(&mut admitted, &verdict, body).await,
+        Some(_) => Err(Refusal::RateLimit),
+    };
     let mut response = dress(&admitted, &verdict, result);
+    if let Some(seconds) = late {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
     https::add_hsts(&admitted, &mut response);
     Ok(response)
 }

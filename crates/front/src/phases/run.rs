@@ -14,6 +14,7 @@ use crate::doors;
 use crate::files;
 use crate::fingerprint;
 use crate::head::{self, Facts, MODE};
+use crate::in_force::{self, InForce, is_at};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
 use crate::refusal::Refusal;
@@ -23,7 +24,7 @@ use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
 use crate::sent_file;
-use crate::settings::{Application, RequestLimits};
+use crate::settings::RequestLimits;
 use crate::wrapped::Made;
 
 thread_local! {
@@ -94,11 +95,10 @@ async fn run_script(
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
     let &Admitted { request, application, .. } = admitted;
-    let (limited, limits) = request_limits(application, admitted.path);
-    let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
+    let InForce { limits, account } = InForce::of(application, admitted.path, admitted.limits.as_deref());
     // A warm-up is not a client, even if a client has its address.
     let limit = if request.warms.is_some() { 0 } else { limits.client_requests };
-    let mut permit = admitted.shared.clients.enter([&application.name, limited, address], limit)?;
+    let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
     let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
@@ -156,7 +156,7 @@ impl<'a> Job<'a> {
             RequestBody::Stream(body) => (true, body.length()),
             RequestBody::None => (false, request.head.headers.contains_key(header::CONTENT_LENGTH).then_some(0)),
         };
-        let limit = match application.max_body {
+        let limit = match in_force::max_body(application, self.admitted.limits.as_deref()) {
             Some(limit) => limit,
             None if has_body => {
                 let (directory, name) = self.script.file(application);
@@ -228,22 +228,9 @@ fn may_have_lane(admitted: &Admitted<'_>, host: &str) -> bool {
     port.is_none_or(is_fine) && admitted.application.hosts.iter().any(|known| known == name)
 }
 
-/// Whether a path is the other path or below it.
-fn is_at(path: &[u8], prefix: &str) -> bool {
-    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
 /// Whether a path is one of these paths or below one.
 fn is_below(path: &[u8], prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| is_at(path, prefix))
-}
-
-/// The limits of the longest configured path that fits, with that path; else the application's limits.
-fn request_limits<'a>(application: &'a Application, path: &[u8]) -> (&'a str, RequestLimits) {
-    let fitting = application.paths.iter().filter(|(prefix, _)| is_at(path, prefix));
-    let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
-    longest.map_or(("", application.limits), |(prefix, limits)| (prefix, *limits))
 }
 
 #[cfg(test)]

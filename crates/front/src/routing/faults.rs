@@ -75,6 +75,13 @@ fn of_itself(rule: &Rule, hosts: &[String]) -> Option<String> {
     if matches!(rule.action, Some(Action::Mount(_))) && on.prefix.len() != 1 {
         return Some("mount takes exactly one prefix".to_owned());
     }
+    if let (Some(Action::Upstream(_)), Some(limits)) = (&rule.action, &rule.also.limits) {
+        if let Some(name) = limits.of_php() {
+            return Some(format!(
+                "contradicts itself: {name} is a limit of PHP, and an upstream responds; it has connect_timeout, response_timeout, idle_timeout and connections"
+            ));
+        }
+    }
     if rule.also.is_php_off && matches!(rule.action, Some(Action::Script(_))) {
         return Some("contradicts itself: php = false, and a script is to run".to_owned());
     }

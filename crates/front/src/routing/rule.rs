@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use crate::network::Network;
 
 /// Most rules of an application, those of its preset included.
@@ -77,6 +78,8 @@ pub struct Also {
     pub is_php_off: bool,
     /// Pages of statuses that the front itself gives.
     pub error_pages: BTreeMap<u16, String>,
+    /// Other limits.
+    pub limits: Option<Box<Limits>>,
 }
 
 /// How long a response may be kept.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use super::limits::Together;
 use super::pattern::{Budget, Captures, Exhausted, Pattern, Template, Values};
 use super::rule::{Action, Also, Exists, MAX_RULES, Rule, Upstream};
 use crate::target;
@@ -287,6 +288,11 @@ impl Table {
 }
 
 impl<'t> Verdict<'t> {
+    /// The limits that its rules set; `None`: they set none.
+    pub fn limits(&self) -> Option<Box<Together<'t>>> {
+        Together::of(self.also.iter().filter_map(|also| also.limits.as_deref()))
+    }
+
     fn collect(&mut self, one: &'t Compiled) {
         let also = &one.rule.also;
         self.is_php_off |= also.is_php_off;

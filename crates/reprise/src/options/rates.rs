@@ -2,7 +2,7 @@
 
 use front::settings::RateLimit;
 use front::target::is_clean;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use super::Kind;
 use super::reader::Given;
@@ -12,6 +12,8 @@ use crate::exit::Failure;
 /// The longest time that a request may have to wait for its turn.
 const LONGEST_WAIT_S: u64 = 60;
 const NAMES: &str = "path, rate, burst, excess, methods";
+/// What says how often.
+pub(super) const RATE: [&str; 3] = ["rate", "burst", "excess"];
 
 impl Value for Vec<RateLimit> {
     fn read(given: &Given<'_, '_>) -> Result<Vec<RateLimit>, Failure> {
@@ -22,38 +24,43 @@ impl Value for Vec<RateLimit> {
 
 fn limit(given: &Given<'_, '_>) -> Result<RateLimit, Failure> {
     let DeValue::Table(table) = given.item.get_ref() else { return Err(given.wrong()) };
-    let mut limit = RateLimit { path: "/".to_owned(), ..RateLimit::default() };
-    let (mut count, mut burst) = (0, None);
-    for (key, value) in table.iter() {
-        let part = |name, kind| Given { kind, ..given.part(name, value) };
-        match key.get_ref().as_ref() {
-            "path" => limit.path = path(&part("path", Kind::Text))?,
-            "rate" => (count, limit.interval_ns) = rate(&part("rate", Kind::Text))?,
-            "burst" => burst = Some(usize::read(&part("burst", Kind::Number(0, 1_000_000)))? as u32),
-            "excess" => limit.is_delayed = excess(&part("excess", Kind::Text))?,
-            "methods" => {
-                let methods = Vec::<String>::read(&part("methods", Kind::Texts))?;
-                limit.methods = methods.iter().map(|method| method.to_ascii_uppercase()).collect();
-            }
-            other => {
-                let failure =
-                    given.file.fail(key.span().start, format!("a limit of '{}' has no '{other}'", given.name));
-                return Err(failure.hint(NAMES));
-            }
-        }
+    if let Some(key) =
+        table.keys().find(|key| !["path", "methods"].iter().chain(&RATE).any(|name| name == key.get_ref()))
+    {
+        let failure =
+            given.file.fail(key.span().start, format!("a limit of '{}' has no '{}'", given.name, key.get_ref()));
+        return Err(failure.hint(NAMES));
     }
-    if count == 0 {
+    let Some(mut limit) = rate_of(given, table)? else {
         return Err(given.fail(format!("a limit of '{}' has no rate", given.name)).hint("rate = \"10/m\""));
+    };
+    limit.path = match table.get("path") {
+        Some(value) => path(&Given { kind: Kind::Text, ..given.part("path", value) })?,
+        None => "/".to_owned(),
+    };
+    if let Some(value) = table.get("methods") {
+        let methods = Vec::<String>::read(&Given { kind: Kind::Texts, ..given.part("methods", value) })?;
+        limit.methods = methods.iter().map(|method| method.to_ascii_uppercase()).collect();
     }
-    limit.burst = burst.unwrap_or(count - 1);
-    let longest_s = limit.interval_ns.saturating_mul(limit.burst.into()) / 1_000_000_000;
-    if limit.is_delayed && longest_s > LONGEST_WAIT_S {
+    Ok(limit)
+}
+
+/// Rate, burst and excess of a table, without a path; `None`: there is no rate.
+pub(super) fn rate_of(given: &Given<'_, '_>, table: &DeTable<'_>) -> Result<Option<RateLimit>, Failure> {
+    let part = |name, kind| table.get(name).map(|value| Given { kind, ..given.part(name, value) });
+    let Some(written) = part("rate", Kind::Text) else { return Ok(None) };
+    let (count, interval_ns) = rate(&written)?;
+    let burst = part("burst", Kind::Number(0, 1_000_000)).map(|part| usize::read(&part)).transpose()?;
+    let is_delayed = part("excess", Kind::Text).map(|part| excess(&part)).transpose()?.unwrap_or(false);
+    let burst = burst.map_or(count - 1, |burst| burst as u32);
+    let longest_s = interval_ns.saturating_mul(burst.into()) / 1_000_000_000;
+    if is_delayed && longest_s > LONGEST_WAIT_S {
         let why = format!(
             "with this rate and burst a request may wait for {longest_s} s, and at most {LONGEST_WAIT_S} s are allowed"
         );
         return Err(given.fail(why).hint("a lower burst, or excess = \"refuse\""));
     }
-    Ok(limit)
+    Ok(Some(RateLimit { interval_ns, burst, is_delayed, ..RateLimit::default() }))
 }
 
 fn path(given: &Given<'_, '_>) -> Result<String, Failure> {

@@ -2,6 +2,7 @@
 
 mod readers;
 mod routes;
+mod rule_limits;
 mod scripts;
 mod upstreams;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use front::routing::limits::Limits;
 use front::routing::rule::{Action, Also, Exists, Expires, MAX_RULES, Match, Rule, Users};
 use front::routing::users;
 use front::target::is_clean;
@@ -13,13 +14,13 @@ use super::super::reader::{File, Given, Item};
 use super::super::value::Value;
 use super::super::{Kind, parse_time};
 use super::readers::resolve;
-use super::{Application, scripts, upstreams};
+use super::{Application, rule_limits, scripts, upstreams};
 use crate::exit::Failure;
 
 /// Bytes of an htpasswd file.
 const MAX_FILE: u64 = 1 << 20;
 /// Names of what a rule may hold.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "path",
     "prefix",
     "pattern",
@@ -49,6 +50,7 @@ const NAMES: [&str; 29] = [
     "users",
     "realm",
     "error_pages",
+    "limits",
 ];
 
 /// The rules of the configuration.
@@ -93,7 +95,8 @@ fn rule(given: &Given<'_, '_>, item: &Item<'_>, application: Option<&Application
         }
     }
     let reader = Reader { given, table, application };
-    let also = reader.also()?;
+    let on = reader.on()?;
+    let also = reader.also(&on)?;
     let action = reader.action(at)?;
     if let Some(item) = table.get("status").filter(|_| !matches!(action, Some(Action::Redirect(..)))) {
         return Err(given.file.fail(item.span().start, "'status' belongs to a rule with redirect"));
@@ -102,7 +105,7 @@ fn rule(given: &Given<'_, '_>, item: &Item<'_>, application: Option<&Application
     if let Some((name, item)) = of_upstream.filter(|_| !matches!(action, Some(Action::Upstream(_)))) {
         return Err(given.file.fail(item.span().start, format!("'{name}' belongs to a rule with upstream")));
     }
-    Ok(Rule { place: given.file.place(at), is_preset: application.is_none(), on: reader.on()?, also, action })
+    Ok(Rule { place: given.file.place(at), is_preset: application.is_none(), on, also, action })
 }
 
 impl<'i> Reader<'_, '_, 'i> {
@@ -174,7 +177,7 @@ impl<'i> Reader<'_, '_, 'i> {
         })
     }
 
-    fn also(&self) -> Result<Also, Failure> {
+    fn also(&self, on: &Match) -> Result<Also, Failure> {
         let mut error_pages = BTreeMap::new();
         for (status, page) in self.map("error_pages")? {
             let item = self.get("error_pages");
@@ -197,7 +200,13 @@ impl<'i> Reader<'_, '_, 'i> {
             users: self.users()?,
             is_php_off,
             error_pages,
+            limits: self.limits(on)?.map(Box::new),
         })
+    }
+
+    fn limits(&self, on: &Match) -> Result<Option<Limits>, Failure> {
+        let given = self.get("limits").map(|item| self.given.part("limits", item));
+        given.map(|given| rule_limits::limits(&given, on)).transpose()
     }
 
     fn expires(&self) -> Result<Option<Expires>, Failure> {
