@@ -16,7 +16,9 @@ const SCRIPT: &str = "<?php
 usleep((int) ($_GET['us'] ?? 0));
 $body = file_get_contents('php://input');
 file_put_contents(getenv('MARKS'), $_SERVER['REQUEST_METHOD'] . ' ' . $_SERVER['REQUEST_URI'] . \"\\n\", FILE_APPEND);
-if (isset($_GET['kib'])) { for ($i = 0; $i < $_GET['kib']; $i++) { echo str_repeat('x', 1024); } exit; }
+if (isset($_GET['kib'])) { for ($i = 0; $i < $_GET['kib']; $i++) { echo str_repeat('x', 1024); }
+    if (isset($_GET['done'])) { file_put_contents(getenv('MARKS'), \"done\\n\", FILE_APPEND); }
+    exit; }
 echo implode(' ', [$_SERVER['SERVER_PROTOCOL'], $_SERVER['REQUEST_METHOD'], $_SERVER['HTTP_HOST'], $_SERVER['REQUEST_URI'],
     $_SERVER['HTTP_COOKIE'] ?? '-', $_SERVER['CONTENT_LENGTH'], strlen($body), md5($body)]);";
 
@@ -106,6 +108,50 @@ fn streams_are_served_at_once() {
     assert!(!client.answers[&7].is_complete);
     client.give_window(7, 10_000_000).unwrap();
     assert_eq!(client.answer(7).body.len(), 500 * 1024);
+}
+
+/// The window of a connection is for all streams that wait for it, whoever came first and whatever each may send by itself.
+#[test]
+fn a_window_reaches_all_streams_that_wait() {
+    let server = setup().application("workers = 4").start();
+    for round in 0..20 {
+        let mut client = Http2::new(server.port);
+        client.request(1, &get("/?kib=500"));
+        while client.answers.get(&1).is_none_or(|answer| answer.body.len() < 65_535) {
+            client.read().unwrap();
+        }
+        for stream in [3, 5, 7] {
+            client.request(stream, &get("/?second"));
+        }
+        // Their heads need no window.
+        while [3, 5, 7].iter().any(|stream| client.answers.get(stream).is_none_or(|answer| answer.status.is_none())) {
+            client.read().unwrap();
+        }
+        client.give_window(0, 10_000_000).unwrap();
+        for stream in [3, 5, 7] {
+            assert!(String::from_utf8_lossy(&client.answer(stream).body).contains("/?second"), "round {round}");
+        }
+        client.give_window(1, 10_000_000).unwrap();
+        assert_eq!(client.answer(1).body.len(), 500 * 1024);
+    }
+}
+
+/// However little window a client gives to a large response that PHP has long written, its other streams are served.
+#[test]
+fn a_stream_without_a_window_keeps_no_other_waiting() {
+    let server = setup().file("wait.txt", "small").start();
+    let mut client = Http2::with(server.port, &[(INITIAL_WINDOW, 1000)]);
+    client.give_window(0, 10_000_000).unwrap();
+    client.request(1, &get("/?kib=1500&done"));
+    // All of it is in the spool.
+    wait_until("PHP has written all", 10, || marks(&server).contains("done\n"));
+    for turn in 0..100 {
+        let stream = 3 + 2 * turn;
+        client.request(stream, &get(["/wait.txt", "/?small"][turn as usize % 2]));
+        assert!(!client.answer(stream).body.is_empty(), "turn {turn}");
+        client.give_window(1, 16_000).unwrap();
+    }
+    assert_eq!(client.answer(1).body.len(), 1500 * 1024);
 }
 
 #[test]

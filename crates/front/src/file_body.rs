@@ -18,7 +18,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes that are read at once, unless a transport wants fewer.
-const CHUNK: u64 = 128 * 1024;
+pub const CHUNK: u64 = 128 * 1024;
 /// Threads that wait for files, for each thread of the front.
 pub const READERS: usize = 4;
 
@@ -60,7 +60,7 @@ impl FileBody {
 
     /// From now on no more bytes are read at once.
     pub const fn limit_parts(&mut self, bytes: u64) {
-        self.part = bytes;
+        self.part = if bytes < CHUNK { bytes } else { CHUNK };
     }
 
     /// The next bytes.

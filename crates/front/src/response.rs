@@ -14,7 +14,7 @@ use wire::layout::Usage;
 use wire::response::{self, Record};
 
 use crate::connection::{Client, Connection, Left};
-use crate::lane::{Received, Ticket};
+use crate::lane::{CHUNK, Received, Ticket};
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::Head;
@@ -79,7 +79,9 @@ async fn run_to_end(ticket: &Ticket) {
     ticket.abort();
     let mut bytes = Vec::new();
     // If this fails, the request has ended as well.
-    while let Ok(Received { done: false, .. }) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
+    while let Ok(Received { done: false, .. }) =
+        poll_fn(|context| ticket.poll_receive(context, &mut bytes, CHUNK)).await
+    {
         bytes.clear();
     }
 }
@@ -117,7 +119,7 @@ pub async fn receive(
             }
             None if last.done => return Err(Refusal::BadResponse),
             None => {
-                let next = poll_fn(|context| match ticket.poll_receive(context, &mut bytes) {
+                let next = poll_fn(|context| match ticket.poll_receive(context, &mut bytes, CHUNK) {
                     Poll::Ready(received) => Poll::Ready(received),
                     Poll::Pending => watch.poll_gone(context, &ticket).map(|()| Err(Refusal::ClientGone)),
                 });

@@ -13,7 +13,7 @@ use wire::layout::Usage;
 use crate::connection::{Connection, Left};
 use crate::doors;
 use crate::file_body::FileBody;
-use crate::lane::Ticket;
+use crate::lane::{CHUNK, Ticket};
 use crate::settings::SpoolLimits;
 use crate::spool::{Next, Spool, SpooledBody};
 use crate::upstream::ReceivedBody;
@@ -21,6 +21,8 @@ use crate::upstream::ReceivedBody;
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {
     source: Source,
+    /// Bytes that the next part may have.
+    part: usize,
     usage: Usage,
 }
 
@@ -34,8 +36,11 @@ pub trait Used {
 pub trait Paced {
     /// Bytes that are in memory and that nobody has taken yet.
     fn in_memory(&self) -> usize;
-    /// From now on a file gives no more bytes at once.
-    fn limit_parts(&mut self, bytes: u64);
+    /// A file of which more bytes than that are in memory is read as it is sent instead.
+    fn keep_at_most(&mut self, bytes: usize);
+    /// From now on no part has more bytes than that, but one that a thread of the pool reads already. What is left of a part
+    /// stays where it comes from, and is counted there.
+    fn limit_parts(&mut self, bytes: usize);
 }
 
 impl Paced for ResponseBody {
@@ -43,20 +48,27 @@ impl Paced for ResponseBody {
         match &self.source {
             Source::Full(bytes) | Source::Stream { rest: bytes, .. } => bytes.len(),
             // The spool counts what it holds, but for one part that each response may have beyond its limits.
-            Source::Spooled { .. } => crate::lane::CHUNK,
+            Source::Spooled { .. } => CHUNK,
             // hyper holds no more than one part.
-            Source::Received { .. } => crate::lane::CHUNK,
+            Source::Received { rest, .. } => rest.len() + CHUNK,
             // What the cache of files keeps is its own, but a body may hold it for longer.
             Source::File { kept, .. } => kept.as_ref().map_or(0, Bytes::len),
             Source::None | Source::Discard { .. } => 0,
         }
     }
 
-    fn limit_parts(&mut self, bytes: u64) {
-        if let Source::File { body, kept, .. } = &mut self.source {
-            body.limit_parts(bytes);
-            // More than a part is read as it is sent.
-            *kept = kept.take().filter(|kept| kept.len() as u64 <= bytes);
+    fn keep_at_most(&mut self, bytes: usize) {
+        if let Source::File { kept, .. } = &mut self.source {
+            *kept = kept.take().filter(|kept| kept.len() <= bytes);
+        }
+    }
+
+    fn limit_parts(&mut self, bytes: usize) {
+        self.part = bytes;
+        match &mut self.source {
+            Source::File { body, .. } => body.limit_parts(bytes as u64),
+            Source::Spooled { body, .. } => body.limit_parts(bytes),
+            _ => {}
         }
     }
 }
@@ -90,9 +102,10 @@ enum Source {
         kept: Option<Bytes>,
         reader: Arc<Connection>,
     },
-    /// From an upstream, as it comes.
+    /// From an upstream, as it comes, `rest` first.
     Received {
         body: Box<ReceivedBody>,
+        rest: Bytes,
         reader: Arc<Connection>,
     },
 }
@@ -108,7 +121,7 @@ impl Drop for Draining {
         }
         tokio::spawn(async move {
             let mut bytes = Vec::new();
-            while let Ok(received) = poll_fn(|context| ticket.poll_receive(context, &mut bytes)).await {
+            while let Ok(received) = poll_fn(|context| ticket.poll_receive(context, &mut bytes, CHUNK)).await {
                 if received.done {
                     break;
                 }
@@ -120,7 +133,7 @@ impl Drop for Draining {
 
 impl ResponseBody {
     const fn new(source: Source) -> ResponseBody {
-        ResponseBody { source, usage: Usage { processor_us: 0, peak_kib: 0 } }
+        ResponseBody { source, part: usize::MAX, usage: Usage { processor_us: 0, peak_kib: 0 } }
     }
 
     /// No body.
@@ -161,7 +174,7 @@ impl ResponseBody {
 
     /// What an upstream sends.
     pub fn received(body: ReceivedBody, reader: Arc<Connection>) -> ResponseBody {
-        ResponseBody::new(Source::Received { body: Box::new(body), reader })
+        ResponseBody::new(Source::Received { body: Box::new(body), rest: Bytes::new(), reader })
     }
 
     /// The length of the body, if it is known before the body is sent.
@@ -180,7 +193,7 @@ impl ResponseBody {
         let Source::Stream { ticket, reader, .. } = &self.source else { return Poll::Ready(None) };
         doors::collect();
         let mut bytes = Vec::new();
-        match ticket.poll_receive(context, &mut bytes) {
+        match ticket.poll_receive(context, &mut bytes, self.part) {
             // A client that has ended its input may still read, so the body goes on.
             Poll::Pending => match reader.client.poll_left(context) {
                 Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
@@ -221,19 +234,35 @@ impl ResponseBody {
     }
 }
 
-/// The next part of what an upstream sends, as long as its client is there.
+/// The next part of what an upstream sends, as long as its client is there. What is beyond `part` becomes the rest.
 fn poll_received(
     body: &mut ReceivedBody,
+    rest: &mut Bytes,
+    part: usize,
     reader: &Connection,
     context: &mut Context<'_>,
 ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-    match body.poll_next(context) {
+    let next = match body.poll_next(context) {
         Poll::Pending => match reader.client.poll_left(context) {
-            Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
-            _ => Poll::Pending,
+            Poll::Ready(Left::Gone) => Some(Err(gone())),
+            _ => return Poll::Pending,
         },
-        ready => ready,
-    }
+        Poll::Ready(next) => next,
+    };
+    Poll::Ready(next.map(|result| {
+        result.map(|frame| {
+            frame.map_data(|mut bytes| {
+                let first = bytes.split_to(part.min(bytes.len()));
+                *rest = bytes;
+                first
+            })
+        })
+    }))
+}
+
+/// Takes the first `part` bytes, or all.
+fn first(bytes: &mut Bytes, part: usize) -> Bytes {
+    bytes.split_to(part.min(bytes.len()))
 }
 
 fn gone() -> io::Error {
@@ -246,11 +275,14 @@ impl Body for ResponseBody {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let body = self.get_mut();
+        let part = body.part;
         let next = match &mut body.source {
             Source::None | Source::Discard { .. } => None,
             Source::Full(bytes) if bytes.is_empty() => None,
-            Source::Full(bytes) => Some(Ok(std::mem::take(bytes))),
-            Source::Stream { rest, .. } if !rest.is_empty() => Some(Ok(std::mem::take(rest))),
+            Source::Full(bytes) => Some(Ok(first(bytes, part))),
+            Source::Stream { rest, .. } | Source::Received { rest, .. } if !rest.is_empty() => {
+                Some(Ok(first(rest, part)))
+            }
             // Writes to a client that is gone succeed at once and are dropped, so without this check a whole file would be
             // read for nobody. PHP learns of it when the ticket is dropped, which happens with this body.
             Source::Stream { reader, .. }
@@ -263,14 +295,13 @@ impl Body for ResponseBody {
             }
             Source::Stream { .. } => ready!(body.poll_stream(context)),
             Source::Spooled { .. } => ready!(body.poll_spooled(context)),
-            Source::File { body, kept, .. } => match kept.take() {
-                Some(bytes) => {
-                    body.skip(bytes.len() as u64);
-                    (!bytes.is_empty()).then_some(Ok(bytes))
-                }
-                None => ready!(body.poll_next(context)),
-            },
-            Source::Received { body, reader } => return poll_received(body, reader, context),
+            Source::File { body, kept: Some(kept), .. } => {
+                let bytes = first(kept, part);
+                body.skip(bytes.len() as u64);
+                (!bytes.is_empty()).then_some(Ok(bytes))
+            }
+            Source::File { body, kept: None, .. } => ready!(body.poll_next(context)),
+            Source::Received { body, rest, reader } => return poll_received(body, rest, part, reader, context),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
     }
@@ -280,7 +311,7 @@ impl Body for ResponseBody {
             Source::None | Source::Discard { .. } => true,
             Source::Full(bytes) => bytes.is_empty(),
             Source::File { body, .. } => body.left() == 0,
-            Source::Received { body, .. } => body.is_end(),
+            Source::Received { body, rest, .. } => rest.is_empty() && body.is_end(),
             Source::Stream { .. } | Source::Spooled { .. } => false,
         }
     }
@@ -290,7 +321,8 @@ impl Body for ResponseBody {
             Source::None => SizeHint::with_exact(0),
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
-            Source::Received { body, .. } => body.size_hint(),
+            Source::Received { body, rest, .. } if rest.is_empty() => body.size_hint(),
+            Source::Received { .. } => SizeHint::default(),
             Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }

@@ -95,7 +95,11 @@ impl<B: Paced, G> Paced for Holding<B, G> {
         self.body.in_memory()
     }
 
-    fn limit_parts(&mut self, bytes: u64) {
+    fn keep_at_most(&mut self, bytes: usize) {
+        self.body.keep_at_most(bytes);
+    }
+
+    fn limit_parts(&mut self, bytes: usize) {
         self.body.limit_parts(bytes);
     }
 }
@@ -105,7 +109,11 @@ impl<B: Paced + Used> Paced for Logged<B> {
         self.body.in_memory()
     }
 
-    fn limit_parts(&mut self, bytes: u64) {
+    fn keep_at_most(&mut self, bytes: usize) {
+        self.body.keep_at_most(bytes);
+    }
+
+    fn limit_parts(&mut self, bytes: usize) {
         self.body.limit_parts(bytes);
     }
 }

@@ -69,7 +69,7 @@ fn post(lane: &Arc<Lane>) -> Option<Ticket> {
 
 fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result<bool, Refusal>> {
     let waker = Waker::from(woken.clone());
-    ticket.poll_receive(&mut Context::from_waker(&waker), bytes).map_ok(|received| received.done)
+    ticket.poll_receive(&mut Context::from_waker(&waker), bytes, CHUNK).map_ok(|received| received.done)
 }
 
 /// The last instruction of a response is the ring of a bell; a worker may be killed before it.

@@ -45,7 +45,12 @@ pub struct Received {
 
 impl Ticket {
     /// Appends the bytes of the response that have come to `target`. Ready if there are some, or if no more will come.
-    pub fn poll_receive(&self, context: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<Result<Received, Refusal>> {
+    pub fn poll_receive(
+        &self,
+        context: &mut Context<'_>,
+        target: &mut Vec<u8>,
+        most: usize,
+    ) -> Poll<Result<Received, Refusal>> {
         let lane = &*self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
         let Some(call) = place.as_mut().filter(|call| call.id == self.id) else {
@@ -69,7 +74,7 @@ impl Ticket {
         if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
             call.slot = Some(slot);
         }
-        let count = available.min(CHUNK);
+        let count = available.min(CHUNK).min(most);
         if count > 0 {
             let old = target.len();
             target.resize(old + count, 0);

@@ -12,8 +12,8 @@ use wire::layout::Usage;
 use super::Spool;
 use super::queue::{Part, Queue, Step};
 use super::store::Block;
-use crate::file_body::FileBody;
-use crate::lane::Ticket;
+use crate::file_body::{self, FileBody};
+use crate::lane::{CHUNK, Ticket};
 use crate::refusal::Refusal;
 use crate::settings::SpoolLimits;
 
@@ -22,6 +22,8 @@ pub struct SpooledBody {
     queue: Arc<Queue>,
     /// A part in the file that is being sent, with its block.
     reading: Option<(FileBody, Block)>,
+    /// Bytes that the next part may have.
+    part: usize,
 }
 
 /// What follows in a body.
@@ -39,7 +41,15 @@ impl SpooledBody {
     pub fn new(ticket: Ticket, begin: Bytes, spool: &Arc<Spool>, limits: SpoolLimits) -> SpooledBody {
         let queue = Arc::new(Queue::new(spool.clone(), limits, begin));
         tokio::spawn(pump(ticket, queue.clone()));
-        SpooledBody { queue, reading: None }
+        SpooledBody { queue, reading: None, part: usize::MAX }
+    }
+
+    /// From now on no part is larger, but one that a thread of the pool reads already.
+    pub fn limit_parts(&mut self, bytes: usize) {
+        self.part = bytes;
+        if let Some((body, _)) = &mut self.reading {
+            body.limit_parts(bytes as u64);
+        }
     }
 
     /// The next bytes.
@@ -52,10 +62,12 @@ impl SpooledBody {
                     None => self.reading = None,
                 }
             }
-            match self.queue.next() {
-                Some(Part::Memory(bytes) | Part::Writing(bytes)) => return Poll::Ready(Next::Bytes(bytes)),
-                Some(Part::Disk(block, length)) => {
-                    let body = FileBody::new(block.file(), std::path::Path::new("(spool)").into(), block.at(), length);
+            match self.queue.next(self.part) {
+                Some(Part::Memory(bytes) | Part::Writing(bytes, _)) => return Poll::Ready(Next::Bytes(bytes)),
+                Some(Part::Disk(block, sent, length)) => {
+                    let path = std::path::Path::new("(spool)").into();
+                    let mut body = FileBody::new(block.file(), path, block.at() + sent, length);
+                    body.limit_parts((self.part as u64).min(file_body::CHUNK));
                     self.reading = Some((body, block));
                 }
                 None => {
@@ -118,7 +130,7 @@ fn poll_read(queue: &Queue, ticket: &Ticket, context: &mut Context<'_>) -> Poll<
         Step::End => Poll::Ready(Read::Abandoned),
         Step::Write(block) => Poll::Ready(Read::Write(block)),
         Step::Read => {
-            if let Poll::Ready(received) = queue.fill(&mut state, |tail| ticket.poll_receive(context, tail)) {
+            if let Poll::Ready(received) = queue.fill(&mut state, |tail| ticket.poll_receive(context, tail, CHUNK)) {
                 return Poll::Ready(match received {
                     Ok(received) if received.done => Read::Over(Ok(received.usage)),
                     Ok(_) => Read::Some,

@@ -27,10 +27,11 @@ pub struct Queue {
 pub enum Part {
     /// In memory.
     Memory(Bytes),
-    /// In memory, while it is written to the file. Only the last part can be one.
-    Writing(Bytes),
-    /// In the file, with its length.
-    Disk(Block, u64),
+    /// In memory, while it is written to the file. Only the last part can be one. So many bytes before these were sent
+    /// meanwhile.
+    Writing(Bytes, u64),
+    /// In the file: from where in the block, and its length.
+    Disk(Block, u64, u64),
 }
 
 /// What the task has to do next.
@@ -171,13 +172,13 @@ impl Queue {
     pub fn begin_write(&self) -> Bytes {
         let mut state = self.lock();
         let bytes = Bytes::from(std::mem::take(&mut state.tail));
-        state.parts.push_back(Part::Writing(bytes.clone()));
+        state.parts.push_back(Part::Writing(bytes.clone(), 0));
         bytes
     }
 
     /// Whether the part that is to be written has not been sent meanwhile.
     pub fn is_to_be_written(&self) -> bool {
-        matches!(self.lock().parts.back(), Some(Part::Writing(_)))
+        matches!(self.lock().parts.back(), Some(Part::Writing(..)))
     }
 
     /// The part that was being written is in the block, or (without a block) remains in memory. If it has been sent
@@ -185,31 +186,41 @@ impl Queue {
     pub fn end_write(&self, block: Option<Block>) {
         let mut state = self.lock();
         state.has_failed |= block.is_none();
-        if !matches!(state.parts.back(), Some(Part::Writing(_))) {
+        if !matches!(state.parts.back(), Some(Part::Writing(..))) {
             return;
         }
-        let Some(Part::Writing(bytes)) = state.parts.pop_back() else { return };
+        let Some(Part::Writing(bytes, sent)) = state.parts.pop_back() else { return };
         let part = match block {
             Some(block) => {
                 self.charge(&mut state, -(bytes.len() as i64));
                 state.disk += BLOCK;
-                Part::Disk(block, bytes.len() as u64)
+                Part::Disk(block, sent, bytes.len() as u64)
             }
             None => Part::Memory(bytes),
         };
         state.parts.push_back(part);
     }
 
-    /// The next part to be sent.
-    pub fn next(&self) -> Option<Part> {
+    /// The next part to be sent. Of bytes in memory it has no more than `most`.
+    pub fn next(&self, most: usize) -> Option<Part> {
         let mut state = self.lock();
-        let part = match state.parts.pop_front() {
+        let mut part = match state.parts.pop_front() {
             None if state.tail.is_empty() => return None,
             None => Part::Memory(std::mem::take(&mut state.tail).into()),
             Some(part) => part,
         };
+        if let Part::Memory(bytes) | Part::Writing(bytes, _) = &mut part {
+            if bytes.len() > most {
+                let rest = bytes.split_off(most);
+                let rest = match part {
+                    Part::Writing(_, sent) => Part::Writing(rest, sent + most as u64),
+                    _ => Part::Memory(rest),
+                };
+                state.parts.push_front(rest);
+            }
+        }
         match &part {
-            Part::Memory(bytes) | Part::Writing(bytes) => self.charge(&mut state, -(bytes.len() as i64)),
+            Part::Memory(bytes) | Part::Writing(bytes, _) => self.charge(&mut state, -(bytes.len() as i64)),
             Part::Disk(..) => state.disk -= BLOCK,
         }
         state.writer.take().into_iter().for_each(Waker::wake);
@@ -284,12 +295,12 @@ mod tests {
     fn drain(queue: &Queue) -> Vec<u8> {
         use std::os::unix::fs::FileExt;
         let mut all = Vec::new();
-        while let Some(part) = queue.next() {
+        while let Some(part) = queue.next(usize::MAX) {
             match part {
-                Part::Memory(bytes) | Part::Writing(bytes) => all.extend_from_slice(&bytes),
-                Part::Disk(block, length) => {
+                Part::Memory(bytes) | Part::Writing(bytes, _) => all.extend_from_slice(&bytes),
+                Part::Disk(block, sent, length) => {
                     let mut bytes = vec![0; length as usize];
-                    block.file().read_exact_at(&mut bytes, block.at()).unwrap();
+                    block.file().read_exact_at(&mut bytes, block.at() + sent).unwrap();
                     all.extend(bytes);
                 }
             }

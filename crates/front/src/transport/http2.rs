@@ -8,12 +8,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`frames`] | frames that carry nothing are counted; no I/O |
+//! | [`input`] | the end of the client's input, which h2 learns when nothing can be lost by it |
 //! | [`intake`] | from a head that h2 has decoded to a request, and its body |
 //! | [`memory`] | what streams hold for clients that do not read |
 //! | [`responder`] | one stream: its request is run, its response is sent |
 //! | [`socket`] | the socket as h2 sees it |
 
 pub mod frames;
+mod input;
 mod intake;
 mod memory;
 mod responder;
@@ -36,6 +38,7 @@ use crate::connection::Peer;
 use crate::http2_limits::{self as limits, Limit};
 use crate::settings::Settings;
 use crate::shared::{Life, Shared, told_to_stop};
+use input::Input;
 use intake::{HeadLimits, StreamState};
 use memory::Account;
 use responder::{Piece, Stream};
@@ -64,6 +67,7 @@ struct Common {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
     account: Arc<Account>,
+    input: Arc<Input>,
     head_limits: HeadLimits,
     /// How long the client may give no window.
     patience: Duration,
@@ -99,7 +103,8 @@ pub async fn serve_connection<S>(
     let head_limits = HeadLimits { fields: settings.http2_fields as usize, size: settings.http2_head as usize };
     let builder = builder(settings);
     drop(view);
-    let socket = Socket::new(socket, begun, account.clone(), patience);
+    let input = Arc::new(Input::default());
+    let socket = Socket::new(socket, begun, account.clone(), input.clone(), patience);
     // How the connection ends is not logged: each request has its line in the access log.
     let handshake = timeout(idle_time, builder.handshake(socket));
     let too_late = async {
@@ -112,7 +117,8 @@ pub async fn serve_connection<S>(
         () = too_late => return,
     };
     let Ok(Ok(connection)) = connection else { return };
-    let common = Common { shared, peer: Arc::new(peer), account, head_limits, patience };
+    input.is_served_from_now();
+    let common = Common { shared, peer: Arc::new(peer), account, input, head_limits, patience };
     serve_streams(connection, &common, idle_time, stopped).await;
 }
 
@@ -183,7 +189,7 @@ where
     match connection.poll_accept(context) {
         Poll::Ready(Some(Ok((request, respond)))) => return Poll::Ready(Event::Request(Box::new(request), respond)),
         Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Event::Over),
-        Poll::Pending => {}
+        Poll::Pending => common.input.all_taken(context),
     }
     if let Poll::Ready(why) = common.account.poll_end(context) {
         return Poll::Ready(Event::End(why));
@@ -199,7 +205,7 @@ fn begin(request: http::Request<RecvStream>, mut respond: SendResponse<Piece>, c
         return respond.send_reset(Reason::REFUSED_STREAM);
     };
     let state = Arc::new(StreamState::default());
-    let request = intake::taken_over(request, common.head_limits, &common.peer, &state);
+    let request = intake::taken_over(request, common.head_limits, &common.peer, &state, &common.input);
     let (shared, account, patience) = (common.shared.clone(), common.account.clone(), common.patience);
     tokio::spawn(responder::run(Stream { shared, account, held, state, patience }, request, respond));
 }

@@ -12,6 +12,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, Uri, Version};
 
+use super::input::{Input, Unread};
 use crate::connection::{Client, Connection, Left, Peer};
 use crate::refusal::Refusal;
 use crate::request::{BodyStream, BrokenBody, Head, Original, Request, RequestBody};
@@ -77,6 +78,7 @@ pub fn taken_over(
     limits: HeadLimits,
     peer: &Arc<Peer>,
     state: &Arc<StreamState>,
+    input: &Arc<Input>,
 ) -> Request {
     let (parts, stream) = request.into_parts();
     let (method, uri, mut headers) = (parts.method, parts.uri, parts.headers);
@@ -88,7 +90,14 @@ pub fn taken_over(
     let body = if stream.is_end_stream() {
         RequestBody::None
     } else {
-        RequestBody::Stream(Box::new(Parts { stream, length, unreleased: 0, state: state.clone(), expects }))
+        RequestBody::Stream(Box::new(Parts {
+            stream,
+            length,
+            unreleased: 0,
+            state: state.clone(),
+            expects,
+            unread: input.body(),
+        }))
     };
     let connection = Connection { peer: peer.clone(), client: Box::new(StreamClient(state.clone())) };
     Request {
@@ -211,6 +220,7 @@ struct Parts {
     unreleased: usize,
     state: Arc<StreamState>,
     expects: bool,
+    unread: Unread,
 }
 
 impl BodyStream for Parts {
@@ -221,6 +231,12 @@ impl BodyStream for Parts {
         }
         loop {
             let next = self.stream.poll_data(context);
+            match &next {
+                Poll::Pending => self.unread.wait(context),
+                Poll::Ready(None | Some(Err(_))) => self.unread.is_read(),
+                Poll::Ready(Some(Ok(_))) if self.stream.is_end_stream() => self.unread.is_read(),
+                Poll::Ready(Some(Ok(_))) => {}
+            }
             if next.is_pending() && std::mem::take(&mut self.expects) {
                 self.state.wants_continue.store(true, Ordering::Relaxed);
             }

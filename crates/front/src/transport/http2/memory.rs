@@ -5,7 +5,6 @@
 //! limit each connection still has a small share, which is enough for one response at a time, so a client that reads is
 //! served whatever others hold.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -52,7 +51,7 @@ struct State {
     resets_since: Instant,
     end: Option<Limit>,
     driver: Option<Waker>,
-    waiting: VecDeque<Waker>,
+    waiting: Vec<Waker>,
 }
 
 impl Account {
@@ -74,7 +73,7 @@ impl Account {
                 resets_since: now,
                 end: None,
                 driver: None,
-                waiting: VecDeque::new(),
+                waiting: Vec::new(),
             }),
             has_end: AtomicBool::new(false),
         })
@@ -102,33 +101,42 @@ impl Account {
 
     /// Ready when a request may begin whose response has to be held.
     pub fn poll_turn(&self, context: &mut Context<'_>) -> Poll<()> {
-        let parked = self.parked.load(Ordering::Relaxed);
-        self.poll_until(context, parked == 0 || parked < PARKED && !self.is_crowded())
+        self.poll_until(context, || self.is_below(&self.parked, PARKED))
     }
 
     /// Ready with room for the next part of a body, which is to be filled or given back.
     pub fn poll_room(self: &Arc<Account>, context: &mut Context<'_>) -> Poll<Room> {
-        let used = self.on_their_way.load(Ordering::Relaxed);
-        self.poll_until(context, used == 0 || used < ON_THEIR_WAY && !self.is_crowded())
+        self.poll_until(context, || self.is_below(&self.on_their_way, ON_THEIR_WAY))
             .map(|()| Room { account: self.clone(), bytes: 0 })
     }
 
-    fn poll_until(&self, context: &mut Context<'_>, is_so: bool) -> Poll<()> {
-        if is_so {
+    /// Whether more of something may begin: its limit is not reached, or there is none of it.
+    fn is_below(&self, count: &AtomicUsize, limit: usize) -> bool {
+        let count = count.load(Ordering::Relaxed);
+        count == 0 || count < limit && !self.is_crowded()
+    }
+
+    fn poll_until(&self, context: &mut Context<'_>, is_so: impl Fn() -> bool) -> Poll<()> {
+        if is_so() {
             return Poll::Ready(());
         }
         let mut state = self.lock();
         if !state.waiting.iter().any(|known| known.will_wake(context.waker())) {
-            state.waiting.push_back(context.waker().clone());
+            state.waiting.push(context.waker().clone());
         }
-        Poll::Pending
+        drop(state);
+        // Who has made room before this stream stood in the list has not woken it. The lock makes his count visible here.
+        if is_so() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Room has become free: the stream that has waited longest looks again.
-    fn wake_one(&self) {
-        let waker = self.lock().waiting.pop_front();
-        if let Some(waker) = waker {
-            waker.wake();
+    /// Takes from a count. All who wait look again when it falls below its limit or there is nothing left of it: these are the
+    /// moments at which [`Account::is_below`] becomes true by this connection alone, so nobody waits for another connection.
+    fn release(&self, count: &AtomicUsize, bytes: usize, limit: usize) {
+        let before = count.fetch_sub(bytes, Ordering::Relaxed);
+        let after = before - bytes;
+        if bytes > 0 && (after == 0 || before >= limit && after < limit) {
+            let waiting = std::mem::take(&mut self.lock().waiting);
+            waiting.into_iter().for_each(Waker::wake);
         }
     }
 
@@ -231,22 +239,18 @@ impl Held {
     pub fn park(&mut self, bytes: usize) {
         self.set(self.bytes + bytes - self.parked);
         self.account.parked.fetch_add(bytes, Ordering::Relaxed);
-        let before = self.account.parked.fetch_sub(self.parked, Ordering::Relaxed);
+        self.account.release(&self.account.parked, self.parked, PARKED);
         self.parked = bytes;
-        if before >= PARKED || self.account.is_crowded() {
-            self.account.wake_one();
-        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.account.parked.fetch_sub(self.parked, Ordering::Relaxed);
+        self.account.release(&self.account.parked, self.parked, PARKED);
         self.set(0);
         if self.account.streams.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.account.lock().idle = Instant::now();
         }
-        self.account.wake_one();
     }
 }
 
@@ -268,10 +272,10 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        for count in [&HELD, &self.account.held, &self.account.on_their_way] {
+        for count in [&HELD, &self.account.held] {
             count.fetch_sub(self.bytes, Ordering::Relaxed);
         }
-        self.account.wake_one();
+        self.account.release(&self.account.on_their_way, self.bytes, ON_THEIR_WAY);
     }
 }
 
@@ -294,6 +298,15 @@ impl Drop for Stalled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     /// All tests share what the front holds, so one test has all cases.
     #[test]
@@ -336,6 +349,18 @@ mod tests {
         assert!(account.has_stood_still_for(Duration::ZERO) && !account.has_stood_still_for(Duration::from_secs(9)));
         stalled.go_on();
         assert!(!account.has_stood_still_for(Duration::ZERO));
+
+        // Whoever waits for room is woken, though a stream before it waits for something else, or is gone.
+        let (room_waits, turn_waits) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+        let mut parked = account.enter(0).unwrap();
+        parked.park(PARKED);
+        assert!(account.poll_turn(&mut Context::from_waker(&turn_waits.clone().into())).is_pending());
+        let Poll::Ready(mut room) = account.poll_room(&mut context) else { panic!("no room") };
+        room.fill(ON_THEIR_WAY);
+        assert!(account.poll_room(&mut Context::from_waker(&room_waits.clone().into())).is_pending());
+        drop(room);
+        assert!(room_waits.0.load(Ordering::Relaxed) && turn_waits.0.load(Ordering::Relaxed));
+        drop(parked);
 
         (0..RESETS).for_each(|_| account.note_reset());
         assert!(account.poll_end(&mut context).is_pending() && !account.has_end());

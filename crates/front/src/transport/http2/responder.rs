@@ -1,13 +1,15 @@
 //! One stream: its request is run, its response is sent.
 //!
 //! No part of a body is taken from its source before the client has a window for it, and before the connection has room for
-//! it ([`Account::poll_room`]). So a client that gives no window makes nobody read or hold what it does not take.
+//! it ([`Account::poll_room`]). So a client that gives no window makes nobody read or hold what it does not take, and what has
+//! room needs nothing more from the client but that it reads: a stream without a window keeps no other one waiting.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
@@ -34,13 +36,13 @@ const FORBIDDEN: [HeaderName; 5] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
 ];
-/// Bytes of a file that are read at once.
-const PART: u64 = 32 * 1024;
+/// Bytes of a body that are taken at once.
+const PART: usize = 32 * 1024;
 
-/// A piece of a body on its way to the socket. The room of its part is free when the last piece of it is written.
+/// A piece of a body on its way to the socket. Its room is free when it is written.
 pub struct Piece {
     bytes: Bytes,
-    _room: Option<Arc<Room>>,
+    _room: Option<Room>,
 }
 
 impl Buf for Piece {
@@ -85,9 +87,18 @@ enum Cut {
 
 /// What a body gives.
 enum Next {
-    /// Bytes, with their room.
-    Part(Bytes, Room),
+    /// Bytes for which there is a window, with their room.
+    Piece(Piece),
+    /// The client has taken its window back (RFC 9113 §6.9.2).
+    NoWindow,
     /// The end, with trailers.
+    Trailers(HeaderMap),
+    End,
+}
+
+/// What was read from a body.
+enum Read {
+    Part(Bytes),
     Trailers(HeaderMap),
     End,
 }
@@ -113,7 +124,7 @@ pub async fn run(mut stream: Stream, request: Request, mut respond: SendResponse
     if is_over {
         return;
     }
-    body.limit_parts(PART);
+    body.keep_at_most(PART);
     stream.held.park(body.in_memory());
     match stream.send(&mut sender, &mut body).await {
         Ok(()) | Err(Cut::Gone) => {}
@@ -134,10 +145,24 @@ fn complete(headers: &mut HeaderMap, length: Option<u64>) {
     if let Some(length) = length {
         headers.entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }
-    let date = || HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now()));
     if !headers.contains_key(header::DATE) {
-        headers.extend(date().ok().map(|date| (header::DATE, date)));
+        headers.extend(date().map(|date| (header::DATE, date)));
     }
+}
+
+/// The value of Date, made once a second by each thread.
+fn date() -> Option<HeaderValue> {
+    thread_local!(static MADE: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) });
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    MADE.with_borrow_mut(|made| match made {
+        Some((of, value)) if *of == second => Some(value.clone()),
+        _ => {
+            let value = HeaderValue::try_from(httpdate::fmt_http_date(now)).ok()?;
+            *made = Some((second, value.clone()));
+            Some(value)
+        }
+    })
 }
 
 impl Stream {
@@ -176,31 +201,30 @@ impl Stream {
 
     /// Sends a body.
     async fn send(&mut self, sender: &mut SendStream<Piece>, body: &mut Delivered) -> Result<(), Cut> {
+        // What was read for a window that has become smaller meanwhile.
+        let mut rest = Bytes::new();
         loop {
-            self.window(sender, 1).await?;
-            let (mut bytes, room) = match self.next_part(sender, body).await? {
-                Next::Part(bytes, room) => (bytes, room),
+            self.window(sender, rest.len().max(1)).await?;
+            let piece = match self.next_piece(sender, body, &mut rest).await? {
+                Next::Piece(piece) => piece,
+                Next::NoWindow => continue,
                 Next::Trailers(trailers) => return sender.send_trailers(trailers).map_err(|_| Cut::Gone),
                 Next::End => return end(sender),
             };
-            self.held.park(body.in_memory());
-            let (room, is_last) = (Arc::new(room), body.is_end_stream());
-            while !bytes.is_empty() {
-                let count = self.window(sender, bytes.len()).await?.min(bytes.len());
-                let piece = Piece { bytes: bytes.split_to(count), _room: Some(room.clone()) };
-                sender.send_data(piece, is_last && bytes.is_empty()).map_err(|_| Cut::Gone)?;
-            }
+            self.held.park(body.in_memory() + rest.len());
+            let is_last = rest.is_empty() && body.is_end_stream();
+            sender.send_data(piece, is_last).map_err(|_| Cut::Gone)?;
             if is_last {
                 return Ok(());
             }
         }
     }
 
-    /// Waits for the client's window, and returns how many bytes it takes, `wanted` at most.
-    async fn window(&self, sender: &mut SendStream<Piece>, wanted: usize) -> Result<usize, Cut> {
+    /// Waits until the client has a window for at least one byte of `wanted`.
+    async fn window(&self, sender: &mut SendStream<Piece>, wanted: usize) -> Result<(), Cut> {
         sender.reserve_capacity(wanted);
         if sender.capacity() > 0 {
-            return Ok(sender.capacity());
+            return Ok(());
         }
         let stalled = self.account.stall();
         let late = sleep_until(Instant::now() + self.patience);
@@ -212,7 +236,7 @@ impl Stream {
                 }
                 match sender.poll_capacity(context) {
                     Poll::Ready(Some(Ok(0))) => {}
-                    Poll::Ready(Some(Ok(count))) => return Poll::Ready(Ok(count)),
+                    Poll::Ready(Some(Ok(_))) => return Poll::Ready(Ok(())),
                     Poll::Ready(_) => return Poll::Ready(Err(Cut::Gone)),
                     Poll::Pending => return late.as_mut().poll(context).map(|()| Err(Cut::Stalled)),
                 }
@@ -220,7 +244,7 @@ impl Stream {
         });
         let granted = granted.await;
         match granted {
-            Ok(_) => stalled.go_on(),
+            Ok(()) => stalled.go_on(),
             Err(Cut::Stalled) if self.account.has_stood_still_for(self.patience) => {
                 self.account.end(Limit::StalledConnection);
                 return Err(Cut::Gone);
@@ -230,36 +254,60 @@ impl Stream {
         granted
     }
 
-    /// The next part of a body that is not empty, or how the body ends.
-    async fn next_part(&self, sender: &mut SendStream<Piece>, body: &mut Delivered) -> Result<Next, Cut> {
+    /// The next piece of a body, from `rest` if there is one, or how the body ends.
+    async fn next_piece(
+        &self,
+        sender: &mut SendStream<Piece>,
+        body: &mut Delivered,
+        rest: &mut Bytes,
+    ) -> Result<Next, Cut> {
         poll_fn(|context| {
             if let Poll::Ready(cut) = poll_cut(sender, context) {
                 self.state.set_gone();
                 return Poll::Ready(Err(cut));
             }
-            loop {
-                let Poll::Ready(mut room) = self.account.poll_room(context) else { return Poll::Pending };
-                // While a body has nothing to send, its room is free for other streams.
-                match Pin::new(&mut *body).poll_frame(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(None) => return Poll::Ready(Ok(Next::End)),
-                    Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cut::Broken)),
-                    Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                        Ok(bytes) if !bytes.is_empty() => {
-                            room.fill(bytes.len());
-                            return Poll::Ready(Ok(Next::Part(bytes, room)));
-                        }
-                        Ok(_) => {}
-                        // Nothing follows trailers.
-                        Err(frame) => match frame.into_trailers() {
-                            Ok(trailers) if !trailers.is_empty() => return Poll::Ready(Ok(Next::Trailers(trailers))),
-                            _ => {}
-                        },
-                    },
+            // While a body has nothing to send, its room is free for other streams.
+            let Poll::Ready(mut room) = self.account.poll_room(context) else { return Poll::Pending };
+            if rest.is_empty() {
+                sender.reserve_capacity(PART);
+                let read = poll_part(body, sender.capacity().min(PART), context);
+                // And so is the connection's window.
+                if !matches!(read, Poll::Ready(Ok(Read::Part(_)))) {
+                    sender.reserve_capacity(1);
+                }
+                match ready!(read)? {
+                    Read::Part(bytes) => *rest = bytes,
+                    Read::Trailers(trailers) => return Poll::Ready(Ok(Next::Trailers(trailers))),
+                    Read::End => return Poll::Ready(Ok(Next::End)),
                 }
             }
+            let count = sender.capacity().min(rest.len());
+            if count == 0 {
+                return Poll::Ready(Ok(Next::NoWindow));
+            }
+            room.fill(count);
+            Poll::Ready(Ok(Next::Piece(Piece { bytes: rest.split_to(count), _room: Some(room) })))
         })
         .await
+    }
+}
+
+/// Ready with the next bytes of a body, about `most` of them, or with how it ends.
+fn poll_part(body: &mut Delivered, most: usize, context: &mut Context<'_>) -> Poll<Result<Read, Cut>> {
+    // A read of no bytes would look like the end of a file.
+    body.limit_parts(most.max(1));
+    loop {
+        let Some(frame) = ready!(Pin::new(&mut *body).poll_frame(context)) else { return Poll::Ready(Ok(Read::End)) };
+        let Ok(frame) = frame else { return Poll::Ready(Err(Cut::Broken)) };
+        match frame.into_data() {
+            Ok(bytes) if !bytes.is_empty() => return Poll::Ready(Ok(Read::Part(bytes))),
+            Ok(_) => {}
+            // Nothing follows trailers.
+            Err(frame) => match frame.into_trailers() {
+                Ok(trailers) if !trailers.is_empty() => return Poll::Ready(Ok(Read::Trailers(trailers))),
+                _ => {}
+            },
+        }
     }
 }
 

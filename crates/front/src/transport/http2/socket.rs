@@ -1,5 +1,6 @@
-//! The socket as h2 sees it: the bytes that were read before h2 was there come first, frames are followed, and a client that
-//! takes nothing of what is written is gone after a while.
+//! The socket as h2 sees it: the bytes that were read before h2 was there come first, frames are followed, the end of the input
+//! comes when nothing can be lost by it ([`super::input`]), and a client that takes nothing of what is written is gone after a
+//! while.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::frames::Frames;
+use super::input::Input;
 use super::memory::Account;
 use crate::http2_limits::Limit;
 
@@ -19,12 +21,11 @@ use crate::http2_limits::Limit;
 pub struct Socket<S> {
     socket: S,
     begun: Bytes,
-    /// Whether the client has sent the end of its input, and h2 has not been told.
-    has_ended: bool,
     /// Whether nobody reads what is written.
     is_gone: bool,
     frames: Frames,
     account: Arc<Account>,
+    input: Arc<Input>,
     /// How long the client may take nothing of what is written.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -32,17 +33,8 @@ pub struct Socket<S> {
 
 impl<S> Socket<S> {
     /// `begun`: what was read before.
-    pub fn new(socket: S, begun: Bytes, account: Arc<Account>, patience: Duration) -> Socket<S> {
-        Socket {
-            socket,
-            begun,
-            has_ended: false,
-            is_gone: false,
-            frames: Frames::default(),
-            account,
-            patience,
-            stalled: None,
-        }
+    pub fn new(socket: S, begun: Bytes, account: Arc<Account>, input: Arc<Input>, patience: Duration) -> Socket<S> {
+        Socket { socket, begun, is_gone: false, frames: Frames::default(), account, input, patience, stalled: None }
     }
 }
 
@@ -54,16 +46,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
             return Poll::Pending;
         }
         let before = target.filled().len();
+        if this.input.has_ended() {
+            // An error is no more than an end, too.
+            return if this.input.end() { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
         if this.begun.is_empty() {
             let read = ready!(Pin::new(&mut this.socket).poll_read(context, target));
-            let is_end = read.is_err() || target.filled().len() == before;
-            if is_end && !std::mem::replace(&mut this.has_ended, true) {
-                // h2 drops requests that nobody has taken yet when the input ends. They are complete, so they run first, as
-                // over HTTP/1.
-                context.waker().wake_by_ref();
-                return Poll::Pending;
+            if read.is_err() || target.filled().len() == before {
+                // The task of the connection takes what h2 has, and asks again.
+                return if this.input.end() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
-            read?;
         } else {
             let count = this.begun.len().min(target.remaining());
             target.put_slice(&this.begun[..count]);
