@@ -125,7 +125,7 @@ fn size(bytes: u64) -> String {
 
 /// A value in the largest unit of which it is a whole number.
 fn with_unit(value: u64, units: &[(u64, impl Display)]) -> String {
-    let unit = units.iter().find(|(size, _)| value.is_multiple_of(*size));
+    let unit = units.iter().find(|(size, _)| value % size == 0);
     unit.map_or_else(|| value.to_string(), |(size, name)| format!("{}{name}", value / size))
 }
 
