@@ -42,6 +42,9 @@ pub const FULL_ONLY: [&str; 25] = [
 /// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
 pub const PACKAGES: [&str; 1] = ["packages::"];
 
+/// What the stage of judges runs, with the programs that `scripts/setup full` installs.
+pub const JUDGES: [&str; 1] = ["judges::"];
+
 /// Which tests measure, and so want the machine for themselves.
 pub const ALONE: [&str; 5] = [
     "measuring::a_standstill",
@@ -58,7 +61,7 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 9] = [
+const LONGER_S: [(&str, u64); 10] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
@@ -66,6 +69,7 @@ const LONGER_S: [(&str, u64); 9] = [
     ("faults::", 120),
     ("http2_floods::responses", 120),
     ("http2_tls::h2spec", 300),
+    ("judges::", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),
 ];
@@ -152,7 +156,7 @@ pub fn check_names(programs: &[TestProgram]) -> Counts {
     let black_box: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
     let longer = LONGER_S.iter().map(|(word, _)| word);
     let words = FULL_ONLY.iter().chain(&ALONE).chain(&FIRST).chain(longer);
-    let words = words.chain(&PACKAGES).chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM);
+    let words = words.chain(&PACKAGES).chain(&JUDGES).chain(&SANITIZED).chain(&NOT_SANITIZED).chain(&ON_OTHER_PLATFORM);
     let words = words.chain(&WITH_TWO_VERSIONS).chain(&ON_ARM64).chain(&SMOKE).chain(&PHP_8_4);
     let why = match harness::unknown(words.copied(), &black_box) {
         Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },

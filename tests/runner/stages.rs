@@ -13,7 +13,7 @@ use crate::harness::{self, Plan};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
 use crate::selection::{
-    ALONE, FIRST, FULL_ONLY, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED, SMOKE,
+    ALONE, FIRST, FULL_ONLY, JUDGES, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED, SMOKE,
     WITH_TWO_VERSIONS, begins, check_names, knows_php_8_4, limit_s,
 };
 use crate::{command, long, platform};
@@ -41,6 +41,8 @@ pub enum Stage {
     Scrubbed,
     /// Debian packages, in copies of bare Debians.
     Packages,
+    /// Judges of TLS, and clients of other libraries.
+    Judges,
     /// The suites of php-src.
     Foreign,
     /// The suites of php-src and the tests that reach the C part most, with AddressSanitizer.
@@ -68,7 +70,7 @@ pub enum Stage {
 }
 
 use Stage::{
-    Arm64, Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Libraries, Long, LongAudited, Model, ModelAlways,
+    Arm64, Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Judges, Libraries, Long, LongAudited, Model, ModelAlways,
     OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions,
     TwoVersionsFull, Unit,
 };
@@ -83,7 +85,7 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 16] = [
+pub const FULL: [Stage; 17] = [
     Libraries,
     Style,
     Unit,
@@ -92,6 +94,7 @@ pub const FULL: [Stage; 16] = [
     BlackBoxFull,
     Scrubbed,
     Packages,
+    Judges,
     Foreign,
     SanitizersFull,
     OtherPlatformFull,
@@ -106,7 +109,7 @@ pub const FULL: [Stage; 16] = [
 const BESIDE: [Stage; 2] = [Style, Bench];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 22] = [
+const NAMES: [(&str, Stage); 23] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -117,6 +120,7 @@ const NAMES: [(&str, Stage); 22] = [
     ("black box, full", BlackBoxFull),
     ("rewinds, scrubbed", Scrubbed),
     ("packages", Packages),
+    ("judges", Judges),
     ("foreign suites", Foreign),
     ("sanitizers", Sanitizers),
     ("sanitizers, full", SanitizersFull),
@@ -254,7 +258,7 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn 
 }
 
 fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
-    let is_here = |name: &str| !begins(&WITH_TWO_VERSIONS, name);
+    let is_here = |name: &str| !begins(&WITH_TWO_VERSIONS, name) && !begins(&JUDGES, name);
     match stage {
         Style => command::run(Command::new("scripts/style").arg("--linted")),
         Libraries => command::run(Command::new("scripts/deny").arg("--install")),
@@ -277,6 +281,7 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
             black_box(programs, environment, &|name| name.starts_with("rewind"), report, quiet)
         }
         Packages => black_box(programs, full(), &|name| begins(&PACKAGES, name), report, quiet),
+        Judges => black_box(programs, full(), &|name| begins(&JUDGES, name), report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
         TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[]),

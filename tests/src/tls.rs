@@ -14,6 +14,9 @@ pub struct Authority {
     directory: PathBuf,
 }
 
+/// What makes a key for ECDSA.
+const ECDSA: [&str; 4] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+
 fn openssl(arguments: &[&str]) {
     let output = Command::new("openssl").args(arguments).stdin(Stdio::null()).output().expect("openssl");
     assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -24,7 +27,7 @@ impl Authority {
     pub fn new(directory: &Path) -> Authority {
         let authority = Authority { directory: directory.to_owned() };
         fs::create_dir_all(directory).expect("a directory");
-        authority.make("ca", "CA of a test", &[], 30);
+        authority.make(&ECDSA, "ca", "CA of a test", &["-addext", "keyUsage=critical,keyCertSign,cRLSign"], 90);
         authority
     }
 
@@ -33,10 +36,11 @@ impl Authority {
         self.directory.join(name).to_str().expect("a plain path").to_owned()
     }
 
-    fn make(&self, name: &str, subject: &str, more: &[&str], days: i32) {
+    fn make(&self, kind: &[&str], name: &str, subject: &str, more: &[&str], days: i32) {
         let (key, chain) = (self.path(&format!("{name}.key")), self.path(&format!("{name}.pem")));
         let (subject, days) = (format!("/CN={subject}"), days.to_string());
-        let mut arguments = vec!["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+        let mut arguments = vec!["req", "-x509", "-nodes"];
+        arguments.extend(kind);
         arguments.extend(["-keyout", &key, "-out", &chain, "-subj", &subject, "-days", &days]);
         arguments.extend(more);
         openssl(&arguments);
@@ -45,11 +49,20 @@ impl Authority {
 
     /// Makes a certificate of this authority: NAME.pem and NAME.key. `names`: `DNS:a.example,IP:127.0.0.1`.
     pub fn issue(&self, name: &str, names: &str, days: i32) {
+        self.issue_with(&ECDSA, name, names, days);
+    }
+
+    /// The same with a key for RSA.
+    pub fn issue_rsa(&self, name: &str, names: &str, days: i32) {
+        self.issue_with(&["-newkey", "rsa:2048"], name, names, days);
+    }
+
+    fn issue_with(&self, kind: &[&str], name: &str, names: &str, days: i32) {
         let (authority, key) = (self.path("ca.pem"), self.path("ca.key"));
         let names = format!("subjectAltName={names}");
         let of_authority =
             ["-CA", &authority, "-CAkey", &key, "-addext", &names, "-addext", "basicConstraints=CA:FALSE"];
-        self.make(name, name, &of_authority, days);
+        self.make(kind, name, name, &of_authority, days);
     }
 
     /// The same, expired.

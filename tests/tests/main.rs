@@ -28,6 +28,7 @@ mod http2_floods;
 mod http2_tls;
 mod interleaved;
 mod isolation;
+mod judges;
 mod lanes;
 mod large;
 mod leaving;
