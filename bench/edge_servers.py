@@ -62,8 +62,7 @@ def _own(workdir: Path, name: str) -> Path:
     return place
 
 
-def start_reprise(workdir: Path, place: Path | Place, program: Path, name: str, options: list[str]) -> Server:
-    assert isinstance(place, Place)
+def start_reprise(workdir: Path, place: Place, program: Path, name: str, options: list[str]) -> Server:
     own, http, https = _own(workdir, name), processes.free_port(), processes.free_port()
     lines = [
         f'listen = ["http://127.0.0.1:{http}", "https://127.0.0.1:{https}"]',
@@ -92,18 +91,7 @@ pid {own}/nginx.pid;
 error_log {own}/error.log;
 events {{ worker_connections 16384; }}
 http {{
-    include /etc/nginx/mime.types;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_timeout 75s;
-    keepalive_requests 100000000;
-    access_log {own}/access.log combined buffer=64k flush=1s;
-    client_body_temp_path {own}/body;
-    fastcgi_temp_path {own}/fastcgi;
-    proxy_temp_path {own}/proxy;
-    uwsgi_temp_path {own}/uwsgi;
-    scgi_temp_path {own}/scgi;
+{common}    access_log {own}/access.log combined buffer=64k flush=1s;
     {cache}
     upstream php {{ server unix:{own}/fpm.sock; keepalive {workers}; }}
     ssl_protocols TLSv1.3;
@@ -138,7 +126,8 @@ def start_nginx(workdir: Path, place: Place, has_cache: bool) -> Server:
     processes.wait_until((own / "fpm.sock").is_socket, 15, fpm, "listening", [own / "fpm.log"])
     cache = "open_file_cache max=1000 inactive=20s; open_file_cache_valid 1s; open_file_cache_min_uses 1;" if has_cache else ""
     (own / "nginx.conf").write_text(NGINX.format(
-        own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root, workers=WORKERS, cache=cache,
+        common=nginx_fpm.HTTP.format(workdir=own), own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root,
+        workers=WORKERS, cache=cache,
         user=f"user {WEB_USER};" if is_root else ""))
     nginx = processes.start("nginx", [tool("nginx", "nginx"), "-p", f"{own}/", "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")],
                             own / "nginx-output.log", signal.SIGTERM)
@@ -151,28 +140,27 @@ CADDY = """\
     auto_https off
     storage file_system {own}/storage
 }}
-http://localhost:{http}, https://localhost:{https} {{
+(site) {{
     bind 127.0.0.1
     log {{
         output file {own}/access.log
     }}
-    @secure protocol https
-    tls {chain} {key}
     root * {root}
     file_server
+}}
+http://localhost:{http} {{
+    import site
+}}
+https://localhost:{https} {{
+    import site
+    tls {chain} {key}
 }}
 """
 
 
 def start_caddy(workdir: Path, place: Place) -> Server:
     own, http, https = _own(workdir, "caddy"), processes.free_port(), processes.free_port()
-    text = CADDY.format(own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root)
-    # A site by http has no tls directive.
-    clear, secure = text.replace(f", https://localhost:{https}", "").replace(f"    tls {place.chain} {place.key}\n", ""), text.replace(
-        f"http://localhost:{http}, ", "")
-    first = clear.replace("    @secure protocol https\n", "")
-    second = secure.replace("    @secure protocol https\n", "")
-    (own / "Caddyfile").write_text(first + second[second.index("https://"):])
+    (own / "Caddyfile").write_text(CADDY.format(own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root))
     caddy = processes.start("caddy", [tool("caddy", "caddy"), "run", "--config", str(own / "Caddyfile"), "--adapter", "caddyfile"], own / "output.log",
                             env={"HOME": str(own), "PATH": os.environ["PATH"], "GOMAXPROCS": "1"})
     return Server("caddy", http, https, lambda: {"front": processes.tree(caddy.pid)}, has_php=False)

@@ -30,6 +30,21 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "upstream_requests": ("8", "requests per kept FastCGI connection; 0 opens one for each request"),
 }
 
+# What nginx is told of HTTP here and in bench/edge.
+HTTP = """\
+    include /etc/nginx/mime.types;
+    default_type application/octet-stream;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout 75s;
+    keepalive_requests 100000000;
+    client_body_temp_path {workdir}/body;
+    fastcgi_temp_path {workdir}/fastcgi;
+    proxy_temp_path {workdir}/proxy;
+    uwsgi_temp_path {workdir}/uwsgi;
+    scgi_temp_path {workdir}/scgi;
+"""
+
 NGINX = """\
 daemon off;
 {user}
@@ -38,18 +53,7 @@ pid {workdir}/nginx.pid;
 error_log {workdir}/nginx-error.log;
 events {{ worker_connections 4096; }}
 http {{
-    include /etc/nginx/mime.types;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_timeout 75s;
-    keepalive_requests 100000000;
-    access_log {workdir}/access.log combined;
-    client_body_temp_path {workdir}/body;
-    fastcgi_temp_path {workdir}/fastcgi;
-    proxy_temp_path {workdir}/proxy;
-    uwsgi_temp_path {workdir}/uwsgi;
-    scgi_temp_path {workdir}/scgi;
+{http}    access_log {workdir}/access.log combined;
     upstream php {{
         server unix:{workdir}/fpm.sock;
         {keepalive}
@@ -140,6 +144,7 @@ def start(site: Site, options: dict[str, str]) -> Running:
     kept = int(options["upstream_requests"])
     workdir = site.workdir
     nginx_conf = NGINX.format(
+        http=HTTP.format(workdir=workdir),
         user=f"user {site.user};" if root_user else "", processes=options["processes"], workdir=workdir, port=site.port,
         root=site.root, keep_conn="fastcgi_keep_conn on;" if kept else "",
         keepalive=f"keepalive {site.workers}; keepalive_requests {kept}; keepalive_timeout {IDLE_MS}ms;" if kept else "")
