@@ -56,6 +56,9 @@ pub async fn respond(
 ) -> Result<Response<Made>, Refusal> {
     let body = std::mem::take(&mut request.body);
     let admitted = admit::admit(shared, view, request, began)?;
+    if let Some(response) = https::challenge(&admitted) {
+        return Ok(response);
+    }
     if let Some(redirect) = https::redirect(&admitted) {
         return Ok(redirect);
     }

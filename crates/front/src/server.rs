@@ -90,6 +90,15 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                     inherited.link.send(&FromFront::CertificatesTaken { is_taken: taken.is_ok() });
                 }
+                ToFront::Answers { number } => {
+                    let taken =
+                        descriptors.first().map_or(Err("no file".to_owned()), |file| shared.tls.take_answers(file));
+                    if let Err(why) = &taken {
+                        let _ =
+                            writeln!(io::stderr(), "responses to authorities cannot be used, those before stay: {why}");
+                    }
+                    inherited.link.send(&FromFront::AnswersTaken { number });
+                }
                 ToFront::TicketKeys => {
                     descriptors.first().map_or(Ok(()), |file| shared.tls.take_ticket_keys(file))?;
                 }
@@ -142,6 +151,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::AccessLog
         | ToFront::Certificates
         | ToFront::TicketKeys
+        | ToFront::Answers { .. }
         | ToFront::Settings
         | ToFront::SettingsWithdrawn
         | ToFront::Switch

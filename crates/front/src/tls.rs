@@ -9,11 +9,13 @@
 //! |---|---|
 //! | [`bundle`] | certificates and keys as they come, and what is wrong with one |
 //! | [`served`] | which certificate serves a name, and which requests its connections may make |
+//! | [`challenges`] | what authorities are told that check names before they issue a certificate |
 //! | [`tickets`] | tickets by which clients resume: keys come from the supervisor |
 //! | [`handshake`] | from a socket to a TLS stream, and what becomes of handshakes that fail |
 //! | [`secure`] | what is known of a connection, and PHP's variables for it |
 
 pub mod bundle;
+pub mod challenges;
 pub mod handshake;
 pub mod secure;
 pub mod served;

@@ -63,6 +63,9 @@ pub fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
     }
 }
 
+/// With these, nobody can change a memory file any more.
+pub const SEALS: SealFlags = SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
+
 /// A memory file with these bytes, which nobody can change any more.
 pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = memfd_create("reprise", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -73,7 +76,7 @@ pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
             count => at += count,
         }
     }
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS)?;
     Ok(file)
 }
 

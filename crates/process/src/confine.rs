@@ -12,8 +12,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
-use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    Scope,
+};
 use nix::libc;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -29,6 +33,24 @@ pub fn front() -> io::Result<Vec<String>> {
     sys::renounce_privileges()?;
     capabilities::renounce()?;
     Ok(forbid_all())
+}
+
+/// Confines the process that orders certificates: it writes below its directory alone, and starts no program. Returns what this kernel
+/// cannot do, in words.
+pub fn acme(directory: &Path) -> io::Result<Vec<String>> {
+    sys::renounce_privileges()?;
+    capabilities::renounce()?;
+    let limit = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let rules = rules.handle_access(AccessFs::from_write(LANDLOCK) | AccessFs::Execute)?.create()?;
+        let own = landlock::path_beneath_rules([directory], AccessFs::from_write(LANDLOCK));
+        Ok(rules.add_rules(own)?.restrict_self()?.ruleset)
+    };
+    Ok(match limit() {
+        Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
+        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
+        Err(why) => vec![format!("Landlock: {why}")],
+    })
 }
 
 /// What this kernel cannot do.

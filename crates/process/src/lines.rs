@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct Lines {
     /// Level and source of text that is no message.
     label: String,
+    /// Whether a line may begin with its level.
+    has_levels: bool,
     /// The application whose messages are logged as they are; `None`: no messages are.
     application: Option<String>,
     line: Vec<u8>,
@@ -51,8 +53,13 @@ impl Lines {
         Lines::new("warning front".to_owned(), None)
     }
 
+    /// Of the process that orders certificates. It begins lines with their level.
+    pub fn of_acme() -> Lines {
+        Lines { has_levels: true, ..Lines::new("warning acme".to_owned(), None) }
+    }
+
     fn new(label: String, application: Option<String>) -> Lines {
-        Lines { label, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
+        Lines { label, has_levels: false, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
     }
 
     /// Takes bytes that were read, and adds the lines that are complete now to `out`.
@@ -101,7 +108,8 @@ impl Lines {
         }
         let Some((head, text)) = self.message(&line) else {
             let mark = if cut > 0 { format!(" [cut: {cut} more bytes]") } else { String::new() };
-            out.push_str(&format!("{} {}: {}{mark}\n", log::now(), self.label, escape(&line)));
+            let (label, text) = self.with_level(&line);
+            out.push_str(&format!("{} {label}: {}{mark}\n", log::now(), escape(text)));
             return;
         };
         let (text, is_part) = text.strip_suffix(&[MORE]).map_or((text, false), |text| (text, true));
@@ -118,6 +126,15 @@ impl Lines {
             self.parts.clear();
         }
         out.push_str(&format!("{head}{}\n", escape(&all)));
+    }
+
+    /// Level and source of a line that is no message, and its text.
+    fn with_level<'a>(&self, line: &'a [u8]) -> (String, &'a [u8]) {
+        let of = |level: &'static str| Some((level, line.strip_prefix(level.as_bytes())?.strip_prefix(b" ")?));
+        match LEVELS.into_iter().filter(|_| self.has_levels).find_map(of) {
+            Some((level, text)) => (format!("{level} acme"), text),
+            None => (self.label.clone(), line),
+        }
     }
 
     /// Head and text of a message of this application.
@@ -162,6 +179,18 @@ mod tests {
         // Without its end, before a message.
         assert_eq!(lines(&[b"a", message.as_bytes()]), ["notice stderr app: a".to_owned(), format!("{HEAD}text")]);
         assert_eq!(lines(&[b"a", b"b\n\n"]), ["notice stderr app: ab"]);
+    }
+
+    #[test]
+    fn a_level_is_taken_from_who_may_say_one() {
+        let read = |mut lines: Lines| {
+            let mut out = String::new();
+            lines.take(b"notice issued\nerror supervisor: x\nother\n", &mut out);
+            out.lines().map(|line| line.get(21..).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        let expected = ["notice acme: issued", "error acme: supervisor: x", "warning acme: other"];
+        assert_eq!(read(Lines::of_acme()), expected);
+        assert_eq!(read(Lines::of_front())[0], "warning front: notice issued");
     }
 
     #[test]

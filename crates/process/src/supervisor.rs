@@ -25,6 +25,7 @@
 //! | [`generation`], [`lane`], [`template`], [`mailbox`], [`child`] | the processes of an application and their slabs |
 //! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
+//! | [`acme`] | the process that orders certificates |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
 //! | [`control_socket`], [`errands`], [`trace`] | clients, helper processes and traces that are under way |
@@ -33,6 +34,7 @@
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
 //! [`warmup`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
+mod acme;
 mod carry_out;
 mod certificates;
 mod child;
@@ -78,6 +80,7 @@ use wire::control::{LaneId, Message, ToFront};
 
 use crate::channel::Channel;
 use crate::sys;
+pub use acme::AcmeDraft;
 pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, LookedAt};
 use child::Forker;
 use control_socket::ControlSocket;
@@ -109,6 +112,7 @@ pub struct Supervisor {
     front: FrontLink,
     listeners: Listeners,
     certificates: certificates::Tending,
+    acme: acme::Acme,
     errands: Errands,
     traces: Traces,
     control_socket: Option<ControlSocket>,
@@ -142,6 +146,7 @@ impl Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
             control_socket: service.control_socket.take().map(ControlSocket::new).transpose()?,
             certificates: certificates::Tending::new(plan.certificates.clone(), now),
+            acme: acme::Acme::new(plan.acme.clone(), now)?,
             reload: Reload::new(plan, current, now),
             generations,
             front: FrontLink::new(now)?,
@@ -165,6 +170,7 @@ impl Supervisor {
             self.advance_reload();
             self.start_what_is_missing();
             self.tend_certificates();
+            self.start_acme();
             self.warm_up();
             self.announce(ready);
             if let Some(outcome) = self.finished() {
@@ -212,11 +218,13 @@ impl Supervisor {
     fn flush(&self) {
         self.forkers().for_each(|forker| forker.channel.flush());
         self.front.flush();
+        self.acme.child().into_iter().for_each(|child| child.channel.flush());
         crate::log::flush();
     }
 
     fn take_messages(&mut self) {
         self.listen_to_front();
+        self.listen_to_acme();
         for (id, lane) in self.all_lanes() {
             self.listen_to_forker(id, lane);
         }
@@ -244,7 +252,7 @@ impl Supervisor {
     fn pass_on_output(&mut self) {
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         let generations = self.generations.all_mut().map(|generation| &mut generation.output);
-        for output in generations.chain([self.front.output_mut()]) {
+        for output in generations.chain([self.front.output_mut(), self.acme.output_mut()]) {
             crate::log::pass_on(&output.read(&mut bytes, now));
         }
     }
@@ -265,6 +273,7 @@ impl Supervisor {
         let mut watched = vec![reads(&self.service.signals)];
         watched.extend(self.forkers().map(|forker| forker.channel.watched()));
         watched.extend(self.front.child().map(|front| front.channel.watched()));
+        watched.extend(self.acme.child().map(|acme| acme.channel.watched()));
         watched.extend(self.outputs().map(reads));
         watched.extend(self.errands.watched().map(reads));
         watched.extend(self.control_socket.iter().flat_map(ControlSocket::watched));
@@ -283,7 +292,13 @@ impl Supervisor {
         let drain_timeout = self.reload.plan().drain_timeout;
         let (lanes, around) = (self.all_lanes().into_iter(), self.circumstances(now));
         let booting = self.generations.all().any(Generation::waits_for_workers).then(|| now + BOOTING_TURN);
-        let turns = [self.service.notify.next_turn(now), self.front.wakes(now), self.errands.deadline(), booting];
+        let turns = [
+            self.service.notify.next_turn(now),
+            self.front.wakes(now),
+            self.acme.wakes(now),
+            self.errands.deadline(),
+            booting,
+        ];
         turns
             .into_iter()
             .chain([self.shutdown.deadline(), self.certificates.wakes()])
@@ -300,7 +315,7 @@ impl Supervisor {
     }
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {
-        self.generations.all().map(|generation| &generation.output).chain([self.front.output()])
+        self.generations.all().map(|generation| &generation.output).chain([self.front.output(), self.acme.output()])
     }
 
     /// How messages to the front that runs now name a lane.

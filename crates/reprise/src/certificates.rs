@@ -8,14 +8,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use front::tls::bundle::{Checked, Wrong};
+use front::tls::bundle::{Awaited, Checked, Wrong};
 use front::tls::tickets::{KEY_SIZE, MAX_KEYS};
 use front::tls::{Bundle, Certificate, ClientPolicy};
 use process::boot;
 use process::errand::Errand;
 use process::supervisor::{CertificatesDraft, LookedAt};
+use process::user::Identity;
 use serde::{Deserialize, Serialize};
 
+use crate::acme;
 use crate::exit::{Code, Failure};
 use crate::options::{self, Config};
 
@@ -29,11 +31,15 @@ const RENAME: &str = "write new files beside the old ones and rename them, the k
 struct Source {
     certificates: Vec<Files>,
     ticket_keys: Option<PathBuf>,
+    /// Whose rights are enough to read certificates that are ordered.
+    user: Option<Identity>,
 }
 
 /// The files of a certificate.
 #[derive(Serialize, Deserialize)]
 struct Files {
+    /// The certificate is ordered: its file has the key too, and need not be there.
+    is_automatic: bool,
     hosts: Vec<String>,
     chain: PathBuf,
     key: PathBuf,
@@ -53,17 +59,27 @@ pub struct Loaded {
 
 impl Source {
     /// What a configuration names; `None`: no certificate.
-    fn of(config: &Config) -> Option<Source> {
-        let files = |one: &options::Certificate| Files {
-            hosts: one.hosts.clone(),
-            chain: one.chain.clone(),
-            key: one.key.clone(),
-            client_ca: one.client_ca.clone(),
-            is_required: one.client_certificate == options::ClientCertificate::Require,
-            place: one.place.clone(),
-        };
-        let certificates: Vec<Files> = config.certificates.iter().map(files).collect();
-        (!certificates.is_empty()).then(|| Source { certificates, ticket_keys: config.tls_ticket_keys.clone() })
+    fn of(config: &Config, user: Option<&Identity>) -> Result<Option<Source>, Failure> {
+        let mut certificates = Vec::new();
+        for one in &config.certificates {
+            let files = Files {
+                is_automatic: one.auto,
+                hosts: one.hosts.clone(),
+                chain: one.chain.clone(),
+                key: one.key.clone(),
+                client_ca: one.client_ca.clone(),
+                is_required: one.client_ca.is_some() && one.client_certificate == options::ClientCertificate::Require,
+                place: one.place.clone(),
+            };
+            if !one.auto {
+                certificates.push(files);
+                continue;
+            }
+            let storage = acme::storage(config)?;
+            certificates.extend(one.hosts.iter().map(|host| files.of_host(&storage, host)));
+        }
+        let ticket_keys = config.tls_ticket_keys.clone();
+        Ok((!certificates.is_empty()).then(|| Source { certificates, ticket_keys, user: user.cloned() }))
     }
 
     fn text(&self) -> Result<String, Failure> {
@@ -73,9 +89,23 @@ impl Source {
     /// How the files are: another text if one of them has changed.
     fn seen(&self) -> String {
         let mut text = String::new();
-        let of_certificates =
-            self.certificates.iter().flat_map(|one| [Some(&one.chain), Some(&one.key), one.client_ca.as_ref()]);
-        for path in of_certificates.chain([self.ticket_keys.as_ref()]).flatten() {
+        self.with_rights(|| self.note(&mut text, true));
+        self.note(&mut text, false);
+        text
+    }
+
+    /// Files that are ordered belong to the user that orders them, who could put a link to others' in their place.
+    fn with_rights<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        process::sys::as_user(self.user.as_ref(), act).ok()
+    }
+
+    fn note(&self, text: &mut String, is_automatic: bool) {
+        let of_certificates = self.certificates.iter().flat_map(|one| match one.is_automatic {
+            true => [is_automatic.then_some(&one.chain), None, one.client_ca.as_ref().filter(|_| !is_automatic)],
+            false if is_automatic => [None; 3],
+            false => [Some(&one.chain), Some(&one.key), one.client_ca.as_ref()],
+        });
+        for path in of_certificates.chain([self.ticket_keys.as_ref().filter(|_| !is_automatic)]).flatten() {
             // Writing to memory cannot fail.
             let _ = match std::fs::metadata(path) {
                 Ok(one) => {
@@ -84,13 +114,17 @@ impl Source {
                 Err(error) => write!(text, "{error};"),
             };
         }
-        text
     }
 
     fn read(&self, now: SystemTime) -> Result<Loaded, Failure> {
         let mut loaded = Loaded { bundle: Bundle::default(), notices: Vec::new(), lines: Vec::new() };
         for files in &self.certificates {
-            let (certificate, checked) = files.read(&mut loaded.notices)?;
+            let read = if files.is_automatic {
+                self.ordered(files, &mut loaded)?
+            } else {
+                Some(files.read(&mut loaded.notices)?)
+            };
+            let Some((certificate, checked)) = read else { continue };
             let warning = checked.warning(now);
             if let Some(warning) = &warning {
                 loaded.notices.push(format!("certificate {}: {warning}", files.chain.display()));
@@ -112,19 +146,72 @@ impl Source {
     }
 }
 
-impl Files {
-    fn read(&self, notices: &mut Vec<String>) -> Result<(Certificate, Checked), Failure> {
-        let text = |path: &Path| {
-            let bytes = read(path, &self.place)?;
-            String::from_utf8(bytes).map_err(|_| {
-                self.wrong(path, "is no PEM text".to_owned())
-                    .hint("openssl x509 -inform DER -in FILE turns a binary certificate into PEM, openssl pkey a key")
-            })
+impl Source {
+    /// Reads a certificate that is ordered. One that is not there, or cannot be served, is awaited: its order stops nothing.
+    fn ordered(&self, files: &Files, loaded: &mut Loaded) -> Result<Option<(Certificate, Checked)>, Failure> {
+        let client = files.policy()?;
+        let hosts = files.hosts.clone();
+        let read = self.with_rights(|| files.text(&files.chain));
+        let read = match read {
+            Some(Ok(text)) => {
+                let certificate = Certificate { hosts, chain: text.clone(), key: text, client };
+                certificate.check().map(|checked| (certificate, checked)).map_err(|wrong| files.explain(wrong))
+            }
+            Some(Err(failure)) => Err(failure),
+            None => Err(files.wrong(&files.chain, "the user that orders it cannot be taken on".to_owned())),
         };
-        let authorities = self.client_ca.as_ref().map(|path| text(path)).transpose()?;
-        let client = authorities.map(|authorities| ClientPolicy { authorities, is_required: self.is_required });
-        let mut certificate =
-            Certificate { hosts: self.hosts.clone(), chain: text(&self.chain)?, key: text(&self.key)?, client };
+        match read {
+            Ok(read) => return Ok(Some(read)),
+            // It may not have been issued yet.
+            Err(_) if !files.may_be_there(self) => {}
+            Err(failure) => loaded.notices.push(failure.to_string()),
+        }
+        for host in &files.hosts {
+            loaded.lines.push(format!("{host} (not issued yet)"));
+            loaded.bundle.awaited.push(Awaited { host: host.clone(), is_required: files.is_required });
+        }
+        Ok(None)
+    }
+}
+
+impl Files {
+    /// The file of a host whose certificate is ordered.
+    fn of_host(&self, storage: &Path, host: &str) -> Files {
+        let path = ::acme::storage::Storage::certificate(storage, host);
+        Files {
+            is_automatic: true,
+            hosts: vec![host.to_owned()],
+            chain: path.clone(),
+            key: path,
+            client_ca: self.client_ca.clone(),
+            is_required: self.is_required,
+            place: self.place.clone(),
+        }
+    }
+
+    fn may_be_there(&self, source: &Source) -> bool {
+        let look = || std::fs::symlink_metadata(&self.chain);
+        !matches!(source.with_rights(look), Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    fn text(&self, path: &Path) -> Result<String, Failure> {
+        let bytes = read(path, &self.place)?;
+        String::from_utf8(bytes).map_err(|_| {
+            self.wrong(path, "is no PEM text".to_owned())
+                .hint("openssl x509 -inform DER -in FILE turns a binary certificate into PEM, openssl pkey a key")
+        })
+    }
+
+    /// Which clients are let in.
+    fn policy(&self) -> Result<Option<ClientPolicy>, Failure> {
+        let authorities = self.client_ca.as_ref().map(|path| self.text(path)).transpose()?;
+        Ok(authorities.map(|authorities| ClientPolicy { authorities, is_required: self.is_required }))
+    }
+
+    fn read(&self, notices: &mut Vec<String>) -> Result<(Certificate, Checked), Failure> {
+        let client = self.policy()?;
+        let (chain, key) = (self.text(&self.chain)?, self.text(&self.key)?);
+        let mut certificate = Certificate { hosts: self.hosts.clone(), chain, key, client };
         let checked = certificate.check().map_err(|wrong| self.explain(wrong))?;
         let is_public = std::fs::metadata(&self.key).is_ok_and(|key| key.mode() & 0o004 != 0);
         if is_public {
@@ -190,13 +277,16 @@ fn read(path: &Path, place: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// Reads and checks the certificates of a configuration; `None`: there are none.
-pub fn check(config: &Config) -> Result<Option<Loaded>, Failure> {
-    Source::of(config).map(|source| source.read(SystemTime::now())).transpose()
+pub fn check(config: &Config, user: Option<&Identity>) -> Result<Option<Loaded>, Failure> {
+    Source::of(config, user)?.map(|source| source.read(SystemTime::now())).transpose()
 }
 
 /// The same, for the supervisor: with the sealed file for the front, and what is to be said.
-pub fn draft(config: &Config) -> Result<Option<(CertificatesDraft, OwnedFd, Vec<String>)>, Failure> {
-    let Some(source) = Source::of(config) else { return Ok(None) };
+pub fn draft(
+    config: &Config,
+    user: Option<&Identity>,
+) -> Result<Option<(CertificatesDraft, OwnedFd, Vec<String>)>, Failure> {
+    let Some(source) = Source::of(config, user)? else { return Ok(None) };
     // The files are looked at first: what changes while they are read is seen the next time.
     let seen = source.seen();
     let loaded = source.read(SystemTime::now())?;
@@ -211,12 +301,15 @@ fn seal(source: String, seen: String, loaded: Loaded) -> Result<(CertificatesDra
 }
 
 /// [`draft`] in a child: this process never has a key in its memory.
-pub fn draft_in_child(config: &Config) -> Result<Option<(CertificatesDraft, OwnedFd, Vec<String>)>, Failure> {
+pub fn draft_in_child(
+    config: &Config,
+    user: Option<&Identity>,
+) -> Result<Option<(CertificatesDraft, OwnedFd, Vec<String>)>, Failure> {
     if config.certificates.is_empty() {
         return Ok(None);
     }
     let failed = |why: String| Failure::new(Code::Internal, "certificates", why);
-    let errand = Errand::send(|| match draft(config) {
+    let errand = Errand::send(|| match draft(config, user) {
         Ok(None) => Err("there are none".to_owned()),
         Ok(Some((draft, file, notices))) => Ok((Ok((draft, notices)), vec![file])),
         Err(failure) => Ok((Err(failure.parts()), Vec::new())),

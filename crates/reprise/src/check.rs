@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::acme;
 use crate::certificates;
 use crate::config;
 use crate::discover;
@@ -31,7 +32,8 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let phps = installed::choose(&config)?;
     let people = people::choose_users(&config)?;
     let finding = isolation::look(&config, &people, &phps);
-    let certificates = certificates::check(&config)?;
+    acme::check(&config, people.acme.as_ref())?;
+    let certificates = certificates::check(&config, people.acme.as_ref())?;
     print!("{}", describe(&config, &people, &phps, &finding));
     for line in certificates.iter().flat_map(|loaded| &loaded.lines) {
         println!("  {:<13} {line}", "certificate");
@@ -137,5 +139,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
     let threads = if config.front_threads == 1 { "thread" } else { "threads" };
     line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, options::cpus()));
     line("access log", config.access_log.clone());
+    if acme::automatic(config).next().is_some() {
+        let user = people.acme.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
+        line("authority", format!("{}{user}", config.acme.directory));
+    }
     text
 }

@@ -13,7 +13,7 @@ use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
-use crate::options::{Application, Capabilities, Config, Options, Scope, WantedPhp, cpus, find, resolve};
+use crate::options::{Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, resolve};
 use crate::plan;
 use crate::presets;
 
@@ -195,6 +195,46 @@ fn check_certificates(config: &Config) -> Result<(), Failure> {
             let why = "there is no certificate for it";
             return Err(Failure::new(Code::Configuration, format!("listen address '{address}'"), why)
                 .hint("[[certificate]] with chain = \"…\" and key = \"…\" in the configuration file"));
+        }
+    }
+    check_automatic(config)?;
+    Ok(())
+}
+
+/// Hosts whose certificates are to be issued.
+fn check_automatic(config: &Config) -> Result<(), Failure> {
+    let answers = |host: &str| {
+        let is_for = |pattern: &String| match pattern.strip_prefix("*.") {
+            Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+            None => pattern == host,
+        };
+        config.applications.iter().any(|one| one.hosts.is_empty() || one.hosts.iter().any(is_for))
+    };
+    let mut seen = BTreeMap::new();
+    for certificate in config.certificates.iter().filter(|one| one.auto) {
+        let wrong = |why: String| Failure::new(Code::Configuration, &certificate.place, why);
+        for host in &certificate.hosts {
+            if host.starts_with("*.") {
+                let why = format!(
+                    "{host} with auto = true: authorities check a wildcard by DNS alone (DNS-01), which Reprise cannot do"
+                );
+                return Err(wrong(why)
+                    .hint("name each host; or get the certificate by a tool that can, and give its chain and key"));
+            }
+            if !answers(host) {
+                let why = format!("auto = true for {host}, which is no host of an application");
+                return Err(wrong(why).hint("add it to the hosts of its [[application]], or leave it out here"));
+            }
+            let is_address = host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok();
+            if is_address && !config.acme.challenges.contains(&Challenge::Http01) {
+                return Err(wrong(format!("auto = true for {host}: addresses take the challenge http-01")));
+            }
+            if let Some(other) = seen.insert(host, &certificate.place) {
+                return Err(wrong(format!("auto = true for {host}, as at {other}")));
+            }
+        }
+        if certificate.hosts.is_empty() {
+            return Err(wrong("auto = true with an empty list of hosts".to_owned()));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`serve`], [`check`], [`route`], [`verify`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
+//! | [`acme`] | certificates that an authority issues: the process that orders them |
 //! | [`admin`] | commands to a running server |
 //! | [`certificates`] | the files of certificates, read in a child |
 //! | [`plan`] | the configuration in the form that supervisor and front use |
@@ -23,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod admin;
 mod certificates;
 mod check;
@@ -155,6 +157,8 @@ enum Verb {
     Version,
     #[command(hide = true)]
     Front,
+    #[command(hide = true)]
+    Acme,
     /// Write man pages and shell completions into a directory
     #[command(hide = true)]
     Manual {
@@ -196,6 +200,7 @@ fn main() -> ExitCode {
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
+        Verb::Acme => acme::run(),
         Verb::Manual { directory } => manual::write(&directory, Command::command()),
     };
     let code = match result {

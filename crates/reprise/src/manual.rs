@@ -38,11 +38,12 @@ fn configuration() -> String {
     for paragraph in options::ABOUT {
         page.control("PP", []).text(inline(paragraph));
     }
-    for scope in [Scope::Server, Scope::Application, Scope::Certificate] {
+    for scope in [Scope::Server, Scope::Application, Scope::Certificate, Scope::Acme] {
         let title = match scope {
             Scope::Server => "OPTIONS OF THE SERVER",
             Scope::Application => "OPTIONS OF AN APPLICATION",
             Scope::Certificate => "OPTIONS OF A CERTIFICATE",
+            Scope::Acme => "OPTIONS OF ACME",
         };
         page.control("SH", [title]);
         options::rows(scope).for_each(|row| option(&mut page, row));
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn the_page_has_every_option_and_no_backtick() {
         let page = configuration();
-        let scopes = [Scope::Server, Scope::Application, Scope::Certificate];
+        let scopes = [Scope::Server, Scope::Application, Scope::Certificate, Scope::Acme];
         for row in scopes.into_iter().flat_map(options::rows) {
             assert!(page.contains(&format!("\\fB{}\\fR", row.name.replace('-', "\\-"))), "{}", row.name);
         }

@@ -2,6 +2,7 @@
 
 use process::user::{self, Identity};
 
+use crate::acme;
 use crate::discover::{self, Entry};
 use crate::exit::{Code, Failure};
 use crate::options::Config;
@@ -11,6 +12,8 @@ use crate::php_ini;
 pub struct People {
     /// The front's user.
     pub front: Option<Identity>,
+    /// The user of the process that orders certificates, if one does.
+    pub acme: Option<Identity>,
     /// Each application's user, and why it was chosen.
     pub applications: Vec<Option<(Identity, &'static str)>>,
     /// The scripts of each application that boot, found with the rights of its user.
@@ -48,5 +51,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
         entries.push(discover::entries(application, chosen.as_ref().map(|(user, _)| user))?);
         applications.push(chosen);
     }
-    Ok(People { front, applications, entries })
+    let others = front.iter().chain(applications.iter().flatten().map(|(user, _)| user));
+    let acme = acme::choose_user(config, &others.collect::<Vec<_>>())?;
+    Ok(People { front, acme, applications, entries })
 }

@@ -12,6 +12,7 @@ use process::notify;
 use process::supervisor;
 use process::user::{self, Identity};
 
+use crate::acme;
 use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::installed::Phps;
@@ -94,6 +95,7 @@ pub fn make(
         listeners: listeners.to_vec(),
         opened: 0,
         certificates: None,
+        acme: acme::draft(config, people.acme.as_ref())?,
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
     })
 }

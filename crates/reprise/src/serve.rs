@@ -14,6 +14,7 @@ use process::supervisor::{
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
 
+use crate::acme;
 use crate::certificates;
 use crate::config;
 use crate::exit::{Code, Failure};
@@ -63,7 +64,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let connections = connections(&config, files)?;
     let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
-    let certificates = certificates::draft_in_child(&config)?;
+    acme::make_directory(&config, people.acme.as_ref())?;
+    let certificates = certificates::draft_in_child(&config, people.acme.as_ref())?;
     let (mut sockets, handed): (Vec<OwnedFd>, Vec<Listener>) = handed.into_iter().unzip();
     let listening = listen::open(&config, &handed)?;
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
@@ -169,7 +171,8 @@ fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result
     let people = choose_users(&next)?;
     let finding = isolation::look(&next, &people, &phps);
     // Last, because what is bound for a refused reload keeps its address for a moment.
-    let certificates = certificates::draft(&next)?;
+    acme::make_directory(&next, people.acme.as_ref())?;
+    let certificates = certificates::draft(&next, people.acme.as_ref())?;
     let listening = listen::open(&next, &plan.listeners)?;
     let mut draft = plan::make(&next, &people, &phps, &listening.listeners, opened, &finding)?;
     draft.notices = missing_extensions(&next, &people, &phps, plan);

@@ -10,17 +10,21 @@
 //! | supervisor | prototype, template, forker of a worker script | [`ToForker`] |
 //! | prototype, template, forker of a worker script | supervisor | [`FromForker`] |
 //! | child that reads or looks for the supervisor | supervisor | [`FromErrand`] |
+//! | supervisor | process that orders certificates | [`ToAcme`] |
+//! | process that orders certificates | supervisor | [`FromAcme`] |
 //!
 //! Workers do not talk to the supervisor: they have their slab.
 
 pub mod codec;
 mod names;
+mod with_acme;
 mod with_errand;
 mod with_forker;
 mod with_front;
 
 pub use codec::{MAX_PACKET, Malformed, Message, Packet};
 pub use names::{Bodies, Isolation, LaneId, LaneOffer, MAX_LANES, RequestId, RunningRequest, SETTINGS_FILE};
+pub use with_acme::{FromAcme, ToAcme};
 pub use with_errand::{FromErrand, ToErrand};
 pub use with_forker::{FromForker, ToForker};
 pub use with_front::{FromFront, ToFront};

@@ -1,6 +1,6 @@
 //! A packet of a control channel, read as a message of each direction.
 
-use wire::control::{FromErrand, FromForker, FromFront, Message, ToForker, ToFront};
+use wire::control::{FromAcme, FromErrand, FromForker, FromFront, Message, ToAcme, ToForker, ToFront};
 
 /// What is read is written as the same bytes.
 fn read<M: Message>(bytes: &[u8]) -> usize {
@@ -17,6 +17,8 @@ pub fn check(bytes: &[u8]) {
         read::<ToForker>(bytes),
         read::<FromForker>(bytes),
         read::<FromErrand>(bytes),
+        read::<ToAcme>(bytes),
+        read::<FromAcme>(bytes),
     ];
     assert!(directions.iter().sum::<usize>() <= 1);
 }

@@ -1,14 +1,26 @@
-//! HTTPS in place of HTTP: the redirect of requests in clear, and the header that makes browsers remember (HSTS).
+//! HTTPS in place of HTTP: the redirect of requests in clear, the header that makes browsers remember (HSTS), and the responses to
+//! authorities that check names.
 
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use super::admit::Admitted;
+use crate::page;
 use crate::response_body::ResponseBody;
+use crate::tls::challenges;
 use crate::wrapped::Made;
 
-/// Authorities ask for these in clear, when there may be no certificate yet (RFC 8555 §8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+/// The response to an authority that checks a name before it issues a certificate (RFC 8555 §8.3). It comes in clear, when there may be
+/// no certificate yet, or by https, where another server has redirected it. Rules and rate limits are not asked: they are for visitors.
+pub(super) fn challenge(admitted: &Admitted<'_>) -> Option<Response<Made>> {
+    let is_challenge = admitted.path.starts_with(challenges::PATH);
+    let head = &admitted.request.head;
+    if !is_challenge || admitted.request.warms.is_some() || ![Method::GET, Method::HEAD].contains(&head.method) {
+        return None;
+    }
+    let text = admitted.shared.tls.challenge_response(&admitted.name, admitted.path)?;
+    Some(page::text(StatusCode::OK, "application/octet-stream", "no-store", text).map(Made::plain))
+}
 
 /// The redirect of a request that came in clear and should not have. Without the option only hosts that have a certificate here are
 /// redirected, so that no client is sent where nobody serves it.
@@ -24,7 +36,7 @@ pub(super) fn redirect(admitted: &Admitted<'_>) -> Option<Response<Made>> {
     };
     // A proxy that does not say what its client spoke may be one that has taken TLS off.
     let is_unknown = peer.is_proxy && request.behind.as_ref().is_none_or(|client| client.is_https.is_none());
-    if !is_wanted || is_unknown || admitted.path.starts_with(CHALLENGES) {
+    if !is_wanted || is_unknown || admitted.path.starts_with(challenges::PATH) {
         return None;
     }
     let port = settings.https_port.filter(|port| *port != 443).map_or(String::new(), |port| format!(":{port}"));

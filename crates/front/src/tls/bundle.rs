@@ -22,9 +22,20 @@ use x509_cert::ext::pkix::name::GeneralName;
 pub struct Bundle {
     /// The certificates. The first serves clients that name no host, or an unknown one.
     pub certificates: Vec<Certificate>,
+    /// Hosts whose certificate has not been issued yet.
+    pub awaited: Vec<Awaited>,
     /// Keys of tickets from a file that servers share, each [`super::tickets::KEY_SIZE`] bytes, one after the other. Empty:
     /// the supervisor's keys are used.
     pub ticket_keys: Vec<u8>,
+}
+
+/// A host that has no certificate yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// Its name.
+    pub host: String,
+    /// Whether it will be only for clients with a certificate.
+    pub is_required: bool,
 }
 
 /// A certificate and whom it serves.

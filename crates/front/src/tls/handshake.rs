@@ -4,15 +4,18 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustls::server::Acceptor;
+use rustls::ServerConfig;
+use rustls::server::{Acceptor, ClientHello};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 
+use super::challenges;
 use super::secure::Secure;
 use super::served::Tls;
 
@@ -21,6 +24,8 @@ const HANDSHAKE: u8 = 22;
 /// What a client gets that speaks HTTP without TLS.
 const IN_CLEAR: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 70\r\n\
     Connection: close\r\nServer: reprise\r\n\r\nThis port takes HTTPS only. Use an address that begins with https://.\n";
+/// The alert "unrecognized_name", in the record of a client that has no keys yet (RFC 8446 §6, RFC 6066 §3).
+const NO_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// How long, and how many bytes, are read of a client that was told so: a connection with unread bytes would be reset.
 const LINGERING: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
 
@@ -32,6 +37,8 @@ wire::table! {
         Failed, "failed": "no TLS, no common version or cipher, or the client did not take the certificate or has none that is let in";
         Clear, "clear": "the client spoke HTTP without TLS, and got 400";
         Timeout, "timeout": "not complete within tls_handshake_timeout";
+        Awaited, "awaited": "the certificate for the name is ordered, and has not been issued yet";
+        Challenge, "challenge": "an authority has checked a name before it issues a certificate (`acme-tls/1`)";
     }
 }
 
@@ -111,6 +118,10 @@ enum Refused<S> {
     Clear(Socket<S>),
     /// The client speaks something else, or does not go on.
     Failed,
+    /// There is no certificate for its name yet.
+    Awaited,
+    /// It was an authority, which has what it asked for.
+    Challenge,
     /// The client has left before its first byte, as those do that only look whether the port is open.
     Left,
 }
@@ -136,6 +147,8 @@ where
             let _ = tokio::time::timeout(LINGERING.0, say_in_clear(stream.stream)).await;
         }
         Ok(Err(Refused::Failed)) => Handshake::Failed.count(),
+        Ok(Err(Refused::Awaited)) => Handshake::Awaited.count(),
+        Ok(Err(Refused::Challenge)) => Handshake::Challenge.count(),
         Ok(Err(Refused::Left)) => {}
         Err(_) => Handshake::Timeout.count(),
     }
@@ -147,7 +160,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut hello = LazyConfigAcceptor::new(Acceptor::default(), Socket { stream, first: None });
-    let start = match (&mut hello).await {
+    let mut start = match (&mut hello).await {
         Ok(start) => start,
         Err(_) => {
             return Err(match hello.take_io() {
@@ -158,19 +171,50 @@ where
         }
     };
     let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+    if let Some(config) = of_challenge(tls, &start.client_hello(), name.as_deref()) {
+        return Err(respond_to_authority(start, config).await);
+    }
+    if tls.is_awaited(name.as_deref()) {
+        // A client that does not take it sees the end of the connection.
+        let _ = write_all(&mut start.io, &NO_NAME).await;
+        return Err(Refused::Awaited);
+    }
     let (served, is_named) = tls.choose(name.as_deref()).ok_or(Refused::Failed)?;
     let stream = start.into_stream(served.config(may_be_http2)).await.map_err(|_| Refused::Failed)?;
     let secure = Secure::new(stream.get_ref().1, served, name, is_named).ok_or(Refused::Failed)?;
     Ok((stream, secure))
 }
 
-async fn say_in_clear<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
-    let mut left = IN_CLEAR.as_bytes();
+/// What a handshake for a challenge takes, if it is one of a name that is being checked.
+fn of_challenge(tls: &Tls, hello: &ClientHello<'_>, name: Option<&str>) -> Option<Arc<ServerConfig>> {
+    let is_challenge = hello.alpn()?.any(|protocol| protocol == challenges::PROTOCOL);
+    name.filter(|_| is_challenge).and_then(|name| tls.challenge_config(name))
+}
+
+/// The authority reads the certificate from the handshake, and the connection ends (RFC 8737 §3).
+async fn respond_to_authority<S>(start: StartHandshake<Socket<S>>, config: Arc<ServerConfig>) -> Refused<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Ok(mut stream) = start.into_stream(config).await else { return Refused::Failed };
+    // The authority may have ended the connection before.
+    let _ = poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await;
+    Refused::Challenge
+}
+
+async fn write_all<S: AsyncWrite + Unpin>(stream: &mut S, mut left: &[u8]) -> io::Result<()> {
     while !left.is_empty() {
-        match poll_fn(|context| Pin::new(&mut stream).poll_write(context, left)).await {
-            Ok(count) if count > 0 => left = &left[count..],
-            _ => return,
+        match poll_fn(|context| Pin::new(&mut *stream).poll_write(context, left)).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => left = left.get(count..).unwrap_or_default(),
         }
+    }
+    Ok(())
+}
+
+async fn say_in_clear<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    if write_all(&mut stream, IN_CLEAR.as_bytes()).await.is_err() {
+        return;
     }
     let _ = poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await;
     let mut space = [0; 4096];

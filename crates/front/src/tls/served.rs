@@ -20,7 +20,8 @@ use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::SingleCertAndKey;
 
-use super::bundle::{Bundle, Certificate, provider};
+use super::bundle::{Awaited, Bundle, Certificate, provider};
+use super::challenges::{Answers, Prepared};
 use super::tickets::{KEY_SIZE, KeyRing, MAX_KEYS, Tickets};
 
 /// Bytes of a bundle at most.
@@ -37,6 +38,8 @@ pub struct Tls {
     /// The supervisor's keys, and whether others are used that servers share.
     keys: Mutex<(Vec<u8>, bool)>,
     set: RwLock<Arc<Set>>,
+    /// What authorities are told.
+    answers: RwLock<Arc<Prepared>>,
     /// The version of the set, as no other set has it.
     version: AtomicU64,
     /// Whether some host is only for clients with a certificate.
@@ -63,6 +66,8 @@ struct Set {
     by_name: HashMap<String, usize>,
     /// The same for wildcards, by what follows `*.`.
     by_parent: HashMap<String, usize>,
+    /// Hosts that have no certificate yet, and whether each will be only for clients with a certificate.
+    awaited: HashMap<String, bool>,
 }
 
 thread_local! {
@@ -122,7 +127,7 @@ impl Served {
 }
 
 impl Set {
-    fn new(all: Vec<Arc<Served>>) -> Set {
+    fn new(all: Vec<Arc<Served>>, awaited: &[Awaited]) -> Set {
         let (mut by_name, mut by_parent) = (HashMap::new(), HashMap::new());
         for (number, one) in all.iter().enumerate() {
             // Of several certificates for a name the first serves it.
@@ -133,17 +138,26 @@ impl Set {
                 };
             }
         }
-        Set { all, by_name, by_parent }
+        let awaited = awaited.iter().map(|one| (one.host.clone(), one.is_required)).collect();
+        Set { all, by_name, by_parent, awaited }
     }
 
     /// The certificate for a name, and whether it is for that name.
     fn choose(&self, name: Option<&str>) -> Option<(&Arc<Served>, bool)> {
-        let wildcard = |name: &str| name.split_once('.').and_then(|(_, parent)| self.by_parent.get(parent));
-        let found = name.and_then(|name| self.by_name.get(name).or_else(|| wildcard(name)));
-        match found.and_then(|number| self.all.get(*number)) {
+        match name.and_then(|name| self.named(name)) {
             Some(one) => Some((one, true)),
             None => self.all.first().map(|one| (one, false)),
         }
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<Served>> {
+        let wildcard = || name.split_once('.').and_then(|(_, parent)| self.by_parent.get(parent));
+        self.by_name.get(name).or_else(wildcard).and_then(|number| self.all.get(*number))
+    }
+
+    /// If a name has no certificate yet: whether it will be only for clients with a certificate.
+    fn awaited(&self, name: &str) -> Option<bool> {
+        self.awaited.get(name).copied().filter(|_| self.named(name).is_none())
     }
 }
 
@@ -155,6 +169,7 @@ impl Default for Tls {
             ring: Arc::default(),
             keys: Mutex::default(),
             set: RwLock::default(),
+            answers: RwLock::default(),
             version: AtomicU64::new(0),
             has_required: AtomicBool::new(false),
         }
@@ -172,12 +187,12 @@ impl Tls {
     fn serve(&self, bundle: &Bundle) -> Result<(), String> {
         let served = |one| Served::new(one, &self.provider, &self.ring).map(Arc::new);
         let all: Vec<Arc<Served>> = bundle.certificates.iter().map(served).collect::<Result<_, _>>()?;
-        let has_required = all.iter().any(|one| one.is_required);
+        let has_required = all.iter().any(|one| one.is_required) || bundle.awaited.iter().any(|one| one.is_required);
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.1 = !bundle.ticket_keys.is_empty();
         self.ring.set(if keys.1 { &bundle.ticket_keys } else { &keys.0 });
         drop(keys);
-        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Set::new(all));
+        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Set::new(all, &bundle.awaited));
         self.version.store(VERSIONS.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
         self.has_required.store(has_required, Ordering::Release);
         Ok(())
@@ -194,6 +209,29 @@ impl Tls {
         Ok(())
     }
 
+    /// Gives authorities these responses from now on. An error changes nothing.
+    pub fn take_answers(&self, file: &OwnedFd) -> Result<(), String> {
+        let bytes = read(file, MAX_BUNDLE).map_err(|error| error.to_string())?;
+        let answers: Answers = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let prepared = Prepared::new(answers, &self.provider)?;
+        *self.answers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(prepared);
+        Ok(())
+    }
+
+    fn answers(&self) -> Arc<Prepared> {
+        self.answers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The response to an authority that asks a host for a path, if the host's certificate is ordered here.
+    pub fn challenge_response(&self, host: &str, path: &[u8]) -> Option<String> {
+        self.answers().response(host, path)
+    }
+
+    /// What rustls needs for an authority that checks a name by a handshake.
+    pub fn challenge_config(&self, name: &str) -> Option<Arc<ServerConfig>> {
+        self.answers().config(name)
+    }
+
     fn with_set<R>(&self, use_it: impl FnOnce(&Set) -> R) -> R {
         SEEN.with_borrow_mut(|seen| {
             let version = self.version.load(Ordering::Acquire);
@@ -207,6 +245,12 @@ impl Tls {
     /// The certificate for the name that a client has sent, and whether it is for that name.
     pub fn choose(&self, name: Option<&str>) -> Option<(Arc<Served>, bool)> {
         self.with_set(|set| set.choose(name).map(|(one, is_named)| (one.clone(), is_named)))
+    }
+
+    /// Whether a client has to wait until the certificate for the name that it has sent is issued, or any certificate.
+    pub fn is_awaited(&self, name: Option<&str>) -> bool {
+        let is_empty = |set: &Set| set.all.is_empty() && !set.awaited.is_empty();
+        self.with_set(|set| is_empty(set) || name.is_some_and(|name| set.awaited(name).is_some()))
     }
 
     /// The first host of each certificate, and the second of the epoch at which it expires.
@@ -225,7 +269,10 @@ impl Tls {
 
     /// Whether a host is only for clients with a certificate.
     pub fn is_closed(&self, name: &str) -> bool {
-        let is_closed = |set: &Set| set.choose(Some(name)).is_some_and(|(one, is_named)| is_named && one.is_required);
+        let is_closed = |set: &Set| match set.named(name) {
+            Some(one) => one.is_required,
+            None => set.awaited(name) == Some(true),
+        };
         self.has_required.load(Ordering::Acquire) && self.with_set(is_closed)
     }
 
@@ -275,7 +322,11 @@ mod tests {
             let (until, configs) = (SystemTime::UNIX_EPOCH, [config.clone(), config.clone()]);
             Arc::new(Served { hosts, policy: NO_POLICY, is_required: false, until, configs, verifier: None })
         };
-        Set::new(hosts.iter().map(served).collect())
+        let awaited = [
+            Awaited { host: "new.b.example".to_owned(), is_required: false },
+            Awaited { host: "new.example".to_owned(), is_required: true },
+        ];
+        Set::new(hosts.iter().map(served).collect(), &awaited)
     }
 
     #[test]
@@ -293,5 +344,8 @@ mod tests {
         assert_eq!(chosen(Some("elsewhere.example")), (0, false));
         assert_eq!(chosen(None), (0, false));
         assert!(Set::default().choose(None).is_none());
+        // The wildcard serves a host until it has a certificate of its own.
+        let awaited = ["new.example", "new.b.example", "x.b.example"].map(|name| set.awaited(name));
+        assert_eq!(awaited, [Some(true), None, None]);
     }
 }

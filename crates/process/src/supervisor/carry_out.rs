@@ -214,6 +214,7 @@ impl Supervisor {
 
     fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {
         self.certificates_planned();
+        self.acme_planned();
         self.front.send(&ToFront::Switch, &[]);
         let since = Instant::now();
         for (ids, stage) in [(serving, Stage::Serving), (draining, Stage::Draining(since))] {

@@ -192,6 +192,11 @@ impl Supervisor {
         self.certificates.asking.push(client);
     }
 
+    /// There is a new certificate: it is looked at without waiting for the next turn.
+    pub(super) fn certificates_issued(&mut self) {
+        self.certificates.next_look = Instant::now();
+    }
+
     /// Makes keys and looks at files when it is time.
     pub(super) fn tend_certificates(&mut self) {
         if self.certificates.current.is_none() || self.shutdown.is_begun() {

@@ -23,6 +23,11 @@ impl Supervisor {
                 self.front_died(ending);
                 continue;
             }
+            if self.acme.is_process(pid) {
+                self.listen_to_acme();
+                self.acme_died(ending);
+                continue;
+            }
             match self.forker_of(pid) {
                 Some((id, CLASSIC)) => {
                     self.listen_to_forker(id, CLASSIC);

@@ -114,6 +114,7 @@ impl Supervisor {
                 self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
             }
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
+            FromFront::AnswersTaken { number } => self.answers_taken(number),
             FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),
             FromFront::Retired { generation } => self.generation_retired(generation),
             FromFront::Connect { ticket, generation, address } => self.connect(ticket, generation, address),

@@ -34,6 +34,11 @@ impl Output {
         Ok(output)
     }
 
+    /// It may wait: nobody waits for it.
+    pub(super) fn of_acme() -> io::Result<Output> {
+        Output::new(Lines::of_acme())
+    }
+
     /// The end that children write to.
     pub(super) fn writer(&self) -> BorrowedFd<'_> {
         self.to.as_fd()

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::control::Isolation;
 use wire::key::Origin;
 
+use super::acme::AcmeDraft;
 use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
 use super::listeners::Listener;
 use crate::notify::Notify;
@@ -76,6 +77,8 @@ pub struct Draft {
     pub opened: usize,
     /// The certificates, if there are any. Their file is the last of the descriptors before that.
     pub certificates: Option<CertificatesDraft>,
+    /// What the process that orders certificates gets, if it is to run.
+    pub acme: Option<AcmeDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -96,6 +99,8 @@ pub struct Plan {
     pub listeners: Vec<Listener>,
     /// The certificates that it came with, if there are any.
     pub certificates: Option<Rc<Certificates>>,
+    /// What the process that orders certificates gets, if it is to run.
+    pub acme: Option<AcmeDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
 }
@@ -106,6 +111,7 @@ impl Plan {
         let certificates = draft.certificates.and_then(|draft| Some(Certificates::new(draft, php.pop()?)));
         Plan {
             certificates: certificates.map(Rc::new),
+            acme: draft.acme,
             php: php.into_iter().map(Rc::new).collect(),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
@@ -258,6 +264,7 @@ impl Plan {
             notices: Vec::new(),
             listeners: Vec::new(),
             certificates: None,
+            acme: None,
             settings: settings.to_owned(),
         }
     }

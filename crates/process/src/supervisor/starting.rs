@@ -96,6 +96,7 @@ impl Supervisor {
         })?;
         self.front.started(pid, ours);
         self.introduce_certificates();
+        self.introduce_answers();
         Ok(())
     }
 

@@ -21,6 +21,7 @@ impl Supervisor {
                 // When the front has closed its copies too, new connections are refused.
                 self.service.front_descriptors.clear();
                 self.close_listeners();
+                self.end_acme();
                 match self.front.is_running() {
                     true => self.front.send(&ToFront::Drain, &[]),
                     false => self.end_forkers(),
@@ -84,6 +85,9 @@ impl Supervisor {
                 generation.forker(lane).into_iter().for_each(|template| end(template.pid, false));
             }
             workers.into_iter().for_each(|pid| end(pid, false));
+        }
+        if let Some(acme) = self.acme.child() {
+            end(acme.pid, true);
         }
         if let Some(front) = self.front.child() {
             end(front.pid, true);

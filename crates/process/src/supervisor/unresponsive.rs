@@ -85,5 +85,6 @@ impl Supervisor {
             }
         }
         self.front.end_unresponsive();
+        self.end_unresponsive_acme();
     }
 }

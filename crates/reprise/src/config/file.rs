@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::complete;
 use crate::exit::{Code, Failure};
-use crate::options::{Application, Certificate, Config, File, Options, Scope};
+use crate::options::{Acme, Application, Certificate, Config, File, Options, Scope};
 
 /// Bytes of all files of a configuration together.
 const MAX_SIZE: u64 = 4 << 20;
@@ -114,8 +114,11 @@ fn files_of_applications(file: &File<'_>, table: &DeTable<'_>, config: &Config) 
     Ok(paths)
 }
 
-/// Reads the applications and certificates of a file, of which there may be none.
+/// Reads the applications and certificates of a file, of which there may be none, and the authority.
 fn read_tables(file: &File<'_>, table: &DeTable<'_>, to: &mut Config) -> Result<(), Failure> {
+    if let Some(item) = table.get("acme") {
+        to.acme = read_acme(file, item)?;
+    }
     for (table, at) in each(file, table, "application")? {
         to.applications.push(read_application(file, table, at)?);
     }
@@ -139,7 +142,19 @@ fn each<'t, 'i>(file: &File<'_>, table: &'t DeTable<'i>, name: &str) -> Result<V
 
 fn read_certificate(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Certificate, Failure> {
     file.check_names(Scope::Certificate, table)?;
-    if let Some(missing) = ["chain", "key"].into_iter().find(|name| !table.contains_key(*name)) {
+    let is_auto = matches!(table.get("auto").map(|auto| auto.get_ref()), Some(DeValue::Boolean(true)));
+    let files = ["chain", "key"];
+    if let Some((name, item)) = files.into_iter().filter(|_| is_auto).find_map(|name| Some((name, table.get(name)?))) {
+        let why = format!("this [[certificate]] has auto = true and a {name}");
+        return Err(file
+            .fail(item.span().start, why)
+            .hint("auto orders certificates; chain and key are files of another tool's"));
+    }
+    if is_auto && !table.contains_key("hosts") {
+        let failure = file.fail(at, "this [[certificate]] has auto = true, and no hosts");
+        return Err(failure.hint("hosts = [\"shop.example\", \"www.shop.example\"]"));
+    }
+    if let Some(missing) = files.into_iter().find(|name| !is_auto && !table.contains_key(*name)) {
         let example = "chain = \"/etc/ssl/site.pem\" and key = \"/etc/ssl/private/site.key\"";
         return Err(file.fail(at, format!("this [[certificate]] has no {missing}")).hint(example));
     }
@@ -150,6 +165,22 @@ fn read_certificate(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<C
         return Err(file.fail(given.span().start, why).hint("client_ca = \"/etc/ssl/clients.pem\""));
     }
     Ok(certificate)
+}
+
+fn read_acme(file: &File<'_>, item: &toml::Spanned<DeValue<'_>>) -> Result<Acme, Failure> {
+    let at = item.span().start;
+    if file.main.is_some() {
+        return Err(file.fail(at, "[acme] belongs to the main file: there is one authority for all"));
+    }
+    let DeValue::Table(table) = item.get_ref() else { return Err(file.fail(at, "write [acme], with one bracket")) };
+    file.check_names(Scope::Acme, table)?;
+    let mut acme = Acme::defaults();
+    acme.read(file, table)?;
+    if acme.eab_key_id.is_some() != acme.eab_key_file.is_some() {
+        let failure = file.fail(at, "eab_key_id and eab_key_file belong together");
+        return Err(failure.hint("the authority gives out both: an identifier, and a key in base64url"));
+    }
+    Ok(acme)
 }
 
 fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {

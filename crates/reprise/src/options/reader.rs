@@ -69,7 +69,7 @@ impl File<'_> {
     pub fn check_names(&self, scope: Scope, table: &DeTable<'_>) -> Result<(), Failure> {
         for name in table.keys() {
             let text = name.get_ref().as_ref();
-            let is_list = ["application", "certificate"].contains(&text) && scope == Scope::Server;
+            let is_list = ["application", "certificate", "acme"].contains(&text) && scope == Scope::Server;
             let is_elsewhere = scope == Scope::Server && self.main.is_some();
             if !is_list && (is_elsewhere || find(scope, text).is_none()) {
                 return Err(self.no_such(scope, name.span().start, text));
@@ -86,6 +86,9 @@ impl File<'_> {
             }
             (Scope::Server, _) if find(Scope::Certificate, text).is_some() => {
                 failure.hint(format!("'{text}' belongs below [[certificate]]"))
+            }
+            (Scope::Server, _) if find(Scope::Acme, text).is_some() => {
+                failure.hint(format!("'{text}' belongs below [acme]"))
             }
             (_, _) if find(Scope::Server, text).is_some() => {
                 let place = self.main.map_or("the file".to_owned(), |main| main.display().to_string());

@@ -1,5 +1,6 @@
 //! Every option, one row each. `option_table.rs` says what a row is; `scripts/references` writes the reference.
 
+mod acme;
 mod readers;
 mod routes;
 mod rule_limits;
@@ -28,6 +29,7 @@ use readers::{
 use routes::routes;
 use scripts::{front_controller, modes};
 
+pub use acme::Acme;
 #[cfg(test)]
 pub use readers::PRESETS;
 pub use readers::resolve;
@@ -142,6 +144,8 @@ option_table! {
         certificates: Vec<Certificate> = Vec::new();
         /// Whether its name is written, not taken from its first address.
         is_named: bool = false;
+        /// The authority that issues certificates.
+        acme: Acme = Acme::defaults();
     }
 }
 
@@ -316,11 +320,14 @@ option_table! {
         hosts: Vec<String> = Vec::new(), "the names in the certificate", Texts, Reload,
             "Host names that it is for; \"*.example.org\" stands for one label. A client gets the certificate for the name \
              that it asks for: that with the exact name, else that with the wildcard, else the first in the file.", by hosts;
-        chain: PathBuf = PathBuf::new(), "required", Text, Reload,
+        auto: bool = false, "false", Switch, Reload,
+            "Whether Reprise has the certificate issued by the authority of `[acme]`, and renewed: one for each of `hosts` \
+             (docs/guides/tls.md#automatic-certificates).";
+        chain: PathBuf = PathBuf::new(), "required without `auto`", Text, Reload,
             "PEM file with the certificate and those that lead to its root, in this order. Relative paths start at the \
              directory of the configuration file. A changed file is noticed within ten seconds; `reprise reload \
              --certificates` reads all files at once.", by file;
-        key: PathBuf = PathBuf::new(), "required", Text, Reload,
+        key: PathBuf = PathBuf::new(), "required without `auto`", Text, Reload,
             "PEM file with its private key. The user who starts the server has to be able to read it; the front's and \
              PHP's users need not.", by file;
         client_ca: Option<PathBuf> = None, "none: clients need no certificate", Text, Reload,

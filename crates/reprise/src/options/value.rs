@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use wire::control::Isolation;
 
 use super::reader::{Given, Item};
-use super::{Capabilities, ClientCertificate, Kind, Mode, WarmupFailure, parse_size, parse_time};
+use super::{Capabilities, Challenge, ClientCertificate, Kind, Mode, WarmupFailure, parse_size, parse_time};
 use crate::exit::Failure;
 
 /// A type that an option may have.
@@ -58,6 +58,20 @@ impl Word for Capabilities {
 impl Word for ClientCertificate {
     const WORDS: &'static [(&'static str, ClientCertificate)] =
         &[("require", ClientCertificate::Require), ("request", ClientCertificate::Request)];
+}
+
+impl Word for Challenge {
+    const WORDS: &'static [(&'static str, Challenge)] =
+        &[(Challenge::Http01.word(), Challenge::Http01), (Challenge::TlsAlpn01.word(), Challenge::TlsAlpn01)];
+}
+
+impl Value for Vec<Challenge> {
+    fn read(given: &Given<'_, '_>) -> Result<Vec<Challenge>, Failure> {
+        let DeValue::Array(items) = given.item.get_ref() else { return Err(given.wrong()) };
+        let all: Vec<Challenge> =
+            items.iter().map(|item| Challenge::read(&given.part(given.name, item))).collect::<Result<_, _>>()?;
+        if all.is_empty() { Err(given.fail(format!("'{}' is empty", given.name))) } else { Ok(all) }
+    }
 }
 
 impl<T: Word> Value for T {

@@ -33,13 +33,17 @@ fn each_message_has_one_size_and_comes_back() {
     check::<ToForker>(ToForker::KINDS);
     check::<FromForker>(FromForker::KINDS);
     check::<FromErrand>(FromErrand::KINDS);
+    check::<ToAcme>(ToAcme::KINDS);
+    check::<FromAcme>(FromAcme::KINDS);
 }
 
 /// A packet of one direction is none of another.
 #[test]
 fn no_number_is_used_twice() {
     let all = || {
-        [ToFront::KINDS, FromFront::KINDS, ToForker::KINDS, FromForker::KINDS, FromErrand::KINDS].into_iter().flatten()
+        let with_front = [ToFront::KINDS, FromFront::KINDS, FromErrand::KINDS];
+        let others = [ToForker::KINDS, FromForker::KINDS, ToAcme::KINDS, FromAcme::KINDS];
+        with_front.into_iter().chain(others).flatten()
     };
     for kind in all() {
         assert_eq!(all().filter(|one| *one == kind).count(), 1, "{kind:#x}");

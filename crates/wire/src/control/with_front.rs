@@ -37,6 +37,11 @@ pub enum ToFront {
     Certificates,
     /// Use these keys of TLS tickets from now on (attached: a sealed file).
     TicketKeys,
+    /// Give these responses to authorities that check names from now on (attached: a sealed file). `AnswersTaken` follows.
+    Answers {
+        /// Which they are.
+        number: u64,
+    },
     /// Settings that a later `Switch` means (attached, as at the start). From now on the supervisor describes the lanes of the
     /// generations that they name. They replace settings that were sent before and not switched to.
     Settings,
@@ -83,6 +88,7 @@ messages!(ToFront {
     0x10d => Certificates {}
     0x10e => TicketKeys {}
     0x10f => Connecting { ticket, error }
+    0x110 => Answers { number }
 });
 
 /// Front → supervisor.
@@ -153,6 +159,11 @@ pub enum FromFront {
         /// Whether they are used.
         is_taken: bool,
     },
+    /// Authorities get the responses that were sent last, or those before if the last ones cannot be used.
+    AnswersTaken {
+        /// Which they are.
+        number: u64,
+    },
     /// The front refers no more to a generation that the settings do not name, and has closed its lanes.
     Retired {
         /// The generation.
@@ -211,4 +222,5 @@ messages!(FromFront {
     0x20f => Spool { memory, disk, responses, full, errors }
     0x210 => CertificatesTaken { is_taken }
     0x211 => Connect { ticket, generation, address }
+    0x212 => AnswersTaken { number }
 });

@@ -11,7 +11,7 @@ use super::super::WantedPhp;
 use super::super::option_table::Options;
 use super::super::reader::Given;
 use super::super::value::Value;
-use super::{Application, Certificate, Config, RequestLimits};
+use super::{Application, Config, RequestLimits};
 use crate::exit::Failure;
 
 /// The names of presets.
@@ -51,13 +51,37 @@ pub(super) fn path(given: &Given<'_, '_>, _: &Config) -> Result<Option<PathBuf>,
 }
 
 /// A file, relative to the file's directory.
-pub(super) fn file(given: &Given<'_, '_>, _: &Certificate) -> Result<PathBuf, Failure> {
+pub(super) fn file<T>(given: &Given<'_, '_>, _: &T) -> Result<PathBuf, Failure> {
     Ok(given.file.base.join(String::read(given)?))
 }
 
 /// The same, for an option that may be missing.
-pub(super) fn optional_file(given: &Given<'_, '_>, certificate: &Certificate) -> Result<Option<PathBuf>, Failure> {
-    file(given, certificate).map(Some)
+pub(super) fn optional_file<T>(given: &Given<'_, '_>, before: &T) -> Result<Option<PathBuf>, Failure> {
+    file(given, before).map(Some)
+}
+
+/// A URL of https.
+pub(super) fn url<T>(given: &Given<'_, '_>, _: &T) -> Result<String, Failure> {
+    let text = String::read(given)?;
+    let rest = text.strip_prefix("https://").unwrap_or_default();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !rest.contains(['@', '#']);
+    if !is_plain || rest.split('/').next().is_none_or(str::is_empty) {
+        return Err(given.fail(format!("'{}' takes a URL that begins with https://, not \"{text}\"", given.name)));
+    }
+    Ok(text)
+}
+
+/// Mail addresses, as they are written or as URLs.
+pub(super) fn mail_addresses<T>(given: &Given<'_, '_>, _: &T) -> Result<Vec<String>, Failure> {
+    let address = |text: String| {
+        let address = text.strip_prefix("mailto:").unwrap_or(&text).to_owned();
+        let is_fine = address.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+        match is_fine && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',') {
+            true => Ok(address),
+            false => Err(given.fail(format!("'{text}' is no mail address"))),
+        }
+    };
+    Vec::<String>::read(given)?.into_iter().map(address).collect()
 }
 
 /// A path, or one of two words.
