@@ -11,7 +11,8 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 25] = [
+pub const FULL_ONLY: [&str; 26] = [
+    "acme_pebble::",
     "bridges::hosts::",
     "bridges::laravel_with_its_bridge",
     "bridges::reload::reloads_of_wordpress",
@@ -68,6 +69,7 @@ const LONGER_S: [(&str, u64); 10] = [
     ("apps::", 200),
     ("faults::", 120),
     ("http2_floods::responses", 120),
+    ("acme_pebble::", 400),
     ("http2_tls::h2spec", 300),
     ("judges::", 300),
     ("guestbook::the_readme", 600),
@@ -80,7 +82,8 @@ pub const SANITIZED: [&str; 7] =
 
 /// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
 /// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
-pub const NOT_SANITIZED: [&str; 21] = [
+pub const NOT_SANITIZED: [&str; 22] = [
+    "acme",
     "bridges",
     "config::",
     "documents::",

@@ -19,6 +19,7 @@
 //! | [`closed_list`] | what may differ between the two |
 //! | [`tls`] | certificates, curl and openssl s_client |
 //! | [`upstream`] | servers that say what a test wants |
+//! | [`pebble`] | an authority that issues certificates |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod installed;
 pub mod marking;
 pub mod modes;
 pub mod once;
+pub mod pebble;
 pub mod peer;
 pub mod process;
 pub mod server;

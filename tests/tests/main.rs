@@ -1,5 +1,7 @@
 //! The black-box tests: one program, so that those that wait leave the processors to those that work.
 
+mod acme;
+mod acme_pebble;
 mod apps;
 mod as_fpm;
 mod attributes;

@@ -131,7 +131,9 @@ impl Client {
         let body = Limited::new(body, MAX_BODY).collect().await.map_err(|error| failed(&error))?.to_bytes();
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some((authority.to_string(), sender));
         self.note_delay(&parts);
-        let is_message = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
+        let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // Parameters may follow.
+        let is_message = kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json"));
         if !parts.status.is_success() && !is_message {
             let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN).collect();
             return Err(failed(&format!("the response is {}: {}", parts.status, text.trim())));

@@ -102,6 +102,13 @@ impl Certificate {
         })
     }
 
+    /// The same for the certificate of a challenge, whose one extension nobody else understands (RFC 8737 §3).
+    pub(super) fn of_challenge(&self, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| self.why_no_key(error))?;
+        let key = provider.key_provider.load_private_key(key).map_err(|error| error.to_string())?;
+        Ok(CertifiedKey::new(chain(&self.chain)?, key))
+    }
+
     fn why_no_key(&self, error: pem::Error) -> String {
         match error {
             pem::Error::NoItemsFound if self.key.contains("ENCRYPTED PRIVATE KEY") => {

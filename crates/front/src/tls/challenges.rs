@@ -47,7 +47,7 @@ impl Prepared {
     pub(super) fn new(answers: Answers, provider: &Arc<CryptoProvider>) -> Result<Prepared, String> {
         let mut configs = HashMap::new();
         for one in &answers.certificates {
-            let certified = one.certified(provider).map_err(|wrong| format!("{wrong:?}"))?;
+            let certified = one.of_challenge(provider)?;
             let builder = ServerConfig::builder_with_provider(provider.clone());
             let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
             let resolver = Arc::new(SingleCertAndKey::from(certified));
