@@ -254,7 +254,7 @@ fn a_refusal_is_logged_and_stops_nothing() {
     let before = serial(ports.https, "a.example");
     assert!(server.reload().0);
     wait_until("its words", 60, || {
-        server.log().contains("a.example: no certificate was issued: Order contains unrecognized profile")
+        server.log().contains("a.example: no certificate was issued: Order includes unrecognized profile name")
     });
     assert_eq!(serial(ports.https, "a.example"), before, "the old one is served");
 }

@@ -71,7 +71,8 @@ pub async fn persist<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Resul
         };
         let is_lost = matches!(&error, Error::Other(why) if why.is::<Transport>());
         if is_of(&error, ":badNonce") && refused < NONCES {
-            refused += 1;
+            // It has come through.
+            (refused, lost) = (refused + 1, 0);
         } else if is_lost && lost + 1 < TRIES {
             tokio::time::sleep(PAUSE.mul_f64((1 << lost) as f64 * (0.5 + fastrand::f64()))).await;
             lost += 1;

@@ -291,7 +291,11 @@ async fn look(
         sleep(answers::SPREAD).await;
     }
     if challenge.status == ChallengeStatus::Pending {
-        persist(async || challenge.set_ready().await).await?;
+        match persist(async || challenge.set_ready().await).await {
+            // An earlier request has come through whose response was lost, or the next look shows why not.
+            Ok(()) | Err(Error::Api(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     *is_ready = true;
     Ok((status, None))
