@@ -284,11 +284,11 @@ fn an_authority_that_fails_is_asked_again() {
 
 #[test]
 fn an_external_account_and_a_profile_are_used() {
-    let external = Some(("reprise-1", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"));
+    let external = ("reprise-1", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W");
     let profiles = vec![("default", 90 * 86400), ("shortlived", 6 * 86400)];
-    let site = Site::new(Options { external, profiles, ..Options::default() });
+    let site = Site::new(Options { external: Some(external), profiles, ..Options::default() });
     let key = site.shared.0.join("eab.key");
-    fs::write(&key, format!("{}\n", external.expect("a key").1)).unwrap();
+    fs::write(&key, format!("{}\n", external.1)).unwrap();
     let lines = format!("profile = \"shortlived\"\neab_key_id = \"reprise-1\"\neab_key_file = \"{}\"", key.display());
     let (server, ports) = site.server("\"a.example\"", &lines, Some(site.ports));
     wait_for_certificate(&site.pebble, "a.example", ports.https, 120);

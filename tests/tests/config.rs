@@ -190,22 +190,29 @@ fn every_mistake_is_named_with_its_line() {
 #[test]
 fn an_option_in_the_wrong_place_is_sent_to_the_right_one() {
     let reference = fs::read_to_string(project().join("docs/reference/configuration.md")).unwrap();
-    let (server, rest) = reference.split_once("\n## Application").expect("three tables");
-    let (application, certificate) = rest.split_once("\n## Certificate").expect("three tables");
+    let (server, rest) = reference.split_once("\n## Application").expect("four tables");
+    let (application, rest) = rest.split_once("\n## Certificate").expect("four tables");
+    let (certificate, acme) = rest.split_once("\n## ACME").expect("four tables");
     let names = |text: &str| -> Vec<String> {
         text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
     };
-    let (server, application, certificate) = (names(server), names(application), names(certificate));
-    assert!(server.len() > 8 && application.len() > 10);
-    let of_certificates =
-        certificate.iter().filter(|name| !application.contains(name)).map(|name| (name, "certificate"));
-    let below = application.iter().map(|name| (name, "application")).chain(of_certificates);
-    for (name, table) in below.filter(|(name, _)| !server.contains(name)) {
+    let server = names(server);
+    let tables =
+        [("[[application]]", names(application)), ("[[certificate]]", names(certificate)), ("[acme]", names(acme))];
+    assert!(server.len() > 8 && tables.iter().all(|(_, names)| names.len() > 3));
+    let mut known = server.clone();
+    let mut below = Vec::new();
+    for (table, names) in &tables {
+        let new: Vec<&String> = names.iter().filter(|name| !known.contains(name)).collect();
+        below.extend(new.iter().map(|name| (*name, *table)));
+        known.extend(new.into_iter().cloned());
+    }
+    for (name, table) in below {
         let directory = site(&format!("{name} = 1\n{APP}"));
-        let words = ["r.toml:1:", &*format!("'{name}' belongs below [[{table}]]")];
+        let words = ["r.toml:1:", &*format!("'{name}' belongs below {table}")];
         assert_failure(name, &reprise(&directory.0, &["check", "--config", "r.toml"]), 78, &words);
     }
-    for name in server.iter().filter(|name| !application.contains(name)) {
+    for name in server.iter().filter(|name| !tables[0].1.contains(name)) {
         let directory = site(&format!("{APP}{name} = 1\n"));
         let words = ["r.toml:3:", &*format!("'{name}' belongs to the top of the file")];
         assert_failure(name, &reprise(&directory.0, &["check", "--config", "r.toml"]), 78, &words);

@@ -14,9 +14,9 @@ use front::tls::challenges::Answers;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::{Settings, now};
 use crate::fault::Fault;
 use crate::storage::{self, Storage};
-use crate::{Settings, now};
 
 /// A challenge that is older is nobody's any more, in seconds.
 const MAX_AGE: u64 = 3600;

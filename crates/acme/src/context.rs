@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::answers::{self, Maker, SPREAD};
 use crate::client::Client;
+use crate::environment::{Settings, say};
 use crate::fault::{Fault, persist};
 use crate::lease::Leases;
 use crate::storage::{self, Storage};
-use crate::{Settings, say};
 
 /// Certificates that are ordered at once.
 const ORDERS: usize = 4;
@@ -39,7 +39,7 @@ pub trait Link {
     fn send_answers(&self, number: u64, text: &[u8]) -> io::Result<()>;
     /// Says that there is a new certificate.
     fn send_issued(&self) -> io::Result<()>;
-    /// The number of what the front has taken; `None`: nothing has come.
+    /// The number of what the front has taken; `None`: nothing has come. An error of kind `UnexpectedEof`: the supervisor is gone.
     fn receive(&self) -> io::Result<Option<u64>>;
     /// What to wait on.
     fn descriptor(&self) -> BorrowedFd<'_>;

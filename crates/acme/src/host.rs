@@ -11,11 +11,12 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use crate::context::Context;
+use crate::environment::{now, say};
 use crate::fault::{Fault, persist};
 use crate::lease::Lease;
 use crate::order::{self, Issued};
 use crate::schedule::{Next, State, Validity};
-use crate::{now, say, storage};
+use crate::storage;
 
 /// How often it is looked whether a server that has the lease is ready.
 const LOOK: u64 = 1;

@@ -13,6 +13,7 @@
 //! | [`context`] | what all hosts share: account, directory, the way to the front |
 //! | [`answers`] | what the front is to tell the authority |
 //! | [`storage`], [`lease`] | the directory, and who of those that share it may act |
+//! | [`environment`] | what the process is told, its clock and its log |
 //! | [`client`], [`fault`] | HTTP to the authority, and what it says |
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 mod answers;
 mod client;
 pub mod context;
+mod environment;
 mod fault;
 mod host;
 mod lease;
@@ -27,59 +29,23 @@ mod order;
 mod schedule;
 pub mod storage;
 
-use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
 pub use context::Link;
+pub use environment::Settings;
 
 use context::Context;
+use environment::say;
 
 /// How often the directory is looked at for what other servers have put there.
 const TICK: Duration = Duration::from_secs(1);
-
-/// What is to be ordered, where and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
-    /// The URL of the authority's directory.
-    pub directory: String,
-    /// Mail addresses for the authority.
-    pub contact: Vec<String>,
-    /// The profile of certificates.
-    pub profile: Option<String>,
-    /// Challenges, the preferred one first.
-    pub challenges: Vec<String>,
-    /// The account that the authority knows already: its identifier, and the file of its key.
-    pub external_account: Option<(String, PathBuf)>,
-    /// The roots by which the authority's server is verified; `None`: the system's.
-    pub ca: Option<PathBuf>,
-    /// The directory for everything.
-    pub storage: PathBuf,
-    /// The hosts, each of which gets a certificate.
-    pub hosts: Vec<String>,
-    /// Seconds after a first failure.
-    pub retry: u64,
-}
-
-/// Logs a line. The supervisor adds the time and the source.
-fn say(level: &str, text: fmt::Arguments<'_>) {
-    let text = text.to_string().replace(['\n', '\r'], " ");
-    // Without a supervisor there is no log.
-    let _ = writeln!(io::stderr(), "{level} {text}");
-}
-
-/// Seconds of the epoch.
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
-}
 
 /// A descriptor to wait on. The function is deprecated because someone else could close the descriptor; this one is owned. The
 /// alternative is unsafe code.
@@ -103,8 +69,14 @@ pub fn run(settings: Settings, link: Rc<dyn Link>, lifeline: OwnedFd) -> io::Res
             tokio::select! {
                 _ = lifeline.readable() => return Ok(()),
                 ready = link.readable() => {
-                    while let Some(number) = context.link.receive()? {
-                        context.was_taken(number);
+                    loop {
+                        match context.link.receive() {
+                            Ok(Some(number)) => context.was_taken(number),
+                            Ok(None) => break,
+                            // The supervisor is gone, though another process may still hold its end of the lifeline.
+                            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                            Err(error) => return Err(error),
+                        }
                     }
                     ready?.clear_ready();
                 }

@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::answers::{self, Challenge};
 use crate::context::Context;
+use crate::environment::now;
 use crate::fault::{Fault, persist, words};
 use crate::lease::Lease;
-use crate::{now, storage};
+use crate::storage;
 
 /// How long an attempt may take. The next one goes on with the order.
 const PATIENCE: Duration = Duration::from_secs(300);

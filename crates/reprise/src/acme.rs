@@ -180,7 +180,8 @@ impl Link for ToSupervisor {
     fn receive(&self) -> io::Result<Option<u64>> {
         Ok(match self.0.receive()? {
             Received::Message(ToAcme::AnswersTaken { number }, _) => Some(number),
-            Received::Nothing | Received::Closed => None,
+            Received::Nothing => None,
+            Received::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
         })
     }
 

@@ -56,6 +56,7 @@ pub(super) struct Sought {
 pub(super) type Present = BTreeMap<String, BTreeSet<String>>;
 
 /// The result of a child's work, or why there is none.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Found {
     /// The new plan with the sockets of its new listeners, if the configuration was to be read.
     Configuration(Result<(Option<Plan>, Vec<OwnedFd>, Present), String>),

@@ -1,6 +1,6 @@
 //! Every option, one row each. `option_table.rs` says what a row is; `scripts/references` writes the reference.
 
-mod acme;
+mod authority;
 mod readers;
 mod routes;
 mod rule_limits;
@@ -29,7 +29,7 @@ use readers::{
 use routes::routes;
 use scripts::{front_controller, modes};
 
-pub use acme::Acme;
+pub use authority::Acme;
 #[cfg(test)]
 pub use readers::PRESETS;
 pub use readers::resolve;
