@@ -333,7 +333,10 @@ fn hundreds_of_workers_start_serve_and_stop() {
     let mut server = Setup::app("plain").application(&format!("workers = {count}")).start();
     wait_until("all are there", 30, || server.workers().len() == count);
     assert_eq!(server.get("/").text(), "Hello World!");
+    let workers = server.workers();
     process::kill(server.prototype().unwrap(), Signal::SIGKILL);
+    // A request that meets a worker which is about to die gets 502, as it would from any worker that dies.
+    wait_until("the old workers are gone", 30, || !workers.iter().any(|&pid| process::is_alive(pid)));
     assert_eq!(server.get("/").text(), "Hello World!");
     wait_until("all are there again", 30, || server.workers().len() == count);
     server.signal(Signal::SIGTERM);

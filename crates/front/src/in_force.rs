@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::rate::RateLimit;
 use crate::routing::limits::Together;
 use crate::settings::{Application, RequestLimits};
+use crate::target::is_at;
 
 /// Limits of a request that PHP runs.
 pub struct InForce<'a> {
@@ -39,12 +40,6 @@ impl<'a> InForce<'a> {
 /// Bytes of body; 0: any number; `None`: what PHP's post_max_size says.
 pub fn max_body(application: &Application, rules: Option<&Together<'_>>) -> Option<u64> {
     rules.and_then(|rules| rules.max_body).map(|(most, _)| most).or(application.max_body)
-}
-
-/// Whether a path is the other path or below it.
-pub fn is_at(path: &[u8], prefix: &str) -> bool {
-    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// The limits of the longest configured path that fits, with that path; else the application's limits.

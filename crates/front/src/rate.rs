@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::network;
+use crate::target::is_at;
 
 /// Clients that are known at once, of all limits.
 pub const CLIENTS: usize = 65_536;
@@ -83,9 +84,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// Whether it is for this method and path.
     pub fn applies(&self, method: &str, path: &[u8]) -> bool {
-        let rest = path.strip_prefix(self.path.trim_end_matches('/').as_bytes());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-            && (self.methods.is_empty() || self.methods.iter().any(|known| known == method))
+        is_at(path, &self.path) && (self.methods.is_empty() || self.methods.iter().any(|known| known == method))
     }
 
     fn tolerance(&self) -> u64 {

@@ -51,6 +51,12 @@ pub fn is_clean(path: &str) -> bool {
     clean(path).is_ok_and(|clean| clean == *path.as_bytes())
 }
 
+/// Whether a cleaned path is the other path or below it.
+pub fn is_at(path: &[u8], prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
 /// Decodes `%XX`.
 pub fn decode(path: &str) -> Result<Cow<'_, [u8]>, Bad> {
     if !path.bytes().any(|byte| byte == b'%' || byte.is_ascii_control()) {

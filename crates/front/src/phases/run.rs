@@ -14,7 +14,7 @@ use crate::doors;
 use crate::files;
 use crate::fingerprint;
 use crate::head::{self, Facts, MODE};
-use crate::in_force::{self, InForce, is_at};
+use crate::in_force::{self, InForce};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
 use crate::refusal::Refusal;
@@ -25,6 +25,7 @@ use crate::response_body::ResponseBody;
 use crate::route::{Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
+use crate::target::is_at;
 use crate::wrapped::Made;
 
 thread_local! {
