@@ -3,6 +3,7 @@
 mod denials;
 mod documented;
 mod explained;
+mod indexes;
 mod limited;
 mod presets;
 mod rules;

@@ -34,6 +34,7 @@ fn an_upstream_gets_the_request_and_who_its_client_is() {
     let upstream = Upstream::echo();
     let server = before(&upstream, "")
         .route("prefix = \"/old\"\nrewrite = \"/up/$rest\"")
+        .route("path = \"/new\"\nrewrite = \"/up/new%20way%3F\"")
         .route(&format!("prefix = \"/app\"\nupstream = \"http://127.0.0.1:{}/base/$rest\"", upstream.port))
         .start();
     assert_eq!(server.get("/").text(), "PHP");
@@ -68,6 +69,7 @@ fn an_upstream_gets_the_request_and_who_its_client_is() {
     // What means another path is sent as the rules have judged it.
     assert_eq!(line("/x/../up//b/%2e/c", &mut client), "GET /up/b/c HTTP/1.1");
     assert_eq!(line("/old/new%20way?q=1", &mut client), "GET /up/new%20way?q=1 HTTP/1.1");
+    assert_eq!(line("/new", &mut client), "GET /up/new%20way%3F HTTP/1.1");
     assert_eq!(line("/app/a%20b/?q=1", &mut client), "GET /base/a%20b/?q=1 HTTP/1.1");
     let posted = client.request("POST", "/up", &[], b"the body").text();
     assert!(posted.contains("content-length: 8\r\n") && posted.ends_with("\r\n\r\nthe body"), "{posted}");

@@ -1,12 +1,14 @@
 //! What the rules' verdict leads to: a file or a script, a redirect, or a refusal.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::refusal::Refusal;
 use crate::route::{self, Existing, Route, Script, Terms};
 use crate::routing::rule::Upstream;
-use crate::routing::table::{Asked, Ending, Files, Kind, Step, Verdict};
+use crate::routing::table::{Asked, Ending, Step, Verdict};
 use crate::settings::Application;
+use crate::target;
 
 /// What follows from a verdict.
 pub enum Lead<'t> {
@@ -19,34 +21,42 @@ pub enum Lead<'t> {
 }
 
 /// What the rules decide of a request; `note` is told of each rule that is looked at. The index of a directory has a path of its
-/// own: what denies or guards that path holds for the directory too.
+/// own: what the rules decide of that path holds for the directory too, but for a redirect from the index to its directory.
 pub fn settle<'t>(application: &'t Application, asked: &Asked<'_>, note: &mut dyn FnMut(Step<'t>)) -> Verdict<'t> {
     let terms = Terms { has_denials: false, ..Terms::of(application) };
     let files = Existing(&terms);
     let mut verdict = application.table.decide_with(asked, &files, note);
     let path = verdict.path.as_deref().unwrap_or(asked.path);
-    let leads_to_index = matches!(verdict.ending, Ending::Serve | Ending::FrontController(_))
-        && path.ends_with(b"/")
-        && (path != b"/" || application.front_controller.is_none());
-    let named = || ["index.php", "index.html"].map(|name| [path, name.as_bytes()].concat());
-    let index = leads_to_index.then(|| named().into_iter().find(|index| files.look(index) == Kind::File)).flatten();
-    if let Some(index) = index {
-        let of_index = application.table.decide_with(&Asked { path: &index, ..*asked }, &files, note);
-        verdict.is_php_off |= of_index.is_php_off;
-        let further: Vec<_> = of_index
-            .also
-            .into_iter()
-            .filter(|also| {
-                (also.users.is_some() || also.limits.is_some())
-                    && !verdict.also.iter().any(|known| std::ptr::eq(*known, *also))
-            })
-            .collect();
-        verdict.also.extend(further);
-        if matches!(of_index.ending, Ending::Deny(_) | Ending::Exhausted | Ending::Rewrites) {
-            (verdict.ending, verdict.by) = (of_index.ending, of_index.by);
-        }
-    }
+    let Some(index) = index_at(&terms, &verdict, path).map(|name| [path, name.as_bytes()].concat()) else {
+        return verdict;
+    };
+    let directory = path.to_owned();
+    let query = verdict.query.clone();
+    let query = query.as_deref().unwrap_or(asked.query);
+    let of_index = application.table.decide_with(&Asked { path: &index, query, ..*asked }, &files, note);
+    verdict.go_on(index, of_index, |location| {
+        let location = location.split(|byte| *byte == b'?').next().unwrap_or_default();
+        std::str::from_utf8(location).is_ok_and(|path| target::clean(path).is_ok_and(|path| path == directory))
+    });
     verdict
+}
+
+/// The name of the file that is the index of a directory, if the verdict leads to that.
+fn index_at<'t>(terms: &Terms<'t>, verdict: &Verdict<'t>, path: &[u8]) -> Option<&'t str> {
+    match verdict.ending {
+        Ending::Serve => route::index_of(terms, path),
+        Ending::FrontController(name) => route::index_of(&with_controller(terms, name), path),
+        Ending::Mount(directory, prefix) => route::index_of(&at_mount(terms, directory), route::below(path, prefix).1),
+        _ => None,
+    }
+}
+
+fn with_controller<'t>(terms: &Terms<'t>, name: &'t str) -> Terms<'t> {
+    Terms { front_controller: Some(name.trim_start_matches('/')), ..*terms }
+}
+
+fn at_mount<'t>(terms: &Terms<'t>, directory: &'t Path) -> Terms<'t> {
+    Terms { root: directory, front_controller: None, ..*terms }
 }
 
 /// Follows a verdict to a file or script. `usual` finds what responds to the path as without rules.
@@ -64,16 +74,11 @@ pub fn lead<'t>(
         // What is remembered of scripts holds for these terms alone.
         Ending::Serve if is_usual => usual(),
         Ending::Serve => route::decide(&terms, path),
-        Ending::FrontController(name) => {
-            terms.front_controller = Some(name.trim_start_matches('/'));
-            route::decide(&terms, path)
-        }
+        Ending::FrontController(name) => route::decide(&with_controller(&terms, name), path),
         Ending::Script(name) => {
             Route::Script(Arc::new(Script { name: name.as_bytes().to_owned(), path_info: Vec::new(), mount: None }))
         }
-        Ending::Mount(directory, prefix) => {
-            route::mounted(&Terms { root: directory, front_controller: None, ..terms }, *prefix, path)
-        }
+        Ending::Mount(directory, prefix) => route::mounted(&at_mount(&terms, directory), *prefix, path),
         Ending::Redirect(status, location) => return Ok(Lead::Redirect(*status, location.clone())),
         Ending::Upstream(upstream, target) => return Ok(Lead::Upstream(upstream, target.as_deref())),
         Ending::Deny(404) => return Err(Refusal::NotFound),

@@ -115,4 +115,5 @@ mod wrapped;
 pub use durations::Durations;
 pub use file_body::READERS;
 pub use rate::CLIENTS as RATED_CLIENTS;
+pub use route::INDEX;
 pub use server::{Inherited, run};

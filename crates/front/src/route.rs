@@ -104,6 +104,8 @@ pub struct Terms<'a> {
     pub follow: &'a [PathBuf],
     /// The script for every path without a file, below the root and without its first slash.
     pub front_controller: Option<&'a str>,
+    /// Names of a directory's index; `None`: [`INDEX`], and the root is the front controller's.
+    pub index: Option<&'a [String]>,
     /// Whether files that no site wants sent are denied.
     pub has_denials: bool,
     /// Whether scripts do not run by their own names.
@@ -118,11 +120,15 @@ impl<'a> Terms<'a> {
             root: &application.root,
             follow: &application.follow,
             front_controller: application.front_controller.as_deref(),
+            index: application.index.as_deref(),
             has_denials: application.default_denials,
             is_php_off: false,
         }
     }
 }
+
+/// Names of a directory's index if the configuration names none, the first that exists.
+pub const INDEX: [&str; 2] = ["index.php", "index.html"];
 
 enum Kind {
     File(Arc<Found>),
@@ -216,30 +222,46 @@ fn fallback(terms: &Terms<'_>) -> Route {
     }
 }
 
-/// index.php, then index.html, then the front controller. For the root: the front controller, if there is one.
+/// What a directory may have as its index, in order. The root is the front controller's, if there is one, unless the
+/// configuration names indexes.
+fn indexes<'a>(terms: &Terms<'a>, directory: &[u8]) -> impl Iterator<Item = &'a str> {
+    let is_controllers = directory == b"/" && terms.front_controller.is_some();
+    let usual = INDEX.iter().copied().filter(move |_| !is_controllers);
+    let named = terms.index.map(|names| names.iter().map(String::as_str));
+    let usual = named.is_none().then_some(usual);
+    named.into_iter().flatten().chain(usual.into_iter().flatten())
+}
+
+/// A directory's index, else the front controller.
 fn index(terms: &Terms<'_>, directory: &[u8]) -> Route {
-    if directory == b"/" && terms.front_controller.is_some() {
-        return fallback(terms);
+    for name in indexes(terms, directory) {
+        let path = [directory, name.as_bytes()].concat();
+        match look(terms, &path) {
+            Kind::Script => return Route::script(path, b""),
+            Kind::File(found) => return Route::File(found),
+            Kind::Closed => return Route::Closed,
+            Kind::Denied => return Route::Denied,
+            Kind::Directory | Kind::Missing => {}
+        }
     }
-    let script = [directory, b"index.php"].concat();
-    match look(terms, &script) {
-        Kind::Script => return Route::script(script, b""),
-        Kind::Denied => return Route::Denied,
-        _ => {}
-    }
-    match look(terms, &[directory, b"index.html"].concat()) {
-        Kind::File(found) => Route::File(found),
-        Kind::Closed => Route::Closed,
-        Kind::Denied => Route::Denied,
-        _ => fallback(terms),
-    }
+    fallback(terms)
+}
+
+/// The name of the file that is the index of a directory; `None`: the path is no directory, or it has none.
+pub fn index_of<'a>(terms: &Terms<'a>, directory: &[u8]) -> Option<&'a str> {
+    let is_there = |name: &&str| exists(terms, &[directory, name.as_bytes()].concat()) == Some(table::Kind::File);
+    indexes(terms, directory).filter(|_| directory.ends_with(b"/") && !is_hidden(directory)).find(is_there)
+}
+
+/// Parts a path at a mounted directory, to which its first `prefix` bytes lead: the prefix without its slash, and the path below it.
+pub fn below(path: &[u8], prefix: usize) -> (&[u8], &[u8]) {
+    let prefix = path.get(..prefix).unwrap_or_default();
+    path.split_at(prefix.strip_suffix(b"/").unwrap_or(prefix).len())
 }
 
 /// Finds what responds to a path below a mounted directory; its first `prefix` bytes lead there.
 pub fn mounted(terms: &Terms<'_>, prefix: usize, path: &[u8]) -> Route {
-    let prefix = path.get(..prefix).unwrap_or_default();
-    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
-    let below = path.get(prefix.len()..).unwrap_or_default();
+    let (prefix, below) = below(path, prefix);
     if below.is_empty() {
         return Route::Directory(path.to_owned());
     }

@@ -170,6 +170,8 @@ pub struct Application {
     pub x_accel_redirect: BTreeMap<String, PathBuf>,
     /// Path of the front controller below the root, for example `index.php`.
     pub front_controller: Option<String>,
+    /// Names of a directory's index, also of the root's; `None`: [`crate::route::INDEX`], and the root is the front controller's.
+    pub index: Option<Vec<String>>,
     /// Lower-case host names; `*.example` for all below. Empty: any.
     pub hosts: Vec<String>,
     /// Whether files that no site wants sent are denied ([`crate::routing::denials`]).

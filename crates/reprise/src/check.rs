@@ -95,11 +95,14 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         if let Some(closed) = found.closed(&sender) {
             line("warning", closed);
         }
-        if !discover::has_index(&application.root) && controller.is_none() {
-            line(
-                "no index",
-                "there is no index.php or index.html: scripts and files are served by name, / is not".to_owned(),
-            );
+        let usual = front::INDEX.map(str::to_owned);
+        let names = application.index.as_deref().unwrap_or(&usual);
+        if application.index.is_some() && !names.is_empty() {
+            line("index", names.join(", "));
+        }
+        if !discover::has_index(&application.root, names) && controller.is_none() {
+            let of = if names.is_empty() { "index".to_owned() } else { names.join(" or ") };
+            line("no index", format!("there is no {of}: scripts and files are served by name, / is not"));
         }
         let user = match user {
             Some((user, why)) => format!("{} ({why})", user.name),

@@ -7,12 +7,13 @@ use process::files;
 use process::user::Identity;
 use wire::control::MAX_LANES;
 
+use front::INDEX;
+
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Mode};
 
 /// Directories below DIR that are tried before DIR itself.
 const CANDIDATES: [&str; 4] = ["public", "web", "htdocs", ""];
-const INDEX: [&str; 2] = ["index.php", "index.html"];
 
 /// The document root of an application's directory.
 pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
@@ -25,7 +26,7 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
         return Err(Failure::new(Code::Usage, what(), "is not a directory").hint("name the directory the file is in"));
     }
     let candidates = || CANDIDATES.iter().map(|name| directory.join(name));
-    let found = candidates().find(|root| has_index(root));
+    let found = candidates().find(|root| has_index(root, &INDEX));
     // Scripts that run by their own names need no index.
     found.or_else(|| candidates().find(|root| has_scripts(root))).ok_or_else(|| {
         let odd = candidates().find_map(|root| Some((root.join(INDEX[0]), files::oddity(&root.join(INDEX[0]))?)));
@@ -40,8 +41,8 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Whether a document root has a page for its own path.
-pub fn has_index(root: &Path) -> bool {
-    INDEX.iter().any(|index| root.join(index).is_file())
+pub fn has_index(root: &Path, names: &[impl AsRef<Path>]) -> bool {
+    names.iter().any(|index| root.join(index).is_file())
 }
 
 /// Limits of the search for scripts: levels of directories, and files in all.

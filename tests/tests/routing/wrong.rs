@@ -21,6 +21,11 @@ fn check(routes: &str) -> (Option<i32>, String) {
 #[test]
 fn each_mistake_is_named_with_its_line() {
     for (lines, line, part) in [
+        ("index = [\"a/b.php\"]", 4, "'index' takes names of files, not \"a/b.php\""),
+        ("index = [\"\"]", 4, "'index' takes names of files, not \"\""),
+        ("index = [\".x\"]", 4, "'index' takes names of files, not \".x\""),
+        ("index = \"index.php\"", 4, "'index'"),
+        ("[[application.route]]\npath = \"/a\"\nrewrite = \"/b%2\"", 4, "two hexadecimal digits"),
         ("[[application.route]]\nprefx = \"/a\"\ndeny = true", 5, "did you mean 'prefix'?"),
         ("[[application.route]]\nprefix = \"/a\"", 4, "rule 1 (prefix /a) the rule does nothing"),
         ("[[application.route]]\nprefix = \"/a\"\ndeny = true\nallow = true", 4, "it has deny and allow"),

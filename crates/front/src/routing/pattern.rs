@@ -5,6 +5,8 @@ use std::cell::Cell;
 
 use fancy_regex::{BytesMode, Regex, RegexBuilder};
 
+use crate::target::decode;
+
 /// Steps back that one match may take.
 const MAX_STEPS: usize = 10_000;
 /// Bytes of memory of one compiled pattern.
@@ -140,14 +142,19 @@ impl Template {
             Some((path, query)) => (path, Some(query)),
             None => (text, None),
         };
+        decode(path)
+            .map_err(|_| format!("{text:?} has a % that two hexadecimal digits do not follow, or %00 to %1F"))?;
         Ok(Template { path: pieces(path, pattern)?, query: query.map(|query| pieces(query, pattern)).transpose()? })
     }
 
-    /// The path alone, as bytes.
+    /// The path alone, as bytes: without escapes.
     pub fn path(&self, values: &Values<'_>) -> Vec<u8> {
         let mut made = Vec::new();
         for piece in &self.path {
-            made.extend_from_slice(piece.value(values));
+            match piece {
+                Piece::Literal(text) => made.extend_from_slice(&decode(text).unwrap_or(text.as_bytes().into())),
+                _ => made.extend_from_slice(piece.value(values)),
+            }
         }
         made
     }

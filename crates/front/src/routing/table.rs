@@ -293,6 +293,32 @@ impl<'t> Verdict<'t> {
         Together::of(self.also.iter().filter_map(|also| also.limits.as_deref()))
     }
 
+    /// Goes on as decided of the index of a directory, whose path that is. What accumulated there is added. `leads_back` says
+    /// whether a redirect leads to the directory.
+    pub fn go_on(&mut self, index: Vec<u8>, of_index: Verdict<'t>, leads_back: impl FnOnce(&[u8]) -> bool) {
+        self.is_php_off |= of_index.is_php_off;
+        for also in of_index.also {
+            if !self.also.iter().any(|known| std::ptr::eq(*known, also)) {
+                self.also.push(also);
+            }
+        }
+        for header in of_index.headers {
+            if !self.headers.iter().any(|known| std::ptr::eq(*known, header)) {
+                self.headers.push(header);
+            }
+        }
+        let is_here = match &of_index.ending {
+            Ending::Serve | Ending::FrontController(_) => of_index.path.is_none(),
+            Ending::Redirect(_, location) => leads_back(location),
+            Ending::Mount(..) => of_index.ending == self.ending && of_index.path.is_none(),
+            _ => false,
+        };
+        if !is_here {
+            (self.ending, self.by, self.is_allowed) = (of_index.ending, of_index.by, of_index.is_allowed);
+            (self.path, self.query) = (of_index.path.or(Some(index)), of_index.query.or(self.query.take()));
+        }
+    }
+
     fn collect(&mut self, one: &'t Compiled) {
         let also = &one.rule.also;
         self.is_php_off |= also.is_php_off;

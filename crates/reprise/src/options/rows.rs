@@ -23,8 +23,8 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    directories, environment, file, fingerprinted, hosts, hsts, http2_head, log_target, networks, optional_file, path,
-    path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
+    directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks, optional_file,
+    path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -172,6 +172,9 @@ option_table! {
              them: x_accel_redirect.\"/protected\" = \"/srv/files\". Without this option the header goes to the client.", by directories, to front;
         front_controller: Option<String> = None, "\"index.php\" if the root has one", Text, Reload,
             "Script below the root that gets all paths without a file; \"\" for none.", by front_controller, to front;
+        index: Option<Vec<String>> = None, "[\"index.php\", \"index.html\"]; the root is the front controller's", Texts, Reload,
+            "Names of the file that responds for a directory, the first that exists, also for the root; [] for none. At most 16. \
+             Without such a file the directory is the front controller's.", by index, to front;
         default_denials: bool = true, "true", Switch, Reload,
             "Whether files that no site wants sent get 403: databases, dumps, private keys, kept copies, Composer's files \
              (docs/guides/routing.md#default-denials). Hidden files and PHP's source are never sent.", to front;

@@ -60,6 +60,26 @@ pub(super) fn optional_file<T>(given: &Given<'_, '_>, before: &T) -> Result<Opti
     file(given, before).map(Some)
 }
 
+/// Names of a directory's index.
+pub(super) fn index<T>(given: &Given<'_, '_>, _: &T) -> Result<Option<Vec<String>>, Failure> {
+    let names = Vec::<String>::read(given)?;
+    let odd = |name: &&String| {
+        name.is_empty()
+            || name.len() > 255
+            || name.starts_with('.')
+            || name.contains('/')
+            || name.chars().any(char::is_control)
+    };
+    if let Some(name) = names.iter().find(odd) {
+        let failure = given.fail(format!("'{}' takes names of files, not {name:?}", given.name));
+        return Err(failure.hint("a name has at most 255 bytes, no slash, and does not begin with a dot"));
+    }
+    if names.len() > 16 {
+        return Err(given.fail(format!("'{}' takes at most 16 names, not {}", given.name, names.len())));
+    }
+    Ok(Some(names))
+}
+
 /// A URL of https.
 pub(super) fn url<T>(given: &Given<'_, '_>, _: &T) -> Result<String, Failure> {
     let text = String::read(given)?;
