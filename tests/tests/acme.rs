@@ -1,11 +1,16 @@
 //! Automatic certificates without an authority: the configuration, and what is served as long as there is no certificate.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use tests::Setup;
+use nix::libc::O_NONBLOCK;
+use nix::sys::signal::Signal;
 use tests::server::{Directory, free_port, program};
 use tests::tls::{Authority, both, curl, s_client};
+use tests::upstream::Upstream;
+use tests::{Setup, process};
 
 /// What `reprise check` says of these tables beside an application for some hosts.
 fn check(directory: &Directory, tables: &str) -> (bool, String) {
@@ -98,4 +103,50 @@ fn a_host_without_a_certificate_is_served_in_clear_alone() {
     assert_eq!(challenge.status, 404, "there is no account: {challenge:?}");
     assert!(server.reload().0, "a reload does not wait for a certificate");
     assert!(!server.log().contains("is forbidden"), "{}", server.log());
+}
+
+/// The other ends of all pipes by which children learn that their supervisor is gone: as long as somebody has them, they learn nothing.
+fn held_pipes(supervisor: i32) -> Vec<File> {
+    let entries = fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_pipe =
+        |path: &std::path::PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"));
+    let pipes = paths.filter(is_pipe);
+    pipes.filter_map(|path| OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(path).ok()).collect()
+}
+
+/// The supervisor is killed while an order is under way: its authority takes the connection, and is silent. The process ends although
+/// another one still holds the supervisor's end of the lifeline, as a child may that the supervisor had just forked; it waits for that,
+/// and does not ask in a loop.
+#[test]
+fn the_process_ends_when_its_supervisor_is_killed() {
+    for is_held in [false, true] {
+        let directory = Directory::new();
+        let authority_of_test = Upstream::start(|mut talk| talk.wait());
+        let silent = format!("directory = \"https://127.0.0.1:{}/\"\n", authority_of_test.port);
+        let tables =
+            format!("{}{silent}[[certificate]]\nauto = true\nhosts = [\"a.example\"]\n", authority(&directory));
+        let (setup, _) = both(Setup::empty().file("a.txt", "file"), "", &tables);
+        let mut server = setup.start();
+        tests::wait_until("an order is under way", 20, || authority_of_test.taken() > 0);
+        let children = process::children(server.pid());
+        let is_acme = |pid: &i32| process::name(*pid).as_deref() == Some("reprise-acme");
+        let acme = children.into_iter().find(is_acme).expect("the process that orders certificates");
+        let ran = || {
+            let text = fs::read_to_string(format!("/proc/{acme}/schedstat")).unwrap_or_default();
+            text.split(' ').next().and_then(|first| first.parse().ok()).map(Duration::from_nanos)
+        };
+        let held = if is_held { held_pipes(server.pid()) } else { Vec::new() };
+        assert_eq!(is_held, !held.is_empty());
+        let before = ran().expect("its processor time");
+        server.signal(Signal::SIGKILL);
+        assert_eq!(server.wait(10), -9);
+        let (killed, mut after) = (Instant::now(), before);
+        tests::wait_until("the process that orders certificates has ended", 3, || {
+            after = ran().unwrap_or_default().max(after);
+            !process::is_alive(acme)
+        });
+        println!("ended {:?} after its supervisor, processor time {:?}", killed.elapsed(), after - before);
+        assert!(after - before < Duration::from_millis(500), "it took {:?} of a processor", after - before);
+    }
 }
