@@ -1,5 +1,6 @@
 //! A path that another server responds to.
 
+mod events;
 mod lies;
 mod real;
 mod websockets;
