@@ -62,7 +62,7 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 11] = [
+const LONGER_S: [(&str, u64); 12] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
@@ -71,6 +71,7 @@ const LONGER_S: [(&str, u64); 11] = [
     ("http2_floods::responses", 120),
     ("acme_pebble::", 400),
     ("http2_tls::h2spec", 300),
+    ("judges::scanners::testssl", 900),
     ("judges::", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),

@@ -1,5 +1,5 @@
-//! What others say of HTTPS: sslyze judges it, and OpenSSL, GnuTLS, curl and Chromium get pages. What sslyze finds is in the
-//! table of docs/reference/tls-findings.md, with a reason; anything else fails.
+//! What others say of HTTPS: sslyze and testssl judge it, and OpenSSL, GnuTLS, curl and Chromium get pages. What the judges find is
+//! in the table of docs/reference/tls-findings.md, with a reason; anything else fails.
 
 mod clients;
 mod scanners;
@@ -42,6 +42,11 @@ impl Site {
         let setup = Setup::empty().file("index.php", script).application("hsts = \"max-age=31536000\"");
         let (setup, ports) = both(setup, "", &tables);
         Site { authority, directory, _server: setup.start(), ports }
+    }
+
+    /// What a client of each host needs: the authority, and a certificate of its own with its key.
+    fn papers(&self) -> [String; 3] {
+        ["ca.pem", "client.pem", "client.key"].map(|name| self.authority.path(name))
     }
 
     /// A path in the test's directory.

@@ -52,8 +52,7 @@ fn for_all(call: impl Fn(&str, &str, &str, &str)) {
 #[test]
 fn openssl_gets_pages() {
     let site = Site::start();
-    let (ca, chain, key) =
-        (site.authority.path("ca.pem"), site.authority.path("client.pem"), site.authority.path("client.key"));
+    let [ca, chain, key] = site.papers();
     let at = format!("127.0.0.1:{}", site.ports.https);
     for_all(|host, alpn, version, page| {
         let mut command = Command::new("openssl");
@@ -77,8 +76,7 @@ fn openssl_gets_pages() {
 #[test]
 fn gnutls_gets_pages() {
     let site = Site::start();
-    let (ca, chain, key) =
-        (site.authority.path("ca.pem"), site.authority.path("client.pem"), site.authority.path("client.key"));
+    let [ca, chain, key] = site.papers();
     for_all(|host, alpn, version, page| {
         let mut command = Command::new("gnutls-cli");
         command.args([
@@ -103,8 +101,7 @@ fn gnutls_gets_pages() {
 #[test]
 fn curl_gets_pages() {
     let site = Site::start();
-    let (ca, chain, key) =
-        (site.authority.path("ca.pem"), site.authority.path("client.pem"), site.authority.path("client.key"));
+    let [ca, chain, key] = site.papers();
     for_all(|host, alpn, version, page| {
         let protocol = if alpn == "h2" { "--http2" } else { "--http1.1" };
         let most = version.trim_start_matches("TLSv");

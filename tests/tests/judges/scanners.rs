@@ -1,4 +1,4 @@
-//! sslyze: what it finds, against the table.
+//! sslyze and testssl: what they find, against the table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,13 +44,14 @@ fn compare(judge: &str, found: &BTreeSet<(String, String)>) {
     assert!(gone.is_empty(), "{judge} does not find this any more, so it leaves {TABLE}: {gone:?}");
 }
 
-/// Judges each host, two at once.
+/// Judges these hosts, two at once.
 fn judge_hosts(
     site: &Site,
+    hosts: &[&str],
     judge: impl Fn(&Site, &str) -> BTreeSet<(String, String)> + Sync,
 ) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
-    for pair in HOSTS.chunks(2) {
+    for pair in hosts.chunks(2) {
         thread::scope(|scope| {
             let running: Vec<_> = pair.iter().map(|host| scope.spawn(|| judge(site, host))).collect();
             for one in running {
@@ -67,7 +68,39 @@ fn sslyze_finds_nothing_new() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let program = String::from_utf8_lossy(&built.stdout).trim().to_owned();
     let site = Site::start();
-    compare("sslyze", &judge_hosts(&site, |site, host| sslyze(&program, site, host)));
+    compare("sslyze", &judge_hosts(&site, &HOSTS, |site, host| sslyze(&program, site, host)));
+}
+
+/// testssl shows no certificate of its own, so what it judges are the hosts that want none.
+#[test]
+fn testssl_finds_nothing_new() {
+    let site = Site::start();
+    compare("testssl", &judge_hosts(&site, &["ecdsa.example", "rsa.example"], testssl));
+}
+
+/// All that testssl does not call good or a mere fact.
+fn testssl(site: &Site, host: &str) -> BTreeSet<(String, String)> {
+    let (report, ca) = (site.place(&format!("testssl-{host}.json")), site.authority.path("ca.pem"));
+    let mut command = Command::new("testssl");
+    command.args(["--quiet", "--color", "0", "--warnings", "off", "--nodns", "none", "--ip", "127.0.0.1"]);
+    // Its own limits are meant for hosts far away; these are for a machine with other work.
+    command.args(["--connect-timeout", "30", "--openssl-timeout", "60"]);
+    command.args(["--add-ca", &ca, "--jsonfile", &report, &format!("https://{host}:{}/", site.ports.https)]);
+    let output = command.stdin(Stdio::null()).output().expect("testssl");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let text = fs::read_to_string(&report).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let whole: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let lines = whole.as_array().expect("a list");
+    let word = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    // One of the first lines, one of each part, and the last: it has gone through all of them.
+    for part in
+        ["TLS1_2", "TLS1_3", "ALPN", "PFS", "cert_chain_of_trust", "HSTS_time", "heartbleed", "ROBOT", "scanTime"]
+    {
+        assert!(lines.iter().any(|line| word(line, "id").starts_with(part)), "nothing about {part}: {said}\n{text}");
+    }
+    let bad = lines.iter().filter(|line| !["OK", "INFO"].contains(&word(line, "severity").as_str()));
+    bad.map(|line| (word(line, "id"), format!("{host}: {} {}", word(line, "severity"), word(line, "finding"))))
+        .collect()
 }
 
 /// All of sslyze's parts.
