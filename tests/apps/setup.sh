@@ -2,7 +2,8 @@
 # setup.sh DEST [symfony laravel slim wordpress]   Build the test applications in DEST, from Debian's packages and the
 #                                                  files beside this script. Nothing is downloaded; run it as often as you like.
 #                                                  eav is built if it is named: a report for bench/all, out of MariaDB;
-#                                                  mediawiki too, with a later PHP than 8.2.
+#                                                  mediawiki too, with a later PHP than 8.2; kanboard and roundcube, whose
+#                                                  packages unpack.sh downloads.
 # setup.sh --packages [8.4] | --packages-db        Print the packages they need, for that PHP; those of a database server.
 #
 # WordPress wants a running MariaDB: WP_DB_HOST (host, host:port or localhost:/path/of/the/socket), WP_DB_USER,
@@ -35,6 +36,10 @@ slim=("$php"-sqlite3 php-slim php-slim-psr7)
 wordpress=("$php"-{mysql,gd,xml,mbstring,curl,intl,zip} mariadb-client wordpress "${themes[@]/#/wordpress-theme-}")
 # shellcheck disable=SC2034  # by name
 mediawiki=("$php"-{sqlite3,apcu,intl,mbstring,xml,curl})
+# shellcheck disable=SC2034  # by name
+kanboard=("$php"-{sqlite3,gd,mbstring,xml} composer)
+# shellcheck disable=SC2034  # by name
+roundcube=("$php"-{sqlite3,intl,mbstring,xml} sqlite3)
 # shellcheck disable=SC2034  # by name
 eav=("$php"-mysql)
 
@@ -146,13 +151,52 @@ build_mediawiki() {
   writable data cache htdocs/images
 }
 
+# Unpacks its packages and copies libraries and application, without links that lead out of the directory.
+packaged() {
+  unpacked=${REPRISE_UNPACKED:-/var/cache/reprise/unpacked}
+  quiet "$src/unpack.sh" "$unpacked" "$app"
+  unpacked=$unpacked/$app
+  copy; cp -rL "$unpacked/usr/share/$app" htdocs; cp -rL "$unpacked/usr/share/php" php
+  grep -rl /usr/share/php/ php | xargs -r sed -i "s#/usr/share/php/#$PWD/php/#g"
+}
+# Adds lines below one that has to be there.
+add_below() {
+  grep -qF -- "$2" "$1" || fail "$app: $1 has no line '$2'"
+  awk -v line="$2" -v more="$3" '{ print } index($0, line) { print more }' "$1" >changed && cat changed >"$1" && rm changed
+}
+
+build_kanboard() {
+  packaged; mkdir cache
+  # The one class that it takes from Composer.
+  sed -i "/\/Composer\/autoload/d; s#^// Suggest#require_once '/usr/share/php/Composer/Autoload/ClassLoader.php';#; s#/usr/share/php/\([^C]\|Ch\)#$PWD/php/\1#" htdocs/vendor/autoload.php
+  sed -i "s#/var/lib/kanboard/#$PWD/#; s#/var/cache/kanboard#$PWD/cache#" htdocs/config.php
+  # Its connection to the database is closed in the boot, and opened in each request.
+  add_below htdocs/index.php app/common.php "    if (function_exists('reprise_snapshot')) {
+        unset(\$container['db']);
+        gc_collect_cycles();
+        reprise_snapshot();
+        \$container->register(new Kanboard\\\\ServiceProvider\\\\DatabaseProvider());
+    }"
+  mkdir -p data files plugins; quiet php seed.php
+  writable data files plugins cache
+}
+
+build_roundcube() {
+  packaged; mkdir -p htdocs/config data logs temp; mv config.inc.php htdocs/config
+  cp "$unpacked"/etc/roundcube/{defaults.inc.php,mimetypes.php} htdocs/config
+  sed -i "s#'/var/lib/roundcube/'#'$PWD/htdocs/'#" htdocs/program/include/iniset.php
+  add_below htdocs/index.php program/include/iniset.php "if (function_exists('reprise_snapshot')) { reprise_snapshot(); }"
+  quiet sqlite3 data/db.sqlite <htdocs/SQL/sqlite.initial.sql
+  writable data logs temp
+}
+
 build_eav() {
   [[ -n ${EAV_DSN:-} ]] || fail "eav: EAV_DSN names no database" "mysql:host=127.0.0.1;port=3306;dbname=eav, EAV_USER, EAV_PASSWORD"
   copy; quiet php seed.php
 }
 
 for app in "${apps[@]}"; do
-  case $app in symfony | laravel | slim | wordpress | mediawiki | eav) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress, mediawiki, eav" ;; esac
+  case $app in symfony | laravel | slim | wordpress | mediawiki | kanboard | roundcube | eav) ;; *) fail "no application '$app'" "symfony, laravel, slim, wordpress, mediawiki, kanboard, roundcube, eav" ;; esac
   declare -n wanted=$app
   need "${common[@]}" "${wanted[@]}"
 done

@@ -11,8 +11,9 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 26] = [
+pub const FULL_ONLY: [&str; 27] = [
     "acme_pebble::",
+    "apps::unpacked::",
     "bridges::hosts::",
     "bridges::laravel_with_its_bridge",
     "bridges::reload::reloads_of_wordpress",

@@ -9,6 +9,7 @@ mod mediawiki;
 mod phar;
 mod slim;
 mod symfony;
+mod unpacked;
 mod update;
 mod wordpress;
 mod wordpress_admin;
