@@ -1,7 +1,7 @@
 //! Static files: types, ETag, Last-Modified, conditions (RFC 9110 §13), one range (§14).
 
-use std::time::SystemTime;
-
+use cache::condition::{Condition, Validators};
+use cache::range::{self, Range};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 
@@ -24,16 +24,16 @@ pub fn respond(found: &Found, request: &Request) -> Result<Response<ResponseBody
 pub fn send(found: &Found, request: &Request, may_range: bool) -> Result<Response<ResponseBody>, Refusal> {
     let (head, is_head) = (&request.head, request.head.method == Method::HEAD);
     let size = found.size;
-    let state = State { etag: found.etag.to_str().unwrap_or(""), modified: found.modified };
+    let validators = Validators { etag: found.etag.to_str().ok(), modified: Some(found.modified) };
     let mut response = Response::new(ResponseBody::none());
     // As many as are set here and behind.
     response.headers_mut().reserve(8);
-    match state.check(&head.headers) {
+    match validators.check(&head.headers) {
         Condition::Failed => return Err(Refusal::Precondition),
         Condition::NotModified => *response.status_mut() = StatusCode::NOT_MODIFIED,
         Condition::Holds => {
-            let wanted = range(&head.headers, size).filter(|_| may_range && !is_head);
-            let range = match wanted.filter(|_| state.range_is_current(&head.headers)) {
+            let wanted = range::asked(&head.headers, size).filter(|_| may_range && !is_head);
+            let range = match wanted.filter(|_| validators.range_is_current(&head.headers)) {
                 Some(Range::Part(first, last)) => {
                     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
                     set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
@@ -97,114 +97,5 @@ fn body(found: &Found, at: u64, size: u64, request: &Request) -> ResponseBody {
 fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
-    }
-}
-
-struct State<'a> {
-    etag: &'a str,
-    modified: SystemTime,
-}
-
-enum Condition {
-    Holds,
-    NotModified,
-    Failed,
-}
-
-impl State<'_> {
-    /// In the order of RFC 9110 §13.2.2.
-    fn check(&self, headers: &HeaderMap) -> Condition {
-        if headers.contains_key(header::IF_MATCH) {
-            if !self.matches(headers, header::IF_MATCH, false) {
-                return Condition::Failed;
-            }
-        } else if date(headers, header::IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified > since) {
-            return Condition::Failed;
-        }
-        if headers.contains_key(header::IF_NONE_MATCH) {
-            if self.matches(headers, header::IF_NONE_MATCH, true) {
-                return Condition::NotModified;
-            }
-        } else if date(headers, header::IF_MODIFIED_SINCE).is_some_and(|since| self.modified <= since) {
-            return Condition::NotModified;
-        }
-        Condition::Holds
-    }
-
-    fn matches(&self, headers: &HeaderMap, name: header::HeaderName, weak: bool) -> bool {
-        let values = headers.get_all(name);
-        let mut tags = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-        tags.any(|tag| {
-            let tag = tag.trim();
-            tag == "*" || tag == self.etag || (weak && tag.strip_prefix("W/") == Some(self.etag))
-        })
-    }
-
-    /// If-Range: the range counts only if the file is still the one that the client knows.
-    fn range_is_current(&self, headers: &HeaderMap) -> bool {
-        match headers.get(header::IF_RANGE).map(|value| value.to_str().unwrap_or("")) {
-            None => true,
-            Some(tag) if tag.starts_with('"') => tag == self.etag,
-            Some(text) => httpdate::parse_http_date(text).is_ok_and(|date| date == self.modified),
-        }
-    }
-}
-
-fn date(headers: &HeaderMap, name: header::HeaderName) -> Option<SystemTime> {
-    headers.get(name)?.to_str().ok().and_then(|text| httpdate::parse_http_date(text).ok())
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Range {
-    /// First and last byte.
-    Part(u64, u64),
-    /// The range has no byte of the file.
-    Beyond,
-}
-
-/// The range that was asked for, if it is a single one. Several ranges, other units and malformed ranges get the whole
-/// file, as RFC 9110 allows.
-fn range(headers: &HeaderMap, size: u64) -> Option<Range> {
-    let text = headers.get(header::RANGE)?.to_str().ok()?;
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
-    if first.is_empty() {
-        let count = number(last)?;
-        return Some(if count == 0 || size == 0 {
-            Range::Beyond
-        } else {
-            Range::Part(size - count.min(size), size - 1)
-        });
-    }
-    let first = number(first)?;
-    let last = if last.is_empty() { u64::MAX } else { number(last)? };
-    if last < first {
-        return None;
-    }
-    Some(if first >= size { Range::Beyond } else { Range::Part(first, last.min(size - 1)) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(text: &str, size: u64) -> Option<Range> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
-        range(&headers, size)
-    }
-
-    #[test]
-    fn ranges_are_understood() {
-        assert_eq!(asked("bytes=0-0", 10), Some(Range::Part(0, 0)));
-        assert_eq!(asked("bytes=5-", 10), Some(Range::Part(5, 9)));
-        assert_eq!(asked("bytes=-3", 10), Some(Range::Part(7, 9)));
-        assert_eq!(asked("bytes=-30", 10), Some(Range::Part(0, 9)));
-        assert_eq!(asked("bytes=2-99", 10), Some(Range::Part(2, 9)));
-        assert_eq!(asked("bytes=10-", 10), Some(Range::Beyond));
-        assert_eq!(asked("bytes=-0", 10), Some(Range::Beyond));
-        for nonsense in ["bytes=5-2", "bytes=a-b", "items=0-1", "bytes=0-1,3-4", "bytes=+1-2", "bytes=1"] {
-            assert_eq!(asked(nonsense, 10), None, "{nonsense}");
-        }
     }
 }

@@ -1,0 +1,184 @@
+//! Whether a response may be stored (RFC 9111 §3), and on which terms it may be used then.
+
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, StatusCode};
+
+use crate::Rules;
+use crate::directives::{Directives, Reach};
+use crate::freshness::{self, Lifetime};
+use crate::list;
+use crate::status::Why;
+use crate::targeted::{OWN, Said};
+use crate::variant::{self, Nominated};
+
+/// Final statuses whose meaning for a cache is known here.
+const UNDERSTOOD: [u16; 22] =
+    [200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 421, 500, 501, 502, 503, 504];
+
+/// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1).
+const OF_CONNECTION: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    HeaderName::from_static("proxy-authentication-info"),
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// What is known of the request that a response answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+    /// Whether it has a cookie that matters. Who declares that some do not matter leaves them out.
+    pub has_cookie: bool,
+    /// Whether it has a body.
+    pub has_body: bool,
+}
+
+/// When a response came, by the wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Came {
+    /// Seconds since 1970.
+    pub at: u64,
+    /// Seconds since its request was sent.
+    pub waited: u64,
+}
+
+/// On which terms a stored response may be used. Times in seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long it is fresh, from when it was made.
+    pub lifetime: u64,
+    /// How old it was when it came.
+    pub age: u64,
+    /// How long it may be used beyond that, while it is being renewed.
+    pub stale_while_revalidate: u64,
+    /// How long it may be used beyond that, if it cannot be renewed; `None`: it does not say.
+    pub stale_if_error: Option<u64>,
+    /// It must not be used when it is stale.
+    pub is_strict: bool,
+    /// It must be validated before each use.
+    pub is_validated: bool,
+    /// It is for requests with a cookie or a password too.
+    pub is_public: bool,
+    /// Which headers of a request choose it.
+    pub nominated: Nominated,
+}
+
+/// Whether a response may be stored: on which terms, or why not. What is unclear is not stored.
+pub fn decide(
+    rules: Rules,
+    asked: &Asked<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    came: Came,
+) -> Result<Terms, Why> {
+    let said = Said::by(headers);
+    may_ask(asked)?;
+    may_share(&said, status, headers)?;
+    let Directives { public, s_maxage, max_age, must_revalidate, .. } = said.directives;
+    let is_public = public || said.is_targeted;
+    let opens = |more: bool| is_public || (rules == Rules::Rfc9111 && more);
+    if asked.headers.contains_key(header::AUTHORIZATION) && !opens(s_maxage.is_some() || must_revalidate) {
+        return Err(Why::Authorization);
+    }
+    // RFC 9111 says nothing of cookies.
+    if asked.has_cookie && !opens(true) {
+        return Err(Why::Cookie);
+    }
+    let nominated = variant::nominated(headers).ok_or(Why::Vary)?;
+    let lifetime = freshness::lifetime(rules, status.as_u16(), headers, &said, came.at);
+    let says_so = s_maxage.is_some() || (is_public && max_age.is_some());
+    let is_wanted = match rules {
+        Rules::Safe => says_so && !said.directives.is_malformed,
+        Rules::Rfc9111 => lifetime != Lifetime::Unknown || public || is_validator(headers),
+    };
+    if !is_wanted {
+        return Err(if says_so { Why::Malformed } else { Why::NoFreshness });
+    }
+    let terms = Terms {
+        lifetime: lifetime.seconds(),
+        age: freshness::age(headers, came.at, came.waited),
+        stale_while_revalidate: said.directives.stale_while_revalidate.unwrap_or(0),
+        stale_if_error: said.directives.stale_if_error,
+        is_strict: is_strict(&said.directives),
+        is_validated: said.directives.no_cache == Reach::Whole,
+        is_public,
+        nominated,
+    };
+    if terms.is_useful() || is_validator(headers) { Ok(terms) } else { Err(Why::Stale) }
+}
+
+/// Whether a response to such a request could be stored at all.
+pub fn may_ask(asked: &Asked<'_>) -> Result<(), Why> {
+    if asked.method != Method::GET {
+        return Err(Why::Method);
+    }
+    if asked.has_body {
+        return Err(Why::Body);
+    }
+    let own = Directives::of(asked.headers);
+    if own.no_store { Err(Why::RequestNoStore) } else { Ok(()) }
+}
+
+fn may_share(said: &Said, status: StatusCode, headers: &HeaderMap) -> Result<(), Why> {
+    let directives = &said.directives;
+    let is_understood = UNDERSTOOD.contains(&status.as_u16());
+    if !is_understood || headers.contains_key(header::CONTENT_RANGE) {
+        return Err(Why::Status);
+    }
+    if directives.no_store && !directives.must_understand {
+        return Err(Why::NoStore);
+    }
+    if directives.private == Reach::Whole {
+        return Err(Why::Private);
+    }
+    if headers.contains_key(header::SET_COOKIE) {
+        return Err(Why::SetCookie);
+    }
+    Ok(())
+}
+
+/// `s-maxage` forbids stale use too (RFC 9111 §5.2.2.10), unless the same response allows it in so many words.
+fn is_strict(directives: &Directives) -> bool {
+    let allows = directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
+    directives.must_revalidate || directives.proxy_revalidate || (directives.s_maxage.is_some() && !allows)
+}
+
+fn is_validator(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED)
+}
+
+impl Terms {
+    /// Whether it may ever be used without asking the origin.
+    const fn is_useful(&self) -> bool {
+        let stale = if let Some(seconds) = self.stale_if_error { seconds } else { 0 };
+        !self.is_validated && self.lifetime + self.stale_while_revalidate + stale > self.age
+    }
+}
+
+/// Takes away what is not stored: headers of the connection, those that Connection names, those that are for one client, and the field for this
+/// cache alone.
+pub fn strip(headers: &mut HeaderMap) {
+    let Said { directives, .. } = Said::by(headers);
+    let named = list::members(headers, header::CONNECTION).unwrap_or_default();
+    let named: Vec<HeaderName> = named.into_iter().filter_map(|name| name.parse().ok()).collect();
+    let goes = |name: &HeaderName| {
+        OF_CONNECTION.contains(name) || named.contains(name) || directives.withholds(name) || *name == OWN
+    };
+    let gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
+    for name in gone {
+        headers.remove(name);
+    }
+    // Age is what this cache says.
+    headers.remove(header::AGE);
+}
+
+#[cfg(test)]
+mod tests;

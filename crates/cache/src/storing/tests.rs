@@ -1,0 +1,199 @@
+use http::HeaderValue;
+
+use super::*;
+
+type Fields<'a> = &'a [(&'static str, &'a str)];
+
+fn headers(fields: Fields<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.append(*name, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+fn of(rules: Rules, request: Fields<'_>, status: u16, response: Fields<'_>) -> Result<Terms, Why> {
+    let request = headers(request);
+    let has_cookie = request.contains_key(header::COOKIE);
+    let asked = Asked { method: &Method::GET, headers: &request, has_cookie, has_body: false };
+    let came = Came { at: 1_800_000_000, waited: 1 };
+    decide(rules, &asked, StatusCode::from_u16(status).unwrap(), &headers(response), came)
+}
+
+const BOTH: [Rules; 2] = [Rules::Safe, Rules::Rfc9111];
+const SHARED: (&str, &str) = ("cache-control", "s-maxage=60");
+const PUBLIC: (&str, &str) = ("cache-control", "public, max-age=60");
+
+#[test]
+fn only_what_says_so_to_shared_caches_is_stored() {
+    for response in [SHARED, PUBLIC, ("reprise-cache-control", "max-age=60"), ("cdn-cache-control", "max-age=60")] {
+        assert_eq!(of(Rules::Safe, &[], 200, &[response]).map(|terms| terms.lifetime), Ok(60), "{response:?}");
+    }
+    let modified = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+    let expires = ("expires", "Sun, 06 Nov 2094 08:49:37 GMT");
+    for response in
+        [&[][..], &[("cache-control", "max-age=60")], &[("cache-control", "public")], &[modified], &[expires]]
+    {
+        assert_eq!(of(Rules::Safe, &[], 200, response), Err(Why::NoFreshness), "{response:?}");
+    }
+    assert!(of(Rules::Rfc9111, &[], 200, &[("cache-control", "max-age=60")]).is_ok());
+    assert!(of(Rules::Rfc9111, &[], 200, &[modified]).is_ok());
+    assert_eq!(of(Rules::Rfc9111, &[], 200, &[]), Err(Why::NoFreshness));
+}
+
+#[test]
+fn what_sets_a_cookie_is_never_stored() {
+    for rules in BOTH {
+        for says in [
+            "public, max-age=60",
+            "s-maxage=60",
+            "public, max-age=60, no-cache=\"set-cookie\"",
+            "public, max-age=60, private=\"set-cookie\"",
+        ] {
+            let response =
+                [("set-cookie", "a=b"), ("cache-control", says), ("reprise-cache-control", "max-age=60, public")];
+            assert_eq!(of(rules, &[], 200, &response), Err(Why::SetCookie), "{says}");
+        }
+    }
+}
+
+#[test]
+fn what_was_made_for_a_visitor_is_stored_only_if_it_is_public() {
+    for (field, why) in [("cookie", Why::Cookie), ("authorization", Why::Authorization)] {
+        let request = [(field, "a=b")];
+        assert_eq!(of(Rules::Safe, &request, 200, &[SHARED]), Err(why));
+        assert_eq!(of(Rules::Safe, &request, 200, &[("cache-control", "s-maxage=60, must-revalidate")]), Err(why));
+        assert!(of(Rules::Safe, &request, 200, &[PUBLIC]).is_ok_and(|terms| terms.is_public));
+        assert!(of(Rules::Safe, &request, 200, &[("cdn-cache-control", "max-age=60")]).is_ok());
+        assert!(of(Rules::Rfc9111, &request, 200, &[SHARED]).is_ok());
+    }
+    let password = [("authorization", "Basic eA==")];
+    assert_eq!(of(Rules::Rfc9111, &password, 200, &[("cache-control", "max-age=60")]), Err(Why::Authorization));
+    assert!(of(Rules::Rfc9111, &password, 200, &[("cache-control", "max-age=60, must-revalidate")]).is_ok());
+}
+
+#[test]
+fn what_forbids_it_is_not_stored() {
+    for rules in BOTH {
+        for (says, why) in [
+            ("public, max-age=60, no-store", Why::NoStore),
+            ("public, s-maxage=60, private", Why::Private),
+            ("public, max-age=60, private=x y", Why::Private),
+            ("public, max-age=60, x=\"", Why::NoStore),
+            ("public, max-age=0", Why::Stale),
+        ] {
+            assert_eq!(of(rules, &[], 200, &[("cache-control", says)]), Err(why), "{says}");
+        }
+        assert_eq!(of(rules, &[], 200, &[PUBLIC, ("vary", "*")]), Err(Why::Vary));
+        assert_eq!(of(rules, &[], 200, &[PUBLIC, ("content-range", "bytes 0-1/2")]), Err(Why::Status));
+        for status in [206, 304, 299, 305, 416, 599] {
+            assert_eq!(of(rules, &[], status, &[PUBLIC]), Err(Why::Status), "{status}");
+        }
+        assert_eq!(of(rules, &[("cache-control", "no-store")], 200, &[PUBLIC]), Err(Why::RequestNoStore));
+        assert!(of(rules, &[], 200, &[("cache-control", "public, max-age=60, no-store, must-understand")]).is_ok());
+    }
+    assert_eq!(of(Rules::Safe, &[], 200, &[("cache-control", "public, max-age=60, max-age=x")]), Err(Why::Malformed));
+}
+
+#[test]
+fn another_method_and_a_body_are_not_stored() {
+    let none = HeaderMap::new();
+    let came = Came::default();
+    for method in
+        [Method::HEAD, Method::POST, Method::from_bytes(b"QUERY").unwrap(), Method::from_bytes(b"get").unwrap()]
+    {
+        let asked = Asked { method: &method, headers: &none, has_cookie: false, has_body: false };
+        assert_eq!(
+            decide(Rules::Safe, &asked, StatusCode::OK, &headers(&[PUBLIC]), came),
+            Err(Why::Method),
+            "{method}"
+        );
+    }
+    let fat = Asked { method: &Method::GET, headers: &none, has_cookie: false, has_body: true };
+    assert_eq!(decide(Rules::Safe, &fat, StatusCode::OK, &headers(&[PUBLIC]), came), Err(Why::Body));
+}
+
+#[test]
+fn terms_say_how_it_may_be_used() {
+    let terms = |says: &str| of(Rules::Safe, &[], 200, &[("cache-control", says), ("etag", "\"a\"")]).unwrap();
+    let stale = terms("public, s-maxage=60, stale-while-revalidate=5, stale-if-error=9");
+    assert_eq!((stale.stale_while_revalidate, stale.stale_if_error, stale.is_strict), (5, Some(9), false));
+    assert!(terms("s-maxage=60").is_strict && terms("public, max-age=1, must-revalidate, stale-if-error=9").is_strict);
+    assert!(
+        terms("public, max-age=60, no-cache").is_validated
+            && !terms("public, max-age=60, no-cache=\"x-a\"").is_validated
+    );
+    assert_eq!(terms("public, max-age=60").age, 1);
+}
+
+#[test]
+fn what_is_for_one_client_or_one_connection_is_taken_away() {
+    let mut all = headers(&[
+        ("cache-control", "public, max-age=60, private=\"x-a\", no-cache=\"x-b\""),
+        ("x-a", "1"),
+        ("x-b", "2"),
+        ("x-c", "3"),
+        ("x-d", "4"),
+        ("connection", "close, X-C"),
+        ("keep-alive", "5"),
+        ("age", "6"),
+        ("proxy-authenticate", "7"),
+    ]);
+    strip(&mut all);
+    let left: Vec<&str> = all.keys().map(HeaderName::as_str).collect();
+    assert_eq!(left, ["cache-control", "x-d"]);
+    let mut own = headers(&[("reprise-cache-control", "max-age=1, private=\"x-a\""), ("x-a", "1"), ("x-b", "2")]);
+    strip(&mut own);
+    assert_eq!(own, headers(&[("x-b", "2")]));
+}
+
+/// Whatever a response says, some words keep it out, and without the others it does not come in.
+#[test]
+fn no_combination_shares_what_is_private() {
+    let says = [
+        "public",
+        "max-age=60",
+        "s-maxage=60",
+        "no-cache",
+        "must-revalidate",
+        "must-understand",
+        "immutable",
+        "stale-while-revalidate=9",
+        "private",
+        "no-store",
+        "private=\"set-cookie\"",
+    ];
+    let others = [
+        ("set-cookie", "a=b"),
+        ("etag", "\"a\""),
+        ("vary", "cookie"),
+        ("vary", "*"),
+        ("age", "1"),
+        ("expires", "0"),
+        ("cdn-cache-control", "max-age=60"),
+    ];
+    for seed in 0..20_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let words: Vec<&str> = says.iter().copied().filter(|_| random.u8(..3) == 0).collect();
+        let control = words.join(", ");
+        let mut response: Vec<(&'static str, &str)> = others.iter().copied().filter(|_| random.u8(..4) == 0).collect();
+        response.push(("cache-control", &control));
+        let has_cookie = random.bool();
+        let request: Fields<'_> = if has_cookie { &[("cookie", "a=b")] } else { &[] };
+        let Ok(terms) = of(Rules::Safe, request, 200, &response) else { continue };
+        let is_targeted = response.iter().any(|(name, _)| *name == "cdn-cache-control");
+        let is_public = is_targeted || words.contains(&"public");
+        let forbidding = ["private", "no-store"].iter().any(|word| words.contains(word));
+        assert!(
+            is_targeted || !forbidding || words.contains(&"must-understand") && !words.contains(&"private"),
+            "{seed}: {response:?}"
+        );
+        assert!(
+            !response.iter().any(|field| field.0 == "set-cookie" || *field == ("vary", "*")),
+            "{seed}: {response:?}"
+        );
+        assert!(!has_cookie || is_public, "{seed}: {response:?}");
+        assert_eq!(terms.is_public, is_public, "{seed}: {response:?}");
+        assert!(is_public || words.contains(&"s-maxage=60"), "{seed}: {response:?}");
+    }
+}

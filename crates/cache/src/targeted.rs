@@ -1,0 +1,136 @@
+//! Which field speaks to this cache (RFC 9213): the first of [`TARGETS`] that a response has, else Cache-Control.
+
+use http::HeaderMap;
+use http::header::HeaderName;
+use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
+
+use crate::directives::{Directives, MOST, Reach};
+
+/// The field for this cache alone; no client sees it.
+pub const OWN: HeaderName = HeaderName::from_static("reprise-cache-control");
+/// Fields that count in the place of Cache-Control and Expires, the first first.
+pub const TARGETS: [HeaderName; 2] = [OWN, HeaderName::from_static("cdn-cache-control")];
+
+/// What a response says to this cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The directives that count.
+    pub directives: Directives,
+    /// Whether they come from a targeted field.
+    pub is_targeted: bool,
+}
+
+impl Said {
+    /// What a response says. A targeted field that is no dictionary, or an empty one, counts as absent (RFC 9213 §2.2).
+    pub fn by(headers: &HeaderMap) -> Said {
+        for name in &TARGETS {
+            if let Some(directives) = dictionary(headers, name).as_ref().and_then(directives) {
+                return Said { directives, is_targeted: true };
+            }
+        }
+        Said { directives: Directives::of(headers), is_targeted: false }
+    }
+}
+
+/// All fields of a name as one dictionary.
+fn dictionary(headers: &HeaderMap, name: &HeaderName) -> Option<Dictionary> {
+    let lines: Option<Vec<&str>> = headers.get_all(name).iter().map(crate::list::text).collect();
+    let lines = lines.filter(|lines| !lines.is_empty())?;
+    Parser::new(&lines.join(",")).parse().ok()
+}
+
+fn directives(dictionary: &Dictionary) -> Option<Directives> {
+    if dictionary.is_empty() {
+        return None;
+    }
+    let mut said = Directives::default();
+    for (name, entry) in dictionary {
+        let ListEntry::Item(Item { bare_item: value, .. }) = entry else { continue };
+        let is_set = *value != BareItem::Boolean(false);
+        match name.as_str() {
+            "max-age" => said.max_age = seconds(value),
+            "s-maxage" => said.s_maxage = seconds(value),
+            "stale-while-revalidate" => said.stale_while_revalidate = seconds(value),
+            "stale-if-error" => said.stale_if_error = seconds(value),
+            "public" => said.public = is_set,
+            "private" => said.private = reach(value),
+            "no-cache" => said.no_cache = reach(value),
+            "no-store" => said.no_store = is_set,
+            "must-revalidate" => said.must_revalidate = is_set,
+            "proxy-revalidate" => said.proxy_revalidate = is_set,
+            "must-understand" => said.must_understand = is_set,
+            "immutable" => said.immutable = is_set,
+            _ => {}
+        }
+    }
+    Some(said)
+}
+
+/// A number of seconds; a value of another type counts as absent.
+fn seconds(value: &BareItem) -> Option<u64> {
+    match value {
+        BareItem::Integer(number) => Some(u64::try_from(i64::from(*number)).unwrap_or(0).min(MOST)),
+        _ => None,
+    }
+}
+
+/// Whatever does not name fields concerns the whole response.
+fn reach(value: &BareItem) -> Reach {
+    match value {
+        BareItem::Boolean(false) => Reach::Nothing,
+        BareItem::String(names) => {
+            let names: Result<_, _> = names.as_str().split(',').map(|name| name.trim().parse()).collect();
+            names.map_or(Reach::Whole, Reach::Fields)
+        }
+        _ => Reach::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn said(fields: &[(&'static str, &str)]) -> Said {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        Said::by(&headers)
+    }
+
+    #[test]
+    fn the_nearest_target_counts_alone() {
+        let both = [("cdn-cache-control", "max-age=10"), ("cache-control", "private, max-age=60")];
+        let read = said(&both);
+        assert!(read.is_targeted && read.directives.private == Reach::Nothing && read.directives.max_age == Some(10));
+        let own = said(&[both[0], both[1], ("reprise-cache-control", "no-store")]);
+        assert!(own.directives.no_store && own.directives.max_age.is_none());
+    }
+
+    #[test]
+    fn what_is_no_dictionary_counts_as_absent() {
+        for text in ["max-age=10, &", "max-age=10 public", "", "MAX-AGE=10", "\"max-age\""] {
+            let read = said(&[("cdn-cache-control", text), ("cache-control", "max-age=60")]);
+            assert!(!read.is_targeted && read.directives.max_age == Some(60), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_have_their_types() {
+        let read = said(&[("cdn-cache-control", "max-age=\"10\", s-maxage=1.5, private=\"x-a, x-b\", no-store=?0")]);
+        let names = vec![HeaderName::from_static("x-a"), HeaderName::from_static("x-b")];
+        let meant = Directives { private: Reach::Fields(names), ..Directives::default() };
+        assert_eq!(read, Said { directives: meant, is_targeted: true });
+        assert_eq!(said(&[("cdn-cache-control", "max-age=-5")]).directives.max_age, Some(0));
+        assert_eq!(
+            said(&[("cdn-cache-control", "private=(a b), max-age=1, private=3")]).directives.private,
+            Reach::Whole
+        );
+        assert_eq!(
+            said(&[("cdn-cache-control", "max-age=1"), ("cdn-cache-control", "max-age=5")]).directives.max_age,
+            Some(5)
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! What a 304 changes in a stored response (RFC 9111 §3.2, §4.3.4).
+
+use http::HeaderMap;
+use http::header::{self, HeaderName};
+
+use crate::condition::Validators;
+use crate::storing;
+
+/// Headers that say what the stored body is: a response without that body does not change them.
+const OF_BODY: [HeaderName; 5] = [
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    header::CONTENT_TYPE,
+    header::CONTENT_RANGE,
+    // The stored one chooses variants already.
+    header::VARY,
+];
+
+/// Whether a 304 speaks of this stored response: its ETag is the stored one, or it has none.
+pub fn is_of(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
+    match Validators::of(not_modified) {
+        Validators { etag: Some(etag), .. } => Validators::of(stored).etag == Some(etag),
+        Validators { modified: Some(modified), .. } => Validators::of(stored).modified == Some(modified),
+        _ => true,
+    }
+}
+
+/// The stored headers, renewed. All values of a header that the 304 has replace the stored ones.
+pub fn renewed(stored: &HeaderMap, not_modified: &HeaderMap) -> HeaderMap {
+    let (mut headers, mut news) = (stored.clone(), not_modified.clone());
+    storing::strip(&mut news);
+    for name in &OF_BODY {
+        news.remove(name);
+    }
+    for name in news.keys() {
+        headers.remove(name);
+    }
+    for (name, value) in &news {
+        headers.append(name, value.clone());
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn news_replace_what_was_said() {
+        let stored =
+            headers(&[("x-a", "1"), ("x-a", "2"), ("x-b", "3"), ("content-type", "text/html"), ("vary", "x-c")]);
+        let news = [
+            ("x-a", "4"),
+            ("content-type", "text/plain"),
+            ("content-length", "0"),
+            ("connection", "x-d"),
+            ("x-d", "5"),
+            ("vary", "x"),
+        ];
+        let meant = headers(&[("x-a", "4"), ("x-b", "3"), ("content-type", "text/html"), ("vary", "x-c")]);
+        assert_eq!(renewed(&stored, &headers(&news)), meant);
+    }
+
+    #[test]
+    fn it_speaks_of_what_has_its_validator() {
+        let stored = headers(&[("etag", "\"a\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert!(is_of(&stored, &headers(&[("etag", "\"a\"")])) && is_of(&stored, &headers(&[])));
+        assert!(!is_of(&stored, &headers(&[("etag", "\"b\"")])) && !is_of(&stored, &headers(&[("etag", "W/\"a\"")])));
+        assert!(!is_of(&stored, &headers(&[("last-modified", "Sun, 06 Nov 1994 08:49:38 GMT")])));
+    }
+}

@@ -1,0 +1,142 @@
+//! Which of several stored responses of a URL answers a request (RFC 9111 §4.1).
+
+use http::HeaderMap;
+use http::header::{self, HeaderName};
+
+use crate::key::Key;
+
+/// Headers of a request that choose a response, sorted; at most [`MOST`].
+pub type Nominated = Vec<HeaderName>;
+
+/// As many headers may choose a response.
+pub const MOST: usize = 16;
+/// Content codings that a response can have here, the best first.
+pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
+
+/// The headers that Vary names. `None`: no request chooses this response again.
+pub fn nominated(headers: &HeaderMap) -> Option<Nominated> {
+    let mut names = Vec::new();
+    for member in crate::list::members(headers, header::VARY)? {
+        // `*` is a token like others, and the name of no header.
+        names.push(member.parse::<HeaderName>().ok().filter(|_| member != "*")?);
+    }
+    names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    (names.len() <= MOST).then_some(names)
+}
+
+/// What a request says in the nominated headers, in a form that equal requests share: two keys are equal if and only if each header is absent in
+/// both or says the same in both.
+pub fn key(nominated: &[HeaderName], headers: &HeaderMap) -> Key {
+    let mut key = Key::new();
+    for name in nominated {
+        let mut values = headers.get_all(name).iter().peekable();
+        if values.peek().is_none() {
+            key.absent();
+            continue;
+        }
+        if *name == header::ACCEPT_ENCODING {
+            key.add(accepted(headers).join(",").as_bytes());
+            continue;
+        }
+        let mut whole = Vec::new();
+        for value in values {
+            if !whole.is_empty() {
+                whole.push(b',');
+            }
+            normalize(value.as_bytes(), &mut whole);
+        }
+        key.add(&whole);
+    }
+    key
+}
+
+/// Spaces around commas mean nothing in any header that is a list, and such a header alone may stand on two lines.
+fn normalize(value: &[u8], whole: &mut Vec<u8>) {
+    let start = whole.len();
+    for &byte in value {
+        match byte {
+            b' ' | b'\t' if whole.len() == start || whole.last() == Some(&b',') => {}
+            b',' => {
+                while whole.len() > start && matches!(whole.last(), Some(b' ' | b'\t')) {
+                    whole.pop();
+                }
+                whole.push(b',');
+            }
+            _ => whole.push(byte),
+        }
+    }
+    while whole.len() > start && matches!(whole.last(), Some(b' ' | b'\t')) {
+        whole.pop();
+    }
+}
+
+/// Those of [`CODINGS`] that a client accepts. Other words of Accept-Encoding make no variant: there is no such response.
+pub fn accepted(headers: &HeaderMap) -> Vec<&'static str> {
+    let Some(members) = crate::list::members(headers, header::ACCEPT_ENCODING) else { return Vec::new() };
+    let quality = |wanted: &str| {
+        members.iter().find_map(|member| {
+            let mut parts = member.split(';').map(str::trim);
+            let coding = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let is_it = coding == wanted || (wanted == "gzip" && coding == "x-gzip");
+            is_it.then(|| parts.all(|part| !is_refusal(part)))
+        })
+    };
+    let others = quality("*").unwrap_or(false);
+    CODINGS.into_iter().filter(|coding| quality(coding).unwrap_or(others)).collect()
+}
+
+/// `q=0`, with as many zeroes as a weight may have.
+fn is_refusal(parameter: &str) -> bool {
+    let weight = parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="));
+    weight.is_some_and(|weight| {
+        weight.starts_with('0') && weight.bytes().skip(1).all(|byte| byte == b'0' || byte == b'.')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn vary_names_headers() {
+        let names = nominated(&headers(&[("vary", "X-B, accept-encoding"), ("vary", "x-a, X-A")])).unwrap();
+        assert_eq!(names, ["accept-encoding", "x-a", "x-b"]);
+        for text in ["*", "x-a, *", "x a", "\"x-a"] {
+            assert_eq!(nominated(&headers(&[("vary", text)])), None, "{text}");
+        }
+        let many: Vec<String> = (0..=MOST).map(|number| format!("x-{number}")).collect();
+        assert_eq!(nominated(&headers(&[("vary", &many.join(","))])), None);
+    }
+
+    #[test]
+    fn equal_requests_have_equal_keys() {
+        let names = [HeaderName::from_static("x-a"), HeaderName::from_static("x-b")];
+        let of = |fields: &[(&'static str, &str)]| key(&names, &headers(fields));
+        assert_eq!(of(&[("x-a", "1 , 2"), ("x-b", "3")]), of(&[("x-a", "1"), ("x-a", " 2 "), ("x-b", "3")]));
+        assert_ne!(of(&[("x-a", "1")]), of(&[("x-b", "1")]));
+        assert_ne!(of(&[("x-a", "")]), of(&[]));
+        assert_ne!(of(&[("x-a", "1 2")]), of(&[("x-a", "12")]));
+        assert_ne!(of(&[("x-a", "a"), ("x-b", "b")]), of(&[("x-a", "a\u{0}b".replace('\u{0}', " ").as_str())]));
+    }
+
+    #[test]
+    fn codings_that_are_not_served_make_no_variant() {
+        let of = |text: &str| accepted(&headers(&[("accept-encoding", text)]));
+        assert_eq!(of("gzip, deflate, br"), ["br", "gzip"]);
+        assert_eq!(of("x-gzip;q=0.5, zstd;q=0.000, *"), ["br", "gzip"]);
+        assert_eq!(of("identity, *;q=0"), [""; 0]);
+        assert_eq!(of("GZIP; q=1"), ["gzip"]);
+        assert_eq!(of("\"gzip"), [""; 0]);
+    }
+}
