@@ -7,6 +7,7 @@ mod as_fpm;
 mod attributes;
 mod bridges;
 mod bridges_package;
+mod cache;
 mod config;
 mod confined;
 mod container;

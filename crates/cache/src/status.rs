@@ -29,13 +29,15 @@ pub enum Why {
     NoFreshness,
     /// Cache-Control cannot be understood.
     Malformed,
+    /// It is larger than what is stored.
+    Size,
     /// It is stale already, and cannot be validated.
     Stale,
 }
 
 impl Why {
     /// All, with the word and the text of each.
-    pub const ALL: [(Why, &str, &str); 13] = [
+    pub const ALL: [(Why, &str, &str); 14] = [
         (Why::Method, "method", "another method than GET, or HEAD of a stored GET"),
         (Why::Body, "request-body", "the request has a body"),
         (Why::RequestNoStore, "request-no-store", "the request says no-store"),
@@ -48,6 +50,7 @@ impl Why {
         (Why::Vary, "vary", "Vary is *, malformed, or names too many headers"),
         (Why::NoFreshness, "no-freshness", "the response does not say for how long shared caches may keep it"),
         (Why::Malformed, "malformed", "Cache-Control cannot be understood"),
+        (Why::Size, "size", "the response is larger than `cache_object`"),
         (Why::Stale, "stale", "the response is stale when it comes, and has neither ETag nor Last-Modified"),
     ];
 

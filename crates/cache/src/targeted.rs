@@ -21,6 +21,11 @@ pub struct Said {
 }
 
 impl Said {
+    /// Whether a response speaks to shared caches at all.
+    pub const fn is_for_shared_caches(&self) -> bool {
+        self.is_targeted || self.directives.public || self.directives.s_maxage.is_some()
+    }
+
     /// What a response says. A targeted field that is no dictionary, or an empty one, counts as absent (RFC 9213 §2.2).
     pub fn by(headers: &HeaderMap) -> Said {
         for name in &TARGETS {

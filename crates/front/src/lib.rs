@@ -39,6 +39,8 @@
 //! | [`request_body`] | bodies of requests, on their way to PHP |
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
+//! | [`stored`] | the cache of responses |
+//! | [`hit`] | a stored response as the response to a request |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
 //! | [`upstream`] | servers that respond in the place of PHP |
@@ -75,6 +77,7 @@ mod files;
 mod fingerprint;
 pub mod forwarded;
 mod head;
+mod hit;
 mod host;
 pub mod http2_limits;
 mod in_force;
@@ -105,6 +108,7 @@ pub mod settings;
 mod shared;
 mod spool;
 mod status;
+mod stored;
 pub mod target;
 pub mod tls;
 pub mod transport;

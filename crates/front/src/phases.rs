@@ -6,18 +6,21 @@
 //! | limit | who has asked too often is refused, or waits; by `rate_limits` here, by rules in [`ruled`] | [`keep_rate`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
-//! | look up | nothing yet: here a cache of responses will serve what it holds without a worker | [`respond`] |
+//! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
 //!
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod fetch;
 mod https;
+mod look_up;
 mod passed;
 mod ruled;
 mod run;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Response;
@@ -32,13 +35,13 @@ use crate::metrics;
 use crate::page;
 use crate::rate::Verdict;
 use crate::refusal::Refusal;
-use crate::request::Request;
+use crate::request::{By, Request};
 use crate::settings::RateLimit;
 use crate::shared::Shared;
 use crate::wrapped::{Delivered, Logged, Made};
 
 /// Serves a request of a client. There is always a response: a refusal is one too.
-pub async fn serve(shared: &Shared, mut request: Request) -> Response<Delivered> {
+pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Delivered> {
     let began = Instant::now();
     doors::collect();
     // The view is held until the response has its head, so the settings that route the request also run it.
@@ -49,8 +52,8 @@ pub async fn serve(shared: &Shared, mut request: Request) -> Response<Delivered>
 
 /// All phases but "deliver", with these settings and lanes.
 pub async fn respond(
-    shared: &Shared,
-    view: &View,
+    shared: &Arc<Shared>,
+    view: &Arc<View>,
     request: &mut Request,
     began: Instant,
 ) -> Result<Response<Made>, Refusal> {
@@ -78,7 +81,6 @@ pub async fn respond(
         return ruled::respond(admitted, body).await;
     }
     let route = admitted.route();
-    // The phase "look up" belongs between these two.
     let mut response = run::run(&admitted, route, body).await?;
     https::add_hsts(&admitted, &mut response);
     Ok(response)
@@ -91,8 +93,8 @@ async fn keep_rate<'l>(
     now: Instant,
 ) -> Result<(), u64> {
     let Admitted { request, application, .. } = *admitted;
-    // A warm-up is not a client.
-    if request.warms.is_some() {
+    // A warm-up is not a client, and what the cache fetches was asked for by one that has been counted.
+    if request.by != By::Client {
         return Ok(());
     }
     match admitted.shared.rates.ask(&application.name, limits, admitted.address(), now) {

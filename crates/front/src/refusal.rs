@@ -52,6 +52,7 @@ wire::table! {
         FileMethod, "file-method": "files, `ping_path`, `status_path` and `admin_listen` take only GET and HEAD", { status: 405, connection: Keep, header: READ_ONLY };
         HeadTimeout, "head-timeout": "the first request head of a connection did not arrive within `header_timeout`. If a later head is late, or no byte arrives at all, the connection is closed without a response", { status: 408, connection: Close, header: None };
         BodyTimeout, "body-timeout": "the request body did not arrive in time", { status: 408, connection: Close, header: None };
+        OnlyIfCached, "only-if-cached": "the client wants a stored response, and there is none", { status: 504, connection: Keep, header: None };
         Precondition, "precondition": "the condition of If-Match or If-Unmodified-Since was false", { status: 412, connection: Keep, header: None };
         BodyTooLarge, "body-too-large": "the body is longer than `max_body`, or php.ini's post_max_size where no `.user.ini` may raise it", { status: 413, connection: Close, header: None };
         TargetTooLong, "target-too-long": "the target is longer than 8 KiB", { status: 414, connection: Close, header: None };

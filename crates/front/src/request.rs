@@ -23,11 +23,27 @@ pub struct Request {
     pub behind: Option<forwarded::Client>,
     /// The refusal, if its transport has found something wrong with it.
     pub refusal: Option<Refusal>,
-    /// For a warm-up the number of its application, which it is for whatever host it names. `None`: a client's request.
-    pub warms: Option<usize>,
+    /// Whose request it is.
+    pub by: By,
+}
+
+/// Whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A client's.
+    Client,
+    /// A warm-up of the application with this number, which it is for whatever host it names.
+    WarmUp(usize),
+    /// One by which the cache fetches a response for many. Its visitor's request has been let in already.
+    Fetch,
 }
 
 impl Request {
+    /// Whether it is a warm-up.
+    pub const fn is_warm_up(&self) -> bool {
+        matches!(self.by, By::WarmUp(_))
+    }
+
     /// Whether its client spoke HTTPS to the front or to the first proxy.
     pub fn is_https(&self) -> bool {
         self.connection.peer.is_https(self.behind.as_ref())
@@ -46,6 +62,7 @@ impl Request {
 }
 
 /// What a request asks for.
+#[derive(Clone)]
 pub struct Head {
     /// The method.
     pub method: Method,
@@ -58,6 +75,7 @@ pub struct Head {
 }
 
 /// The target of a request: as the client sent it, and cleaned, as it is routed.
+#[derive(Clone)]
 pub struct Target {
     uri: Uri,
     clean: Result<Vec<u8>, target::Bad>,
@@ -228,7 +246,7 @@ mod tests {
         peer.is_proxy = false;
         let connection = Arc::new(Connection { peer: Arc::new(peer), client: Box::new(Nobody) });
         let (body, head) = (RequestBody::None, head("/", None));
-        let mut request = Request { head, body, connection, behind: None, refusal: None, warms: None };
+        let mut request = Request { head, body, connection, behind: None, refusal: None, by: By::Client };
         assert!(request.is_local() && !request.is_https());
         request.head.headers.insert("x-real-ip", http::HeaderValue::from_static("127.0.0.1"));
         assert!(!request.is_local());

@@ -16,6 +16,8 @@ use crate::file_body::FileBody;
 use crate::lane::{CHUNK, Ticket};
 use crate::settings::SpoolLimits;
 use crate::spool::{Next, Spool, SpooledBody};
+use crate::stored::copied::Copy;
+use crate::stored::flight::Follower;
 use crate::upstream::ReceivedBody;
 
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
@@ -53,6 +55,9 @@ impl Paced for ResponseBody {
             Source::Received { rest, .. } => rest.len() + CHUNK,
             // What the cache of files keeps is its own, but a body may hold it for longer.
             Source::File { kept, .. } => kept.as_ref().map_or(0, Bytes::len),
+            // The cache holds it, whoever reads.
+            Source::Followed { rest, .. } => rest.len(),
+            Source::Copied { body, .. } => body.in_memory(),
             Source::None | Source::Discard { .. } => 0,
         }
     }
@@ -68,6 +73,7 @@ impl Paced for ResponseBody {
         match &mut self.source {
             Source::File { body, .. } => body.limit_parts(bytes as u64),
             Source::Spooled { body, .. } => body.limit_parts(bytes),
+            Source::Copied { body, .. } => body.limit_parts(bytes),
             _ => {}
         }
     }
@@ -75,6 +81,9 @@ impl Paced for ResponseBody {
 
 impl Used for ResponseBody {
     fn usage(&self) -> Usage {
+        if let Source::Copied { body, .. } = &self.source {
+            return body.usage();
+        }
         self.usage
     }
 }
@@ -101,6 +110,17 @@ enum Source {
         body: FileBody,
         kept: Option<Bytes>,
         reader: Arc<Connection>,
+    },
+    /// A response that others get too, as it comes, `rest` first.
+    Followed {
+        follower: Follower,
+        rest: Bytes,
+        reader: Arc<Connection>,
+    },
+    /// Another body, of which a copy is made.
+    Copied {
+        body: Box<ResponseBody>,
+        copy: Box<Copy>,
     },
     /// From an upstream, as it comes, `rest` first.
     Received {
@@ -175,6 +195,16 @@ impl ResponseBody {
     /// What an upstream sends.
     pub fn received(body: ReceivedBody, reader: Arc<Connection>) -> ResponseBody {
         ResponseBody::new(Source::Received { body: Box::new(body), rest: Bytes::new(), reader })
+    }
+
+    /// A response on its way that others get too.
+    pub const fn followed(follower: Follower, reader: Arc<Connection>) -> ResponseBody {
+        ResponseBody::new(Source::Followed { follower, rest: Bytes::new(), reader })
+    }
+
+    /// This body, of which a copy is made.
+    pub fn copied(self, copy: Copy) -> ResponseBody {
+        ResponseBody::new(Source::Copied { body: Box::new(self), copy: Box::new(copy) })
     }
 
     /// The length of the body, if it is known before the body is sent.
@@ -260,6 +290,52 @@ fn poll_received(
     }))
 }
 
+/// The next part of a response that others get too. What is beyond `part` becomes the rest.
+fn poll_followed(
+    follower: &mut Follower,
+    rest: &mut Bytes,
+    part: usize,
+    reader: &Connection,
+    context: &mut Context<'_>,
+) -> Poll<Option<io::Result<Bytes>>> {
+    doors::collect();
+    match follower.poll_part(context) {
+        Poll::Pending => match reader.client.poll_left(context) {
+            Poll::Ready(Left::Gone) => Poll::Ready(Some(Err(gone()))),
+            _ => Poll::Pending,
+        },
+        Poll::Ready(next) => Poll::Ready(next.map(|result| {
+            result.map(|mut bytes| {
+                let begin = first(&mut bytes, part);
+                *rest = bytes;
+                begin
+            })
+        })),
+    }
+}
+
+/// The next part of a body, which is copied too.
+fn poll_copied(
+    body: &mut ResponseBody,
+    copy: &mut Copy,
+    context: &mut Context<'_>,
+) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    let next = ready!(Pin::new(&mut *body).poll_frame(context));
+    match &next {
+        Some(Ok(frame)) => {
+            if let Some(part) = frame.data_ref() {
+                copy.add(part);
+            }
+            if body.is_end_stream() {
+                copy.complete();
+            }
+        }
+        Some(Err(_)) => {}
+        None => copy.complete(),
+    }
+    Poll::Ready(next)
+}
+
 /// Takes the first `part` bytes, or all.
 fn first(bytes: &mut Bytes, part: usize) -> Bytes {
     bytes.split_to(part.min(bytes.len()))
@@ -280,7 +356,9 @@ impl Body for ResponseBody {
             Source::None | Source::Discard { .. } => None,
             Source::Full(bytes) if bytes.is_empty() => None,
             Source::Full(bytes) => Some(Ok(first(bytes, part))),
-            Source::Stream { rest, .. } | Source::Received { rest, .. } if !rest.is_empty() => {
+            Source::Stream { rest, .. } | Source::Received { rest, .. } | Source::Followed { rest, .. }
+                if !rest.is_empty() =>
+            {
                 Some(Ok(first(rest, part)))
             }
             // Writes to a client that is gone succeed at once and are dropped, so without this check a whole file would be
@@ -288,6 +366,7 @@ impl Body for ResponseBody {
             Source::Stream { reader, .. }
             | Source::Spooled { reader, .. }
             | Source::File { reader, .. }
+            | Source::Followed { reader, .. }
             | Source::Received { reader, .. }
                 if reader.client.is_gone() =>
             {
@@ -301,6 +380,8 @@ impl Body for ResponseBody {
                 (!bytes.is_empty()).then_some(Ok(bytes))
             }
             Source::File { body, kept: None, .. } => ready!(body.poll_next(context)),
+            Source::Followed { follower, rest, reader } => ready!(poll_followed(follower, rest, part, reader, context)),
+            Source::Copied { body, copy } => return poll_copied(body, copy, context),
             Source::Received { body, rest, reader } => return poll_received(body, rest, part, reader, context),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
@@ -312,7 +393,8 @@ impl Body for ResponseBody {
             Source::Full(bytes) => bytes.is_empty(),
             Source::File { body, .. } => body.left() == 0,
             Source::Received { body, rest, .. } => rest.is_empty() && body.is_end(),
-            Source::Stream { .. } | Source::Spooled { .. } => false,
+            Source::Copied { body, .. } => body.is_end_stream(),
+            Source::Stream { .. } | Source::Spooled { .. } | Source::Followed { .. } => false,
         }
     }
 
@@ -322,7 +404,8 @@ impl Body for ResponseBody {
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
             Source::Received { body, rest, .. } if rest.is_empty() => body.size_hint(),
-            Source::Received { .. } => SizeHint::default(),
+            Source::Copied { body, .. } => body.size_hint(),
+            Source::Received { .. } | Source::Followed { .. } => SizeHint::default(),
             Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }

@@ -78,6 +78,25 @@ pub enum ProxyHeaders {
     Forwarded,
 }
 
+/// The rules of the cache: [`cache::Rules`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheRules {
+    /// Only what says that it may be shared.
+    #[default]
+    Safe,
+    /// RFC 9111.
+    Rfc9111,
+}
+
+impl From<CacheRules> for cache::Rules {
+    fn from(rules: CacheRules) -> cache::Rules {
+        match rules {
+            CacheRules::Safe => cache::Rules::Safe,
+            CacheRules::Rfc9111 => cache::Rules::Rfc9111,
+        }
+    }
+}
+
 /// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
@@ -199,6 +218,12 @@ pub struct Application {
     pub status_path: Option<String>,
     /// Limits of a request.
     pub limits: RequestLimits,
+    /// Bytes of stored responses; 0: no cache.
+    pub cache_memory: u64,
+    /// Bytes of the largest response that is stored.
+    pub cache_object: u64,
+    /// The rules of the cache.
+    pub cache_rules: CacheRules,
     /// How often a client may ask for a path.
     pub rate_limits: Vec<RateLimit>,
     /// Limits for paths and all below them; the longest path that fits counts.

@@ -17,6 +17,7 @@ use crate::passwords::Passwords;
 use crate::rate::Rates;
 use crate::settings::Settings;
 use crate::spool::Spool;
+use crate::stored::Stored;
 use crate::tls::Tls;
 use crate::upstream::Upstreams;
 
@@ -42,6 +43,8 @@ pub struct Shared {
     pub addresses: Addresses,
     /// What slow clients have not taken yet of PHP's responses.
     pub spool: Arc<Spool>,
+    /// Responses that are kept for many.
+    pub stored: Stored,
     /// Servers that respond in the place of PHP.
     pub upstreams: Upstreams,
     /// The access log that the supervisor has opened last, and how often it has done so.
@@ -68,6 +71,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
+            stored: Stored::default(),
             upstreams: Upstreams::default(),
             access_log: Mutex::new(None),
             log_version: AtomicU64::new(0),

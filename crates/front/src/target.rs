@@ -8,7 +8,7 @@ pub const MAX_TARGET: usize = 8 * 1024;
 const MAX_NAME: usize = 255;
 
 /// Why a target is refused.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// A malformed or forbidden escape, or a control byte.
     Escape,

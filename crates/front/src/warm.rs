@@ -17,7 +17,7 @@ use crate::connection::{Connection, Nobody, Peer};
 use crate::control::Link;
 use crate::phases::respond;
 use crate::refusal::Refusal;
-use crate::request::{Head, Request, RequestBody};
+use crate::request::{By, Head, Request, RequestBody};
 use crate::settings::{Application, Warmup};
 use crate::shared::Shared;
 use crate::wrapped::Made;
@@ -75,7 +75,7 @@ fn request_of(head: Head, application: usize, https: Option<u16>) -> Request {
         connection: Arc::new(connection),
         behind: None,
         refusal: None,
-        warms: Some(application),
+        by: By::WarmUp(application),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::access::{self, Entry};
 use crate::clients::ClientPermit;
 use crate::lane::Lane;
 use crate::response_body::{Paced, ResponseBody, Used};
+use crate::stored::copied::Copy;
 
 /// The body that the phases make. If PHP runs the request, the body releases the permit and the measurement at its end.
 pub type Made = Holding<ResponseBody, Option<Released>>;
@@ -55,6 +56,13 @@ impl Made {
     /// For PHP's response: at its end the permit is given back, and the time since `began` is counted for the lane.
     pub const fn of_php(body: ResponseBody, permit: Option<ClientPermit>, began: Instant, lane: Arc<Lane>) -> Made {
         Holding { body, _held: Some(Released { _measurement: Measurement { began, lane }, _permit: permit }) }
+    }
+}
+
+impl Made {
+    /// With a copy for the cache.
+    pub fn copied(self, copy: Copy) -> Made {
+        Holding { body: self.body.copied(copy), _held: self._held }
     }
 }
 

@@ -1,3 +1,5 @@
+//! Which responses are stored, and on which terms.
+
 use http::HeaderValue;
 
 use super::*;

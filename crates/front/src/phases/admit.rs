@@ -1,6 +1,7 @@
 //! The phases "admit" and "route": a request is checked, its client and its application are found, and then what responds
 //! to it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::Method;
@@ -10,7 +11,7 @@ use crate::forwarded;
 use crate::host;
 use crate::lanes::View;
 use crate::refusal::Refusal;
-use crate::request::{Head, Request};
+use crate::request::{By, Head, Request};
 use crate::route::{self, Route};
 use crate::routing::limits::Together;
 use crate::settings::Application;
@@ -19,9 +20,9 @@ use crate::shared::Shared;
 /// A request that is for one of the configured applications.
 pub struct Admitted<'a> {
     /// What all threads of the front share.
-    pub shared: &'a Shared,
+    pub shared: &'a Arc<Shared>,
     /// The settings and lanes that serve it.
-    pub view: &'a View,
+    pub view: &'a Arc<View>,
     /// The request itself.
     pub request: &'a Request,
     /// When the request came.
@@ -47,12 +48,12 @@ pub struct Admitted<'a> {
 /// Finds the client and the application of a request. Refuses what the transport has found wrong, then what no transport
 /// can know.
 pub fn admit<'a>(
-    shared: &'a Shared,
-    view: &'a View,
+    shared: &'a Arc<Shared>,
+    view: &'a Arc<View>,
     request: &'a mut Request,
     began: Instant,
 ) -> Result<Admitted<'a>, Refusal> {
-    if request.connection.peer.is_proxy {
+    if request.connection.peer.is_proxy && request.by != By::Fetch {
         let settings = &view.settings;
         request.behind = forwarded::client(&request.head.headers, &settings.proxies, settings.proxy_headers);
     }
@@ -63,9 +64,9 @@ pub fn admit<'a>(
     let host = check(&request.head)?;
     let name = host::name(host);
     let applications = &view.settings.applications;
-    let (number, application) = match request.warms {
-        Some(number) => applications.get(number).map(|application| (number, application)),
-        None => route::application(applications, &name),
+    let (number, application) = match request.by {
+        By::WarmUp(number) => applications.get(number).map(|application| (number, application)),
+        By::Client | By::Fetch => route::application(applications, &name),
     }
     .ok_or(Refusal::UnknownHost)?;
     let path = request.head.target.clean()?;
@@ -92,7 +93,7 @@ impl<'a> Admitted<'a> {
     pub fn may_come(&self) -> Result<(), Refusal> {
         let (peer, tls, name) = (&self.request.connection.peer, &self.shared.tls, &self.name);
         let may_come = match &peer.tls {
-            _ if self.request.warms.is_some() => true,
+            _ if self.request.is_warm_up() => true,
             None => peer.is_proxy || !tls.is_closed(name),
             Some(secure) => {
                 let is_own = name.is_empty() || peer.is_proxy || secure.is_for(name);

@@ -15,7 +15,7 @@ use crate::wrapped::Made;
 pub(super) fn challenge(admitted: &Admitted<'_>) -> Option<Response<Made>> {
     let is_challenge = admitted.path.starts_with(challenges::PATH);
     let head = &admitted.request.head;
-    if !is_challenge || admitted.request.warms.is_some() || ![Method::GET, Method::HEAD].contains(&head.method) {
+    if !is_challenge || admitted.request.is_warm_up() || ![Method::GET, Method::HEAD].contains(&head.method) {
         return None;
     }
     let text = admitted.shared.tls.challenge_response(&admitted.name, admitted.path)?;
@@ -26,7 +26,7 @@ pub(super) fn challenge(admitted: &Admitted<'_>) -> Option<Response<Made>> {
 /// redirected, so that no client is sent where nobody serves it.
 pub(super) fn redirect(admitted: &Admitted<'_>) -> Option<Response<Made>> {
     let &Admitted { request, application, view, shared, .. } = admitted;
-    if request.is_https() || request.warms.is_some() || admitted.name.is_empty() {
+    if request.is_https() || request.is_warm_up() || admitted.name.is_empty() {
         return None;
     }
     let (settings, peer) = (&view.settings, &request.connection.peer);

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cache::key::Key;
 use http::Response;
 
 use super::admit::Admitted;
+use super::look_up::{self, Looked};
 use crate::in_force;
 use crate::refusal::Refusal;
 use crate::request::RequestBody;
@@ -14,8 +16,30 @@ use crate::routing::table::Verdict;
 use crate::upstream::{self, Order, fields};
 use crate::wrapped::Made;
 
-/// Passes the request on. `target`: path and query, if the rule says them.
+/// Asks the cache for the response of an upstream, and passes the request on if it has none. `target`: path and query, if the rule says them.
 pub(super) async fn pass(
+    admitted: &Admitted<'_>,
+    verdict: &Verdict<'_>,
+    upstream: &Upstream,
+    target: Option<&[u8]>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
+    let mut outcome = Key::new();
+    outcome.add(upstream.name.as_bytes());
+    for part in [target, verdict.path.as_deref(), admitted.query.as_deref()] {
+        match part {
+            Some(part) => outcome.add(part),
+            None => outcome.absent(),
+        };
+    }
+    match look_up::look_up(admitted, outcome, &body).await {
+        Looked::Answered(result) => result,
+        Looked::Run(keeping) => Ok(keeping.keep(admitted, pass_on(admitted, verdict, upstream, target, body).await?)),
+    }
+}
+
+/// Passes the request on.
+async fn pass_on(
     admitted: &Admitted<'_>,
     verdict: &Verdict<'_>,
     upstream: &Upstream,

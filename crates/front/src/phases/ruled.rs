@@ -12,7 +12,7 @@ use crate::lead::{Lead, lead, settle};
 use crate::metrics;
 use crate::page;
 use crate::refusal::Refusal;
-use crate::request::RequestBody;
+use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::route::{self, Route, Terms};
 use crate::routing::rule::Expires;
@@ -52,6 +52,10 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
         None => answer(&mut admitted, &verdict, body).await,
         Some(_) => Err(Refusal::RateLimit),
     };
+    // What rules add to a response is added for each visitor.
+    if request.by == By::Fetch {
+        return result;
+    }
     let mut response = dress(&admitted, &verdict, result);
     if let Some(seconds) = late {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

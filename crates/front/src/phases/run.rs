@@ -1,15 +1,18 @@
 //! The phase "run": PHP runs scripts; the front makes every other response itself.
 
 use std::cell::RefCell;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cache::key::Key;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use wire::key::{Key, split_port};
+use wire::key::{Key as LaneKey, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
 use super::admit::Admitted;
+use super::look_up::{self, Looked};
 use crate::doors;
 use crate::files;
 use crate::fingerprint;
@@ -37,7 +40,7 @@ thread_local! {
 pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Result<Response<Made>, Refusal> {
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
-        Route::Script(script) => return run_script(admitted, &script, body).await,
+        Route::Script(script) => return look_up_script(admitted, &script, body).await,
         Route::File(found) => {
             let mut response = files::respond(&found, request)?;
             // A shared cache must not keep what a password guards.
@@ -89,6 +92,28 @@ struct Job<'a> {
     limits: RequestLimits,
 }
 
+/// Asks the cache for the response of a script, and runs the script if it has none.
+async fn look_up_script(
+    admitted: &Admitted<'_>,
+    script: &Arc<Script>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
+    let mut outcome = Key::new();
+    outcome.add(&script.name).add(&script.path_info);
+    match &script.mount {
+        Some((directory, _)) => outcome.add(directory.as_os_str().as_bytes()),
+        None => outcome.absent(),
+    };
+    match &admitted.query {
+        Some(query) => outcome.add(query),
+        None => outcome.absent(),
+    };
+    match look_up::look_up(admitted, outcome, &body).await {
+        Looked::Answered(result) => result,
+        Looked::Run(keeping) => Ok(keeping.keep(admitted, run_script(admitted, script, body).await?)),
+    }
+}
+
 /// Posts the request to the script's lane and waits for PHP.
 async fn run_script(
     admitted: &Admitted<'_>,
@@ -98,7 +123,7 @@ async fn run_script(
     let &Admitted { request, application, .. } = admitted;
     let InForce { limits, account } = InForce::of(application, admitted.path, admitted.limits.as_deref());
     // A warm-up is not a client, even if a client has its address.
-    let limit = if request.warms.is_some() { 0 } else { limits.client_requests };
+    let limit = if request.is_warm_up() { 0 } else { limits.client_requests };
     let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
@@ -212,7 +237,7 @@ impl<'a> Job<'a> {
         let origin = (notes & NOTE_HOST != 0).then_some(admitted.origin());
         let may_be = origin.is_none_or(|origin| may_have_lane(admitted, origin.host));
         if let Some(script) = self.script.text().filter(|_| may_be) {
-            let (key, is_worker_mode) = (Key { script, origin }, notes & NOTE_WORKER_MODE != 0);
+            let (key, is_worker_mode) = (LaneKey { script, origin }, notes & NOTE_WORKER_MODE != 0);
             admitted.shared.lanes.report_entry(admitted.application.generation, key, is_worker_mode);
         }
     }
@@ -223,7 +248,7 @@ impl<'a> Job<'a> {
 fn may_have_lane(admitted: &Admitted<'_>, host: &str) -> bool {
     let (name, port) = split_port(host);
     let request = admitted.request;
-    let is_own = |port| request.warms.is_some() || port == request.connection.peer.server_port;
+    let is_own = |port| request.is_warm_up() || port == request.connection.peer.server_port;
     // A unix socket has no port, and neither has `Host: name:`.
     let is_fine = |port| !["", "80", "443"].contains(&port) && is_own(port);
     port.is_none_or(is_fine) && admitted.application.hosts.iter().any(|known| known == name)

@@ -29,7 +29,7 @@ use crate::page;
 use crate::phases::serve;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
-use crate::request::{BodyStream, BrokenBody, Head, Request, RequestBody};
+use crate::request::{BodyStream, BrokenBody, By, Head, Request, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::shared::{Life, Shared, told_to_stop};
 use crate::upstream::Switch;
@@ -95,7 +95,7 @@ fn taken_over(request: hyper::Request<Incoming>, framed: Framed, connection: Arc
     let (parts, body) = request.into_parts();
     let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
     let body = if body.is_end_stream() { RequestBody::None } else { RequestBody::Stream(Box::new(Parts(body))) };
-    Request { head, body, connection, behind: None, refusal: framed.refusal, warms: None }
+    Request { head, body, connection, behind: None, refusal: framed.refusal, by: By::Client }
 }
 
 /// The body of a request, as hyper decodes it.

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::connection::{Connection, Nobody, Peer};
     use crate::forwarded::Client;
-    use crate::request::RequestBody;
+    use crate::request::{By, RequestBody};
 
     fn request(fields: &[(&'static str, &'static str)], behind: Option<Client>) -> Request {
         let mut headers = HeaderMap::new();
@@ -226,7 +226,7 @@ mod tests {
         let peer = Peer::tcp("192.0.2.7:99".parse().unwrap(), "127.0.0.1:8080".parse().unwrap(), &[]);
         let connection = Arc::new(Connection { peer: Arc::new(peer), client: Box::new(Nobody) });
         let head = Head::new(Method::GET, "/".parse().unwrap(), Version::HTTP_11, headers, None);
-        Request { head, body: RequestBody::None, connection, behind, refusal: None, warms: None }
+        Request { head, body: RequestBody::None, connection, behind, refusal: None, by: By::Client }
     }
 
     fn lines(headers: &HeaderMap) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use front::routing::rule::Rule;
-use front::settings::{LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
+use front::settings::{CacheRules, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
 use wire::control::Isolation;
 
@@ -213,6 +213,13 @@ option_table! {
         rate_limits: Vec<RateLimit> = Vec::new(), "[]", Rates, Reload,
             "How often one client address (for IPv6 one /64) may ask for a path and all below it: \
              [{ path = \"/login\", rate = \"10/m\" }]. More get 429 (docs/operations/limits.md).", to front;
+        cache_memory: u64 = 0, "0 (no cache)", Size, Reload,
+            "Most memory for stored responses that many visitors get: \"64M\" (docs/guides/cache.md).", to front;
+        cache_object: u64 = 4 << 20, "\"4M\"", Size, Reload,
+            "Largest body of a response that is stored. A larger one is passed on.", to front;
+        cache_rules: CacheRules = CacheRules::Safe, "\"safe\"", Text, Reload,
+            "\"safe\" stores only what says that shared caches may keep it, and lets no client ask for something newer; \"rfc9111\" \
+             follows RFC 9111 in both (docs/guides/cache.md#rules).", to front;
         slow_timeout: Duration = Duration::ZERO, "0 (never)", Time(0, DAY), Reload,
             "Wall-clock time after which the log shows a request once, with its target and PHP's backtrace, while it \
              runs.";

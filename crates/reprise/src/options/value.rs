@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use front::settings::{LogFormat, ProxyHeaders, Warmup};
+use front::settings::{CacheRules, LogFormat, ProxyHeaders, Warmup};
 use toml::de::DeValue;
 use wire::control::Isolation;
 
@@ -38,6 +38,11 @@ impl Word for Isolation {
 
 impl Word for LogFormat {
     const WORDS: &'static [(&'static str, LogFormat)] = &[("combined", LogFormat::Combined), ("json", LogFormat::Json)];
+}
+
+impl Word for CacheRules {
+    const WORDS: &'static [(&'static str, CacheRules)] =
+        &[("safe", CacheRules::Safe), ("rfc9111", CacheRules::Rfc9111)];
 }
 
 impl Word for ProxyHeaders {

@@ -15,7 +15,7 @@ use http::{Method, Uri, Version};
 use super::input::{Input, Unread};
 use crate::connection::{Client, Connection, Left, Peer};
 use crate::refusal::Refusal;
-use crate::request::{BodyStream, BrokenBody, Head, Original, Request, RequestBody};
+use crate::request::{BodyStream, BrokenBody, By, Head, Original, Request, RequestBody};
 use crate::target::MAX_TARGET;
 use crate::transport::framing;
 
@@ -106,7 +106,7 @@ pub fn taken_over(
         connection: Arc::new(connection),
         behind: None,
         refusal: checked.err(),
-        warms: None,
+        by: By::Client,
     }
 }
 

@@ -1,0 +1,79 @@
+//! A stored response as the response to a request.
+
+use cache::condition::Validators;
+use cache::range::{self, Range};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode};
+
+use crate::page;
+use crate::refusal::Refusal;
+use crate::request::Head;
+use crate::response_body::ResponseBody;
+use crate::stored::entry::Entry;
+
+/// Headers that a 304 has (RFC 9110 §15.4.5).
+const OF_NOT_MODIFIED: [HeaderName; 7] = [
+    header::CACHE_CONTROL,
+    header::CONTENT_LOCATION,
+    header::DATE,
+    header::ETAG,
+    header::EXPIRES,
+    header::LAST_MODIFIED,
+    header::VARY,
+];
+
+/// Answers by a stored response.
+pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
+    let size = entry.body.len() as u64;
+    let validators = Validators::of(&entry.headers);
+    let mut response = Response::new(ResponseBody::none());
+    let is_read = entry.status == StatusCode::OK;
+    if is_read && validators.is_known(&head.headers) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        for name in OF_NOT_MODIFIED {
+            for value in entry.headers.get_all(&name) {
+                response.headers_mut().append(name.clone(), value.clone());
+            }
+        }
+        return aged(response, entry);
+    }
+    *response.status_mut() = entry.status;
+    *response.headers_mut() = entry.headers.clone();
+    if let Some(reason) = &entry.reason {
+        response.extensions_mut().insert(reason.clone());
+    }
+    let is_head = head.method == Method::HEAD;
+    let asked = range::asked(&head.headers, size).filter(|_| is_read && !is_head);
+    let part = match asked.filter(|_| validators.range_is_current(&head.headers)) {
+        Some(Range::Part(first, last)) => {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
+            first as usize..last as usize + 1
+        }
+        Some(Range::Beyond) => {
+            let mut refused = page::refusal(Refusal::Range);
+            set(refused.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+            return refused;
+        }
+        None => 0..entry.body.len(),
+    };
+    if entry.status != StatusCode::NO_CONTENT {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(part.len()));
+    }
+    if !is_head {
+        *response.body_mut() = ResponseBody::full(entry.body.slice(part));
+    }
+    aged(response, entry)
+}
+
+fn aged(mut response: Response<ResponseBody>, entry: &Entry) -> Response<ResponseBody> {
+    let age = entry.terms.age.saturating_add(entry.since());
+    response.headers_mut().insert(header::AGE, HeaderValue::from(age));
+    response
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
