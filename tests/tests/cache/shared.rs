@@ -99,6 +99,14 @@ fn headers_that_are_not_part_of_the_key_poison_nothing() {
         assert_ne!(poisoned.text(), clean.text(), "{name}");
         assert!(is_hit(&ask(&server, &target, &[])), "{name}");
     }
+    // Nor when they come at the moment when a page has to be made anew.
+    let target = "/stale?h[]=Cache-Control:+public,max-age%3D1";
+    ask(&server, target, &[]);
+    let poisoned = tests::wait_for("the page is stale", 20, || {
+        let page = ask(&server, target, &[("X-Forwarded-Host", "evil.example"), ("Cookie", "who=ada")]);
+        (!is_hit(&page)).then_some(page)
+    });
+    assert_ne!(poisoned.text(), ask(&server, target, &[]).text());
     // A request with a body is not what is stored.
     let target = format!("/fat?{PUBLIC}");
     let fat = server.client().request("GET", &target, &[("Content-Length", "3")], b"a=b");

@@ -108,7 +108,8 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, outcome: Key, 
             Found::NoVariant => (Forward::VaryMiss, None),
         };
         // What was public may be asked for with a cookie: if it no longer is, it goes to that visitor alone.
-        let may_share = asking.may_share || stale.as_ref().is_some_and(|entry| entry.terms.is_public);
+        let was_public = stale.as_ref().is_some_and(|entry| entry.terms.is_public);
+        let may_share = asking.may_share || was_public && asking.is_heedless;
         if !may_share || !asking.is_whole || storing::may_ask(&asking.asked(&request.head)).is_err() {
             return keep(responses, asking, why, None);
         }

@@ -73,7 +73,7 @@ pub enum Found {
     Passed,
 }
 
-/// The stored responses of an application.
+/// The stored responses of an application. Its locks are taken in the order `changed`, `flights`.
 pub struct Responses {
     /// Bytes, at most.
     pub budget: u64,
@@ -188,11 +188,13 @@ impl Responses {
     /// The flight for a request, and whether this request begins it.
     pub fn join(&self, asking: &Asking, head: &HeaderMap) -> (Arc<Flight>, bool) {
         let key = self.flight_key(asking, head);
+        // Before the other lock: `change` takes both in this order. A change in between makes the flight one that is not stored.
+        let since = self.now();
         let mut flights = lock(&self.flights);
         if let Some(flight) = flights.get(&key) {
             return (flight.clone(), false);
         }
-        let flight = Arc::new(Flight::new(asking.url.clone(), self.now()));
+        let flight = Arc::new(Flight::new(asking.url.clone(), since));
         flights.insert(key, flight.clone());
         (flight, true)
     }
