@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -31,17 +34,24 @@ fn built() -> PathBuf {
     if directory.ends_with("deps") { directory.with_file_name("") } else { directory.to_owned() }
 }
 
-/// A port that nobody listens on, and that the kernel gives to no connection of a client: below those that it takes for them.
+/// A port that nobody listens on, that the kernel gives to no connection of a client (below those that it takes for them),
+/// and that no other program of the tests gets while this one lives: who holds the abstract socket of a port's name has it.
+/// `php_cli_server.inc` does the same.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static HELD: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
     // Programs of tests that run at the same time begin at different places.
     let base = std::process::id().wrapping_mul(997);
     wait_for("a free port", 10, || {
         let turn = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = FIRST + (base.wrapping_add(turn) % u32::from(COUNT)) as u16;
-        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+        let name = SocketAddr::from_abstract_name(format!("reprise-test-port-{port}")).expect("a short name");
+        let held = UnixDatagram::bind_addr(&name).ok()?;
+        TcpListener::bind(("127.0.0.1", port)).ok()?;
+        HELD.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+        Some(port)
     })
 }
 
