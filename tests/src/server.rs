@@ -35,7 +35,7 @@ fn built() -> PathBuf {
 }
 
 /// A port that nobody listens on, that the kernel gives to no connection of a client (below those that it takes for them),
-/// and that no other program of the tests gets while this one lives: who holds the abstract socket of a port's name has it.
+/// and that no other program of the tests gets while this one lives: who holds the abstract socket of a port's name has it. (Reprise itself has none: `neighbours` looks for its name.)
 /// `php_cli_server.inc` does the same.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
@@ -47,7 +47,7 @@ pub fn free_port() -> u16 {
     wait_for("a free port", 10, || {
         let turn = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = FIRST + (base.wrapping_add(turn) % u32::from(COUNT)) as u16;
-        let name = SocketAddr::from_abstract_name(format!("reprise-test-port-{port}")).expect("a short name");
+        let name = SocketAddr::from_abstract_name(format!("port-of-a-test-{port}")).expect("a short name");
         let held = UnixDatagram::bind_addr(&name).ok()?;
         TcpListener::bind(("127.0.0.1", port)).ok()?;
         HELD.lock().unwrap_or_else(PoisonError::into_inner).push(held);
