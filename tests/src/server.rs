@@ -35,8 +35,8 @@ fn built() -> PathBuf {
 }
 
 /// A port that nobody listens on, that the kernel gives to no connection of a client (below those that it takes for them),
-/// and that no other program of the tests gets while this one lives: who holds the abstract socket of a port's name has it. (Reprise itself has none: `neighbours` looks for its name.)
-/// `php_cli_server.inc` does the same.
+/// and that no other program of the tests gets while this one lives: who holds the abstract socket of a port's name has it.
+/// Its name is not Reprise's, which has none: `neighbours` looks for that. `php_cli_server.inc` does the same.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;
