@@ -52,6 +52,13 @@ fn with_a_connection_to_sqlite() {
     fast(boot, cases, |setup| setup, |_| {});
 }
 
+/// Each connection keeps what it reads in libc's heap, up to 2,000 KiB, which the boot has not used.
+#[test]
+fn with_a_connection_to_sqlite_that_reads_much() {
+    let cases = "case 'it': $base = new PDO(\"sqlite:$file\"); $base->exec('create table if not exists t (n)'); if (!$base->query('select 1 from t')->fetch()) $base->exec('with recursive c(x) as (select 1 union all select x + 1 from c limit 1500) insert into t select zeroblob(1000) from c'); echo $base->query('select sum(length(n)) from t')->fetchColumn(); break;\n";
+    fast("$file = getenv('PLACE') . '/base.sqlite';", cases, |setup| setup, |_| {});
+}
+
 /// PHP keeps patterns apart by the locale for which it has compiled them: those of the boot's locale are learned.
 #[test]
 fn with_patterns_of_a_locale() {

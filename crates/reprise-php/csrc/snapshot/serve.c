@@ -274,10 +274,12 @@ ZEND_FUNCTION(reprise_snapshot)
 	makecontext(&snapshot->service, reprise_template_loop, 0);
 	snapshot->compares_lines = can_compare_lines();
 	reprise_keep_free_slots();
+	reprise_make_room();
 	swapcontext(&snapshot->php, &snapshot->service);
 	while (snapshot->is_learning) {
 		reprise_learn_patterns();
 		reprise_keep_free_slots();
+		reprise_make_room();
 		swapcontext(&snapshot->php, &snapshot->service);
 	}
 	/* In a clone, for a request. */
