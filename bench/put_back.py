@@ -104,8 +104,7 @@ class Applications:
         place.chmod(0o755)
         site = peers.Site(scenario.application, self.builder.root(scenario.application, boot.script, boot.bridge),
                           self.database.env() if self.database else {}, place, processes.free_port(), 1, {}, "", boot)
-        options = {name: row[0] for name, row in reprise.OPTIONS.items()}
-        side = measure.Side(program or "reprise", reprise.start(site, {**options, "program": program}))
+        side = measure.Side(program or "reprise", reprise.start(site, reprise.settings(program=program)))
         measure.await_ready(side, scenario.path)
         self._send(side, scenario.path, WARMUP)
         rewinds = Rewinds()

@@ -35,6 +35,13 @@ def _program(options: dict[str, str]) -> Path:
     return Path(options["program"]).absolute() if options["program"] else BUILT
 
 
+def settings(**chosen: str) -> dict[str, str]:
+    """All options, those that are not named with their defaults: what `check` and `start` take."""
+    unknown = chosen.keys() - OPTIONS.keys()
+    assert not unknown, unknown
+    return {**{name: default for name, (default, _) in OPTIONS.items()}, **chosen}
+
+
 def check(options: dict[str, str]) -> None:
     program = _program(options)
     if not os.access(program, os.X_OK):

@@ -59,8 +59,15 @@ class Boots(unittest.TestCase):
 
     def test_unknown_mode(self) -> None:
         with self.assertRaises(Failure) as caught:
-            reprise.check({"program": sys.executable, "entry": "", "mode": "workers"})
+            reprise.check(reprise.settings(program=sys.executable, mode="workers"))
         self.assertIn("did you mean 'worker'?", str(caught.exception))
+
+    def test_settings_of_a_script_of_its_own(self) -> None:
+        """bench/rewind and bench/instructions start Reprise without the command line of bench/compare."""
+        reprise.check(reprise.settings(program=sys.executable))
+        self.assertEqual(reprise.settings().keys(), reprise.OPTIONS.keys())
+        with self.assertRaises(AssertionError):
+            reprise.settings(programme=sys.executable)
 
     def test_documentation_has_what_bridges_do(self) -> None:
         page = (bridges.PACKAGE.parent / "docs" / "guides" / "frameworks.md").read_text()
