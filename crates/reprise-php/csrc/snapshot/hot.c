@@ -9,7 +9,7 @@
  * a request writes to it, so that the page fault is counted and the scan finds the page that belongs to it. From then
  * on it is open: not protected, and not copied either. What a request leaves there lies in free memory of PHP's heap,
  * as under PHP-FPM. With the option `scrub` every rewind fills open pages with zeroes. A clone that has had no request
- * for some seconds gives its open pages back to the kernel.
+ * for a second gives its open pages back to the kernel.
  */
 #define _GNU_SOURCE
 #include <linux/userfaultfd.h>
