@@ -20,23 +20,59 @@ pub fn targets(method: &Method, target: &str, host: &str, status: StatusCode, he
     all
 }
 
-/// Path and query of a reference, if it leads to the same host (RFC 9110 §4.3.1: another may not be told by this one).
+/// Path and query of a reference, if it leads to the same host (RFC 9110 §4.3.1: another may not be told by this one), resolved as RFC 3986 §5 has it.
 fn below(reference: &str, target: &str, host: &str) -> Option<String> {
     let reference = reference.split('#').next().unwrap_or_default();
-    let uri: Uri = if reference.starts_with('/') && !reference.starts_with("//") {
-        reference.parse().ok()?
-    } else if let Some(rest) = reference.strip_prefix("//") {
-        format!("http://{rest}").parse().ok()?
-    } else if reference.contains("://") {
-        reference.parse().ok()?
-    } else {
-        // Relative to the directory of the request's path; dots in it are left, and such a key has no entry.
-        let path = target.split('?').next().unwrap_or_default();
-        let end = path.rfind('/').map_or(0, |at| at + 1);
-        format!("{}{reference}", &path[..end]).parse().ok()?
+    let (path, query) = split_query(target);
+    if reference.starts_with("//") || reference.contains("://") {
+        let uri: Uri =
+            reference.strip_prefix("//").map_or(reference.to_owned(), |rest| format!("http://{rest}")).parse().ok()?;
+        let is_here =
+            uri.authority().is_some_and(|authority| bare(authority.as_str()).eq_ignore_ascii_case(bare(host)));
+        return is_here.then(|| resolved(uri.path(), uri.query()));
+    }
+    let (own_path, own_query) = split_query(reference);
+    let whole = match own_path {
+        "" => return Some(resolved(path, own_query.or(query))),
+        _ if own_path.starts_with('/') => own_path.to_owned(),
+        _ => format!("{}{own_path}", &path[..path.rfind('/').map_or(0, |at| at + 1)]),
     };
-    let is_here = uri.authority().is_none_or(|authority| authority.as_str().eq_ignore_ascii_case(host));
-    is_here.then(|| uri.path_and_query().map_or_else(|| "/".to_owned(), |target| target.as_str().to_owned()))
+    Some(resolved(&whole, own_query))
+}
+
+fn split_query(target: &str) -> (&str, Option<&str>) {
+    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
+}
+
+/// Without a default port: which of the two schemes is meant makes no other page of the same host.
+fn bare(host: &str) -> &str {
+    host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(host)
+}
+
+/// A path without `.` and `..`, with its query.
+fn resolved(path: &str, query: Option<&str>) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let has_dots = path.split('/').any(|segment| segment == "." || segment == "..");
+    let mut whole = if has_dots {
+        let is_open = path.ends_with("/.") || path.ends_with("/..");
+        for segment in path.split('/').skip(1) {
+            match segment {
+                "." => {}
+                ".." => drop(kept.pop()),
+                segment => kept.push(segment),
+            }
+        }
+        format!("/{}{}", kept.join("/"), if is_open && !kept.is_empty() { "/" } else { "" })
+    } else if path.is_empty() {
+        "/".to_owned()
+    } else {
+        path.to_owned()
+    };
+    if let Some(query) = query {
+        whole.push('?');
+        whole.push_str(query);
+    }
+    whole
 }
 
 #[cfg(test)]
@@ -53,9 +89,16 @@ mod tests {
 
     #[test]
     fn what_was_changed_is_asked_for_anew() {
-        for (location, meant) in
-            [("/x?y#z", "/x?y"), ("http://EXAMPLE.org/x", "/x"), ("//example.org", "/"), ("x", "/a/x")]
-        {
+        for (location, meant) in [
+            ("/x?y#z", "/x?y"),
+            ("http://EXAMPLE.org/x", "/x"),
+            ("//example.org", "/"),
+            ("x", "/a/x"),
+            ("?d", "/a/b?d"),
+            ("../x?y", "/x?y"),
+            ("/c/./d/..", "/c/"),
+            ("https://example.org:443/x", "/x"),
+        ] {
             assert_eq!(
                 of(Method::POST, 303, location),
                 [meant.to_owned(), "/a/b?c".to_owned()]

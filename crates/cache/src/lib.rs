@@ -21,21 +21,27 @@
 //! | [`key`] | the key of a URL, which no other URL has |
 //! | [`update`] | what a 304 changes in a stored response |
 //! | [`invalidation`] | what a response to an unsafe method makes stale |
+//! | [`tags`] | names by which responses can be purged together |
+//! | [`purge`] | what is to be purged |
+//! | [`cookies`] | which cookies tell visitors apart |
 //! | [`status`] | how all this is told: Cache-Status |
 
 #![forbid(unsafe_code)]
 
 pub mod condition;
+pub mod cookies;
 pub mod directives;
 pub mod freshness;
 pub mod invalidation;
 pub mod key;
 pub mod list;
+pub mod purge;
 pub mod range;
 pub mod reuse;
 pub mod rules;
 pub mod status;
 pub mod storing;
+pub mod tags;
 pub mod targeted;
 pub mod update;
 pub mod variant;

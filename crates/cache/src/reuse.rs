@@ -3,6 +3,7 @@
 use http::header;
 
 use crate::Rules;
+use crate::cookies;
 use crate::directives::{Directives, Reach};
 use crate::status::Why;
 use crate::storing::{Asked, Terms};
@@ -54,6 +55,9 @@ pub fn may_after_error(terms: &Terms, asked: &Asked<'_>, since: u64) -> bool {
 
 /// Whether a response that may be shared is for a request with these headers: with a cookie or a password only if it is public.
 fn is_for(terms: &Terms, asked: &Asked<'_>) -> Result<(), Why> {
+    if terms.cookies.as_ref().is_some_and(|cookies| cookies::has_any(asked.headers, cookies)) {
+        return Err(Why::Cookie);
+    }
     if terms.is_public {
         return Ok(());
     }
@@ -91,6 +95,8 @@ mod tests {
         is_validated: false,
         is_public: false,
         nominated: Vec::new(),
+        cookies: None,
+        tags: Vec::new(),
     };
 
     fn of(rules: Rules, terms: &Terms, fields: &[(&'static str, &str)], since: u64) -> Reuse {
@@ -130,6 +136,13 @@ mod tests {
                 assert_eq!(of(rules, &public, &[(field, "a=b")], 0), Reuse::Fresh);
             }
         }
+    }
+
+    #[test]
+    fn a_page_that_names_its_cookies_is_not_for_who_has_one() {
+        let terms = Terms { is_public: true, cookies: Some(vec!["login*".to_owned()]), ..TERMS };
+        assert_eq!(of(Rules::Safe, &terms, &[("cookie", "_ga=1")], 0), Reuse::Fresh);
+        assert_eq!(of(Rules::Safe, &terms, &[("cookie", "_ga=1; login_x=2")], 0), Reuse::Bypass(Why::Cookie));
     }
 
     #[test]

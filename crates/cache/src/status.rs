@@ -27,6 +27,8 @@ pub enum Why {
     Vary,
     /// The response does not say that shared caches may keep it.
     NoFreshness,
+    /// Its tags cannot be understood.
+    Tags,
     /// Cache-Control cannot be understood.
     Malformed,
     /// It is larger than what is stored.
@@ -37,7 +39,7 @@ pub enum Why {
 
 impl Why {
     /// All, with the word and the text of each.
-    pub const ALL: [(Why, &str, &str); 14] = [
+    pub const ALL: [(Why, &str, &str); 15] = [
         (Why::Method, "method", "another method than GET, or HEAD of a stored GET"),
         (Why::Body, "request-body", "the request has a body"),
         (Why::RequestNoStore, "request-no-store", "the request says no-store"),
@@ -49,6 +51,7 @@ impl Why {
         (Why::Cookie, "cookie", "the request has a cookie, and the response does not say public"),
         (Why::Vary, "vary", "Vary is *, malformed, or names too many headers"),
         (Why::NoFreshness, "no-freshness", "the response does not say for how long shared caches may keep it"),
+        (Why::Tags, "tags", "the response has more than 1,000 tags, or they cannot be read"),
         (Why::Malformed, "malformed", "Cache-Control cannot be understood"),
         (Why::Size, "size", "the response is larger than `cache_object`"),
         (Why::Stale, "stale", "the response is stale when it comes, and has neither ETag nor Last-Modified"),

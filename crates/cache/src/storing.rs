@@ -6,10 +6,10 @@ use http::{Method, StatusCode};
 use crate::Rules;
 use crate::directives::{Directives, Reach};
 use crate::freshness::{self, Lifetime};
-use crate::list;
 use crate::status::Why;
-use crate::targeted::{OWN, Said};
+use crate::targeted::{self, OWN, Said};
 use crate::variant::{self, Nominated};
+use crate::{cookies, list, purge, tags};
 
 /// Final statuses whose meaning for a cache is known here.
 const UNDERSTOOD: [u16; 22] =
@@ -69,6 +69,10 @@ pub struct Terms {
     pub is_public: bool,
     /// Which headers of a request choose it.
     pub nominated: Nominated,
+    /// The cookies of which a visitor must have none to get it, if the response names them.
+    pub cookies: Option<Vec<String>>,
+    /// Names by which it can be purged.
+    pub tags: Vec<String>,
 }
 
 /// Whether a response may be stored: on which terms, or why not. What is unclear is not stored.
@@ -83,7 +87,7 @@ pub fn decide(
     may_ask(asked)?;
     may_share(&said, status, headers)?;
     let Directives { public, s_maxage, max_age, must_revalidate, .. } = said.directives;
-    let is_public = public || said.is_targeted;
+    let is_public = said.is_open;
     let opens = |more: bool| is_public || (rules == Rules::Rfc9111 && more);
     if asked.headers.contains_key(header::AUTHORIZATION) && !opens(s_maxage.is_some() || must_revalidate) {
         return Err(Why::Authorization);
@@ -92,9 +96,21 @@ pub fn decide(
     if asked.has_cookie && !opens(true) {
         return Err(Why::Cookie);
     }
-    let nominated = variant::nominated(headers).ok_or(Why::Vary)?;
+    let cookies = cookies::of_response(headers);
+    if cookies.as_ref().is_some_and(|cookies| cookies::has_any(asked.headers, cookies)) {
+        return Err(Why::Cookie);
+    }
+    let mut nominated = variant::nominated(headers).ok_or(Why::Vary)?;
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        // Whoever asks for another coding gets another response, even if this one does not say so.
+        if !variant::is_accepted_coding(headers, asked.headers) {
+            return Err(Why::Vary);
+        }
+        variant::add(&mut nominated, header::ACCEPT_ENCODING);
+    }
+    let tags = tags::of(headers).ok_or(Why::Tags)?;
     let lifetime = freshness::lifetime(rules, status.as_u16(), headers, &said, came.at);
-    let says_so = s_maxage.is_some() || (is_public && max_age.is_some());
+    let says_so = s_maxage.is_some() || ((public || said.is_targeted) && max_age.is_some());
     let is_wanted = match rules {
         Rules::Safe => says_so && !said.directives.is_malformed,
         Rules::Rfc9111 => lifetime != Lifetime::Unknown || public || is_validator(headers),
@@ -111,6 +127,8 @@ pub fn decide(
         is_validated: said.directives.no_cache == Reach::Whole,
         is_public,
         nominated,
+        cookies,
+        tags,
     };
     if terms.is_useful() || is_validator(headers) { Ok(terms) } else { Err(Why::Stale) }
 }
@@ -163,21 +181,26 @@ impl Terms {
     }
 }
 
-/// Takes away what is not stored: headers of the connection, those that Connection names, those that are for one client, and the field for this
+/// Fields that speak to this cache, or to one that it stands in for; no client sees them.
+pub const OWN_FIELDS: [HeaderName; 7] =
+    [OWN, tags::OWN, cookies::OWN, purge::OWN, targeted::OF_LITESPEED, tags::OF_LITESPEED, purge::OF_LITESPEED];
+
+/// Takes away what is not stored: headers of the connection, those that Connection names, those that are for one client, and the fields for this
 /// cache alone.
 pub fn strip(headers: &mut HeaderMap) {
     let Said { directives, .. } = Said::by(headers);
     let named = list::members(headers, header::CONNECTION).unwrap_or_default();
     let named: Vec<HeaderName> = named.into_iter().filter_map(|name| name.parse().ok()).collect();
     let goes = |name: &HeaderName| {
-        OF_CONNECTION.contains(name) || named.contains(name) || directives.withholds(name) || *name == OWN
+        OF_CONNECTION.contains(name) || named.contains(name) || directives.withholds(name) || OWN_FIELDS.contains(name)
     };
     let gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
     for name in gone {
         headers.remove(name);
     }
-    // Age is what this cache says.
+    // Age is what this cache says. A cookie is never for many, whatever a response says that was stored without one.
     headers.remove(header::AGE);
+    headers.remove(header::SET_COOKIE);
 }
 
 #[cfg(test)]

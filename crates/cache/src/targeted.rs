@@ -8,8 +8,10 @@ use crate::directives::{Directives, MOST, Reach};
 
 /// The field for this cache alone; no client sees it.
 pub const OWN: HeaderName = HeaderName::from_static("reprise-cache-control");
+/// LiteSpeed's, which its plugins for many applications send. No client sees it.
+pub const OF_LITESPEED: HeaderName = HeaderName::from_static("x-litespeed-cache-control");
 /// Fields that count in the place of Cache-Control and Expires, the first first.
-pub const TARGETS: [HeaderName; 2] = [OWN, HeaderName::from_static("cdn-cache-control")];
+pub const TARGETS: [HeaderName; 3] = [OWN, OF_LITESPEED, HeaderName::from_static("cdn-cache-control")];
 
 /// What a response says to this cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Said {
     pub directives: Directives,
     /// Whether they come from a targeted field.
     pub is_targeted: bool,
+    /// Whether they are for visitors with cookies too. LiteSpeed's field does not say so: there the server tells visitors apart by cookies.
+    pub is_open: bool,
 }
 
 impl Said {
@@ -30,10 +34,11 @@ impl Said {
     pub fn by(headers: &HeaderMap) -> Said {
         for name in &TARGETS {
             if let Some(directives) = dictionary(headers, name).as_ref().and_then(directives) {
-                return Said { directives, is_targeted: true };
+                return Said { directives, is_targeted: true, is_open: *name != OF_LITESPEED };
             }
         }
-        Said { directives: Directives::of(headers), is_targeted: false }
+        let directives = Directives::of(headers);
+        Said { is_open: directives.public, directives, is_targeted: false }
     }
 }
 
@@ -106,6 +111,14 @@ mod tests {
     }
 
     #[test]
+    fn litespeed_s_field_is_for_visitors_without_cookies() {
+        let read = said(&[("x-litespeed-cache-control", "public,max-age=60"), ("cache-control", "no-cache")]);
+        assert!(read.is_targeted && !read.is_open && read.directives.max_age == Some(60));
+        let read = said(&[("x-litespeed-cache-control", "private,max-age=60")]);
+        assert_eq!(read.directives.private, Reach::Whole);
+    }
+
+    #[test]
     fn the_nearest_target_counts_alone() {
         let both = [("cdn-cache-control", "max-age=10"), ("cache-control", "private, max-age=60")];
         let read = said(&both);
@@ -127,7 +140,7 @@ mod tests {
         let read = said(&[("cdn-cache-control", "max-age=\"10\", s-maxage=1.5, private=\"x-a, x-b\", no-store=?0")]);
         let names = vec![HeaderName::from_static("x-a"), HeaderName::from_static("x-b")];
         let meant = Directives { private: Reach::Fields(names), ..Directives::default() };
-        assert_eq!(read, Said { directives: meant, is_targeted: true });
+        assert_eq!(read, Said { directives: meant, is_targeted: true, is_open: true });
         assert_eq!(said(&[("cdn-cache-control", "max-age=-5")]).directives.max_age, Some(0));
         assert_eq!(
             said(&[("cdn-cache-control", "private=(a b), max-age=1, private=3")]).directives.private,

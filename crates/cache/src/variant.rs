@@ -25,6 +25,35 @@ pub fn nominated(headers: &HeaderMap) -> Option<Nominated> {
     (names.len() <= MOST).then_some(names)
 }
 
+/// Adds a header to those that choose a response.
+pub fn add(nominated: &mut Nominated, name: HeaderName) {
+    if let Err(at) = nominated.binary_search_by(|known| known.as_str().cmp(name.as_str())) {
+        nominated.insert(at, name);
+    }
+}
+
+/// Whether a response has one of [`CODINGS`], and one that its request accepts. Requests are told apart by these codings alone.
+pub fn is_accepted_coding(response: &HeaderMap, request: &HeaderMap) -> bool {
+    let Some(codings) = crate::list::members(response, header::CONTENT_ENCODING) else { return false };
+    let accepted = accepted(request);
+    codings.iter().all(|coding| {
+        let coding = coding.to_ascii_lowercase();
+        coding == "identity" || accepted.contains(&if coding == "x-gzip" { "gzip" } else { coding.as_str() })
+    })
+}
+
+/// Headers of which PHP and many other servers read the first line alone: two lines are not what one line with a comma is.
+const ONE_VALUE: [HeaderName; 8] = [
+    header::AUTHORIZATION,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::FROM,
+    header::HOST,
+    header::ORIGIN,
+    header::REFERER,
+    header::USER_AGENT,
+];
+
 /// What a request says in the nominated headers, in a form that equal requests share: two keys are equal if and only if each header is absent in
 /// both or says the same in both.
 pub fn key(nominated: &[HeaderName], headers: &HeaderMap) -> Key {
@@ -37,6 +66,14 @@ pub fn key(nominated: &[HeaderName], headers: &HeaderMap) -> Key {
         }
         if *name == header::ACCEPT_ENCODING {
             key.add(accepted(headers).join(",").as_bytes());
+            continue;
+        }
+        if ONE_VALUE.contains(name) {
+            let mut lines = Key::new();
+            for value in values {
+                lines.add(value.as_bytes());
+            }
+            key.add(lines.as_bytes());
             continue;
         }
         let mut whole = Vec::new();

@@ -83,6 +83,20 @@ impl Peer {
         Peer::with_variables(Peer { scheme: Scheme::HTTPS, tls: Some(secure), ..self })
     }
 
+    /// The same ends, without what is known of the client by TLS.
+    pub fn without_tls(&self) -> Peer {
+        Peer::with_variables(Peer {
+            address: self.address.clone(),
+            port: self.port.clone(),
+            server_address: self.server_address.clone(),
+            server_port: self.server_port.clone(),
+            scheme: self.scheme.clone(),
+            is_proxy: self.is_proxy,
+            tls: None,
+            variables: (Vec::new(), 0),
+        })
+    }
+
     /// Whether the client spoke HTTPS: to the front or, if a proxy says so, to the first proxy.
     pub fn is_https(&self, behind: Option<&forwarded::Client>) -> bool {
         behind.and_then(|client| client.is_https).unwrap_or_else(|| self.scheme == Scheme::HTTPS)

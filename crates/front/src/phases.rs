@@ -6,7 +6,7 @@
 //! | limit | who has asked too often is refused, or waits; by `rate_limits` here, by rules in [`ruled`] | [`keep_rate`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
-//! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`] |
+//! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`order`], [`keep`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
 //!
@@ -15,7 +15,9 @@
 mod admit;
 mod fetch;
 mod https;
+mod keep;
 mod look_up;
+mod order;
 mod passed;
 mod ruled;
 mod run;
@@ -23,6 +25,7 @@ mod run;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cache::key::Key;
 use http::Response;
 use http::header::{self, HeaderValue};
 
@@ -79,6 +82,10 @@ pub async fn respond(
     }
     if !application.table.is_empty() {
         return ruled::respond(admitted, body).await;
+    }
+    if let Some(mut response) = look_up::look_early(&admitted, &Key::new(), &body) {
+        https::add_hsts(&admitted, &mut response);
+        return Ok(response);
     }
     let route = admitted.route();
     let mut response = run::run(&admitted, route, body).await?;

@@ -224,6 +224,8 @@ pub struct Application {
     pub cache_object: u64,
     /// The rules of the cache.
     pub cache_rules: CacheRules,
+    /// The cookies that tell visitors apart; `None`: each does.
+    pub cache_cookies: Option<Vec<String>>,
     /// How often a client may ask for a path.
     pub rate_limits: Vec<RateLimit>,
     /// Limits for paths and all below them; the longest path that fits counts.

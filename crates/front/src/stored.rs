@@ -8,12 +8,14 @@
 //! | [`entry`] | a stored response |
 //! | [`responses`] | the stored responses of an application, within a number of bytes |
 //! | [`flight`] | a response on its way that several requests wait for |
+//! | [`purges`] | what was purged |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
 pub mod copied;
 pub mod entry;
 pub mod flight;
+pub mod purges;
 pub mod responses;
 
 use std::collections::HashMap;
@@ -25,24 +27,43 @@ use responses::Responses;
 /// The stored responses of all applications. They are lost with the front.
 #[derive(Default)]
 pub struct Stored {
-    applications: Mutex<HashMap<String, Arc<Responses>>>,
+    applications: Mutex<HashMap<String, Known>>,
+}
+
+struct Known {
+    /// The last generation that was seen: those before it do not change the size any more.
+    generation: u32,
+    responses: Arc<Responses>,
 }
 
 impl Stored {
-    /// Those of an application, if it has a cache. It outlives generations; another size begins anew.
+    /// Those of an application, if it has a cache. It outlives generations.
     pub fn of(&self, application: &Application) -> Option<Arc<Responses>> {
-        let budget = application.cache_memory;
+        let (budget, object) = (application.cache_memory, application.cache_object);
+        let mut all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get_mut(&application.name) {
+            if known.generation >= application.generation {
+                return (budget > 0).then(|| known.responses.clone());
+            }
+            known.generation = application.generation;
+            if budget > 0 {
+                known.responses.resize(budget);
+                return Some(known.responses.clone());
+            }
+            all.remove(&application.name);
+        }
         if budget == 0 {
             return None;
         }
-        let mut all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get(&application.name) {
-            Some(known) if known.budget == budget => Some(known.clone()),
-            _ => {
-                let new = Arc::new(Responses::new(budget));
-                all.insert(application.name.clone(), new.clone());
-                Some(new)
-            }
-        }
+        let responses = Arc::new(Responses::new(budget, object));
+        let known = Known { generation: application.generation, responses: responses.clone() };
+        all.insert(application.name.clone(), known);
+        Some(responses)
+    }
+
+    /// Those of the application with that name, if it has a cache now.
+    pub fn named(&self, application: &str) -> Option<Arc<Responses>> {
+        let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(application).map(|known| known.responses.clone())
     }
 }

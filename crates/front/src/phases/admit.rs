@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cache::key::Key;
 use http::Method;
 use wire::key::Origin;
 
@@ -43,6 +44,8 @@ pub struct Admitted<'a> {
     pub user: Option<String>,
     /// The limits that rules set.
     pub limits: Option<Box<Together<'a>>>,
+    /// What rules have said of it, as part of the keys of the cache.
+    pub led: Key,
 }
 
 /// Finds the client and the application of a request. Refuses what the transport has found wrong, then what no transport
@@ -83,6 +86,7 @@ pub fn admit<'a>(
         query: None,
         user: None,
         limits: None,
+        led: Key::new(),
     })
 }
 

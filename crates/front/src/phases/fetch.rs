@@ -3,218 +3,33 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use cache::condition::Validators;
-use cache::key::Key;
+use bytes::Bytes;
 use cache::status::Why;
-use cache::storing::{self, Asked, Came, Terms};
-use cache::{reuse, update};
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Response, StatusCode, Version};
+use cache::{reuse, storing, update};
+use http::header;
+use http::{Response, StatusCode};
 use http_body::Body;
 use tokio::sync::oneshot;
 
-use super::admit::Admitted;
+use super::keep::purge;
+use super::order::{Confirmed, Order, Ran, came};
 use super::respond;
-use crate::connection::{self, Connection, Left, Nobody};
-use crate::forwarded::Client;
-use crate::lanes::View;
-use crate::reason::Reason;
 use crate::refusal::Refusal;
-use crate::request::{By, Head as RequestHead, Request, RequestBody};
-use crate::settings::Application;
-use crate::shared::Shared;
-use crate::stored::asking::{self, Asking};
+use crate::response_body::ResponseBody;
 use crate::stored::copied;
 use crate::stored::entry::Entry;
 use crate::stored::flight::{Begun, Flight, Head};
-use crate::stored::responses::{Responses, chosen_by};
+use crate::stored::responses::Responses;
 use crate::wrapped::Made;
 
 /// Bytes that wait for the slowest client of a response that is too large to be stored.
 const WINDOW: usize = 1024 * 1024;
-/// The address of a request that nobody has sent (RFC 7600: a dummy that no host has).
-const NOBODY: &str = "192.0.0.8";
-/// What proxies say of the URL, which is part of the key.
-const OF_PROXIES: [HeaderName; 3] = [
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-];
-
-/// A response to be fetched.
-pub(super) struct Order {
-    shared: Arc<Shared>,
-    view: Arc<View>,
-    number: usize,
-    request: Request,
-    has_cookie: bool,
-    outcome: Key,
-    responses: Arc<Responses>,
-    flight: Arc<Flight>,
-    /// The stored response that it is to replace.
-    stale: Option<Arc<Entry>>,
-}
 
 /// Who gets a response that may not be shared.
 type Own = oneshot::Sender<Result<Response<Made>, Refusal>>;
-
-impl Order {
-    /// By the request of a visitor.
-    pub(super) fn of_visitor(
-        admitted: &Admitted<'_>,
-        asking: &Asking,
-        responses: Arc<Responses>,
-        flight: Arc<Flight>,
-        stale: Option<Arc<Entry>>,
-    ) -> Order {
-        let request = admitted.request;
-        let (head, behind) = (asking::of_many(&request.head), request.behind.clone());
-        let is_new = stale.is_none();
-        let mut order = Order::new(admitted, asking, (head, behind), responses, flight.clone(), stale);
-        if is_new {
-            // It may be for this visitor alone, and then nobody wants it if he leaves.
-            let (peer, first) = (request.connection.peer.clone(), request.connection.clone());
-            order.request.connection = Arc::new(Connection { peer, client: Box::new(First { flight, first }) });
-        }
-        order
-    }
-
-    /// By nobody's request: with the headers that had chosen the stored response, and no others.
-    pub(super) fn of_nobody(
-        admitted: &Admitted<'_>,
-        asking: &Asking,
-        responses: Arc<Responses>,
-        flight: Arc<Flight>,
-        stale: Arc<Entry>,
-    ) -> Order {
-        let request = admitted.request;
-        let mut head = request.head.clone();
-        head.method = Method::GET;
-        head.protocol = Version::HTTP_11;
-        head.headers = stale.asked.clone();
-        let names = if request.connection.peer.is_proxy { &OF_PROXIES[..] } else { &[] };
-        for name in names.iter().chain(&[header::HOST]) {
-            if let Some(value) = request.head.headers.get(name) {
-                head.headers.insert(name, value.clone());
-            }
-        }
-        let behind = Client {
-            address: NOBODY.to_owned(),
-            port: "0".to_owned(),
-            is_https: Some(request.is_https()),
-            server_port: request.behind.as_ref().and_then(|client| client.server_port),
-        };
-        let mut order = Order::new(admitted, asking, (head, Some(behind)), responses, flight, Some(stale));
-        order.has_cookie = false;
-        order
-    }
-
-    fn new(
-        admitted: &Admitted<'_>,
-        asking: &Asking,
-        (mut head, behind): (RequestHead, Option<Client>),
-        responses: Arc<Responses>,
-        flight: Arc<Flight>,
-        stale: Option<Arc<Entry>>,
-    ) -> Order {
-        if let Some(entry) = &stale {
-            add_conditions(&mut head.headers, &entry.headers);
-        }
-        let peer = admitted.request.connection.peer.clone();
-        let connection = Arc::new(Connection { peer, client: Box::new(Nobody) });
-        Order {
-            shared: admitted.shared.clone(),
-            view: admitted.view.clone(),
-            number: admitted.number,
-            request: Request { head, body: RequestBody::None, connection, behind, refusal: None, by: By::Fetch },
-            has_cookie: asking.has_cookie,
-            outcome: asking.outcome.clone(),
-            responses,
-            flight,
-            stale,
-        }
-    }
-
-    fn application(&self) -> &Application {
-        &self.view.settings.applications[self.number]
-    }
-
-    fn asked(&self) -> Asked<'_> {
-        Asked {
-            method: &Method::GET,
-            headers: &self.request.head.headers,
-            has_cookie: self.has_cookie,
-            has_body: false,
-        }
-    }
-
-    fn entry(&self, head: &http::response::Parts, terms: Terms) -> Entry {
-        Entry {
-            status: head.status,
-            reason: head.extensions.get::<Reason>().cloned(),
-            headers: stored_headers(&head.headers),
-            body: Bytes::new(),
-            asked: chosen_by(&terms.nominated, &self.request.head.headers),
-            terms,
-            came: Instant::now(),
-            generation: self.application().generation,
-            outcome: self.outcome.clone(),
-        }
-    }
-
-    /// The stored response, if the origin says that it is still right.
-    fn confirmed(&self, head: &http::response::Parts, came: Came) -> Option<Entry> {
-        let stale = self.stale.as_ref().filter(|_| head.status == StatusCode::NOT_MODIFIED)?;
-        if !update::is_of(&stale.headers, &head.headers) {
-            return None;
-        }
-        let mut said = update::renewed(&stale.headers, &head.headers);
-        if !head.headers.contains_key(header::DATE) {
-            // It is as old as this response.
-            said.remove(header::DATE);
-        }
-        // What is for this cache alone is not stored, and counts again.
-        for name in &cache::targeted::TARGETS {
-            if let Some(value) = head.headers.get(name) {
-                said.insert(name.clone(), value.clone());
-            }
-        }
-        let rules = self.application().cache_rules.into();
-        let terms = storing::decide(rules, &self.asked(), stale.status, &said, came)
-            .unwrap_or_else(|_| Terms { age: 0, ..stale.terms.clone() });
-        Some(Entry {
-            headers: stored_headers(&said),
-            terms,
-            came: Instant::now(),
-            body: stale.body.clone(),
-            asked: stale.asked.clone(),
-            outcome: stale.outcome.clone(),
-            status: stale.status,
-            reason: stale.reason.clone(),
-            generation: self.application().generation,
-        })
-    }
-}
-
-/// The client that has begun a flight, for as long as the flight is his alone.
-struct First {
-    flight: Arc<Flight>,
-    first: Arc<Connection>,
-}
-
-impl connection::Client for First {
-    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left> {
-        if self.flight.goes_on() { Poll::Pending } else { self.first.client.poll_left(context) }
-    }
-
-    fn is_gone(&self) -> bool {
-        !self.flight.goes_on() && self.first.client.is_gone()
-    }
-}
 
 /// Fetches it. `own`: the request that began it, which gets what may not be shared. The future is boxed because a request may begin it, and it
 /// is a request itself.
@@ -224,26 +39,60 @@ pub(super) fn run(order: Order, own: Option<Own>) -> Pin<Box<dyn Future<Output =
 
 async fn fetch(mut order: Order, own: Option<Own>) {
     let landing = Landing { responses: order.responses.clone(), flight: order.flight.clone() };
-    let (flight, responses) = (&landing.flight, &landing.responses);
-    let began = Instant::now();
     let (shared, view) = (order.shared.clone(), order.view.clone());
-    let result = respond(&shared, &view, &mut order.request, began).await;
-    let usable =
-        || order.stale.clone().filter(|stale| reuse::may_after_error(&stale.terms, &order.asked(), stale.since()));
-    let response = match result {
+    let mut began = Instant::now();
+    let mut result = respond(&shared, &view, &mut order.request, began).await;
+    // A 304 that speaks of another response than the stored one is of no use to anybody: the whole response is asked for, once.
+    if let (Ok(response), Some(stale)) = (&result, order.stale.clone()) {
+        if response.status() == StatusCode::NOT_MODIFIED && !update::is_of(&stale.headers, response.headers()) {
+            landing.responses.forget(&stale);
+            order.forget_conditions();
+            began = Instant::now();
+            result = respond(&shared, &view, &mut order.request, began).await;
+        }
+    }
+    let (flight, responses) = (&landing.flight, &landing.responses);
+    let mut response = match result {
         Ok(response) => response,
-        Err(refusal) => return flight.know(Head::Failed(refusal)),
+        Err(refusal) => {
+            order.was_not_renewed(!refusal.describe().0.is_server_error());
+            return landing.end(Head::Failed(refusal));
+        }
     };
+    purge(responses, response.headers());
+    // Rules may lead nobody's request elsewhere than the visitor's, and a file may be new.
+    let ran = response.extensions_mut().remove::<Ran>();
+    let is_as_led = ran.is_some_and(|(led, outcome)| led == order.place.led && outcome == order.place.outcome);
     let came = came(began);
     let (mut head, body) = response.into_parts();
-    if let Some(entry) = order.confirmed(&head, came) {
-        let (kept, body) = (order.entry_like(&entry), entry.body.clone());
-        copied::store(responses, &flight.url, flight.since, kept, body);
-        return flight.know(Head::Stored(Arc::new(entry)));
+    if !is_as_led && order.is_nobody_s {
+        order.was_not_renewed(true);
+        return landing.end(Head::Unshared);
+    }
+    if let Some(stale) = order.stale.clone().filter(|_| head.status == StatusCode::NOT_MODIFIED && is_as_led) {
+        match order.confirmed(&stale, &head, came) {
+            Confirmed::Renewed(entry) => {
+                let entry = Arc::new(*entry);
+                responses.store(entry.clone());
+                return landing.end(Head::Stored(entry));
+            }
+            // He who has asked gets what was stored, with what the response says of it.
+            Confirmed::Once(said) => {
+                responses.forget(&stale);
+                responses.pass(&flight.place.url);
+                if let Some(own) = own {
+                    let _ = own.send(Ok(once(&stale, said)));
+                }
+                return landing.end(Head::Unshared);
+            }
+            Confirmed::Other => {}
+        }
     }
     if matches!(head.status.as_u16(), 500 | 502 | 503 | 504) {
-        if let Some(stale) = usable() {
-            return flight.know(Head::Stored(stale));
+        order.was_not_renewed(false);
+        let usable = |stale: &Arc<Entry>| reuse::may_after_error(&stale.terms, &order.asked(), stale.since());
+        if let Some(stale) = order.stale.clone().filter(usable) {
+            return landing.end(Head::Stored(stale));
         }
     }
     let most = order.application().cache_object;
@@ -253,20 +102,25 @@ async fn fetch(mut order: Order, own: Option<Own>) {
     let terms = match decided {
         Ok(_) if length.is_some_and(|length| length > most) => Err(Why::Size),
         Ok(_) if head.extensions.get::<crate::upstream::Switch>().is_some() => Err(Why::Status),
+        Ok(_) if !is_as_led => Err(Why::Status),
         decided => decided,
     };
     let terms = match terms {
         Ok(terms) => terms,
         Err(why) => {
             if head.status.as_u16() < 500 {
-                responses.pass(&flight.url);
+                // What is stored is not right any more, and its URL has nothing that may take its place.
+                if let Some(stale) = &order.stale {
+                    responses.forget(stale);
+                }
+                responses.pass(&flight.place.url);
             }
             head.extensions.insert(why);
             if let Some(own) = own {
                 // If its client has left, nobody wants the response.
                 let _ = own.send(Ok(Response::from_parts(head, body)));
             }
-            return flight.know(Head::Unshared);
+            return landing.end(Head::Unshared);
         }
     };
     let entry = order.entry(&head, terms);
@@ -276,55 +130,67 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         headers: entry.headers.clone(),
         is_public: entry.terms.is_public,
         nominated: entry.terms.nominated.clone(),
+        cookies: entry.terms.cookies.clone(),
         asked: entry.asked.clone(),
     };
+    responses.learn(&flight.place.url, &entry.terms.nominated);
     flight.know(Head::Shared(Arc::new(begun)));
     drop(own);
     let patience = Duration::from_millis(order.view.settings.limits.send_timeout_ms);
     let whole = read(body, &landing, most as usize, patience).await;
     let is_complete = whole.is_ok();
     if let Ok(Some(whole)) = whole {
-        copied::store(responses, &flight.url, flight.since, entry, whole);
+        copied::store(responses, entry, whole);
     }
+    responses.landed(flight);
     flight.end(is_complete);
 }
 
+/// The stored body with the headers of now, for one client.
+fn once(stale: &Entry, said: header::HeaderMap) -> Response<Made> {
+    let mut response = Response::new(Made::plain(ResponseBody::full(stale.body.clone())));
+    *response.status_mut() = stale.status;
+    *response.headers_mut() = said;
+    if let Some(reason) = &stale.reason {
+        response.extensions_mut().insert(reason.clone());
+    }
+    response.extensions_mut().insert(Why::NoStore);
+    response
+}
+
 impl Order {
-    fn entry_like(&self, entry: &Entry) -> Entry {
-        Entry {
-            status: entry.status,
-            reason: entry.reason.clone(),
-            headers: entry.headers.clone(),
-            body: Bytes::new(),
-            terms: entry.terms.clone(),
-            came: entry.came,
-            generation: entry.generation,
-            outcome: entry.outcome.clone(),
-            asked: entry.asked.clone(),
+    /// The stored response stays as it is. `is_led_elsewhere`: only a visitor's own request can renew it.
+    fn was_not_renewed(&self, is_led_elsewhere: bool) {
+        if let Some(stale) = &self.stale {
+            stale.was_not_renewed();
+            if is_led_elsewhere && self.is_nobody_s {
+                stale.needs_visitor.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
 
 /// Passes the body on to all that wait for it. All of it, unless it has more than `most` bytes.
 async fn read(mut body: Made, landing: &Landing, most: usize, patience: Duration) -> Result<Option<Bytes>, ()> {
-    let (mut whole, mut size) = (BytesMut::new(), 0);
+    let (mut size, mut is_kept) = (0, true);
     loop {
         match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-            None => return Ok((size <= most).then(|| whole.freeze())),
+            None => return Ok(is_kept.then(|| landing.flight.whole())),
             Some(Err(_)) => return Err(()),
             Some(Ok(frame)) => {
                 let Ok(part) = frame.into_data() else { continue };
                 size += part.len();
-                if size <= most {
-                    whole.extend_from_slice(&part);
-                } else if !whole.is_empty() {
-                    whole = BytesMut::new();
+                if is_kept && (size > most || landing.responses.is_crowded()) {
+                    is_kept = false;
                     landing.responses.landed(&landing.flight);
                 }
                 landing.flight.add(part);
             }
         }
-        if size > most {
+        if !is_kept {
+            if landing.flight.is_abandoned() {
+                return Err(());
+            }
             wait_for_room(&landing.flight, patience).await;
         }
     }
@@ -341,37 +207,18 @@ async fn wait_for_room(flight: &Flight, patience: Duration) {
     }
 }
 
-fn add_conditions(headers: &mut HeaderMap, stored: &HeaderMap) {
-    let validators = Validators::of(stored);
-    if let Some(Ok(value)) = validators.etag.map(HeaderValue::try_from) {
-        headers.insert(header::IF_NONE_MATCH, value);
-    } else if let Some(value) = stored.get(header::LAST_MODIFIED).filter(|_| validators.modified.is_some()) {
-        headers.insert(header::IF_MODIFIED_SINCE, value.clone());
-    }
-}
-
-/// What is stored of the headers of a response.
-pub(super) fn stored_headers(headers: &HeaderMap) -> HeaderMap {
-    let mut headers = headers.clone();
-    storing::strip(&mut headers);
-    if !headers.contains_key(header::DATE) {
-        if let Ok(value) = HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now())) {
-            headers.insert(header::DATE, value);
-        }
-    }
-    headers
-}
-
-/// When a response came whose request began then.
-pub(super) fn came(began: Instant) -> Came {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Came { at: now.as_secs(), waited: began.elapsed().as_secs() }
-}
-
 /// Lets go of a flight whatever happens to the task that fetches it.
 struct Landing {
     responses: Arc<Responses>,
     flight: Arc<Flight>,
+}
+
+impl Landing {
+    /// Nothing more comes. Nobody joins the flight after those who wait have learned of its end: they may look again.
+    fn end(&self, head: Head) {
+        self.responses.landed(&self.flight);
+        self.flight.know(head);
+    }
 }
 
 impl Drop for Landing {

@@ -32,9 +32,12 @@ pub(super) async fn pass(
             None => outcome.absent(),
         };
     }
-    match look_up::look_up(admitted, outcome, &body).await {
+    match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
         Looked::Answered(result) => result,
-        Looked::Run(keeping) => Ok(keeping.keep(admitted, pass_on(admitted, verdict, upstream, target, body).await?)),
+        Looked::Run(keeping) => match pass_on(admitted, verdict, upstream, target, body).await {
+            Ok(response) => Ok(keeping.keep(admitted, response)),
+            Err(refusal) => Err(keeping.failed(refusal)),
+        },
     }
 }
 

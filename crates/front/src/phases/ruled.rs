@@ -1,12 +1,14 @@
 //! The phase "route" of an application with rules, and what rules add to its responses.
 
+use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use cache::key::Key;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::admit::Admitted;
-use super::{https, keep_rate, passed, run};
+use super::{https, keep_rate, look_up, passed, run};
 use crate::files::{self, OwnCacheControl};
 use crate::lead::{Lead, lead, settle};
 use crate::metrics;
@@ -73,6 +75,12 @@ async fn answer(
         let user = admitted.shared.passwords.check(users, &admitted.request.head.headers).await?;
         admitted.user = Some(user);
     }
+    if admitted.application.cache_memory > 0 {
+        admitted.led = led(verdict, admitted.query.as_deref());
+    }
+    if let Some(response) = look_up::look_early(admitted, &admitted.led, &body) {
+        return Ok(response);
+    }
     let path = verdict.path.as_deref().unwrap_or(admitted.path);
     match lead(admitted.application, verdict, path, || admitted.route())? {
         Lead::Route(route) => run::run(admitted, route, body).await,
@@ -86,6 +94,27 @@ async fn answer(
             Ok(response)
         }
     }
+}
+
+/// What the rules have said, as part of the keys of the cache. A refusal has none: it is never stored.
+fn led(verdict: &Verdict<'_>, query: Option<&[u8]>) -> Key {
+    let mut led = Key::new();
+    led.add(&[u8::from(verdict.is_php_off), u8::from(verdict.is_allowed)]);
+    for part in [verdict.path.as_deref(), query] {
+        match part {
+            Some(part) => led.add(part),
+            None => led.absent(),
+        };
+    }
+    match &verdict.ending {
+        Ending::Serve => led.add(b"serve"),
+        Ending::FrontController(name) => led.add(b"front controller").add(name.as_bytes()),
+        Ending::Mount(directory, prefix) => {
+            led.add(b"mount").add(directory.as_os_str().as_bytes()).add(&prefix.to_le_bytes())
+        }
+        other => led.add(format!("{other:?}").as_bytes()),
+    };
+    led
 }
 
 /// Adds to a response what the rules say; makes the page of a refusal.

@@ -13,6 +13,7 @@ use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_M
 
 use super::admit::Admitted;
 use super::look_up::{self, Looked};
+use super::order::NOBODY;
 use crate::doors;
 use crate::files;
 use crate::fingerprint;
@@ -21,7 +22,7 @@ use crate::in_force::{self, InForce};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
 use crate::refusal::Refusal;
-use crate::request::RequestBody;
+use crate::request::{By, RequestBody};
 use crate::request_body::{self, Prefix, Remainder};
 use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
@@ -108,9 +109,12 @@ async fn look_up_script(
         Some(query) => outcome.add(query),
         None => outcome.absent(),
     };
-    match look_up::look_up(admitted, outcome, &body).await {
+    match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
         Looked::Answered(result) => result,
-        Looked::Run(keeping) => Ok(keeping.keep(admitted, run_script(admitted, script, body).await?)),
+        Looked::Run(keeping) => match run_script(admitted, script, body).await {
+            Ok(response) => Ok(keeping.keep(admitted, response)),
+            Err(refusal) => Err(keeping.failed(refusal)),
+        },
     }
 }
 
@@ -122,8 +126,9 @@ async fn run_script(
 ) -> Result<Response<Made>, Refusal> {
     let &Admitted { request, application, .. } = admitted;
     let InForce { limits, account } = InForce::of(application, admitted.path, admitted.limits.as_deref());
-    // A warm-up is not a client, even if a client has its address.
-    let limit = if request.is_warm_up() { 0 } else { limits.client_requests };
+    // A warm-up is not a client, even if a client has its address; nobody is none either.
+    let is_nobody_s = request.by == By::Fetch && admitted.address() == NOBODY;
+    let limit = if request.is_warm_up() || is_nobody_s { 0 } else { limits.client_requests };
     let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = request.head.headers.get(MODE).filter(|_| request.is_local());

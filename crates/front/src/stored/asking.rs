@@ -1,33 +1,67 @@
 //! What a request asks the cache for.
 
+use std::sync::Arc;
+
+use cache::cookies;
 use cache::key::Key;
 use cache::storing::Asked;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
 use crate::request::{Head, Request};
+use crate::settings::Application;
 
-/// Headers that many applications heed and that are not part of the key, unless a declared proxy sends them. A client could make a page with
-/// them that others would get.
+/// Headers that many applications heed and that are not part of the key. A client could make a page with them that others would get.
 const HEEDED: [&str; 14] = [
+    "forwarded",
     "x-forwarded-host",
     "x-forwarded-port",
     "x-forwarded-prefix",
     "x-forwarded-proto",
     "x-forwarded-scheme",
     "x-forwarded-server",
-    "forwarded",
     "x-host",
-    "x-original-url",
-    "x-original-host",
-    "x-rewrite-url",
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "x-original-host",
+    "x-original-url",
+    "x-rewrite-url",
 ];
 
-/// Those of them that a declared proxy writes, and that are part of the key then.
-const OF_PROXIES: [&str; 3] = ["x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix"];
+/// Those of them that a declared proxy writes itself. The scheme is part of the key in any case, and the last proxy is believed about it.
+const OF_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-proto"];
+
+/// Those of proxies that are part of the key.
+pub const IN_KEY: [HeaderName; 3] = [
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+];
+
+/// Whether a request has a header that could have made a page for others. PHP and other servers take `_` for `-`. A proxy passes on what its clients
+/// send, but for what it writes itself.
+fn is_heedful(headers: &HeaderMap, is_proxy: bool) -> bool {
+    headers.keys().any(|name| {
+        let name = name.as_str();
+        let is = |known: &&str| {
+            name.len() == known.len()
+                && name.bytes().zip(known.bytes()).all(|(one, other)| one == other || (one == b'_' && other == b'-'))
+        };
+        name.as_bytes().first().is_some_and(|first| b"xf".contains(first))
+            && HEEDED.iter().any(is)
+            && !(is_proxy && (OF_PROXIES.contains(&name) || is_about_client(name, headers)))
+    })
+}
+
+/// Whether `Forwarded` says nothing of the host, which is not part of the key.
+fn is_about_client(name: &str, headers: &HeaderMap) -> bool {
+    name == "forwarded"
+        && headers
+            .get_all(name)
+            .iter()
+            .all(|value| !value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"host"))
+}
 
 /// What stands in the key beside the target.
 pub struct Site<'a> {
@@ -35,16 +69,42 @@ pub struct Site<'a> {
     pub is_https: bool,
     /// The host as it was sent.
     pub host: &'a str,
-    /// What the rules have made of the target, and what responds.
+    /// What the rules have said ([`Place::led`]).
+    pub led: Key,
+    /// What responds ([`Place::outcome`]).
     pub outcome: Key,
+}
+
+/// What a response is a response to.
+#[derive(Debug)]
+pub struct Place {
+    /// Names the URL.
+    pub url: Key,
+    /// Names what the rules have said.
+    pub led: Key,
+    /// Names what responds: a script or an upstream.
+    pub outcome: Key,
+    /// The host as the first request for it has sent it, without a default port.
+    pub host: String,
+    /// Path and query as PHP sees them.
+    pub target: String,
+}
+
+impl Place {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.url.as_bytes().len()
+            + self.led.as_bytes().len()
+            + self.outcome.as_bytes().len()
+            + self.host.len()
+            + self.target.len()
+    }
 }
 
 /// A request for which the cache is asked.
 pub struct Asking {
-    /// Names the URL.
-    pub url: Key,
-    /// Names what the rules have led to.
-    pub outcome: Key,
+    /// What it asks for.
+    pub place: Arc<Place>,
     /// Whether it has a cookie, or its client may have a certificate.
     pub has_cookie: bool,
     /// Whether its response may be the response of others, and theirs be its own.
@@ -57,7 +117,7 @@ pub struct Asking {
 
 impl Asking {
     /// `None`: the cache has nothing for such a request. `has_body`: bytes follow its head.
-    pub fn new(request: &Request, site: Site<'_>, has_body: bool) -> Option<Asking> {
+    pub fn new(request: &Request, application: &Application, site: Site<'_>, has_body: bool) -> Option<Asking> {
         let head = &request.head;
         let is_read = head.method == Method::GET || head.method == Method::HEAD;
         let is_more = [header::CONTENT_LENGTH, header::UPGRADE].iter().any(|name| head.headers.contains_key(name));
@@ -69,14 +129,21 @@ impl Asking {
             return None;
         }
         let is_proxy = request.connection.peer.is_proxy;
-        let is_heedless = is_proxy || !HEEDED.iter().any(|name| head.headers.contains_key(*name));
+        let is_heedless = !is_heedful(&head.headers, is_proxy);
         // A client that is known by its certificate is a visitor like one with a cookie.
         let is_certified = request.connection.peer.tls.as_ref().is_some_and(|tls| tls.served.verifier.is_some());
-        let has_cookie = is_certified || head.headers.contains_key(header::COOKIE);
+        let has_cookie = is_certified || has_own_cookie(&head.headers, application);
         let is_anonymous = !has_cookie && !head.headers.contains_key(header::AUTHORIZATION);
-        Some(Asking {
-            url: url(site.is_https, site.host, &head.target.raw().concat(), is_proxy.then_some(&head.headers)),
+        let raw = head.target.raw().concat();
+        let place = Place {
+            url: url(site.is_https, site.host, &raw, is_proxy.then_some(&head.headers)),
+            led: site.led,
             outcome: site.outcome,
+            host: without_default_port(site.host, site.is_https).to_owned(),
+            target: String::from_utf8_lossy(&raw).into_owned(),
+        };
+        Some(Asking {
+            place: Arc::new(place),
             has_cookie,
             may_share: is_anonymous && is_heedless,
             is_heedless,
@@ -95,11 +162,11 @@ pub fn url(is_https: bool, host: &str, target: &[u8], proxy: Option<&HeaderMap>)
     let mut key = Key::new();
     key.add(if is_https { b"https" } else { b"http" });
     key.add(without_default_port(host, is_https).to_ascii_lowercase().as_bytes()).add(target);
-    for name in OF_PROXIES.iter().filter(|_| proxy.is_some()) {
-        match proxy.and_then(|headers| headers.get(*name)) {
-            Some(value) => key.add(value.as_bytes()),
-            None => key.absent(),
-        };
+    for (name, headers) in IN_KEY.iter().filter_map(|name| Some((name, proxy?))) {
+        for value in headers.get_all(name) {
+            key.add(value.as_bytes());
+        }
+        key.absent();
     }
     key
 }
@@ -108,8 +175,17 @@ fn without_default_port(host: &str, is_https: bool) -> &str {
     host.strip_suffix(if is_https { ":443" } else { ":80" }).unwrap_or(host)
 }
 
+/// Whether a request has a cookie that may make a page its own.
+fn has_own_cookie(headers: &HeaderMap, application: &Application) -> bool {
+    headers.contains_key(header::COOKIE)
+        && match &application.cache_cookies {
+            Some(names) => cookies::has_any(headers, names),
+            None => true,
+        }
+}
+
 /// The head of the request that fetches a response for many: without what only its first visitor wants of it.
-pub fn of_many(head: &Head) -> Head {
+pub fn of_many(head: &Head, application: &Application) -> Head {
     const OWN: [HeaderName; 6] = [
         header::IF_MATCH,
         header::IF_NONE_MATCH,
@@ -122,6 +198,10 @@ pub fn of_many(head: &Head) -> Head {
     head.method = Method::GET;
     for name in OWN {
         head.headers.remove(name);
+    }
+    // Cookies that make no difference are not there to make one.
+    if !has_own_cookie(&head.headers, application) {
+        head.headers.remove(header::COOKIE);
     }
     head
 }
@@ -149,6 +229,26 @@ mod tests {
         let mut headers = HeaderMap::new();
         let of_proxy = url(false, "a.example", b"/x", Some(&headers));
         headers.insert("x-forwarded-host", http::HeaderValue::from_static("evil"));
-        assert_ne!(of_proxy, url(false, "a.example", b"/x", Some(&headers)));
+        let evil = url(false, "a.example", b"/x", Some(&headers));
+        headers.append("x-forwarded-host", http::HeaderValue::from_static("more"));
+        let both = url(false, "a.example", b"/x", Some(&headers));
+        assert!(of_proxy != evil && evil != both);
+    }
+
+    #[test]
+    fn headers_that_make_pages_for_others_are_seen_in_all_spellings() {
+        let has = |name: &'static str, value, is_proxy| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, http::HeaderValue::from_static(value));
+            is_heedful(&headers, is_proxy)
+        };
+        for name in HEEDED.iter().chain(&["x_original_url", "x-http_method-override"]) {
+            assert!(has(name, "host=a", false), "{name}");
+        }
+        for name in ["x-original-url", "x-host", "x-http-method-override", "x-forwarded-server", "x_forwarded_host"] {
+            assert!(has(name, "a", true), "{name}");
+        }
+        assert!(has("forwarded", "for=a;host=b", true) && !has("forwarded", "for=192.0.2.1;proto=https", true));
+        assert!(OF_PROXIES.iter().all(|name| !has(name, "a", true)) && !has("x-forwarded-for", "a", false));
     }
 }

@@ -13,15 +13,19 @@ use cache::variant::Nominated;
 use http::StatusCode;
 use http::header::HeaderMap;
 
+use super::asking::Place;
 use super::entry::{Entry, Since};
+use super::responses::Held;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 
 /// A response on its way.
 pub struct Flight {
-    /// The URL that is fetched.
-    pub url: Key,
-    /// When it began, in changes.
+    /// What is fetched.
+    pub place: Arc<Place>,
+    /// By which it is found.
+    pub key: Key,
+    /// Purges when it began.
     pub since: Since,
     state: Mutex<State>,
     numbers: AtomicU64,
@@ -34,14 +38,16 @@ struct State {
     /// The number of the first of them.
     first: usize,
     end: End,
-    followers: HashMap<u64, Place>,
+    followers: HashMap<u64, Position>,
     /// Who fetches the response waits for room.
     fetching: Option<Waker>,
+    /// What `parts` hold.
+    held: Held,
 }
 
 /// Where a follower is.
 #[derive(Default)]
-struct Place {
+struct Position {
     /// The part that is next.
     next: usize,
     waker: Option<Waker>,
@@ -75,6 +81,8 @@ pub struct Begun {
     pub is_public: bool,
     /// The headers of a request that choose it.
     pub nominated: Nominated,
+    /// The cookies of which a visitor must have none.
+    pub cookies: Option<Vec<String>>,
     /// What its own request said there.
     pub asked: HeaderMap,
 }
@@ -88,7 +96,7 @@ enum End {
 
 impl Flight {
     /// That has just begun.
-    pub fn new(url: Key, since: Since) -> Flight {
+    pub fn new(place: Arc<Place>, key: Key, since: Since, held: Held) -> Flight {
         let state = State {
             head: Head::Awaited,
             parts: VecDeque::new(),
@@ -96,8 +104,9 @@ impl Flight {
             end: End::Open,
             followers: HashMap::new(),
             fetching: None,
+            held,
         };
-        Flight { url, since, state: Mutex::new(state), numbers: AtomicU64::new(0) }
+        Flight { place, key, since, state: Mutex::new(state), numbers: AtomicU64::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,7 +129,10 @@ impl Flight {
 
     /// Another part of the body has come.
     pub fn add(&self, part: Bytes) {
-        self.change(|state| state.parts.push_back(part));
+        self.change(|state| {
+            state.held.add(part.len());
+            state.parts.push_back(part);
+        });
     }
 
     /// The body is complete, or breaks off.
@@ -128,11 +140,26 @@ impl Flight {
         self.change(|state| state.end = if is_complete { End::Complete } else { End::Broken });
     }
 
+    /// All that has come, if nothing was dropped of it.
+    pub fn whole(&self) -> Bytes {
+        let state = self.state();
+        // As large as it is: a part may be a slice of a larger buffer.
+        let mut whole = Vec::with_capacity(state.parts.iter().map(Bytes::len).sum());
+        state.parts.iter().for_each(|part| whole.extend_from_slice(part));
+        Bytes::from(whole)
+    }
+
+    /// Whether nobody waits for it.
+    pub fn is_abandoned(&self) -> bool {
+        self.state().followers.is_empty()
+    }
+
     /// Whether it goes on without the client that has begun it: others wait for it, or it is to be stored.
     pub fn goes_on(&self) -> bool {
         let state = self.state();
         match state.head {
-            Head::Awaited => state.followers.len() > 1,
+            // The first has the number 0.
+            Head::Awaited => state.followers.keys().any(|number| *number > 0),
             Head::Shared(_) | Head::Stored(_) => true,
             Head::Unshared | Head::Failed(_) => false,
         }
@@ -157,7 +184,8 @@ impl Flight {
         let read =
             state.followers.values().filter(|place| !place.is_cut_off).map(|place| place.next).min().unwrap_or(end);
         while state.first < read {
-            state.parts.pop_front();
+            let part = state.parts.pop_front();
+            state.held.remove(part.map_or(0, |part| part.len()));
             state.first += 1;
         }
         if state.parts.iter().map(Bytes::len).sum::<usize>() < most {
@@ -178,7 +206,7 @@ impl Flight {
     /// Somebody waits for it.
     pub fn follow(self: &Arc<Flight>) -> Follower {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.state().followers.insert(number, Place::default());
+        self.state().followers.insert(number, Position::default());
         Follower { number, flight: self.clone() }
     }
 }

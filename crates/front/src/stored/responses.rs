@@ -2,30 +2,30 @@
 //! for everything once takes nothing from the others (S3-FIFO).
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cache::key::Key;
+use cache::purge::{Purge, What};
 use cache::variant::{self, Nominated};
-use http::HeaderName;
 use http::header::HeaderMap;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
 
-use super::asking::Asking;
-use super::entry::{Entry, OVERHEAD, Since};
-use super::flight::Flight;
+use super::asking::Place;
+use super::entry::{Entry, OVERHEAD};
+use super::flight::{Flight, Follower};
+use super::purges::{Purged, Purges};
 
 /// Variants of one URL, at most. More make the oldest go.
 const MOST_VARIANTS: usize = 32;
-/// URLs that were changed lately and that are remembered, so that no response that began before is stored.
-const MOST_CHANGED: usize = 4096;
 /// The part of the budget for URLs whose responses cannot be shared.
 const OF_PASSED: u64 = 32;
 
 /// What is stored for a key.
 #[derive(Clone)]
-enum Place {
+enum Stored {
     /// A response.
     Response(Arc<Entry>),
     /// The URL has variants, which have keys of their own.
@@ -42,11 +42,11 @@ struct Variants {
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Key, Place> for ByBytes {
-    fn weight(&self, key: &Key, place: &Place) -> u64 {
+impl Weighter<Key, Stored> for ByBytes {
+    fn weight(&self, key: &Key, place: &Stored) -> u64 {
         let own = match place {
-            Place::Response(entry) => entry.bytes(),
-            Place::Variants(variants) => OVERHEAD + 64 * variants.nominated.len(),
+            Stored::Response(entry) => entry.bytes(),
+            Stored::Variants(variants) => OVERHEAD + 64 * (variants.nominated.len() + MOST_VARIANTS),
         };
         (key.as_bytes().len() + own) as u64
     }
@@ -65,6 +65,8 @@ impl Weighter<Key, ()> for ByLength {
 pub enum Found {
     /// A stored response for such a request; whether it may answer, its terms say.
     Entry(Arc<Entry>),
+    /// The same, but a purge has made it stale.
+    Old(Arc<Entry>),
     /// Nothing for this URL.
     Nothing,
     /// Nothing for such a request.
@@ -73,88 +75,110 @@ pub enum Found {
     Passed,
 }
 
-/// The stored responses of an application. Its locks are taken in the order `changed`, `flights`.
+/// The stored responses of an application. Its locks are taken in the order `purges`, `flights`.
 pub struct Responses {
     /// Bytes, at most.
-    pub budget: u64,
-    places: Cache<Key, Place, ByBytes>,
+    budget: AtomicU64,
+    places: Cache<Key, Stored, ByBytes, RandomState>,
     /// URLs whose last response could not be shared, so that nobody waits for the next one. Each response is looked at anew.
     passed: Cache<Key, (), ByLength>,
     flights: Mutex<HashMap<Key, Arc<Flight>>>,
-    changed: Mutex<Changed>,
+    /// What was purged, or changed by an unsafe method.
+    pub purges: Purges,
+    held: Arc<AtomicU64>,
     ids: AtomicU64,
-}
-
-#[derive(Default)]
-struct Changed {
-    /// Changes so far.
-    number: u64,
-    /// The last ones.
-    urls: VecDeque<Key>,
+    /// Two, so that nobody can find two variants with one key.
+    hashers: [RandomState; 2],
 }
 
 impl Responses {
-    /// With room for so many bytes.
-    pub fn new(budget: u64) -> Responses {
+    /// With room for so many bytes. `object`: those of the largest response.
+    pub fn new(budget: u64, object: u64) -> Responses {
+        let most = budget - budget / OF_PASSED;
+        // The store is in parts that are locked by themselves. None may be too small for the largest response.
+        let parts = (most / object.saturating_mul(8).max(1)).clamp(1, 64) as usize;
+        let options = OptionsBuilder::new()
+            .shards(1 << parts.ilog2())
+            .estimated_items_capacity((budget / 4096).max(16) as usize)
+            .weight_capacity(most)
+            .build();
+        let places = match options {
+            Ok(options) => Cache::with_options(options, ByBytes, RandomState::new(), DefaultLifecycle::default()),
+            // It says what is missing; nothing is.
+            Err(_) => Cache::with(16, most, ByBytes, RandomState::new(), DefaultLifecycle::default()),
+        };
         Responses {
-            budget,
-            places: Cache::with_weighter((budget / 4096).max(16) as usize, budget - budget / OF_PASSED, ByBytes),
+            budget: AtomicU64::new(budget),
+            places,
             passed: Cache::with_weighter((budget / OF_PASSED / 256).max(16) as usize, budget / OF_PASSED, ByLength),
             flights: Mutex::default(),
-            changed: Mutex::default(),
+            purges: Purges::default(),
+            held: Arc::default(),
             ids: AtomicU64::new(0),
+            hashers: [RandomState::new(), RandomState::new()],
         }
     }
 
-    /// What is stored for a request with these headers.
-    pub fn find(&self, asking: &Asking, headers: &HeaderMap) -> Found {
-        let place = match self.places.get(&asking.url) {
-            Some(Place::Variants(variants)) => match self.places.get(&variants.key(&asking.url, headers)) {
-                Some(Place::Response(entry)) => Place::Response(entry),
+    /// Room for another number of bytes.
+    pub fn resize(&self, budget: u64) {
+        if self.budget.swap(budget, Ordering::Relaxed) != budget {
+            self.places.set_capacity(budget - budget / OF_PASSED);
+            self.passed.set_capacity(budget / OF_PASSED);
+        }
+    }
+
+    /// What responses on their way hold beside the store. Half as much as the store may hold; beyond that they are not stored.
+    pub fn held(&self) -> Held {
+        Held { all: self.held.clone(), own: 0 }
+    }
+
+    /// Whether responses on their way hold as much as they may.
+    pub fn is_crowded(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed) / 2
+    }
+
+    /// What is stored for a request with these headers. `is_led`: what responds is known, and counts.
+    pub fn find(&self, place: &Place, headers: &HeaderMap, is_led: bool) -> Found {
+        let url = &place.url;
+        let stored = match self.places.get(url) {
+            Some(Stored::Variants(variants)) => match self.places.get(&self.variant_key(&variants, url, headers)) {
+                Some(Stored::Response(entry)) => Stored::Response(entry),
                 _ => return Found::NoVariant,
             },
-            Some(place) => place,
-            None if self.passed.get(&asking.url).is_some() => return Found::Passed,
+            Some(stored) => stored,
+            None if self.passed.get(url).is_some() => return Found::Passed,
             None => return Found::Nothing,
         };
-        match place {
+        match stored {
             // By other rules it is another response.
-            Place::Response(entry) if entry.outcome == asking.outcome => Found::Entry(entry),
+            Stored::Response(entry)
+                if entry.place.led == place.led && (!is_led || entry.place.outcome == place.outcome) =>
+            {
+                match self.purges.of(&entry) {
+                    Purged::No => Found::Entry(entry),
+                    Purged::Softly => Found::Old(entry),
+                    Purged::Gone => Found::Nothing,
+                }
+            }
             _ => Found::Nothing,
         }
     }
 
-    /// How many URLs have changed.
-    pub fn now(&self) -> Since {
-        Since(lock(&self.changed).number)
-    }
-
-    /// Stores a response, unless its URL has changed since its request began.
-    pub fn store(&self, url: &Key, entry: Entry, since: Since) -> bool {
-        // The lock is held until the response is stored: a change waits, and then removes it.
-        let changed = lock(&self.changed);
-        let missed = (changed.number - since.0) as usize;
-        let is_changed = missed > changed.urls.len() || changed.urls.iter().rev().take(missed).any(|one| one == url);
-        if is_changed {
+    /// Stores a response, unless it was purged since its request began.
+    pub fn store(&self, entry: Arc<Entry>) -> bool {
+        // A purge waits until the response is stored, and then finds it.
+        let still = self.purges.still();
+        if still.of(&entry) != Purged::No {
             return false;
         }
-        self.passed.remove(url);
-        let entry = Arc::new(entry);
+        let url = entry.place.url.clone();
+        self.passed.remove(&url);
         if entry.terms.nominated.is_empty() {
-            self.places.insert(url.clone(), Place::Response(entry));
+            self.places.insert(url, Stored::Response(entry));
             return true;
         }
-        let variants = match self.places.peek(url) {
-            Some(Place::Variants(known)) if known.nominated == entry.terms.nominated => known,
-            _ => {
-                let id = self.ids.fetch_add(1, Ordering::Relaxed);
-                let nominated = entry.terms.nominated.clone();
-                let new = Arc::new(Variants { id, nominated, keys: Mutex::default() });
-                self.places.insert(url.clone(), Place::Variants(new.clone()));
-                new
-            }
-        };
-        let key = variants.key(url, &entry.asked);
+        let variants = self.variants(&url, &entry.terms.nominated);
+        let key = self.variant_key(&variants, &url, &entry.asked);
         let mut keys = lock(&variants.keys);
         if !keys.contains(&key) {
             keys.push_back(key.clone());
@@ -164,8 +188,49 @@ impl Responses {
                 self.places.remove(&oldest);
             }
         }
-        self.places.insert(key, Place::Response(entry));
+        self.places.insert(key, Stored::Response(entry));
         true
+    }
+
+    /// The variants of a URL that these headers choose.
+    fn variants(&self, url: &Key, nominated: &Nominated) -> Arc<Variants> {
+        match self.places.peek(url) {
+            Some(Stored::Variants(known)) if known.nominated == *nominated => known,
+            _ => {
+                let id = self.ids.fetch_add(1, Ordering::Relaxed);
+                let new = Arc::new(Variants { id, nominated: nominated.clone(), keys: Mutex::default() });
+                self.places.insert(url.clone(), Stored::Variants(new.clone()));
+                new
+            }
+        }
+    }
+
+    /// Learns of the headers that choose a response before the response is there, so that requests for others begin flights of their own.
+    pub fn learn(&self, url: &Key, nominated: &Nominated) {
+        if !nominated.is_empty() {
+            self.variants(url, nominated);
+        }
+    }
+
+    /// A stored response must not be used again: its URL has another one now, which is not stored.
+    pub fn forget(&self, entry: &Arc<Entry>) {
+        let is_it = |stored: &Stored| matches!(stored, Stored::Response(one) if Arc::ptr_eq(one, entry));
+        let url = &entry.place.url;
+        let key = match self.places.peek(url) {
+            Some(Stored::Variants(variants)) => self.variant_key(&variants, url, &entry.asked),
+            _ => url.clone(),
+        };
+        self.places.remove_if(&key, is_it);
+    }
+
+    fn variant_key(&self, variants: &Variants, url: &Key, headers: &HeaderMap) -> Key {
+        let chosen = variant::key(&variants.nominated, headers);
+        let mut key = Key::new();
+        key.add(&variants.id.to_le_bytes());
+        for hasher in &self.hashers {
+            key.add(&hasher.hash_one((url, &chosen)).to_le_bytes());
+        }
+        key
     }
 
     /// Remembers that the response to a URL cannot be shared.
@@ -173,42 +238,46 @@ impl Responses {
         self.passed.insert(url.clone(), ());
     }
 
-    /// A URL has changed: what is stored for it goes, and what is on its way is not stored, nor does a later request join it.
-    pub fn change(&self, url: &Key) {
-        let mut changed = lock(&self.changed);
-        changed.number += 1;
-        changed.urls.push_back(url.clone());
-        if changed.urls.len() > MOST_CHANGED {
-            changed.urls.pop_front();
-        }
-        self.places.remove(url);
-        lock(&self.flights).retain(|_, flight| flight.url != *url);
+    /// Purges. What is on its way may have any tag: it is not stored if it is purged, and no later request joins it.
+    pub fn purge(&self, purge: &Purge) {
+        self.purges.purge(purge, || lock(&self.flights).clear());
     }
 
-    /// The flight for a request, and whether this request begins it.
-    pub fn join(&self, asking: &Asking, head: &HeaderMap) -> (Arc<Flight>, bool) {
-        let key = self.flight_key(asking, head);
-        // Before the other lock: `change` takes both in this order. A change in between makes the flight one that is not stored.
-        let since = self.now();
+    /// A page of a host has changed: what is stored for it goes, and what is on its way is not stored, nor does a later request join it.
+    pub fn change(&self, host: &str, target: &str) {
+        let purge = Purge { whats: vec![What::Url(format!("//{host}{target}"))], is_soft: false };
+        self.purges.purge(&purge, || {
+            lock(&self.flights).retain(|_, flight| flight.place.target != target);
+        });
+    }
+
+    /// A place in the flight for a request, and the flight if this request begins it.
+    pub fn join(&self, place: &Arc<Place>, headers: &HeaderMap) -> (Follower, Option<Arc<Flight>>) {
+        let key = self.flight_key(place, headers);
+        // Before the other lock, which a purge takes later. A purge in between makes the flight one that is not stored.
+        let since = self.purges.now();
         let mut flights = lock(&self.flights);
         if let Some(flight) = flights.get(&key) {
-            return (flight.clone(), false);
+            return (flight.follow(), None);
         }
-        let flight = Arc::new(Flight::new(asking.url.clone(), since));
+        let flight = Arc::new(Flight::new(place.clone(), key.clone(), since, self.held()));
         flights.insert(key, flight.clone());
-        (flight, true)
+        (flight.follow(), Some(flight))
     }
 
     /// A flight has landed: later requests do not join it.
     pub fn landed(&self, flight: &Arc<Flight>) {
-        lock(&self.flights).retain(|_, one| !Arc::ptr_eq(one, flight));
+        let mut flights = lock(&self.flights);
+        if flights.get(&flight.key).is_some_and(|one| Arc::ptr_eq(one, flight)) {
+            flights.remove(&flight.key);
+        }
     }
 
     /// As long as it is unknown what Vary names, all requests for a URL share a flight.
-    fn flight_key(&self, asking: &Asking, headers: &HeaderMap) -> Key {
+    fn flight_key(&self, place: &Place, headers: &HeaderMap) -> Key {
         let mut key = Key::new();
-        key.add(asking.url.as_bytes()).add(asking.outcome.as_bytes());
-        if let Some(Place::Variants(variants)) = self.places.peek(&asking.url) {
+        key.add(place.url.as_bytes()).add(place.led.as_bytes()).add(place.outcome.as_bytes());
+        if let Some(Stored::Variants(variants)) = self.places.peek(&place.url) {
             key.add(variant::key(&variants.nominated, headers).as_bytes());
         }
         key
@@ -220,24 +289,31 @@ impl Responses {
     }
 }
 
-impl Variants {
-    fn key(&self, url: &Key, headers: &HeaderMap) -> Key {
-        let mut key = Key::new();
-        key.add(url.as_bytes()).add(&self.id.to_le_bytes());
-        key.add(variant::key(&self.nominated, headers).as_bytes());
-        key
+/// Bytes of a response on its way, which count until this is dropped.
+pub struct Held {
+    all: Arc<AtomicU64>,
+    own: u64,
+}
+
+impl Held {
+    /// So many more.
+    pub fn add(&mut self, bytes: usize) {
+        self.own += bytes as u64;
+        self.all.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// So many less.
+    pub fn remove(&mut self, bytes: usize) {
+        let bytes = self.own.min(bytes as u64);
+        self.own -= bytes;
+        self.all.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// Those headers of a request that choose a response.
-pub fn chosen_by(nominated: &[HeaderName], headers: &HeaderMap) -> HeaderMap {
-    let mut chosen = HeaderMap::new();
-    for name in nominated {
-        for value in headers.get_all(name) {
-            chosen.append(name, value.clone());
-        }
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.own, Ordering::Relaxed);
     }
-    chosen
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -220,6 +220,10 @@ option_table! {
         cache_rules: CacheRules = CacheRules::Safe, "\"safe\"", Text, Reload,
             "\"safe\" stores only what says that shared caches may keep it, and lets no client ask for something newer; \"rfc9111\" \
              follows RFC 9111 in both (docs/guides/cache.md#rules).", to front;
+        cache_cookies: Option<Vec<String>> = None, "none: every cookie does", Texts, Reload,
+            "Names of the cookies that tell visitors apart: [\"session\", \"cart_*\"]. A request that has only others counts as one \
+             without a cookie, and scripts see none if the response is to be shared (docs/guides/cache.md#visitors). \
+             [] if no cookie matters.", to front;
         slow_timeout: Duration = Duration::ZERO, "0 (never)", Time(0, DAY), Reload,
             "Wall-clock time after which the log shows a request once, with its target and PHP's backtrace, while it \
              runs.";

@@ -1,0 +1,191 @@
+//! What becomes of the response of a request that runs by itself: it may be stored, it may change what is stored, and it says what it purges.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cache::purge::Purge;
+use cache::status::{self, Did, Forward, Why};
+use cache::targeted::Said;
+use cache::{Rules, invalidation, storing, tags};
+use http::Response;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::admit::Admitted;
+use super::order::{self, Ran};
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use crate::stored::asking::Asking;
+use crate::stored::copied::Copy;
+use crate::stored::entry::{Entry, Since};
+use crate::stored::responses::Responses;
+use crate::wrapped::Made;
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// What becomes of the response of a request that runs by itself.
+pub(super) enum Keeping {
+    /// It is no business of the cache.
+    Nothing,
+    /// It is for the cache, which has asked for it: what responded, which [`super::fetch`] compares.
+    Fetched(Box<Ran>),
+    /// It may say what it purges.
+    Purging { responses: Arc<Responses> },
+    /// It may be stored.
+    Copy(Box<Candidate>),
+    /// It may change what is stored.
+    Change(Box<Change>),
+}
+
+/// A response that may be stored.
+pub(super) struct Candidate {
+    pub(super) responses: Arc<Responses>,
+    pub(super) asking: Asking,
+    pub(super) since: Since,
+    pub(super) why: Forward,
+    pub(super) detail: Option<Why>,
+    pub(super) began: Instant,
+}
+
+/// A request with an unsafe method. If nobody learns how it ends, because its client has left, it counts as one that has changed its own URL.
+pub(super) struct Change {
+    shared: Arc<Shared>,
+    application: String,
+    host: String,
+    target: String,
+    /// Nobody knows yet how it ends.
+    is_open: bool,
+}
+
+impl Keeping {
+    /// The response of a request that ran by itself.
+    pub(super) fn keep(self, admitted: &Admitted<'_>, mut response: Response<Made>) -> Response<Made> {
+        match self {
+            Keeping::Nothing => {}
+            Keeping::Fetched(ran) => drop(response.extensions_mut().insert(*ran)),
+            Keeping::Purging { responses } => {
+                purge(&responses, response.headers());
+                strip(response.headers_mut());
+            }
+            Keeping::Change(change) => {
+                change.apply(admitted, &response);
+                strip(response.headers_mut());
+            }
+            Keeping::Copy(candidate) => return candidate.keep(admitted, response),
+        }
+        response
+    }
+
+    /// There is no response.
+    pub(super) fn failed(self, refusal: Refusal) -> Refusal {
+        if let Keeping::Change(mut change) = self {
+            // The script may have come as far as to change something.
+            change.is_open = refusal == Refusal::ClientGone || refusal.describe().0.is_server_error();
+        }
+        refusal
+    }
+}
+
+impl Candidate {
+    fn keep(self, admitted: &Admitted<'_>, response: Response<Made>) -> Response<Made> {
+        let Candidate { responses, asking, since, why, detail, began } = self;
+        purge(&responses, response.headers());
+        let (head, body) = response.into_parts();
+        let asked = asking.asked(&admitted.request.head);
+        let rules: Rules = admitted.application.cache_rules.into();
+        let decided = match asking.is_whole && head.extensions.get::<crate::upstream::Switch>().is_none() {
+            true => storing::decide(rules, &asked, head.status, &head.headers, order::came(began)),
+            false => Err(Why::Method),
+        };
+        // What an untrusted header may have changed is for its sender alone.
+        let detail = detail.or(decided.as_ref().err().copied());
+        let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
+        let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
+        let body = match terms {
+            Some(terms) => {
+                let names = responses.purges.names(&asking.place, &terms.tags);
+                let request = &admitted.request.head.headers;
+                let mut entry = Entry::new(asking.place, since, names, &head, terms, request);
+                entry.generation = admitted.application.generation;
+                let most = admitted.application.cache_object as usize;
+                body.copied(Copy::new(responses, entry, most))
+            }
+            None => body,
+        };
+        let mut response = Response::from_parts(head, body);
+        tell(&mut response, &did);
+        response
+    }
+}
+
+impl Change {
+    pub(super) fn of(admitted: &Admitted<'_>) -> Change {
+        let target = admitted.request.head.target.raw().concat();
+        Change {
+            shared: admitted.shared.clone(),
+            application: admitted.application.name.clone(),
+            host: admitted.host.to_owned(),
+            target: String::from_utf8_lossy(&target).into_owned(),
+            is_open: true,
+        }
+    }
+
+    pub(super) fn keeping(self) -> Keeping {
+        Keeping::Change(Box::new(self))
+    }
+
+    /// Its own URL and those that its response names have changed.
+    fn apply(mut self: Box<Change>, admitted: &Admitted<'_>, response: &Response<Made>) {
+        self.is_open = false;
+        let Some(responses) = self.shared.stored.named(&self.application) else { return };
+        purge(&responses, response.headers());
+        let (method, status) = (&admitted.request.head.method, response.status());
+        let targets = invalidation::targets(method, &self.target, &self.host, status, response.headers());
+        if !targets.is_empty() {
+            let groups = tags::invalidated(response.headers()).into_iter().map(cache::purge::What::Tag);
+            let groups = Purge { whats: groups.collect(), is_soft: false };
+            if !groups.whats.is_empty() {
+                responses.purge(&groups);
+            }
+        }
+        for target in targets {
+            responses.change(&self.host, &target);
+        }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        if self.is_open {
+            if let Some(responses) = self.shared.stored.named(&self.application) {
+                responses.change(&self.host, &self.target);
+            }
+        }
+    }
+}
+
+/// Purges what a response says, before its client gets it.
+pub(super) fn purge(responses: &Responses, headers: &HeaderMap) {
+    if let Some(purge) = Purge::of_response(headers) {
+        responses.purge(&purge);
+    }
+}
+
+/// What a response says to this cache is no client's business.
+fn strip(headers: &mut HeaderMap) {
+    for name in &storing::OWN_FIELDS {
+        headers.remove(name);
+    }
+}
+
+/// Says what the cache did. A page that does not speak to shared caches, and for which there is nothing, stays as it is.
+pub(super) fn tell(response: &mut Response<Made>, did: &Did) {
+    let headers = response.headers_mut();
+    let is_nothing = matches!(did, Did::Forwarded { why: Forward::UriMiss, is_stored: false, is_collapsed: false, .. });
+    let is_silent = is_nothing && !Said::by(headers).is_for_shared_caches();
+    strip(headers);
+    if !is_silent {
+        if let Ok(value) = HeaderValue::try_from(status::text(did)) {
+            headers.append(CACHE_STATUS, value);
+        }
+    }
+}
