@@ -69,3 +69,42 @@ if (!function_exists('reprise_info')) {
         return ['mode' => 'none'];
     }
 }
+
+if (!function_exists('reprise_cache_purge')) {
+    /**
+     * Returns false.
+     *
+     * @param list<string> $tags
+     * @param list<string> $urls
+     * @param list<string> $prefixes
+     */
+    function reprise_cache_purge(array $tags = [], array $urls = [], array $prefixes = [], bool $all = false, bool $soft = false): bool
+    {
+        return false;
+    }
+}
+
+if (!function_exists('reprise_not_modified')) {
+    /** Does the same with header() and exit. */
+    function reprise_not_modified(?string $etag = null, ?int $last_modified = null): void
+    {
+        $tag = $etag === null || preg_match('~^(W/)?".*"$~', $etag) ? $etag : '"' . $etag . '"';
+        $time = isset($_SERVER['HTTP_COOKIE']) && $tag === null ? null : $last_modified;
+        $known = $_SERVER['HTTP_IF_NONE_MATCH'] ?? null;
+        $same = false;
+        if ($tag !== null) {
+            header('ETag: ' . $tag);
+            $bare = static fn (string $one): string => preg_replace('~^W/~', '', trim($one));
+            $same = $known !== null && ($known === '*' || in_array($bare($tag), array_map($bare, explode(',', $known)), true));
+        }
+        if ($time !== null) {
+            header('Last-Modified: ' . gmdate('D, d M Y H:i:s', $time) . ' GMT');
+            $since = $known === null ? strtotime($_SERVER['HTTP_IF_MODIFIED_SINCE'] ?? '') : false;
+            $same = $same || ($since !== false && $time <= $since);
+        }
+        if ($same && in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true)) {
+            http_response_code(304);
+            exit;
+        }
+    }
+}

@@ -69,6 +69,7 @@ fn main() {
         "overtime",
         "variables",
         "functions",
+        "caching",
         "opcache",
         "watch",
         "log",
@@ -318,11 +319,12 @@ fn arginfo(stub: &str) -> String {
         for parameter in parameters {
             let (declared, default) = parameter.split_once(" = ").map_or((parameter, None), |(d, v)| (d, Some(v)));
             let (kind, variable) = declared.split_once(" $").expect("a typed parameter in the stub");
+            let (kind, is_nullable) = kind.strip_prefix('?').map_or((kind, 0), |kind| (kind, 1));
             match default {
-                None => writeln!(text, "\tZEND_ARG_TYPE_INFO(0, {variable}, {}, 0)", zend_type(kind)),
+                None => writeln!(text, "\tZEND_ARG_TYPE_INFO(0, {variable}, {}, {is_nullable})", zend_type(kind)),
                 Some(value) => writeln!(
                     text,
-                    "\tZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, {variable}, {}, 0, \"{value}\")",
+                    "\tZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, {variable}, {}, {is_nullable}, \"{value}\")",
                     zend_type(kind)
                 ),
             }

@@ -111,3 +111,43 @@ function apache_request_headers(): array {}
  * Returns the response's headers that are set so far, by name.
  */
 function apache_response_headers(): array {}
+
+/**
+ * Purges stored responses of this application from the cache of responses: those with one of $tags, those of $urls (path and query, or
+ * with scheme and host before them), those whose URL begins with one of $prefixes, or $all. With $soft they become stale: they may be sent
+ * while they are renewed. Returns when that has taken effect. False: it has not, because the server's front does not respond.
+ *
+ * @param list<string> $tags
+ * @param list<string> $urls
+ * @param list<string> $prefixes
+ * @elsewhere Returns false.
+ *     return false;
+ */
+function reprise_cache_purge(array $tags = [], array $urls = [], array $prefixes = [], bool $all = false, bool $soft = false): bool {}
+
+/**
+ * Ends the request with 304 if the client, or the cache that asks for it, has the page already: if If-None-Match has $etag, or if the page was not
+ * changed after If-Modified-Since. Otherwise the response gets ETag and Last-Modified, and the script goes on. $etag needs no quotes; $last_modified
+ * are seconds since 1970. For a request with a cookie $last_modified counts only beside an $etag: two visitors may see two pages of one time.
+ *
+ * @elsewhere Does the same with header() and exit.
+ *     $tag = $etag === null || preg_match('~^(W/)?".*"$~', $etag) ? $etag : '"' . $etag . '"';
+ *     $time = isset($_SERVER['HTTP_COOKIE']) && $tag === null ? null : $last_modified;
+ *     $known = $_SERVER['HTTP_IF_NONE_MATCH'] ?? null;
+ *     $same = false;
+ *     if ($tag !== null) {
+ *         header('ETag: ' . $tag);
+ *         $bare = static fn (string $one): string => preg_replace('~^W/~', '', trim($one));
+ *         $same = $known !== null && ($known === '*' || in_array($bare($tag), array_map($bare, explode(',', $known)), true));
+ *     }
+ *     if ($time !== null) {
+ *         header('Last-Modified: ' . gmdate('D, d M Y H:i:s', $time) . ' GMT');
+ *         $since = $known === null ? strtotime($_SERVER['HTTP_IF_MODIFIED_SINCE'] ?? '') : false;
+ *         $same = $same || ($since !== false && $time <= $since);
+ *     }
+ *     if ($same && in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true)) {
+ *         http_response_code(304);
+ *         exit;
+ *     }
+ */
+function reprise_not_modified(?string $etag = null, ?int $last_modified = null): void {}

@@ -341,6 +341,14 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Another command of `reprise` about this server: what it prints on both outputs, and its exit code.
+    pub fn reprise(&self, arguments: &[&str]) -> (String, i32) {
+        let state = self.directory().join("state");
+        let output = Command::new(program()).args(arguments).arg("--state-dir").arg(state).output().expect("a command");
+        let text = [output.stdout, output.stderr].concat();
+        (String::from_utf8_lossy(&text).into_owned(), output.status.code().unwrap_or(-1))
+    }
+
     /// `reprise trace`: its exit code, and what it said.
     pub fn trace(&self, pid: &str) -> (Option<i32>, String) {
         let state = self.directory().join("state");

@@ -2,6 +2,8 @@
 //! say so.
 
 mod crowds;
+mod mended;
+mod purges;
 mod shared;
 
 use std::fs;
@@ -12,12 +14,18 @@ use tests::{Response, Server, Setup};
 const PAGE: &str = r#"<?php
 file_put_contents('@runs@', $_SERVER['REQUEST_METHOD'] . ' ' . $_SERVER['REQUEST_URI'] . "\n", FILE_APPEND | LOCK_EX);
 if (isset($_GET['dies']) && !file_exists('@runs@.died')) { touch('@runs@.died'); posix_kill(getmypid(), SIGKILL); }
+if (isset($_GET['purge'])) echo json_encode(reprise_cache_purge(...$_GET['purge'])), "\n";
+if (isset($_GET['known'])) reprise_not_modified(...array_map(fn($one) => is_numeric($one) ? (int)$one : $one, $_GET['known']));
 usleep(1000 * (int)($_GET['ms'] ?? 0));
 foreach ($_GET['h'] ?? [] as $header) header($header, false);
 if (isset($_GET['status'])) http_response_code((int)$_GET['status']);
 if (isset($_GET['etag'])) {
     header('ETag: "' . $_GET['etag'] . '"');
-    if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? '') === '"' . $_GET['etag'] . '"') { http_response_code(304); exit; }
+    if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? '') === '"' . $_GET['etag'] . '"') {
+        foreach ($_GET['then'] ?? [] as $header) header($header, ($_GET['adds'] ?? '') === '');
+        http_response_code(304);
+        exit;
+    }
 }
 echo json_encode(['run' => bin2hex(random_bytes(8)), 'cookie' => $_SERVER['HTTP_COOKIE'] ?? null, 'user' => $_SERVER['HTTP_AUTHORIZATION'] ?? null,
     'lang' => $_SERVER['HTTP_ACCEPT_LANGUAGE'] ?? null, 'address' => $_SERVER['REMOTE_ADDR'], 'uri' => $_SERVER['REQUEST_URI']]);

@@ -114,6 +114,62 @@ pub enum Did {
     },
 }
 
+/// What the cache did, in a word: for the log and the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// A fresh response was there.
+    Hit,
+    /// A stale one was sent.
+    Stale,
+    /// Another request had asked for it already.
+    Collapsed,
+    /// The origin made it, and it was stored.
+    Stored,
+    /// The origin made it.
+    Miss,
+    /// The cache was passed by.
+    Bypass,
+}
+
+impl Result {
+    /// All, with the word and the text of each.
+    pub const ALL: [(Result, &str, &str); 6] = [
+        (Result::Hit, "hit", "a stored response was sent"),
+        (Result::Stale, "stale", "a stale one was sent, and is renewed or could not be"),
+        (Result::Collapsed, "collapsed", "the response that another request had asked for was sent"),
+        (Result::Stored, "stored", "the response was made, and stored"),
+        (Result::Miss, "miss", "the response was made, and not stored"),
+        (Result::Bypass, "bypass", "there is a stored response, but not for such a request"),
+    ];
+
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        Result::ALL[self as usize].1
+    }
+}
+
+impl Did {
+    /// In a word.
+    pub const fn result(&self) -> Result {
+        match self {
+            Did::Hit(ttl) if *ttl > 0 => Result::Hit,
+            Did::Hit(_) => Result::Stale,
+            Did::Forwarded { is_collapsed: true, .. } => Result::Collapsed,
+            Did::Forwarded { why: Forward::Bypass, .. } => Result::Bypass,
+            Did::Forwarded { is_stored: true, .. } => Result::Stored,
+            Did::Forwarded { .. } => Result::Miss,
+        }
+    }
+
+    /// Why the response was not stored, or the stored one not sent.
+    pub const fn detail(&self) -> Option<Why> {
+        match self {
+            Did::Hit(_) => None,
+            Did::Forwarded { detail, .. } => *detail,
+        }
+    }
+}
+
 /// The member of Cache-Status for this cache.
 pub fn text(did: &Did) -> String {
     let mut text = "Reprise".to_owned();
@@ -149,6 +205,11 @@ mod tests {
     fn each_reason_has_a_word_of_its_own() {
         let words: HashSet<&str> = Why::ALL.iter().map(|(why, ..)| why.word()).collect();
         assert!(words.len() == Why::ALL.len() && !words.contains(""));
+    }
+
+    #[test]
+    fn results_are_rows_of_their_table() {
+        assert!(Result::ALL.iter().enumerate().all(|(number, (result, ..))| *result as usize == number));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 
 /// What a client may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Load code and configuration anew. The response comes when that has ended.
     Reload,
@@ -13,6 +13,8 @@ pub enum Command {
     Status,
     /// The PHP stack of the worker with this process id.
     Trace(i32),
+    /// A question to the cache of responses: a purge, or what it has for a URL. The front reads it.
+    Cache(String),
 }
 
 impl Command {
@@ -23,6 +25,8 @@ impl Command {
             None if line == "status" => Some(Command::Status),
             Some(("reload", "certificates")) => Some(Command::ReloadCertificates),
             Some(("trace", pid)) => pid.trim().parse().ok().map(Command::Trace),
+            // A text of several lines, as a string of JSON on one.
+            Some(("cache", text)) => serde_json::from_str(text).ok().map(Command::Cache),
             _ => None,
         }
     }
@@ -35,6 +39,7 @@ impl Display for Command {
             Command::ReloadCertificates => text.write_str("reload certificates"),
             Command::Status => text.write_str("status"),
             Command::Trace(pid) => write!(text, "trace {pid}"),
+            Command::Cache(question) => write!(text, "cache {}", serde_json::Value::from(question.as_str())),
         }
     }
 }
@@ -46,10 +51,11 @@ mod tests {
     /// The supervisor understands each command as the client writes it, and nothing else.
     #[test]
     fn commands_are_read_as_they_are_written() {
-        for command in [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711)] {
+        let question = Command::Cache("purge\n\nhard\nt\"a\"".to_owned());
+        for command in [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711), question] {
             assert_eq!(Command::parse(&command.to_string()), Some(command));
         }
-        for line in ["", "stop", "status now", "trace", "trace x", "Reload", "reload "] {
+        for line in ["", "stop", "status now", "trace", "trace x", "Reload", "reload ", "cache purge"] {
             assert_eq!(Command::parse(line), None, "{line:?}");
         }
     }

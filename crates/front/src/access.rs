@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cache::status::Did;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::layout::Usage;
 
@@ -39,6 +40,7 @@ pub struct Entry {
     refused: Option<String>,
     reason: Option<String>,
     upstream: Option<Arc<str>>,
+    cache: Option<Did>,
 }
 
 impl Entry {
@@ -55,6 +57,7 @@ impl Entry {
             began,
             refused: refused.and_then(|word| word.to_str().ok()).map(str::to_owned),
             upstream: response.extensions().get::<AnsweredBy>().map(|upstream| upstream.0.clone()),
+            cache: response.extensions().get::<Did>().copied(),
             reason: reason.map(|reason| String::from_utf8_lossy(reason.words()).into_owned()),
         })
     }
@@ -118,6 +121,7 @@ pub fn write(entry: &Entry, sent: u64, usage: Usage) {
             refused: entry.refused.as_deref(),
             reason: entry.reason.as_deref(),
             upstream: entry.upstream.as_deref(),
+            cache: entry.cache,
         };
         line::append(&mut log.lines, &mut log.clock, log.format, &entry.head, &facts);
         if log.lines.len() >= FULL {

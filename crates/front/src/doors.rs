@@ -40,9 +40,14 @@ pub fn collect() {
     each_followed(look);
 }
 
-/// Looks for news of one lane, and makes the reports that its workers want.
+/// Looks for news of one lane, purges what its workers want purged, and makes the reports that they want.
 pub fn look(shared: &Shared, lane: &Lane, door: usize) {
     lane.collect(door);
+    lane.purges(|application, purge| {
+        if let Some(responses) = shared.stored.named(application) {
+            responses.purge(purge);
+        }
+    });
     lane.report(|application| status::report(shared.began, &shared.lanes.beside(lane), application));
 }
 

@@ -30,11 +30,7 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
     let is_read = entry.status == StatusCode::OK;
     if is_read && validators.is_known(&head.headers) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        for name in OF_NOT_MODIFIED {
-            for value in entry.headers.get_all(&name) {
-                response.headers_mut().append(name.clone(), value.clone());
-            }
-        }
+        *response.headers_mut() = of_not_modified(&entry.headers);
         return aged(response, entry);
     }
     *response.status_mut() = entry.status;
@@ -64,6 +60,28 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
         *response.body_mut() = ResponseBody::full(entry.body.slice(part));
     }
     aged(response, entry)
+}
+
+/// A response that was asked for without the conditions of its client, as that client wants it: 304 if it has it already.
+pub fn conditioned<B>(response: Response<B>, head: &Head, none: impl FnOnce() -> B) -> Response<B> {
+    let is_read = response.status() == StatusCode::OK && !response.headers().contains_key(header::SET_COOKIE);
+    if !is_read || !Validators::of(response.headers()).is_known(&head.headers) {
+        return response;
+    }
+    let (mut head, _) = response.into_parts();
+    head.status = StatusCode::NOT_MODIFIED;
+    head.headers = of_not_modified(&head.headers);
+    Response::from_parts(head, none())
+}
+
+fn of_not_modified(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in OF_NOT_MODIFIED {
+        for value in headers.get_all(&name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
 }
 
 fn aged(mut response: Response<ResponseBody>, entry: &Entry) -> Response<ResponseBody> {

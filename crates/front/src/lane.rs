@@ -9,6 +9,7 @@
 
 mod count;
 mod ends;
+mod purging;
 mod report;
 mod ticket;
 
@@ -33,6 +34,7 @@ use crate::durations::Durations;
 
 use count::Most;
 pub use count::{Count, Running, Worker};
+use purging::Purging;
 use report::Reports;
 pub use ticket::{CHUNK, Received, RequestBodySender, Ticket};
 
@@ -78,6 +80,7 @@ pub struct Lane {
     /// Durations of requests, from the head to the end of the response.
     pub durations: Durations,
     reports: Reports,
+    purging: Purging,
     desk: Mutex<Desk>,
     calls: Box<[Mutex<Option<Call>>]>,
     /// For each front thread, what it has here.
@@ -200,6 +203,7 @@ impl Lane {
             began: Instant::now(),
             began_ticks: ticks(),
             reports: Reports::new(application),
+            purging: Purging::new(&application.name),
             last_busy_ms: AtomicU64::new(0),
             bodies: Bodies::new(&offer.bodies),
             in_flight: AtomicUsize::new(0),

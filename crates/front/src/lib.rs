@@ -66,6 +66,7 @@ pub mod access;
 mod addresses;
 mod answered_by;
 mod bodies;
+mod cache_questions;
 mod clients;
 pub mod connection;
 pub mod control;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cache::status::{Result as Results, Why};
 use wire::layout::{Activity, Recycle};
 
 use crate::durations::BOUNDS_MS;
@@ -12,6 +13,7 @@ use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::route::file_cache;
 use crate::spool::Numbers;
+use crate::stored::Stored;
 use crate::tls::{Handshake, Tls};
 use crate::upstream;
 
@@ -111,7 +113,14 @@ fn tls_families(tls: &Tls) -> [Family; 2] {
 }
 
 /// All metrics as OpenMetrics text.
-pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls, upstreams: upstream::Numbers) -> String {
+pub fn metrics(
+    view: &View,
+    connections: usize,
+    spool: Numbers,
+    tls: &Tls,
+    upstreams: upstream::Numbers,
+    stored: &Stored,
+) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
     let mut waiting = Family::new("reprise_requests_waiting", "gauge", "Requests that no worker has taken.");
@@ -184,6 +193,7 @@ pub fn metrics(view: &View, connections: usize, spool: Numbers, tls: &Tls, upstr
         .chain(file_families(file_cache::counts()))
         .chain(http2())
         .chain(of_upstreams(upstreams))
+        .chain(of_caches(stored))
         .map(|family| family.lines)
         .collect();
     text.push_str("# EOF\n");
@@ -204,6 +214,28 @@ fn of_upstreams(numbers: upstream::Numbers) -> [Family; 5] {
         one("reprise_upstream_connections", "counter", "Connections made to upstreams.", numbers.connections),
         one("reprise_upstream_retries", "counter", "Requests sent to an upstream once more.", numbers.retries),
     ]
+}
+
+/// What the caches of responses have done, and what they hold.
+fn of_caches(stored: &Stored) -> [Family; 4] {
+    let mut requests = Family::new("reprise_cache_requests", "counter", "Requests that asked the cache, by result.");
+    let mut reasons =
+        Family::new("reprise_cache_not_stored", "counter", "Responses not stored, or stored ones not sent, by reason.");
+    let mut bytes = Family::new("reprise_cache_bytes", "gauge", "Bytes of stored responses.");
+    let mut purges = Family::new("reprise_cache_purges", "counter", "Purges.");
+    for (name, responses) in stored.all() {
+        let labels = [("application", name.as_str())];
+        let counts = &responses.counts;
+        for ((_, word, _), count) in Results::ALL.iter().zip(&counts.results) {
+            requests.add("_total", &[labels[0], ("result", word)], count.load(Ordering::Relaxed));
+        }
+        for ((_, word, _), count) in Why::ALL.iter().zip(&counts.whys) {
+            reasons.add("_total", &[labels[0], ("reason", word)], count.load(Ordering::Relaxed));
+        }
+        bytes.add("", &labels, responses.bytes());
+        purges.add("_total", &labels, counts.purges.load(Ordering::Relaxed));
+    }
+    [requests, reasons, bytes, purges]
 }
 
 /// What there is of HTTP/2 alone.

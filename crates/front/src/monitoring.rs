@@ -95,6 +95,7 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
                     shared.spool.numbers(),
                     &shared.tls,
                     shared.upstreams.numbers(),
+                    &shared.stored,
                 ),
             )
         }

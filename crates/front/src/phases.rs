@@ -19,6 +19,7 @@ mod keep;
 mod look_up;
 mod order;
 mod passed;
+mod purged;
 mod ruled;
 mod run;
 
@@ -69,6 +70,9 @@ pub async fn respond(
         return Ok(redirect);
     }
     admitted.may_come()?;
+    if let Some(purged) = purged::purge(&admitted) {
+        return purged;
+    }
     let Admitted { application, path, .. } = admitted;
     if !application.rate_limits.is_empty() {
         let method = admitted.request.head.method.as_str();

@@ -17,6 +17,7 @@ use wire::control::{FromFront, ToFront};
 use wire::layout::Phase;
 
 use crate::access;
+use crate::cache_questions;
 use crate::control::Link;
 use crate::doors;
 use crate::file_body::READERS;
@@ -83,6 +84,7 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                 }
                 ToFront::AccessLog => shared.renew_access_log(descriptors),
+                ToFront::Cache { ticket } => cache_questions::answer(&shared, &*inherited.link, ticket, &descriptors),
                 ToFront::Certificates => {
                     let taken = descriptors.first().map_or(Err("no file".to_owned()), |file| shared.tls.take(file));
                     if let Err(why) = &taken {
@@ -149,6 +151,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         // These messages can be dropped while the front ends.
         ToFront::Lane { .. }
         | ToFront::AccessLog
+        | ToFront::Cache { .. }
         | ToFront::Certificates
         | ToFront::TicketKeys
         | ToFront::Answers { .. }

@@ -226,6 +226,8 @@ pub struct Application {
     pub cache_rules: CacheRules,
     /// The cookies that tell visitors apart; `None`: each does.
     pub cache_cookies: Option<Vec<String>>,
+    /// Who may purge by the methods of other caches.
+    pub purge_from: Vec<Network>,
     /// How often a client may ask for a path.
     pub rate_limits: Vec<RateLimit>,
     /// Limits for paths and all below them; the longest path that fits counts.

@@ -61,6 +61,14 @@ impl Stored {
         Some(responses)
     }
 
+    /// The applications that have a cache, and what it has.
+    pub fn all(&self) -> Vec<(String, Arc<Responses>)> {
+        let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = all.iter().map(|(name, known)| (name.clone(), known.responses.clone())).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+
     /// Those of the application with that name, if it has a cache now.
     pub fn named(&self, application: &str) -> Option<Arc<Responses>> {
         let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,13 +28,14 @@
 //! | [`acme`] | the process that orders certificates |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
-//! | [`control_socket`], [`errands`], [`trace`] | clients, helper processes and traces that are under way |
+//! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`] | clients, helper processes, traces and questions that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
 //! [`warmup`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
 mod acme;
+mod cache_questions;
 mod carry_out;
 mod certificates;
 mod child;
@@ -81,6 +82,7 @@ use wire::control::{LaneId, Message, ToFront};
 use crate::channel::Channel;
 use crate::sys;
 pub use acme::AcmeDraft;
+use cache_questions::CacheQuestions;
 pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, LookedAt};
 use child::Forker;
 use control_socket::ControlSocket;
@@ -115,6 +117,7 @@ pub struct Supervisor {
     acme: acme::Acme,
     errands: Errands,
     traces: Traces,
+    cache_questions: CacheQuestions,
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
@@ -153,6 +156,7 @@ impl Supervisor {
             listeners,
             errands: Errands::default(),
             traces: Traces::default(),
+            cache_questions: CacheQuestions::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
             rate: Rate::begin(),
@@ -234,6 +238,7 @@ impl Supervisor {
         self.end_unresponsive();
         self.end_overdue();
         self.end_overdue_traces();
+        self.end_overdue_questions();
         self.end_overdue_drain();
     }
 

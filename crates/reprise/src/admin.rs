@@ -1,5 +1,6 @@
-//! `reprise reload`, `status` and `trace`: ask a running server by the control socket in its state directory.
+//! `reprise reload`, `status`, `trace`, `purge` and `cache`: ask a running server by the control socket in its state directory.
 
+pub mod purge;
 mod table;
 
 use std::io::{IsTerminal, Read, Write};

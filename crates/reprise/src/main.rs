@@ -112,6 +112,14 @@ enum Verb {
         #[command(flatten)]
         which: Which,
     },
+    /// Take responses out of the cache of responses
+    #[command(
+        after_help = "Examples:\n  reprise purge --tag post-5 --tag home\n  reprise purge --prefix https://shop.example/shoes/ --soft\n  reprise purge --all --application shop"
+    )]
+    Purge(admin::purge::Asked),
+    /// Look into the cache of responses
+    #[command(subcommand)]
+    Cache(admin::purge::CacheVerb),
     /// Check a configuration or directory and print what would be served
     Check {
         #[command(flatten)]
@@ -190,6 +198,8 @@ fn main() -> ExitCode {
         Verb::Reload { certificates, which } => admin::reload(&which, certificates),
         Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
         Verb::Trace { pid, which } => admin::trace(&which, pid),
+        Verb::Purge(asked) => admin::purge::purge(&asked),
+        Verb::Cache(admin::purge::CacheVerb::Explain { url, which }) => admin::purge::explain(&url, &which),
         Verb::Check { options: true, .. } => check::print(&options::reference()),
         Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),

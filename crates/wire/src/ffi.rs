@@ -270,6 +270,17 @@ pub unsafe extern "C" fn wire_report(w: *mut WireWorker, target: *mut u8, size: 
     unsafe { worker(w).report(core::slice::from_raw_parts_mut(target, size)) }
 }
 
+/// Has the front purge from the cache of responses what a text says, and waits until it has: two seconds at most. False: it has not, or the text is
+/// longer than `wire_PURGE_SIZE`.
+///
+/// # Safety
+/// `w` is attached; `text` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_purge(w: *mut WireWorker, text: *const u8, size: usize) -> bool {
+    // SAFETY: by contract.
+    unsafe { worker(w).purge(core::slice::from_raw_parts(text, size)) }
+}
+
 /// Counts a rewind: whether it was fast, and the pages it copied.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! What lies where in a slab.
 //!
 //! ```text
-//! Header | Slot × slots | queue cell × queue | Exchange × exchanges | report
+//! Header | Slot × slots | queue cell × queue | Exchange × exchanges | report | box × slots
 //! ```
 //! An exchange is one page of words, the request head, the ring of the request's body and the ring of the response.
 
@@ -19,6 +19,8 @@ pub const BODY_RING: usize = 64 * 1024;
 pub const RESPONSE_RING: usize = 128 * 1024;
 /// Bytes of what the front tells a lane's workers about their application; see [`crate::report`].
 pub const REPORT_SIZE: usize = 1024 * 1024;
+/// Bytes of what a worker says is to be purged; see [`crate::purge`].
+pub const PURGE_SIZE: usize = 8 * 1024 - 64;
 /// Workers per lane.
 pub const MAX_SLOTS: usize = 1024;
 /// Requests in flight per lane, waiting ones included.
@@ -27,6 +29,8 @@ pub const MAX_EXCHANGES: usize = 4096;
 pub const MAX_DOORS: usize = 16;
 
 const PAGE: usize = 4096;
+/// Bytes of a slot's box: its words, and the text behind them.
+pub(crate) const PURGE_BOX: usize = 8 * 1024;
 
 /// A value with a cache line of its own.
 #[repr(C, align(64))]
@@ -68,6 +72,8 @@ pub struct Header {
     pub renewal: Line<AtomicU32>,
     /// The words of the report.
     pub report: Line<ReportWords>,
+    /// How many texts workers have put into their boxes.
+    pub purges: Line<AtomicU32>,
 }
 
 /// See [`crate::report`].
@@ -80,6 +86,17 @@ pub struct ReportWords {
     /// Odd while the front writes the report.
     pub version: AtomicU32,
     /// Bytes of the report.
+    pub size: AtomicU32,
+}
+
+/// The words of a slot's box; see [`crate::purge`].
+#[repr(C)]
+pub struct PurgeWords {
+    /// How many texts there were. The worker writes it.
+    pub asked: AtomicU32,
+    /// The last of them that was served. The front writes it, and the worker sleeps on it.
+    pub done: AtomicU32,
+    /// Bytes of the text. The worker writes it.
     pub size: AtomicU32,
 }
 
@@ -335,6 +352,10 @@ impl Geometry {
 
     /// Bytes of the whole slab. Untouched pages take no memory.
     pub fn size(self) -> usize {
+        self.purges_at() + self.slots as usize * PURGE_BOX
+    }
+
+    pub(crate) fn purges_at(self) -> usize {
         self.report_at() + REPORT_SIZE
     }
 
@@ -349,3 +370,4 @@ pub(crate) const RESPONSE_AT: usize = BODY_AT + BODY_RING;
 pub(crate) const EXCHANGE_SIZE: usize = RESPONSE_AT + RESPONSE_RING;
 
 const _: () = assert!(size_of::<Control>() <= HEAD_AT && EXCHANGE_SIZE % PAGE == 0);
+const _: () = assert!(size_of::<PurgeWords>() <= PURGE_BOX - PURGE_SIZE && REPORT_SIZE % PAGE == 0);

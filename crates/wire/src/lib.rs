@@ -13,6 +13,7 @@
 //! | [`bell`] | sleeping and waking |
 //! | [`head`], [`response`] | the head of a request and of a response |
 //! | [`front`], [`worker`] | what each side does with an exchange |
+//! | [`report`], [`purge`] | what workers ask of the front beside that |
 //! | [`control`] | messages between supervisor, front and prototypes |
 //! | [`exit`], [`date`], [`shared`] | exit codes, dates, and what else programs have to agree on |
 //! | [`table!`] | an enum with its words and texts, as one table |
@@ -43,6 +44,8 @@ pub mod key;
 #[cfg(not(loom))]
 pub mod layout;
 pub mod owner;
+#[cfg(not(loom))]
+pub mod purge;
 pub mod queue;
 #[cfg(not(loom))]
 pub mod report;

@@ -156,6 +156,23 @@ impl Slab {
         Bytes { base: unsafe { self.base.add(self.geometry.report_at()) }, size: REPORT_SIZE, _slab: self }
     }
 
+    /// How many texts workers have put into their boxes.
+    pub fn purges(&self) -> &AtomicU32 {
+        &self.header().purges.0
+    }
+
+    /// The box of a slot, if there is such a slot: its words and its text.
+    pub fn purge_box(&self, slot: usize) -> Option<(&PurgeWords, Bytes<'_>)> {
+        if slot >= self.geometry.slots as usize {
+            return None;
+        }
+        // SAFETY: in range, so the box lies within the mapping (Geometry::size), aligned to a page; its words are atomics.
+        let base = unsafe { self.base.add(self.geometry.purges_at() + slot * PURGE_BOX) };
+        // SAFETY: the words and the text lie within the box, by the assertion in `layout`.
+        let (words, text) = unsafe { (&*base.cast::<PurgeWords>(), base.add(PURGE_BOX - PURGE_SIZE)) };
+        Some((words, Bytes { base: text, size: PURGE_SIZE, _slab: self }))
+    }
+
     /// Where the slab is mapped: first byte and number of bytes.
     pub fn extent(&self) -> (usize, usize) {
         (self.base as usize, self.geometry.size())

@@ -5,6 +5,7 @@ use crate::bell::{self, Futex};
 use crate::front;
 use crate::layout::*;
 use crate::owner::{Owner, State, step};
+use crate::purge;
 use crate::report;
 use crate::response;
 use crate::ring::{self, Memory};
@@ -153,11 +154,23 @@ impl Worker {
     /// copies nothing if that is more than there is room for; 0: there is none, the front is gone.
     pub fn report(&self, target: &mut [u8]) -> usize {
         let asked = report::ask(&self.slab);
-        // A thread of the front looks at the lane at once if it has a request there. Otherwise it looks a few times a second.
+        self.tell_any();
+        report::receive(&self.slab, asked, target)
+    }
+
+    /// Has the front purge what a text says, and waits until it has. False: it has not.
+    pub fn purge(&self, text: &[u8]) -> bool {
+        let slot = usize::from(self.slot);
+        let Some(number) = purge::ask(&self.slab, slot, text) else { return false };
+        self.tell_any();
+        purge::await_done(&self.slab, slot, number)
+    }
+
+    /// Wakes a thread of the front: that which has this worker's request, or any. Without a request it looks a few times a second.
+    fn tell_any(&self) {
         let geometry = self.slab.geometry();
         let any = u32::from(self.slot) % geometry.doors * geometry.per_door() as u32;
         self.tell(self.current.as_ref().map_or(any, |current| current.exchange));
-        report::receive(&self.slab, asked, target)
     }
 
     /// Where the slab is mapped: first byte and number of bytes.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cache::status::Did;
 use http::header::{self, HeaderName};
 use wire::layout::Usage;
 
@@ -29,7 +30,7 @@ const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Fi
 }
 
 /// All fields of a JSON line, in their order.
-pub const FIELDS: [Field; 16] = [
+pub const FIELDS: [Field; 18] = [
     field("time", "text", "when the response ended, RFC 3339 in UTC"),
     field("client", "text", "address of the client; behind a declared proxy the address that the proxy names"),
     field("method", "text", "empty if a malformed request line has none; so are the next fields"),
@@ -46,6 +47,8 @@ pub const FIELDS: [Field; 16] = [
     field("refused", "text or null", "why the front refused the request (docs/reference/responses.md)"),
     field("reason", "text or null", "the reason phrase of the status line if PHP set one"),
     field("upstream", "text or null", "the upstream that responded in the place of PHP"),
+    field("cache", "text or null", "what the cache of responses did (docs/guides/cache.md#what-the-cache-did)"),
+    field("cache_detail", "text or null", "why the response was not stored, or a stored one not sent"),
 ];
 
 /// The current time as both formats write it, renewed once a second.
@@ -99,6 +102,8 @@ pub struct Facts<'a> {
     pub reason: Option<&'a str>,
     /// The upstream that responded.
     pub upstream: Option<&'a str>,
+    /// What the cache did.
+    pub cache: Option<Did>,
 }
 
 /// The combined format, then the duration in seconds.
@@ -174,6 +179,8 @@ fn json(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) 
     fields.text(facts.refused.map(str::as_bytes));
     fields.text(facts.reason.map(str::as_bytes));
     fields.text(facts.upstream.map(str::as_bytes));
+    fields.text(facts.cache.map(|did| did.result().word().as_bytes()));
+    fields.text(facts.cache.and_then(|did| did.detail()).map(|why| why.word().as_bytes()));
     lines.extend_from_slice(b"}\n");
 }
 

@@ -79,7 +79,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
             // He who has asked gets what was stored, with what the response says of it.
             Confirmed::Once(said) => {
                 responses.forget(&stale);
-                responses.pass(&flight.place.url);
+                responses.pass(&flight.place.url, Why::NoStore);
                 if let Some(own) = own {
                     let _ = own.send(Ok(once(&stale, said)));
                 }
@@ -113,7 +113,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
                 if let Some(stale) = &order.stale {
                     responses.forget(stale);
                 }
-                responses.pass(&flight.place.url);
+                responses.pass(&flight.place.url, why);
             }
             head.extensions.insert(why);
             if let Some(own) = own {

@@ -12,6 +12,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::admit::Admitted;
 use super::order::{self, Ran};
+use crate::access;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::stored::asking::Asking;
@@ -100,6 +101,10 @@ impl Candidate {
         let detail = detail.or(decided.as_ref().err().copied());
         let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
         let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
+        let told = responses.clone();
+        if let Some(why) = detail.filter(|why| terms.is_none() && responses.why_not(&asking.place.url) != Some(*why)) {
+            responses.pass(&asking.place.url, why);
+        }
         let body = match terms {
             Some(terms) => {
                 let names = responses.purges.names(&asking.place, &terms.tags);
@@ -112,7 +117,7 @@ impl Candidate {
             None => body,
         };
         let mut response = Response::from_parts(head, body);
-        tell(&mut response, &did);
+        tell(&told, &mut response, &did);
         response
     }
 }
@@ -178,7 +183,11 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// Says what the cache did. A page that does not speak to shared caches, and for which there is nothing, stays as it is.
-pub(super) fn tell(response: &mut Response<Made>, did: &Did) {
+pub(super) fn tell(responses: &Responses, response: &mut Response<Made>, did: &Did) {
+    responses.count(did);
+    if access::is_on() {
+        response.extensions_mut().insert(*did);
+    }
     let headers = response.headers_mut();
     let is_nothing = matches!(did, Did::Forwarded { why: Forward::UriMiss, is_stored: false, is_collapsed: false, .. });
     let is_silent = is_nothing && !Said::by(headers).is_for_shared_caches();

@@ -64,7 +64,7 @@ pub(super) fn look_early(admitted: &Admitted<'_>, led: &Key, body: &RequestBody)
         Reuse::Renew => renew(admitted, &responses, &asking, &entry),
         _ => return None,
     }
-    Some(answer(&entry, admitted))
+    Some(answer(&responses, &entry, admitted))
 }
 
 /// Asks the cache. `led`: what the rules have said; `outcome`: what responds.
@@ -113,10 +113,10 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
             Found::Entry(entry) | Found::Old(entry) => {
                 entry.is_routed();
                 match judge(admitted, &asking, &entry, is_old) {
-                    Reuse::Fresh => return Looked::Answered(Ok(answer(&entry, admitted))),
+                    Reuse::Fresh => return Looked::Answered(Ok(answer(&responses, &entry, admitted))),
                     Reuse::Renew => {
                         renew(admitted, &responses, &asking, &entry);
-                        return Looked::Answered(Ok(answer(&entry, admitted)));
+                        return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
                     }
                     Reuse::Bypass(why) => return keep(responses, asking, Forward::Bypass, Some(why)),
                     Reuse::Unsatisfied => return Looked::Answered(Err(Refusal::OnlyIfCached)),
@@ -149,18 +149,18 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
         match head {
             Head::Shared(begun) if is_for_begun(&begun, &asking, admitted) => {
                 let did = Did::Forwarded { why, status: None, is_stored: true, is_collapsed: !is_first, detail: None };
-                return Looked::Answered(Ok(shared(&begun, follower, admitted, &did)));
+                return Looked::Answered(Ok(shared(&responses, &begun, follower, admitted, &did)));
             }
             Head::Stored(entry) if is_for_entry(&entry, &asking, admitted) => {
-                return Looked::Answered(Ok(answer(&entry, admitted)));
+                return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
             }
             Head::Shared(_) | Head::Stored(_) => {}
             Head::Unshared if is_first => {
                 return Looked::Answered(first.await.unwrap_or(Err(Refusal::BadResponse)).map(|mut response| {
                     let detail = response.extensions_mut().remove::<Why>();
                     let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
-                    tell(&mut response, &did);
-                    response
+                    tell(&responses, &mut response, &did);
+                    hit::conditioned(response, &request.head, || Made::plain(ResponseBody::none()))
                 }));
             }
             Head::Unshared | Head::Awaited => return keep(responses, asking, why, None),
@@ -170,7 +170,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
                 if let Some(entry) = stale
                     .filter(|entry| reuse::may_after_error(&entry.terms, &asking.asked(&request.head), entry.since()))
                 {
-                    return Looked::Answered(Ok(answer(&entry, admitted)));
+                    return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
                 }
                 // Of those that waited one asks once more.
                 if is_first || has_failed {
@@ -254,15 +254,21 @@ fn renew(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking, e
     }
 }
 
-fn answer(entry: &Entry, admitted: &Admitted<'_>) -> Response<Made> {
+fn answer(responses: &Responses, entry: &Entry, admitted: &Admitted<'_>) -> Response<Made> {
     let mut response = hit::respond(entry, &admitted.request.head).map(Made::plain);
     let age = entry.terms.age.saturating_add(entry.since());
     let ttl = i64::try_from(entry.terms.lifetime).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
-    tell(&mut response, &Did::Hit(ttl));
+    tell(responses, &mut response, &Did::Hit(ttl));
     response
 }
 
-fn shared(begun: &Begun, follower: Follower, admitted: &Admitted<'_>, did: &Did) -> Response<Made> {
+fn shared(
+    responses: &Responses,
+    begun: &Begun,
+    follower: Follower,
+    admitted: &Admitted<'_>,
+    did: &Did,
+) -> Response<Made> {
     let mut response = Response::new(ResponseBody::none());
     *response.status_mut() = begun.status;
     *response.headers_mut() = begun.headers.clone();
@@ -273,6 +279,6 @@ fn shared(begun: &Begun, follower: Follower, admitted: &Admitted<'_>, did: &Did)
         *response.body_mut() = ResponseBody::followed(follower, admitted.request.connection.clone());
     }
     let mut response = response.map(Made::plain);
-    tell(&mut response, did);
+    tell(responses, &mut response, did);
     response
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cache::key::Key;
 use cache::purge::{Purge, What};
+use cache::status::{Did, Result as Results, Why};
 use cache::variant::{self, Nominated};
 use http::header::HeaderMap;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -55,8 +56,8 @@ impl Weighter<Key, Stored> for ByBytes {
 #[derive(Clone)]
 struct ByLength;
 
-impl Weighter<Key, ()> for ByLength {
-    fn weight(&self, key: &Key, (): &()) -> u64 {
+impl Weighter<Key, Why> for ByLength {
+    fn weight(&self, key: &Key, _: &Why) -> u64 {
         (key.as_bytes().len() + OVERHEAD / 4) as u64
     }
 }
@@ -81,7 +82,7 @@ pub struct Responses {
     budget: AtomicU64,
     places: Cache<Key, Stored, ByBytes, RandomState>,
     /// URLs whose last response could not be shared, so that nobody waits for the next one. Each response is looked at anew.
-    passed: Cache<Key, (), ByLength>,
+    passed: Cache<Key, Why, ByLength>,
     flights: Mutex<HashMap<Key, Arc<Flight>>>,
     /// What was purged, or changed by an unsafe method.
     pub purges: Purges,
@@ -89,6 +90,19 @@ pub struct Responses {
     ids: AtomicU64,
     /// Two, so that nobody can find two variants with one key.
     hashers: [RandomState; 2],
+    /// What was done.
+    pub counts: Counts,
+}
+
+/// What the cache has done since it began.
+#[derive(Default)]
+pub struct Counts {
+    /// Requests, by result.
+    pub results: [AtomicU64; Results::ALL.len()],
+    /// Responses that were not stored or not sent, by reason.
+    pub whys: [AtomicU64; Why::ALL.len()],
+    /// Purges.
+    pub purges: AtomicU64,
 }
 
 impl Responses {
@@ -116,6 +130,7 @@ impl Responses {
             held: Arc::default(),
             ids: AtomicU64::new(0),
             hashers: [RandomState::new(), RandomState::new()],
+            counts: Counts::default(),
         }
     }
 
@@ -234,12 +249,40 @@ impl Responses {
     }
 
     /// Remembers that the response to a URL cannot be shared.
-    pub fn pass(&self, url: &Key) {
-        self.passed.insert(url.clone(), ());
+    pub fn pass(&self, url: &Key, why: Why) {
+        self.passed.insert(url.clone(), why);
+    }
+
+    /// Why the last response to a URL was not stored.
+    pub fn why_not(&self, url: &Key) -> Option<Why> {
+        self.passed.peek(url)
+    }
+
+    /// All that is stored for a URL.
+    pub fn all_of(&self, url: &Key) -> Vec<Arc<Entry>> {
+        let response = |stored| match stored {
+            Some(Stored::Response(entry)) => Some(entry),
+            _ => None,
+        };
+        match self.places.peek(url) {
+            Some(Stored::Variants(variants)) => {
+                lock(&variants.keys).iter().filter_map(|key| response(self.places.peek(key))).collect()
+            }
+            stored => response(stored).into_iter().collect(),
+        }
+    }
+
+    /// Counts what the cache did with a request.
+    pub fn count(&self, did: &Did) {
+        self.counts.results[did.result() as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(why) = did.detail() {
+            self.counts.whys[why as usize].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Purges. What is on its way may have any tag: it is not stored if it is purged, and no later request joins it.
     pub fn purge(&self, purge: &Purge) {
+        self.counts.purges.fetch_add(1, Ordering::Relaxed);
         self.purges.purge(purge, || lock(&self.flights).clear());
     }
 

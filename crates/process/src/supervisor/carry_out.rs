@@ -88,6 +88,7 @@ impl Supervisor {
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
                 }
                 Ok(Command::Trace(process)) => self.trace_for(process, client),
+                Ok(Command::Cache(question)) => self.cache_asked(&question, client),
                 Err(line) => {
                     log("warning", format_args!("control socket: there is no command {line:?}"));
                     self.respond(vec![client], Err("there is no such command"));

@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const MAX_CLIENTS: usize = 64;
 /// How long a client may take to send its command, and to take its response: there are few connections.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a command.
-const MAX_COMMAND: usize = 256;
+/// Bytes of a command: a purge may name many things.
+const MAX_COMMAND: usize = 64 * 1024;
 
 /// A connection, by a number that is never used again.
 pub(super) type Client = u64;

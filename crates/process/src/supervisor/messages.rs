@@ -113,6 +113,7 @@ impl Supervisor {
             FromFront::Spool { memory, disk, responses, full, errors } => {
                 self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
             }
+            FromFront::Cache { ticket } => self.cache_answered(ticket, &attached),
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::AnswersTaken { number } => self.answers_taken(number),
             FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),

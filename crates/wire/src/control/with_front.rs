@@ -70,6 +70,11 @@ pub enum ToFront {
         /// The system's error; 0: none.
         error: i32,
     },
+    /// Somebody asks the cache of responses (attached: a file with the question). `Cache` follows.
+    Cache {
+        /// By which the answer names the question.
+        ticket: u64,
+    },
 }
 
 messages!(ToFront {
@@ -89,6 +94,7 @@ messages!(ToFront {
     0x10e => TicketKeys {}
     0x10f => Connecting { ticket, error }
     0x110 => Answers { number }
+    0x111 => Cache { ticket }
 });
 
 /// Front → supervisor.
@@ -202,6 +208,11 @@ pub enum FromFront {
         /// Which of its application's addresses.
         address: u32,
     },
+    /// The cache's answer (attached: a file with it).
+    Cache {
+        /// Of the question.
+        ticket: u64,
+    },
 }
 
 messages!(FromFront {
@@ -223,4 +234,5 @@ messages!(FromFront {
     0x210 => CertificatesTaken { is_taken }
     0x211 => Connect { ticket, generation, address }
     0x212 => AnswersTaken { number }
+    0x213 => Cache { ticket }
 });

@@ -128,7 +128,7 @@ pub(super) fn http2_head(given: &Given<'_, '_>, _: &Config) -> Result<u64, Failu
 }
 
 /// Addresses and networks.
-pub(super) fn networks(given: &Given<'_, '_>, _: &Config) -> Result<Vec<Network>, Failure> {
+pub(super) fn networks<S>(given: &Given<'_, '_>, _: &S) -> Result<Vec<Network>, Failure> {
     let parse = |text: &String| {
         text.parse().map_err(|()| {
             let failure = given.fail(format!("'{text}' is no address or network"));
