@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
+use cache::Rules;
 use cache::condition::Validators;
 use cache::key::Key;
 use cache::status::Why;
@@ -124,6 +125,10 @@ impl Order {
         if let Some(entry) = &stale {
             add_conditions(&mut head.headers, &entry.headers);
         }
+        if Rules::from(admitted.application.cache_rules) == Rules::Rfc9111 {
+            let (name, value) = cache::targeted::CAPABILITY;
+            head.headers.insert(name, HeaderValue::from_static(value));
+        }
         let peer = admitted.request.connection.peer.clone();
         let connection = Arc::new(Connection { peer, client: Box::new(Nobody) });
         Order {
@@ -166,13 +171,20 @@ impl Order {
         }
     }
 
+    /// Whether the origin says that another response than the stored one is still right. Nobody here has such a response.
+    fn is_of_another(&self, response: &Response<Made>) -> bool {
+        let is_unchanged = response.status() == StatusCode::NOT_MODIFIED;
+        self.stale.as_ref().is_some_and(|stale| is_unchanged && !update::is_of(&stale.headers, response.headers()))
+    }
+
     /// The stored response, if the origin says that it is still right.
     fn confirmed(&self, head: &http::response::Parts, came: Came) -> Option<Entry> {
         let stale = self.stale.as_ref().filter(|_| head.status == StatusCode::NOT_MODIFIED)?;
         if !update::is_of(&stale.headers, &head.headers) {
             return None;
         }
-        let mut said = update::renewed(&stale.headers, &head.headers);
+        let rules = self.application().cache_rules.into();
+        let mut said = update::renewed(rules, &stale.headers, &head.headers);
         if !head.headers.contains_key(header::DATE) {
             // It is as old as this response.
             said.remove(header::DATE);
@@ -183,7 +195,6 @@ impl Order {
                 said.insert(name.clone(), value.clone());
             }
         }
-        let rules = self.application().cache_rules.into();
         let terms = storing::decide(rules, &self.asked(), stale.status, &said, came)
             .unwrap_or_else(|_| Terms { age: 0, ..stale.terms.clone() });
         Some(Entry {
@@ -227,7 +238,13 @@ async fn fetch(mut order: Order, own: Option<Own>) {
     let (flight, responses) = (&landing.flight, &landing.responses);
     let began = Instant::now();
     let (shared, view) = (order.shared.clone(), order.view.clone());
-    let result = respond(&shared, &view, &mut order.request, began).await;
+    let mut result = respond(&shared, &view, &mut order.request, began).await;
+    if result.as_ref().is_ok_and(|response| order.is_of_another(response)) {
+        for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
+            order.request.head.headers.remove(name);
+        }
+        result = respond(&shared, &view, &mut order.request, began).await;
+    }
     let usable =
         || order.stale.clone().filter(|stale| reuse::may_after_error(&stale.terms, &order.asked(), stale.since()));
     let response = match result {
@@ -270,10 +287,13 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         }
     };
     let entry = order.entry(&head, terms);
+    let mut headers = entry.headers.clone();
+    // How old it was when it came.
+    headers.extend(head.headers.remove(header::AGE).map(|age| (header::AGE, age)));
     let begun = Begun {
         status: entry.status,
         reason: entry.reason.clone(),
-        headers: entry.headers.clone(),
+        headers,
         is_public: entry.terms.is_public,
         nominated: entry.terms.nominated.clone(),
         asked: entry.asked.clone(),

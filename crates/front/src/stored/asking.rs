@@ -9,7 +9,7 @@ use crate::request::{Head, Request};
 
 /// Headers that many applications heed and that are not part of the key, unless a declared proxy sends them. A client could make a page with
 /// them that others would get.
-const HEEDED: [&str; 14] = [
+const HEEDED: [&str; 15] = [
     "x-forwarded-host",
     "x-forwarded-port",
     "x-forwarded-prefix",
@@ -24,6 +24,7 @@ const HEEDED: [&str; 14] = [
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "surrogate-capability",
 ];
 
 /// Those of them that a declared proxy writes, and that are part of the key then.

@@ -1,0 +1,81 @@
+"""What bench/cache-conformance makes of verdicts: what Reprise has missed, and a page of tables."""
+
+from __future__ import annotations
+
+from conformance_suite import FAILED, PASSED, UNTESTED, Suite, Test, Verdict
+from document import Page, section
+
+Found = dict[str, Verdict]
+
+# Tests whose preparation asks for what Reprise does not do; so they say nothing.
+UNPREPARED = {
+    "headers-store-Set-Cookie": "a response with Set-Cookie is never stored",
+    "304-etag-update-response-Set-Cookie": "a response with Set-Cookie is never stored",
+    "headers-store-Transfer-Encoding": "a response with a transfer coding that does not exist is refused",
+    "304-etag-update-response-ETag": "a 304 with another ETag changes nothing that is stored (RFC 9111 §4.3.4): the response is asked for anew",
+}
+# Required tests that say something only of a cache that passes such a `check`, where Reprise decides otherwise.
+DECIDED = {
+    "stale-close": "a stale response stands in for an error if it says so (`stale-if-error`)",
+}
+# Optimal tests that Reprise does not pass. The list may only become shorter.
+NOT_OPTIMAL: dict[str, str] = {
+    "other-set-cookie": "a response with Set-Cookie is never stored",
+}
+
+
+def is_due(test: Test) -> bool:
+    """Whether Reprise has to pass it."""
+    return test.kind == "required" and test.name not in UNPREPARED and not DECIDED.keys() & set(test.depends_on)
+
+
+def missed(suite: Suite, found: Found) -> dict[str, str]:
+    """What Reprise should pass and does not, with the reason."""
+    rows = {}
+    for name, verdict in found.items():
+        test = suite.tests[name]
+        is_bad = (verdict.word == FAILED if test.kind == "required" else False) or (is_due(test) and verdict.word != PASSED)
+        if is_bad or (test.kind == "optimal" and verdict.word != PASSED and name not in NOT_OPTIMAL):
+            rows[name] = f"{verdict.word}: {verdict.why}"
+    return rows
+
+
+def counts(suite: Suite, found: Found, kind: str) -> str:
+    words = [verdict.word for name, verdict in found.items() if suite.tests[name].kind == kind]
+    return " / ".join(str(words.count(word)) for word in (PASSED, FAILED, UNTESTED))
+
+
+def _reason(test: Test, verdict: Verdict) -> str:
+    known = UNPREPARED.get(test.name) or NOT_OPTIMAL.get(test.name)
+    return known or next((DECIDED[other] for other in test.depends_on if other in DECIDED), verdict.why)
+
+
+def _passing(all_found: dict[str, Found], peers: list[str], name: str) -> list[str]:
+    return [peer for peer in peers if peer in all_found and all_found[peer][name].word == PASSED]
+
+
+def page(suite: Suite, all_found: dict[str, Found], machine: dict[str, str], peers: list[str]) -> Page:
+    ours = all_found.get("reprise", {})
+    required, optimal = ([name for name in ours if suite.tests[name].kind == kind] for kind in ("required", "optimal"))
+    failed = [name for name in required if ours[name].word == FAILED]
+    worse = [name for name in optimal if ours[name].word != PASSED and _passing(all_found, peers, name)]
+    totals = [[server, *(counts(suite, found, kind) for kind in ("required", "optimal"))] for server, found in all_found.items()]
+    rows = [[f"`{name}`", suite.tests[name].kind, ours[name].word, _reason(suite.tests[name], ours[name]),
+             ", ".join(_passing(all_found, peers, name)) or "–"]
+            for name in [*required, *optimal] if ours[name].word != PASSED]
+    others = [[server, *(", ".join(f"`{name}`" for name, verdict in found.items() if suite.tests[name].kind == kind and verdict.word == FAILED) or "–"
+                         for kind in ("required", "optimal"))] for server, found in all_found.items() if server in peers]
+    summary = [
+        f"What http-cache-tests says of Reprise with `cache_rules = \"rfc9111\"`, and of the caches of Debian: of the required tests Reprise fails "
+        f"{len(failed)}, of the optimal ones that another cache passes {len(worse)}.",
+        "All run in front of the suite's own origin, with the configurations of the suite's project; `reprise-php` is Reprise with the same origin "
+        "as a PHP application (bench/scripts/conformance_origin.php).",
+        "The judgement is the suite's own (its lib/display.mjs): a test says nothing if what it prepares does not succeed, or if a test that it "
+        "depends on is not passed. A test counts as passed if it is passed in one of up to three runs: it waits for whole seconds, and other programs may run.",
+        "Tests of the kind `check` only ask what a cache does, and are not listed.",
+    ]
+    return {"title": "Conformance of the cache", "summary": summary, "machine": machine, "sections": [
+        section("Results", ["Passed / failed / says nothing."], ["cache", "required", "optimal"], totals),
+        section("What Reprise does not pass", [], ["test", "kind", "verdict", "why", "passed by"], rows),
+        section("What the others fail", [], ["cache", "required", "optimal"], others),
+    ]}
