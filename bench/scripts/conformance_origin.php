@@ -120,5 +120,8 @@ if (!isset($told['Content-Type']) && value_of($config['response_headers'] ?? [],
     header('Content-Type: text/plain');
 }
 if (!in_array($status, NO_BODY, true)) {
-    echo $config['response_body'] ?? $uuid;
+    $body = $config['response_body'] ?? $uuid;
+    // A length that is wrong would not leave the server; the origin of the suite sends so many bytes that count.
+    $length = value_of($config['response_headers'] ?? [], 'Content-Length');
+    echo $length === null ? $body : substr($body, 0, (int)$length);
 }

@@ -2,6 +2,7 @@
 //! say so.
 
 mod crowds;
+mod letter;
 mod shared;
 
 use std::fs;

@@ -81,6 +81,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;
+    use crate::variant::Nominated;
 
     const TERMS: Terms = Terms {
         lifetime: 100,
@@ -90,7 +91,7 @@ mod tests {
         is_strict: false,
         is_validated: false,
         is_public: false,
-        nominated: Vec::new(),
+        nominated: Nominated::NONE,
     };
 
     fn of(rules: Rules, terms: &Terms, fields: &[(&'static str, &str)], since: u64) -> Reuse {

@@ -95,7 +95,7 @@ pub fn decide(
     if asked.has_cookie && !opens(s_maxage.is_some()) {
         return Err(Why::Cookie);
     }
-    let nominated = variant::nominated(headers).ok_or(Why::Vary)?;
+    let nominated = variant::nominated(rules, headers).ok_or(Why::Vary)?;
     let lifetime = freshness::lifetime(rules, status.as_u16(), headers, &said, came.at);
     let says_so = s_maxage.is_some() || (is_public && max_age.is_some());
     let is_wanted = match rules {

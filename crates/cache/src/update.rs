@@ -28,7 +28,7 @@ pub fn is_of(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
 }
 
 /// The stored headers, renewed. All values of a header that the 304 has replace the stored ones. A Content-Type does so by RFC 9111 alone, and
-/// only by other parameters of the same type: PHP gives a 304 its default type unless the script says another.
+/// only by other parameters of the same type: a script that says 304 before it says its type sends PHP's default.
 pub fn renewed(rules: Rules, stored: &HeaderMap, not_modified: &HeaderMap) -> HeaderMap {
     let (mut headers, mut news) = (stored.clone(), not_modified.clone());
     storing::strip(&mut news);
@@ -88,7 +88,10 @@ mod tests {
         let news = headers(&[("content-type", "Text/HTML; charset=UTF-8"), ("content-md5", "b")]);
         assert_eq!(renewed(Rules::Safe, &stored, &news), stored);
         let renewed = renewed(Rules::Rfc9111, &stored, &news);
-        assert_eq!((&renewed["content-type"], &renewed["content-md5"]), (&news["content-type"], &stored["content-md5"]));
+        assert_eq!(
+            (&renewed["content-type"], &renewed["content-md5"]),
+            (&news["content-type"], &stored["content-md5"])
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use cache::reuse::{self, Reuse};
 use cache::status::{self, Did, Forward, Why};
 use cache::storing;
 use cache::targeted::{self, Said};
+use cache::variant::Nominated;
 use cache::{invalidation, variant};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response};
@@ -206,7 +207,7 @@ fn wants_stored(headers: &HeaderMap) -> bool {
 }
 
 /// Whether a response that has just come is for this request too.
-fn is_for(nominated: &[HeaderName], asked: &HeaderMap, is_public: bool, asking: &Asking, headers: &HeaderMap) -> bool {
+fn is_for(nominated: &Nominated, asked: &HeaderMap, is_public: bool, asking: &Asking, headers: &HeaderMap) -> bool {
     (is_public || asking.may_share) && variant::key(nominated, asked) == variant::key(nominated, headers)
 }
 
