@@ -75,6 +75,7 @@ def page(suite: Suite, all_found: dict[str, Found], machine: dict[str, str], pee
     php = all_found.get("reprise-php", ours)
     required, optimal = ([name for name in ours if suite.tests[name].kind == kind] for kind in ("required", "optimal"))
     failed = [name for name in required if ours[name].word == FAILED]
+    silent = [name for name in required if ours[name].word == UNTESTED]
     worse = [name for name in optimal if ours[name].word != PASSED and _passing(all_found, peers, name)]
     totals = [[server, *(counts(suite, found, kind) for kind in ("required", "optimal"))] for server, found in all_found.items()]
     rows = [[f"`{name}`", suite.tests[name].kind, ours[name].word, _reason(suite.tests[name], ours[name]),
@@ -87,7 +88,8 @@ def page(suite: Suite, all_found: dict[str, Found], machine: dict[str, str], pee
                          for kind in ("required", "optimal"))] for server, found in all_found.items() if server in peers]
     summary = [
         f"What http-cache-tests says of Reprise with `cache_rules = \"rfc9111\"`, and of the caches of Debian: of the required tests Reprise fails "
-        f"{len(failed)}, of the optimal ones that another cache passes {len(worse)}.",
+        f"{len(failed)}, and {len(silent)} say nothing of it; of the optimal ones that another cache passes it fails {len(worse)}.",
+        f"What it does not pass has a reason below. {' '.join(f'`{name}`' for name in worse) or 'Nothing'} is what another cache passes.",
         "All run in front of the suite's own origin, with the configurations of the suite's project; `reprise-php` is Reprise with the same origin "
         "as a PHP application (bench/scripts/conformance_origin.php).",
         "The judgement is the suite's own (its lib/display.mjs): a test says nothing if what it prepares does not succeed, or if a test that it "
