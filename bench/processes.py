@@ -118,6 +118,13 @@ def free_port(wanted: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
+def listens(port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    with socket.socket() as client:
+        client.settimeout(5)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 # /proc ------------------------------------------------------------------------------------------------------------------
 
 

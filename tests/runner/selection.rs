@@ -11,7 +11,7 @@ pub fn begins(words: &[&str], name: &str) -> bool {
 }
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 27] = [
+pub const FULL_ONLY: [&str; 28] = [
     "acme_pebble::",
     "apps::unpacked::",
     "bridges::hosts::",
@@ -19,6 +19,7 @@ pub const FULL_ONLY: [&str; 27] = [
     "bridges::reload::reloads_of_wordpress",
     "bridges::wordpress_with_the_plugin",
     "bridges_package::applications_with_their_bridges",
+    "cache_conformance::",
     "container::a_container_s_memory_limit",
     "fault_suite::",
     "guestbook::the_readme_s_command",
@@ -63,11 +64,12 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 12] = [
+const LONGER_S: [(&str, u64); 13] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
     ("apps::", 200),
+    ("cache_conformance::", 400),
     ("faults::", 120),
     ("http2_floods::responses", 120),
     ("acme_pebble::", 400),
@@ -84,9 +86,10 @@ pub const SANITIZED: [&str; 7] =
 
 /// What AddressSanitizer has nothing to find in: the front, the command, and what PHP code does; and calls that Reprise
 /// takes from libc, which sanitizers take themselves; and libraries that are preloaded, where sanitizers have to come first.
-pub const NOT_SANITIZED: [&str; 22] = [
+pub const NOT_SANITIZED: [&str; 23] = [
     "acme",
     "bridges",
+    "cache_conformance::",
     "config::",
     "documents::",
     "files::",

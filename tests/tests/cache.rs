@@ -2,6 +2,7 @@
 //! say so.
 
 mod crowds;
+mod letter;
 mod mended;
 mod purges;
 mod shared;

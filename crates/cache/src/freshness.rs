@@ -47,7 +47,7 @@ pub fn lifetime(rules: Rules, status: u16, headers: &HeaderMap, said: &Said, now
         // What is no date lies in the past (RFC 9111 §5.3); so does what is said twice in two ways.
         return Lifetime::Explicit(date(headers, &header::EXPIRES).map_or(0, |end| end.saturating_sub(made)).min(MOST));
     }
-    let may_assume = rules == Rules::Rfc9111 && (HEURISTIC.contains(&status) || directives.public);
+    let may_assume = rules == Rules::Rfc9111 && (is_heuristic(status) || directives.public);
     match date(headers, &header::LAST_MODIFIED).filter(|_| may_assume) {
         Some(modified) => Lifetime::Heuristic((made.saturating_sub(modified) / 10).min(MOST_HEURISTIC)),
         None => Lifetime::Unknown,
@@ -58,12 +58,23 @@ pub fn lifetime(rules: Rules, status: u16, headers: &HeaderMap, said: &Said, now
 /// caches before this one have counted and what the dates say (RFC 9111 §4.2.3).
 pub fn age(headers: &HeaderMap, now: u64, waited: u64) -> u64 {
     let apparent = date(headers, &header::DATE).map_or(0, |made| now.saturating_sub(made));
-    let said = match list::members(headers, header::AGE) {
-        // The first one counts (RFC 9111 §5.1); one that is no number is ignored.
-        Some(members) => members.first().and_then(|text| number(text)).unwrap_or(0),
-        None => 0,
-    };
-    apparent.max(said.saturating_add(waited)).min(MOST)
+    apparent.max(said_age(headers).saturating_add(waited)).min(MOST)
+}
+
+/// What Age says. If that is unclear, the response counts as too old for any use: RFC 9111 §5.1 would ignore what is no number, and a
+/// response of unknown age could be used for too long.
+fn said_age(headers: &HeaderMap) -> u64 {
+    let mut all = headers.get_all(header::AGE).iter();
+    let Some(value) = all.next() else { return 0 };
+    let Some(text) = list::text(value).filter(|_| all.next().is_none()) else { return MOST };
+    let numbers: Option<Vec<u64>> = text.split(',').map(number).collect();
+    // Of several the first one counts.
+    numbers.map_or(MOST, |numbers| numbers[0])
+}
+
+/// Whether a response with this status may be stored though nothing of it says so (RFC 9111 §3).
+pub fn is_heuristic(status: u16) -> bool {
+    HEURISTIC.contains(&status)
 }
 
 /// The one date of a header, in seconds since 1970.
@@ -139,8 +150,18 @@ mod tests {
         let said = |age: &str| (&header::AGE, age.to_owned());
         let date = (&header::DATE, at(NOW - 30));
         assert_eq!(age(&headers(&[said("10"), date.clone()]), NOW, 2), 30);
-        assert_eq!(age(&headers(&[said("40, 1"), date.clone()]), NOW, 2), 42);
-        assert_eq!(age(&headers(&[said("-40"), (&header::DATE, at(NOW + 500))]), NOW, 2), 2);
+        assert_eq!(age(&headers(&[said("40"), date.clone()]), NOW, 2), 42);
+        assert_eq!(age(&headers(&[said("40,1"), date.clone()]), NOW, 2), 42);
         assert_eq!(age(&headers(&[said("99999999999999999999"), date]), NOW, 2), MOST);
+        assert_eq!(age(&headers(&[(&header::DATE, at(NOW + 500))]), NOW, 2), 2);
+    }
+
+    #[test]
+    fn what_is_of_unknown_age_is_too_old() {
+        for text in ["abc", "-40", "4.0", "4;a=b", "0, 0", "", "4,", ",4", "+4"] {
+            assert_eq!(age(&headers(&[(&header::AGE, text.to_owned())]), NOW, 0), MOST, "{text}");
+        }
+        let said = |age: &str| (&header::AGE, age.to_owned());
+        assert_eq!(age(&headers(&[said("0"), said("0")]), NOW, 0), MOST);
     }
 }

@@ -85,6 +85,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;
+    use crate::variant::Nominated;
 
     const TERMS: Terms = Terms {
         lifetime: 100,
@@ -94,7 +95,7 @@ mod tests {
         is_strict: false,
         is_validated: false,
         is_public: false,
-        nominated: Vec::new(),
+        nominated: Nominated::NONE,
         cookies: None,
         tags: Vec::new(),
     };

@@ -15,6 +15,9 @@ use crate::{cookies, list, purge, tags};
 const UNDERSTOOD: [u16; 22] =
     [200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 421, 500, 501, 502, 503, 504];
 
+/// Statuses of responses that stand for a part of a response or for a condition: without a range or a condition nobody gets them.
+const OF_SOME: [u16; 4] = [206, 304, 412, 416];
+
 /// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1).
 const OF_CONNECTION: [HeaderName; 9] = [
     header::CONNECTION,
@@ -83,37 +86,40 @@ pub fn decide(
     headers: &HeaderMap,
     came: Came,
 ) -> Result<Terms, Why> {
-    let said = Said::by(headers);
+    let said = Said::under(rules, headers);
     may_ask(asked)?;
-    may_share(&said, status, headers)?;
+    may_share(rules, &said, status, headers)?;
     let Directives { public, s_maxage, max_age, must_revalidate, .. } = said.directives;
     let is_public = said.is_open;
     let opens = |more: bool| is_public || (rules == Rules::Rfc9111 && more);
     if asked.headers.contains_key(header::AUTHORIZATION) && !opens(s_maxage.is_some() || must_revalidate) {
         return Err(Why::Authorization);
     }
-    // RFC 9111 says nothing of cookies.
-    if asked.has_cookie && !opens(true) {
+    // RFC 9111 says nothing of cookies; what was made for a visitor is for others only if it is meant for shared caches.
+    if asked.has_cookie && !opens(s_maxage.is_some()) {
         return Err(Why::Cookie);
     }
     let cookies = cookies::of_response(headers);
     if cookies.as_ref().is_some_and(|cookies| cookies::has_any(asked.headers, cookies)) {
         return Err(Why::Cookie);
     }
-    let mut nominated = variant::nominated(headers).ok_or(Why::Vary)?;
+    let mut nominated = variant::nominated(rules, headers).ok_or(Why::Vary)?;
     if headers.contains_key(header::CONTENT_ENCODING) {
         // Whoever asks for another coding gets another response, even if this one does not say so.
         if !variant::is_accepted_coding(headers, asked.headers) {
             return Err(Why::Vary);
         }
-        variant::add(&mut nominated, header::ACCEPT_ENCODING);
+        nominated.add(header::ACCEPT_ENCODING);
     }
     let tags = tags::of(headers).ok_or(Why::Tags)?;
     let lifetime = freshness::lifetime(rules, status.as_u16(), headers, &said, came.at);
     let says_so = s_maxage.is_some() || ((public || said.is_targeted) && max_age.is_some());
     let is_wanted = match rules {
         Rules::Safe => says_so && !said.directives.is_malformed,
-        Rules::Rfc9111 => lifetime != Lifetime::Unknown || public || is_validator(headers),
+        Rules::Rfc9111 => {
+            let may_assume = freshness::is_heuristic(status.as_u16()) && is_validator(headers);
+            lifetime != Lifetime::Unknown || public || may_assume
+        }
     };
     if !is_wanted {
         return Err(if says_so { Why::Malformed } else { Why::NoFreshness });
@@ -125,7 +131,8 @@ pub fn decide(
         stale_if_error: said.directives.stale_if_error,
         is_strict: is_strict(&said.directives),
         is_validated: said.directives.no_cache == Reach::Whole,
-        is_public,
+        // By RFC 9111 alone neither a cookie nor a password keeps a request from a stored response.
+        is_public: is_public || rules == Rules::Rfc9111,
         nominated,
         cookies,
         tags,
@@ -145,10 +152,18 @@ pub fn may_ask(asked: &Asked<'_>) -> Result<(), Why> {
     if own.no_store { Err(Why::RequestNoStore) } else { Ok(()) }
 }
 
-fn may_share(said: &Said, status: StatusCode, headers: &HeaderMap) -> Result<(), Why> {
+fn may_share(rules: Rules, said: &Said, status: StatusCode, headers: &HeaderMap) -> Result<(), Why> {
     let directives = &said.directives;
     let is_understood = UNDERSTOOD.contains(&status.as_u16());
-    if !is_understood || headers.contains_key(header::CONTENT_RANGE) {
+    let may_be_stored = match rules {
+        // Content-Range means something in a 206 and a 416 alone; but a script that sends a part may forget to say so by its status.
+        Rules::Safe => is_understood && !headers.contains_key(header::CONTENT_RANGE),
+        Rules::Rfc9111 => {
+            let is_whole = !status.is_informational() && !OF_SOME.contains(&status.as_u16());
+            is_whole && (is_understood || !directives.must_understand)
+        }
+    };
+    if !may_be_stored {
         return Err(Why::Status);
     }
     if directives.no_store && !directives.must_understand {

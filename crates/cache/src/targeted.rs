@@ -1,10 +1,13 @@
-//! Which field speaks to this cache (RFC 9213): the first of [`TARGETS`] that a response has, else Cache-Control.
+//! Which field speaks to this cache (RFC 9213): the first of [`TARGETS`] that a response has, else Cache-Control. By the rules of RFC 9111
+//! Surrogate-Control comes before Cache-Control (W3C, Edge Architecture Specification 1.0).
 
 use http::HeaderMap;
 use http::header::HeaderName;
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
-use crate::directives::{Directives, MOST, Reach};
+use crate::Rules;
+use crate::directives::{Directives, MOST, Reach, number};
+use crate::list;
 
 /// The field for this cache alone; no client sees it.
 pub const OWN: HeaderName = HeaderName::from_static("reprise-cache-control");
@@ -12,6 +15,13 @@ pub const OWN: HeaderName = HeaderName::from_static("reprise-cache-control");
 pub const OF_LITESPEED: HeaderName = HeaderName::from_static("x-litespeed-cache-control");
 /// Fields that count in the place of Cache-Control and Expires, the first first.
 pub const TARGETS: [HeaderName; 3] = [OWN, OF_LITESPEED, HeaderName::from_static("cdn-cache-control")];
+
+/// What this cache says of itself to who may send Surrogate-Control.
+pub const CAPABILITY: (HeaderName, &str) =
+    (HeaderName::from_static("surrogate-capability"), "reprise=\"Surrogate/1.0\"");
+const SURROGATE: HeaderName = HeaderName::from_static("surrogate-control");
+/// The name of this cache in [`CAPABILITY`].
+const DEVICE: &str = "reprise";
 
 /// What a response says to this cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +50,38 @@ impl Said {
         let directives = Directives::of(headers);
         Said { is_open: directives.public, directives, is_targeted: false }
     }
+
+    /// What a response says by these rules.
+    pub fn under(rules: Rules, headers: &HeaderMap) -> Said {
+        let said = Said::by(headers);
+        match surrogate(headers).filter(|_| rules == Rules::Rfc9111 && !said.is_targeted) {
+            Some(directives) => Said { directives, is_targeted: true, is_open: true },
+            None => said,
+        }
+    }
+}
+
+/// Surrogate-Control, if it says anything of storing. What is for another device counts as absent.
+fn surrogate(headers: &HeaderMap) -> Option<Directives> {
+    let (mut said, mut speaks) = (Directives::default(), false);
+    for member in list::members(headers, SURROGATE)? {
+        let (directive, device) = member.split_once(';').unwrap_or((member, DEVICE));
+        if device.trim() != DEVICE {
+            continue;
+        }
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        match name.to_ascii_lowercase().as_str() {
+            "no-store" => said.no_store = true,
+            "max-age" => {
+                // After a sign comes how long it may be used when it is stale; by the origin's word it may be less.
+                let seconds = number(value.split('+').next().unwrap_or_default()).unwrap_or(0);
+                said.max_age = Some(said.max_age.map_or(seconds, |least| least.min(seconds)));
+            }
+            _ => continue,
+        }
+        speaks = true;
+    }
+    speaks.then_some(said)
 }
 
 /// All fields of a name as one dictionary.
@@ -133,6 +175,34 @@ mod tests {
             let read = said(&[("cdn-cache-control", text), ("cache-control", "max-age=60")]);
             assert!(!read.is_targeted && read.directives.max_age == Some(60), "{text}");
         }
+    }
+
+    #[test]
+    fn a_surrogate_hears_what_is_for_it() {
+        let of = |text: &str, rules| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SURROGATE, HeaderValue::from_str(text).unwrap());
+            headers.insert("cache-control", HeaderValue::from_static("max-age=9"));
+            let said = Said::under(rules, &headers);
+            (said.is_targeted, said.directives.max_age, said.directives.no_store)
+        };
+        for (text, meant) in [
+            ("MaX-aGe=60", (true, Some(60), false)),
+            ("content=\"ESI/1.0\", max-age=60+30;reprise", (true, Some(60), false)),
+            ("max-age=60, max-age=5", (true, Some(5), false)),
+            ("max-age=x", (true, Some(0), false)),
+            ("no-store", (true, None, true)),
+            ("max-age=60;other", (false, Some(9), false)),
+            ("content=\"ESI/1.0\"", (false, Some(9), false)),
+            ("max-age=60, \"", (false, Some(9), false)),
+        ] {
+            assert_eq!(of(text, Rules::Rfc9111), meant, "{text}");
+            assert_eq!(of(text, Rules::Safe), (false, Some(9), false), "{text}");
+        }
+        let mut both = HeaderMap::new();
+        both.insert(SURROGATE, HeaderValue::from_static("max-age=60"));
+        both.insert(OWN, HeaderValue::from_static("no-store"));
+        assert!(Said::under(Rules::Rfc9111, &both).directives.no_store);
     }
 
     #[test]

@@ -3,15 +3,17 @@
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
+use crate::Rules;
 use crate::condition::Validators;
-use crate::storing;
+use crate::{list, storing};
 
 /// Headers that say what the stored body is: a response without that body does not change them.
-const OF_BODY: [HeaderName; 5] = [
+const OF_BODY: [HeaderName; 6] = [
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     header::CONTENT_TYPE,
     header::CONTENT_RANGE,
+    HeaderName::from_static("content-md5"),
     // The stored one chooses variants already.
     header::VARY,
 ];
@@ -25,11 +27,13 @@ pub fn is_of(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
     }
 }
 
-/// The stored headers, renewed. All values of a header that the 304 has replace the stored ones.
-pub fn renewed(stored: &HeaderMap, not_modified: &HeaderMap) -> HeaderMap {
+/// The stored headers, renewed. All values of a header that the 304 has replace the stored ones. A Content-Type does so by RFC 9111 alone, and
+/// only by other parameters of the same type: a script that says 304 before it says its type sends PHP's default.
+pub fn renewed(rules: Rules, stored: &HeaderMap, not_modified: &HeaderMap) -> HeaderMap {
     let (mut headers, mut news) = (stored.clone(), not_modified.clone());
     storing::strip(&mut news);
-    for name in &OF_BODY {
+    let is_same = rules == Rules::Rfc9111 && media_type(stored).is_some_and(|one| media_type(&news) == Some(one));
+    for name in OF_BODY.iter().filter(|name| !(is_same && **name == header::CONTENT_TYPE)) {
         news.remove(name);
     }
     for name in news.keys() {
@@ -39,6 +43,11 @@ pub fn renewed(stored: &HeaderMap, not_modified: &HeaderMap) -> HeaderMap {
         headers.append(name, value.clone());
     }
     headers
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let text = list::text(headers.get(header::CONTENT_TYPE)?)?;
+    text.split(';').next().map(|name| name.trim().to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -68,7 +77,21 @@ mod tests {
             ("vary", "x"),
         ];
         let meant = headers(&[("x-a", "4"), ("x-b", "3"), ("content-type", "text/html"), ("vary", "x-c")]);
-        assert_eq!(renewed(&stored, &headers(&news)), meant);
+        for rules in [Rules::Safe, Rules::Rfc9111] {
+            assert_eq!(renewed(rules, &stored, &headers(&news)), meant);
+        }
+    }
+
+    #[test]
+    fn the_type_of_the_body_stays() {
+        let stored = headers(&[("content-type", "text/html"), ("content-md5", "a")]);
+        let news = headers(&[("content-type", "Text/HTML; charset=UTF-8"), ("content-md5", "b")]);
+        assert_eq!(renewed(Rules::Safe, &stored, &news), stored);
+        let renewed = renewed(Rules::Rfc9111, &stored, &news);
+        assert_eq!(
+            (&renewed["content-type"], &renewed["content-md5"]),
+            (&news["content-type"], &stored["content-md5"])
+        );
     }
 
     #[test]

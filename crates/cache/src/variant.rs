@@ -1,12 +1,41 @@
 //! Which of several stored responses of a URL answers a request (RFC 9111 §4.1).
 
+use std::ops::Deref;
+
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
+use crate::Rules;
 use crate::key::Key;
 
 /// Headers of a request that choose a response, sorted; at most [`MOST`].
-pub type Nominated = Vec<HeaderName>;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nominated {
+    names: Vec<HeaderName>,
+    /// Whether `DE` is the same language as `de`. An application may compare letters: then who asks for `DE` would make what others get for
+    /// `de`. So it is so by the letter of RFC 9110 §12.5.4 alone.
+    is_caseless: bool,
+}
+
+impl Nominated {
+    /// No header chooses the response.
+    pub const NONE: Nominated = Nominated { names: Vec::new(), is_caseless: false };
+
+    /// Adds a header to those that choose the response.
+    pub fn add(&mut self, name: HeaderName) {
+        if let Err(at) = self.names.binary_search_by(|known| known.as_str().cmp(name.as_str())) {
+            self.names.insert(at, name);
+        }
+    }
+}
+
+impl Deref for Nominated {
+    type Target = [HeaderName];
+
+    fn deref(&self) -> &[HeaderName] {
+        &self.names
+    }
+}
 
 /// As many headers may choose a response.
 pub const MOST: usize = 16;
@@ -14,7 +43,7 @@ pub const MOST: usize = 16;
 pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 /// The headers that Vary names. `None`: no request chooses this response again.
-pub fn nominated(headers: &HeaderMap) -> Option<Nominated> {
+pub fn nominated(rules: Rules, headers: &HeaderMap) -> Option<Nominated> {
     let mut names = Vec::new();
     for member in crate::list::members(headers, header::VARY)? {
         // `*` is a token like others, and the name of no header.
@@ -22,14 +51,7 @@ pub fn nominated(headers: &HeaderMap) -> Option<Nominated> {
     }
     names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
-    (names.len() <= MOST).then_some(names)
-}
-
-/// Adds a header to those that choose a response.
-pub fn add(nominated: &mut Nominated, name: HeaderName) {
-    if let Err(at) = nominated.binary_search_by(|known| known.as_str().cmp(name.as_str())) {
-        nominated.insert(at, name);
-    }
+    (names.len() <= MOST).then_some(Nominated { names, is_caseless: rules == Rules::Rfc9111 })
 }
 
 /// Whether a response has one of [`CODINGS`], and one that its request accepts. Requests are told apart by these codings alone.
@@ -56,9 +78,9 @@ const ONE_VALUE: [HeaderName; 8] = [
 
 /// What a request says in the nominated headers, in a form that equal requests share: two keys are equal if and only if each header is absent in
 /// both or says the same in both.
-pub fn key(nominated: &[HeaderName], headers: &HeaderMap) -> Key {
+pub fn key(nominated: &Nominated, headers: &HeaderMap) -> Key {
     let mut key = Key::new();
-    for name in nominated {
+    for name in nominated.iter() {
         let mut values = headers.get_all(name).iter().peekable();
         if values.peek().is_none() {
             key.absent();
@@ -82,6 +104,9 @@ pub fn key(nominated: &[HeaderName], headers: &HeaderMap) -> Key {
                 whole.push(b',');
             }
             normalize(value.as_bytes(), &mut whole);
+        }
+        if nominated.is_caseless && *name == header::ACCEPT_LANGUAGE {
+            whole.make_ascii_lowercase();
         }
         key.add(&whole);
     }
@@ -147,24 +172,35 @@ mod tests {
 
     #[test]
     fn vary_names_headers() {
-        let names = nominated(&headers(&[("vary", "X-B, accept-encoding"), ("vary", "x-a, X-A")])).unwrap();
-        assert_eq!(names, ["accept-encoding", "x-a", "x-b"]);
+        let nominated = |fields: &[(&'static str, &str)]| nominated(Rules::Safe, &headers(fields));
+        let names = nominated(&[("vary", "X-B, accept-encoding"), ("vary", "x-a, X-A")]).unwrap();
+        assert_eq!(names[..], ["accept-encoding", "x-a", "x-b"]);
         for text in ["*", "x-a, *", "x a", "\"x-a"] {
-            assert_eq!(nominated(&headers(&[("vary", text)])), None, "{text}");
+            assert_eq!(nominated(&[("vary", text)]), None, "{text}");
         }
         let many: Vec<String> = (0..=MOST).map(|number| format!("x-{number}")).collect();
-        assert_eq!(nominated(&headers(&[("vary", &many.join(","))])), None);
+        assert_eq!(nominated(&[("vary", &many.join(","))]), None);
     }
 
     #[test]
     fn equal_requests_have_equal_keys() {
-        let names = [HeaderName::from_static("x-a"), HeaderName::from_static("x-b")];
+        let names = nominated(Rules::Safe, &headers(&[("vary", "x-a, x-b")])).unwrap();
         let of = |fields: &[(&'static str, &str)]| key(&names, &headers(fields));
         assert_eq!(of(&[("x-a", "1 , 2"), ("x-b", "3")]), of(&[("x-a", "1"), ("x-a", " 2 "), ("x-b", "3")]));
         assert_ne!(of(&[("x-a", "1")]), of(&[("x-b", "1")]));
         assert_ne!(of(&[("x-a", "")]), of(&[]));
         assert_ne!(of(&[("x-a", "1 2")]), of(&[("x-a", "12")]));
         assert_ne!(of(&[("x-a", "a"), ("x-b", "b")]), of(&[("x-a", "a\u{0}b".replace('\u{0}', " ").as_str())]));
+    }
+
+    #[test]
+    fn languages_are_the_same_in_capitals_by_the_letter_alone() {
+        let is_same = |rules, name: &'static str| {
+            let names = nominated(rules, &headers(&[("vary", name)])).unwrap();
+            key(&names, &headers(&[(name, "de, en")])) == key(&names, &headers(&[(name, "DE, en")]))
+        };
+        assert!(is_same(Rules::Rfc9111, "accept-language") && !is_same(Rules::Safe, "accept-language"));
+        assert!(!is_same(Rules::Rfc9111, "x-a"));
     }
 
     #[test]

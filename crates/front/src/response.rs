@@ -24,8 +24,7 @@ use crate::settings::{Application, SpoolLimits};
 use crate::spool::Spool;
 
 /// Headers that belong to the connection, not to the response.
-const HOP_BY_HOP: [HeaderName; 6] = [
-    header::CONNECTION,
+const HOP_BY_HOP: [HeaderName; 5] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
     header::TRAILER,
@@ -138,6 +137,8 @@ pub async fn receive(
 
 fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
     let mut response = Response::new(());
+    // What a script calls a header of its connection (RFC 9110 §7.6.1).
+    let mut own: Vec<HeaderName> = Vec::new();
     while let Some((record, size)) = response::read(bytes).map_err(|_| Refusal::BadResponse)? {
         bytes = &bytes[size..];
         match record {
@@ -154,13 +155,19 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
             Record::Header(name, value) => {
                 // A header that no client could read is dropped, as other servers do.
                 if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-                    if !HOP_BY_HOP.contains(&name) {
+                    if name == header::CONNECTION {
+                        let names = value.to_str().unwrap_or_default().split(',');
+                        own.extend(names.filter_map(|name| name.trim().parse::<HeaderName>().ok()));
+                    } else if !HOP_BY_HOP.contains(&name) {
                         response.headers_mut().append(name, value);
                     }
                 }
             }
             Record::End => break,
         }
+    }
+    for name in own {
+        response.headers_mut().remove(name);
     }
     Ok(response)
 }

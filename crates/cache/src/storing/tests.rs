@@ -68,6 +68,12 @@ fn what_was_made_for_a_visitor_is_stored_only_if_it_is_public() {
         assert!(of(Rules::Safe, &request, 200, &[PUBLIC]).is_ok_and(|terms| terms.is_public));
         assert!(of(Rules::Safe, &request, 200, &[("cdn-cache-control", "max-age=60")]).is_ok());
         assert!(of(Rules::Rfc9111, &request, 200, &[SHARED]).is_ok());
+        assert_eq!(of(Rules::Rfc9111, &request, 200, &[("cache-control", "max-age=60")]), Err(why));
+    }
+    // What was made for nobody in particular.
+    for rules in BOTH {
+        let terms = of(rules, &[], 200, &[SHARED]).unwrap();
+        assert_eq!(terms.is_public, rules == Rules::Rfc9111);
     }
     let password = [("authorization", "Basic eA==")];
     assert_eq!(of(Rules::Rfc9111, &password, 200, &[("cache-control", "max-age=60")]), Err(Why::Authorization));
@@ -87,14 +93,39 @@ fn what_forbids_it_is_not_stored() {
             assert_eq!(of(rules, &[], 200, &[("cache-control", says)]), Err(why), "{says}");
         }
         assert_eq!(of(rules, &[], 200, &[PUBLIC, ("vary", "*")]), Err(Why::Vary));
-        assert_eq!(of(rules, &[], 200, &[PUBLIC, ("content-range", "bytes 0-1/2")]), Err(Why::Status));
-        for status in [206, 304, 299, 305, 416, 599] {
+        for status in [206, 304, 412, 416] {
             assert_eq!(of(rules, &[], status, &[PUBLIC]), Err(Why::Status), "{status}");
         }
         assert_eq!(of(rules, &[("cache-control", "no-store")], 200, &[PUBLIC]), Err(Why::RequestNoStore));
         assert!(of(rules, &[], 200, &[("cache-control", "public, max-age=60, no-store, must-understand")]).is_ok());
     }
     assert_eq!(of(Rules::Safe, &[], 200, &[("cache-control", "public, max-age=60, max-age=x")]), Err(Why::Malformed));
+}
+
+#[test]
+fn statuses_without_a_known_meaning_are_stored_by_the_letter_alone() {
+    for status in [299, 305, 499, 599] {
+        assert_eq!(of(Rules::Safe, &[], status, &[PUBLIC]), Err(Why::Status), "{status}");
+        assert!(of(Rules::Rfc9111, &[], status, &[PUBLIC]).is_ok(), "{status}");
+        let understood = ("cache-control", "public, max-age=60, must-understand");
+        assert_eq!(of(Rules::Rfc9111, &[], status, &[understood]), Err(Why::Status), "{status}");
+        // Nothing is assumed of them.
+        let etag = ("etag", "\"a\"");
+        assert_eq!(of(Rules::Rfc9111, &[], status, &[etag]), Err(Why::NoFreshness), "{status}");
+        assert!(of(Rules::Rfc9111, &[], 200, &[etag]).is_ok());
+    }
+    let part = ("content-range", "bytes 0-1/2");
+    assert_eq!(of(Rules::Safe, &[], 200, &[PUBLIC, part]), Err(Why::Status));
+    assert!(of(Rules::Rfc9111, &[], 200, &[PUBLIC, part]).is_ok());
+}
+
+#[test]
+fn a_surrogate_is_told_apart() {
+    let response = [("surrogate-control", "max-age=60"), ("cache-control", "no-store")];
+    assert_eq!(of(Rules::Safe, &[], 200, &response), Err(Why::NoStore));
+    assert_eq!(of(Rules::Rfc9111, &[], 200, &response).map(|terms| terms.lifetime), Ok(60));
+    let forbidden = [("surrogate-control", "no-store"), ("cache-control", "max-age=60")];
+    assert_eq!(of(Rules::Rfc9111, &[], 200, &forbidden), Err(Why::NoStore));
 }
 
 #[test]

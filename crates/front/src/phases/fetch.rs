@@ -124,10 +124,13 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         }
     };
     let entry = order.entry(&head, terms);
+    let mut headers = entry.headers.clone();
+    // How old it was when it came.
+    headers.extend(head.headers.remove(header::AGE).map(|age| (header::AGE, age)));
     let begun = Begun {
         status: entry.status,
         reason: entry.reason.clone(),
-        headers: entry.headers.clone(),
+        headers,
         is_public: entry.terms.is_public,
         nominated: entry.terms.nominated.clone(),
         cookies: entry.terms.cookies.clone(),

@@ -8,7 +8,7 @@ use cache::condition::Validators;
 use cache::key::Key;
 use cache::storing::{self, Asked, Came, OWN_FIELDS, Terms};
 use cache::targeted::Said;
-use cache::update;
+use cache::{Rules, update};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::response::Parts;
 use http::{Method, Version};
@@ -127,6 +127,10 @@ impl Order {
         if let Some(entry) = &stale {
             add_conditions(&mut head.headers, &entry.headers);
         }
+        if Rules::from(admitted.application.cache_rules) == Rules::Rfc9111 {
+            let (name, value) = cache::targeted::CAPABILITY;
+            head.headers.insert(name, HeaderValue::from_static(value));
+        }
         let peer = admitted.request.connection.peer.clone();
         let connection = Arc::new(Connection { peer, client: Box::new(Nobody) });
         Order {
@@ -177,7 +181,8 @@ impl Order {
         if !update::is_of(&stale.headers, &head.headers) {
             return Confirmed::Other;
         }
-        let mut said = update::renewed(&stale.headers, &head.headers);
+        let rules = self.application().cache_rules.into();
+        let mut said = update::renewed(rules, &stale.headers, &head.headers);
         if !head.headers.contains_key(header::DATE) {
             // It is as old as this response.
             said.remove(header::DATE);
@@ -189,11 +194,10 @@ impl Order {
                 said.append(name, value.clone());
             }
         }
-        let rules = self.application().cache_rules.into();
         let is_silent = !head.headers.contains_key(header::CACHE_CONTROL)
             && !head.headers.contains_key(header::SET_COOKIE)
             && !head.headers.contains_key(header::EXPIRES)
-            && !Said::by(&head.headers).is_targeted;
+            && !Said::under(rules, &head.headers).is_targeted;
         let terms = match storing::decide(rules, &self.asked(), stale.status, &said, came) {
             Ok(terms) if terms.nominated == stale.terms.nominated => terms,
             // The field for this cache alone was not stored, so a 304 that says nothing of caching means what it had said.

@@ -12,7 +12,7 @@ use crate::request::{Head, Request};
 use crate::settings::Application;
 
 /// Headers that many applications heed and that are not part of the key. A client could make a page with them that others would get.
-const HEEDED: [&str; 14] = [
+const HEEDED: [&str; 15] = [
     "forwarded",
     "x-forwarded-host",
     "x-forwarded-port",
@@ -24,6 +24,7 @@ const HEEDED: [&str; 14] = [
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "surrogate-capability",
     "x-original-host",
     "x-original-url",
     "x-rewrite-url",
@@ -48,7 +49,7 @@ fn is_heedful(headers: &HeaderMap, is_proxy: bool) -> bool {
             name.len() == known.len()
                 && name.bytes().zip(known.bytes()).all(|(one, other)| one == other || (one == b'_' && other == b'-'))
         };
-        name.as_bytes().first().is_some_and(|first| b"xf".contains(first))
+        name.as_bytes().first().is_some_and(|first| b"fsx".contains(first))
             && HEEDED.iter().any(is)
             && !(is_proxy && (OF_PROXIES.contains(&name) || is_about_client(name, headers)))
     })

@@ -154,6 +154,7 @@ pub struct Since(pub u64);
 #[cfg(test)]
 pub mod tests {
     use cache::key::Key;
+    use cache::variant::Nominated;
 
     use super::*;
 
@@ -174,7 +175,7 @@ pub mod tests {
             is_strict: false,
             is_validated: false,
             is_public: true,
-            nominated: Vec::new(),
+            nominated: Nominated::NONE,
             cookies: None,
             tags: Vec::new(),
         };
