@@ -104,7 +104,7 @@ pub fn decide(
         return Err(Why::Cookie);
     }
     let mut nominated = variant::nominated(rules, headers).ok_or(Why::Vary)?;
-    if headers.contains_key(header::CONTENT_ENCODING) {
+    if rules == Rules::Safe && headers.contains_key(header::CONTENT_ENCODING) {
         // Whoever asks for another coding gets another response, even if this one does not say so.
         if !variant::is_accepted_coding(headers, asked.headers) {
             return Err(Why::Vary);
