@@ -63,7 +63,7 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 12] = [
+const LONGER_S: [(&str, u64); 13] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
@@ -76,6 +76,8 @@ const LONGER_S: [(&str, u64); 12] = [
     ("judges::", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),
+    // They download six applications, once.
+    ("routing::presets::", 400),
 ];
 
 /// The modules that reach the C part most: the SAPI, bodies, settings, each kind of worker, the end of a request.
