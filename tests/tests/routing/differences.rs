@@ -47,7 +47,7 @@ impl Seen {
         Seen { status: answer.status, location: beyond_host.unwrap_or(location).to_owned(), body }
     }
 
-    fn is_refusal(&self) -> bool {
+    pub fn is_refusal(&self) -> bool {
         matches!(self.status, 403 | 404)
     }
 }
@@ -67,8 +67,8 @@ pub struct Pair<'a> {
     pub is_there: bool,
     pub nginx: &'a Seen,
     pub ours: &'a Seen,
-    /// Reprise's word for a refusal.
-    pub refused: Option<&'a str>,
+    /// Whether Reprise denies it without a preset.
+    pub is_denied_anyway: bool,
 }
 
 impl Pair<'_> {
@@ -113,9 +113,10 @@ impl Pair<'_> {
             seen.status == 301 && seen.location.split('?').next() == Some(&format!("{}/", escaped(self.path)))
         };
         let is_front = self.is_front(&ours.body);
+        let is_redirect = nginx.status / 100 == 3;
         Some(match () {
             // docs/guides/routing.md, "Default denials".
-            () if is_sent && ours.status == 403 && self.refused == Some("denied") => "default denial",
+            () if is_sent && self.is_denied_anyway => "default denial",
             // Names with a dot before them are never looked for.
             () if is_sent && has_hidden => "hidden",
             // A name of PHP's that is no script: nginx sends the source of scripts that it does not run.
@@ -138,16 +139,15 @@ impl Pair<'_> {
             () if is_slashed(nginx) && (is_front || ours.is_refusal()) => "directory",
             () if nginx.is_refusal() && is_slashed(ours) => "directory",
             () if nginx.is_refusal() && self.is_index() => "directory",
-            // nginx repeats the request's own spelling in redirects by $request_uri.
-            () if nginx.status == ours.status
-                && nginx.status / 100 == 3
-                && plain(&nginx.location) == plain(&ours.location) =>
-            {
+            // nginx repeats the request's own spelling in redirects by $request_uri, and redirects if that has a script to leave out.
+            () if is_redirect && nginx.status == ours.status && plain(&nginx.location) == plain(&ours.location) => {
                 "spelling"
             }
+            () if is_redirect && plain(&nginx.location) == self.path => "spelling",
             // Every script has a path info here, so what denies one denies it with that. Many documented locations end at `.php`.
             () if self.path.contains(".php/") && self.names(&ours.body) => "path info",
-            () if self.path.contains(".php/") && self.is_front(&nginx.body) && ours.is_refusal() => "path info",
+            () if self.path.contains(".php/") && ours.is_refusal() && self.is_front(&nginx.body) => "path info",
+            () if self.path.contains(".php/") && ours.is_refusal() && self.names(&nginx.body) => "path info",
             _ => return None,
         })
     }

@@ -70,12 +70,10 @@ fn found(directory: &Path) -> Vec<String> {
 }
 
 /// As many, of all kinds: in an order that has nothing to do with their own, and is the same in each run.
-fn evenly(mut all: Vec<String>, most: usize) -> Vec<String> {
+pub fn evenly<T: AsRef<[u8]>>(mut all: Vec<T>, most: usize) -> Vec<T> {
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     if all.len() > most {
-        all.sort_by_cached_key(|name| {
-            name.bytes()
-                .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-        });
+        all.sort_by_cached_key(|one| one.as_ref().iter().fold(0xcbf2_9ce4_8422_2325, hash));
         all.truncate(most);
     }
     all
@@ -104,9 +102,9 @@ pub fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A path as both servers understand it: decoded, without a query and without what leads nowhere.
+/// A path as both servers understand it: decoded, without a query or a fragment and without what leads nowhere.
 pub fn plain(url: &str) -> String {
-    let path = decoded(url.split('?').next().unwrap_or(url));
+    let path = decoded(url.split(['?', '#']).next().unwrap_or(url));
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty() && *segment != ".") {
         match segment {
@@ -125,6 +123,42 @@ pub fn urls(root: &Path, site: &Site, most: usize) -> Vec<String> {
     let ruled = evenly(of_rules(site).into_iter().collect(), (most / 2).saturating_sub(more.len()));
     let planted = evenly(of_tree(root).into_iter().collect(), most - more.len() - ruled.len());
     [more, ruled, planted].concat()
+}
+
+/// Ways to a name by others: by what is sent, by scripts, in other cases, and with what a location for pictures fits.
+pub fn detours(name: &str) -> Vec<Vec<u8>> {
+    let at = escaped(name);
+    let mut targets = Vec::new();
+    for before in ["index.php", "robots.txt", "favicon.ico", "css/app.css", ".well-known", "images"] {
+        for step in
+            ["/../", "/%2e%2e/", "/..%2f", "//../", "/x/../../", "/..;/", "%00/../", "?/../", "%3f/../", "#/../"]
+        {
+            targets.push(format!("/{before}{step}{at}"));
+        }
+    }
+    for tail in [
+        ".css",
+        ".png",
+        "/a.css",
+        "/a.png",
+        "/a.js",
+        "/.css",
+        "%2fa.css",
+        "%00.css",
+        "%0a.css",
+        ";a.css",
+        "?.css",
+        "/index.php",
+    ] {
+        targets.push(format!("/{at}{tail}"));
+    }
+    let swapped = |letter: char| {
+        if letter.is_ascii_lowercase() { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() }
+    };
+    targets.extend(
+        [at.to_uppercase(), at.to_lowercase(), at.chars().map(swapped).collect()].map(|path| format!("/{path}")),
+    );
+    targets.into_iter().map(String::into_bytes).collect()
 }
 
 /// Files and directories of a tree in several spellings, and what is not there.

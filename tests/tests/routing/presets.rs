@@ -1,9 +1,9 @@
 //! Presets beside what the makers of the applications document for nginx: one nginx with PHP-FPM, and one Reprise, over the
 //! same trees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tests::disguises::disguises;
@@ -13,7 +13,7 @@ use tests::{Client, Response, Setup};
 
 use super::differences::{Body, Pair, Seen, is_for_robots};
 use super::documented::{SITES, Site};
-use super::planted::{escaped, plain, plant, urls};
+use super::planted::{detours, escaped, evenly, plain, plant, urls};
 
 /// A connection that is made anew when the server has closed it, as nginx does after what it calls a bad request.
 struct Connection {
@@ -62,9 +62,13 @@ impl Both {
         let mut setup = Setup::empty().application("hosts = [\"none.example\"]");
         for (site, root) in &roots {
             let (name, root) = (site.name, root.display());
-            setup = setup.another(&format!(
-                "name = \"{name}\"\nroot = \"{root}\"\nhosts = [\"{name}.example\"]\nworkers = 1\npreset = \"{name}\""
-            ));
+            // Beside each one without a preset, which says what is denied anyway.
+            for (name, host, preset) in [(name.to_owned(), host(site), name), (format!("{name}-bare"), bare(site), "")]
+            {
+                setup = setup.another(&format!(
+                    "name = \"{name}\"\nroot = \"{root}\"\nhosts = [\"{host}\"]\nworkers = 1\npreset = \"{preset}\""
+                ));
+            }
         }
         let server = setup.start();
         let (nginx, ours) = (Connection::new(fpm.port), Connection::new(server.port));
@@ -98,71 +102,99 @@ fn host(site: &Site) -> String {
     format!("{}.example", site.name)
 }
 
-/// Every preset beside the documented configuration.
-#[test]
-fn presets_answer_as_the_documented_configurations() {
-    let mut both = Both::start();
-    let most = tests::amount(250, 5000);
-    let (mut wrong, mut reasons, mut asked) = (Vec::new(), BTreeMap::<_, usize>::new(), BTreeMap::<_, usize>::new());
-    for (site, root) in both.roots.clone() {
+fn bare(site: &Site) -> String {
+    format!("{}.bare.example", site.name)
+}
+
+/// What was asked, why answers differ that may, and answers that may not.
+#[derive(Default)]
+struct Findings {
+    asked: BTreeMap<&'static str, usize>,
+    reasons: BTreeMap<(&'static str, &'static str), BTreeSet<String>>,
+    wrong: Vec<String>,
+}
+
+impl Findings {
+    /// Asks both servers for a target.
+    fn compare(&mut self, both: &mut Both, site: &'static Site, root: &Path, target: &[u8]) {
+        *self.asked.entry(site.name).or_default() += 1;
         let host = host(site);
-        let all = urls(&root, site, most);
-        assert!(all.len() >= most, "{}: {} URLs", site.name, all.len());
-        for url in all {
-            *asked.entry(site.name).or_default() += 1;
-            let nginx = Seen::of(&both.nginx.ask(&host, url.as_bytes()));
-            let answer = both.ours.ask(&host, url.as_bytes());
-            let ours = Seen::of(&answer);
-            if !both.is_given(site, &ours) {
-                wrong.push(format!("{host}{url}: sent: nginx {nginx:?}, Reprise {ours:?}"));
-            } else if nginx != ours {
-                let path = plain(&url);
-                let is_there = root.join(&path[1..]).is_file();
-                let refused = answer.header("reprise-refused");
-                let pair = Pair { site, path: &path, is_there, nginx: &nginx, ours: &ours, refused };
-                match pair.reason() {
-                    Some(reason) => *reasons.entry((site.name, reason)).or_default() += 1,
-                    None => wrong.push(format!("{host}{url}: nginx {nginx:?}, Reprise {ours:?}")),
-                }
+        let nginx = Seen::of(&both.nginx.ask(&host, target));
+        let ours = Seen::of(&both.ours.ask(&host, target));
+        let url = String::from_utf8_lossy(target).into_owned();
+        if !both.is_given(site, &ours) {
+            self.wrong.push(format!("{host}{url}: sent: nginx {nginx:?}, Reprise {ours:?}"));
+        } else if nginx != ours {
+            let path = plain(&url);
+            let is_there = root.join(&path[1..]).is_file();
+            let is_denied_anyway = ours.is_refusal() && {
+                let answer = both.ours.ask(&bare(site), target);
+                answer.status == 403 && answer.header("reprise-refused") == Some("denied")
+            };
+            let pair = Pair { site, path: &path, is_there, nginx: &nginx, ours: &ours, is_denied_anyway };
+            match pair.reason() {
+                Some(reason) => drop(self.reasons.entry((site.name, reason)).or_default().insert(path)),
+                None => self.wrong.push(format!("{host}{url}: nginx {nginx:?}, Reprise {ours:?}")),
             }
         }
     }
-    println!("{asked:?}\n{reasons:?}");
-    // Some of each application.
-    let mut shown = BTreeMap::<_, usize>::new();
-    let first = wrong.iter().filter(|line| {
-        let count = shown.entry(line.split('.').next()).or_default();
-        *count += 1;
-        *count <= 30
-    });
-    let text = first.cloned().collect::<Vec<_>>().join("\n");
-    assert!(wrong.is_empty(), "{} of {asked:?}\n{text}", wrong.len());
+
+    /// Says what differed, and fails if something did that may not.
+    fn judge(self) {
+        println!("{:?}", self.asked);
+        for ((site, reason), paths) in &self.reasons {
+            // All default denials, and an example of the others.
+            let shown = if *reason == "default denial" { paths.len() } else { 1 };
+            let shown: Vec<String> = paths.iter().take(shown).map(|path| path.escape_debug().to_string()).collect();
+            println!("{site}: {reason}: {}: {}", paths.len(), shown.join(" "));
+        }
+        // Some of each application.
+        let mut shown = BTreeMap::<_, usize>::new();
+        let first = self.wrong.iter().filter(|line| {
+            let count = shown.entry(line.split('.').next()).or_default();
+            *count += 1;
+            *count <= 30
+        });
+        let text = first.cloned().collect::<Vec<_>>().join("\n");
+        assert!(self.wrong.is_empty(), "{} of {:?}\n{text}", self.wrong.len(), self.asked);
+    }
+}
+
+/// Every preset beside the documented configuration.
+#[test]
+fn presets_answer_as_the_documented_configurations() {
+    let (mut both, mut findings) = (Both::start(), Findings::default());
+    let most = tests::amount(250, 5000);
+    for (site, root) in both.roots.clone() {
+        let all = urls(&root, site, most);
+        assert!(all.len() >= most, "{}: {} URLs", site.name, all.len());
+        for url in all {
+            findings.compare(&mut both, site, &root, url.as_bytes());
+        }
+    }
+    findings.judge();
 }
 
 /// 500 spellings and more of what each preset denies get nothing of it, nor anything else that nginx denies.
 #[test]
 fn no_spelling_gets_past_a_preset() {
-    let mut both = Both::start();
-    let mut wrong = Vec::new();
-    for site in SITES {
-        let (host, mut asked) = (host(site), 0);
+    let (mut both, mut findings) = (Both::start(), Findings::default());
+    for (site, root) in both.roots.clone() {
+        let host = host(site);
         for name in site.denied {
             for connection in [&mut both.nginx, &mut both.ours] {
                 let seen = Seen::of(&connection.ask(&host, format!("/{name}").as_bytes()));
                 let is_it = matches!(&seen.body, Body::File(path) | Body::Script(path, ..) if path[1..] == **name);
                 assert!(!is_it, "{host}/{name}: {seen:?}");
             }
-            for target in disguises(name) {
-                asked += 1;
-                let seen = Seen::of(&both.ours.ask(&host, &target));
-                if !both.is_given(site, &seen) {
-                    wrong.push(format!("{host} {}: {seen:?}", String::from_utf8_lossy(&target)));
-                }
-            }
         }
-        assert!(asked >= 500, "{}: {asked}", site.name);
+        let tricks = site.denied.iter().flat_map(|name| [disguises(name), detours(name)].concat()).collect();
+        for target in evenly(tricks, tests::amount(500, usize::MAX)) {
+            findings.compare(&mut both, site, &root, &target);
+        }
+        assert!(findings.asked[site.name] >= 500, "{:?}", findings.asked);
     }
-    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong[..wrong.len().min(60)].join("\n"));
+    findings.judge();
 }
 
 /// A tree says which application it is; `reprise check` says which preset that is and what it denies, and `preset = ""` ends it.
