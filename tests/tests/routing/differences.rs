@@ -123,6 +123,8 @@ impl Pair<'_> {
             () if nginx.body == Body::Source => "source",
             // A control byte in a path: docs/guides/routing.md.
             () if ours.status == 400 && self.path.bytes().any(|byte| byte.is_ascii_control()) => "control byte",
+            // Several variables of a script have the path, and all of a request fit in 32 KiB. nginx' patterns give up sooner.
+            () if self.path.len() > 5000 && (ours.status == 431 || nginx.status == 500) => "too long",
             // One says 403, the other 404.
             () if nginx.is_refusal() && ours.is_refusal() => "403 or 404",
             // Some rewrites give nginx the query twice, or an empty end of it; `try_files` to a script without `$args` takes it away.

@@ -228,6 +228,10 @@ fn of_rules(site: &Site) -> BTreeSet<String> {
                 paths.insert(format!("/{place}{name}{ending}"));
             }
             paths.insert(format!("/x/{place}/a{ending}"));
+            // A pattern may only go back so often.
+            paths.insert(format!("/{place}{}{ending}", "/a".repeat(3700)));
+            paths.insert(format!("/{}/{place}{ending}", "a.b".repeat(2500)));
+            paths.insert(format!("/{place}{}{ending}", "/index.php".repeat(740)));
             paths.insert(format!("/x{place}/a{ending}?a=b"));
             paths.insert(format!("/{}/a{ending}", place.to_uppercase()));
             paths.insert(format!("/{}/a{}", place, ending.to_uppercase()));
