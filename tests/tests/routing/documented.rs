@@ -159,7 +159,10 @@ pub const SITES: &[Site] = &[
             "vendor", "sites/default/files", "sites/default/private", "sites/x/private", "core/modules", ".git", ".well-known",
             "system/files", "de/system/files", "sites/default/files/styles", "index.php", "update.php", "a.b",
         ],
-        endings: &[".engine", ".inc", ".install", ".make", ".module", ".profile", ".po", ".sh", ".sql", ".theme", ".twig", ".tpl", ".tpl.php", ".xtmpl", ".yml", ".txt", ".log", ".inc.bak", ".php~", ".php.swp", ".mysql", ".php"],
+        endings: &[
+            ".engine", ".inc", ".install", ".make", ".module", ".profile", ".po", ".sh", ".sql", ".theme", ".twig", ".tpl", ".tpl.php",
+            ".xtmpl", ".yml", ".txt", ".log", ".inc.bak", ".php~", ".php.swp", ".mysql", ".php",
+        ],
         more: &[
             "/node/1", "/user/login?destination=a", "/admin/config", "/system/files/a.png",
             "/sites/default/files/styles/thumb/none.png", "/index.php/node/1", "/de/system/files/a.png", "/core/rebuild.php",

@@ -1,5 +1,5 @@
-//! The trees of applications that have a preset, and URLs of them. Only the names are the applications' own: each script of a tree says its name, its path info and its
-//! query; each file says its name; what is PHP's source is told from both.
+//! The trees of applications that have a preset, and URLs of them. Only the names are the applications' own: each script says its
+//! name, its path info and its query; each file says its name; what is PHP's source is told from both.
 
 use std::collections::BTreeSet;
 use std::fs;
