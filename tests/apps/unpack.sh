@@ -1,7 +1,7 @@
 #!/bin/bash
 # unpack.sh DEST NAME    Unpacks kanboard or roundcube in DEST/NAME, with the PHP libraries they need, from Debian's packages: Kanboard
 #                        from the release that has it, Roundcube from the system's own. Nothing of them is installed. What is there
-#                        already is kept.
+#                        already is kept. So are mediawiki, dokuwiki, phpmyadmin and shaarli, of which only the trees are wanted.
 set -euo pipefail
 
 fail() { printf 'unpack.sh: %s\n' "$1" >&2; if [[ -n ${2:-} ]]; then printf 'hint: %s\n' "$2" >&2; fi; exit 1; }
@@ -12,7 +12,8 @@ instead_of_apache=(nginx-light php php-fpm)
 case $2 in
   kanboard) release=sid wanted=(kanboard) ;;
   roundcube) release=$own wanted=(roundcube-core roundcube-sqlite3) ;;
-  *) fail "no application '$2'" "kanboard, roundcube" ;;
+  mediawiki | dokuwiki | phpmyadmin | shaarli) release=$own wanted=("$2") ;;
+  *) fail "no application '$2'" "kanboard, roundcube, mediawiki, dokuwiki, phpmyadmin, shaarli" ;;
 esac
 
 # Two runs at once shall not replace what the other unpacks.
@@ -50,7 +51,7 @@ quiet apt-get update
 quiet apt-get --simulate install "${wanted[@]}" "${instead_of_apache[@]}"
 # PHP itself, its extensions and servers are those of the system.
 awk '$1 == "Inst" && /\[all\]/ { print $2, $3 }' "$work/log" | tr -d '(' |
-  grep -E '^(kanboard|roundcube|libjs-|fonts-font-awesome|php-(auth|christianriesen|doctrine|email|eluceo|gregwar|guzzlehttp|mail|masterminds|matthiasmullie|net-|parsedown|pear|pimple|psr|swift|symfony))' |
+  grep -E '^(kanboard|roundcube|mediawiki|dokuwiki|phpmyadmin|shaarli|libjs-|fonts-font-awesome|php-(auth|christianriesen|doctrine|email|eluceo|gregwar|guzzlehttp|mail|masterminds|matthiasmullie|net-|parsedown|pear|pimple|psr|swift|symfony))' |
   sort >"$work/versions"
 cd "$work/packages"
 cut -d' ' -f1 "$work/versions" | quiet xargs apt-get download

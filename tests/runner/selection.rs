@@ -78,6 +78,8 @@ const LONGER_S: [(&str, u64); 13] = [
     ("judges::", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),
+    // They download six applications, once.
+    ("routing::presets::", 400),
 ];
 
 /// The modules that reach the C part most: the SAPI, bodies, settings, each kind of worker, the end of a request.

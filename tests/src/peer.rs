@@ -306,9 +306,11 @@ impl Fpm {
         let servers: String = sites
             .iter()
             .map(|(host, root, locations)| {
+                // A second line would add to the first one.
+                let index = if locations.lines().any(|line| line.starts_with("index ")) { "" } else { "index index.php index.html;\n" };
                 let parameters = parameters.trim_end().trim_end_matches('}').trim_end();
                 format!(
-                    "    server {{\n listen 127.0.0.1:{{port}};\n server_name {host};\n root {};\n index index.php index.html;\n{}\n fastcgi_buffers{parameters}\n",
+                    "    server {{\n listen 127.0.0.1:{{port}};\n server_name {host};\n root {};\n keepalive_requests 100000;\n{index}{}\n fastcgi_buffers{parameters}\n",
                     root.display(),
                     locations.replace("{php}", php)
                 )

@@ -1,267 +1,305 @@
-//! What the makers of applications document for nginx, and what their trees have in them. `{php}` runs a script, `{info}` one
-//! with path info.
+//! What the makers of applications document for nginx, and what their trees have in them. In documented/*.conf `{php}` runs a
+//! script, with a path info where the location lets one through. trees/*.txt are listings: some files of each directory of the
+//! Debian package, or where there is none of the tree as its makers publish it.
 
 /// An application.
 pub struct Site {
     /// The preset's name.
     pub name: &'static str,
-    /// Files of its tree.
-    pub files: &'static [&'static str],
-    /// The directory of a Debian package with the whole tree.
-    pub package: Option<&'static str>,
     /// The locations of the documented configuration.
     pub nginx: &'static str,
+    /// The listing of its tree.
+    pub listing: &'static str,
+    /// What people keep in it, and what they and others leave there.
+    pub files: &'static [&'static str],
+    /// Where its whole tree is.
+    pub tree: Tree,
+    /// What its rules name: files and directories.
+    pub places: &'static [&'static str],
+    /// What its rules name: endings.
+    pub endings: &'static [&'static str],
     /// Further URLs.
     pub more: &'static [&'static str],
+    /// What the preset denies beyond the documented configuration, if it is there: parts of paths.
+    pub beyond: &'static [&'static str],
     /// Files that its rules deny.
     pub denied: &'static [&'static str],
+}
+
+/// Where the whole tree of an application is.
+pub enum Tree {
+    /// The listing is all there is: no package of Debian has it.
+    Listing,
+    /// In a package that the tests need anyway.
+    Installed(&'static str),
+    /// In a package that tests/apps/unpack.sh unpacks, for `./test --full`; otherwise the listing stands for it.
+    Unpacked(&'static str),
+}
+
+macro_rules! site {
+    ($name:literal, $listing:expr, $tree:expr, $($field:ident: $value:expr,)*) => {
+        Site {
+            name: $name,
+            nginx: include_str!(concat!("documented/", $name, ".conf")),
+            listing: $listing,
+            tree: $tree,
+            $($field: $value,)*
+        }
+    };
 }
 
 /// All applications that have a preset.
 // Lists of names: one a line would be three times as long.
 #[rustfmt::skip]
 pub const SITES: &[Site] = &[
-    Site {
-        name: "wordpress",
-        package: Some("/usr/share/wordpress"),
+    site!(
+        "wordpress", "", Tree::Installed("/usr/share/wordpress"),
         files: &[
-            "wp-content/uploads/2024/a.png", "wp-content/uploads/evil.php", "wp-content/uploads/2024/05/b.php",
-            "files/c.php", "wp-content/blogs.dir/1/files/d.php", ".htaccess", "wp-content/.env", "robots.txt",
+            "wp-content/uploads/2024/a.png", "wp-content/uploads/evil.php", "wp-content/uploads/2024/05/b.php", "files/c.php",
+            "wp-content/blogs.dir/1/files/d.php", ".htaccess", "wp-content/.env", "robots.txt", ".well-known/security.txt",
+            "wp-includes/version.php", "wp-load.php", "wp-login.php", "wp-cron.php", "wp-admin/index.php", "wp-admin/css/a.css", "index.php",
+            "wp-content/plugins/a/a.php.bak", "wp-content/debug.log", "wp-content/themes/a/c.inc",
         ],
-        nginx: r"
-            location = /favicon.ico { log_not_found off; }
-            location = /robots.txt { allow all; }
-            location ~ /\.(?!well-known(/|$)) { deny all; }
-            location ~* /(?:uploads|files)/.*\.php(/|$) { deny all; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ /index.php?$args; }",
-        more: &["/2024/05/hello/", "/feed/", "/?p=1", "/wp-admin", "/wp-admin/", "/wp-json/wp/v2/posts?x=1"],
-        denied: &["wp-content/uploads/evil.php", "wp-content/uploads/2024/05/b.php", "files/c.php", ".htaccess"],
-    },
-    Site {
-        name: "mediawiki",
-        package: None,
+        places: &[
+            "wp-content/uploads", "files", ".git", ".well-known", "wp-content/blogs.dir/1/files", "wp-admin",
+        ],
+        endings: &[".php", ".png", ".htaccess", ".rss", ".zip"],
+        more: &[
+            "/2024/05/hello/", "/feed/", "/?p=1", "/wp-admin", "/wp-admin/", "/wp-json/wp/v2/posts?x=1", "/blog/wp-admin", "/none.png",
+            "/wp-login.php?action=register",
+        ],
+        beyond: &[],
+        denied: &[
+            "wp-content/uploads/evil.php", "wp-content/uploads/2024/05/b.php", "files/c.php", ".htaccess",
+        ],
+    ),
+    site!(
+        "mediawiki", include_str!("trees/mediawiki.txt"), Tree::Unpacked("var/lib/mediawiki"),
         files: &[
-            "index.php", "load.php", "api.php", "rest.php", "thumb.php", "thumb_handler.php", "img_auth.php", "opensearch_desc.php",
-            "LocalSettings.php", "autoload.php", "includes/Defines.php", "includes/DefaultSettings.php", "includes/x.txt",
-            "maintenance/run.php", "maintenance/tables.txt", "languages/data/a.txt", "cache/l10n.txt", "tests/a.txt", "sql/a.txt",
-            "images/a/ab/Cat.png", "images/evil.php", "images/deleted/a/b/secret.png", "skins/Vector/skin.json", "skins/Vector/a.css",
-            "skins/Vector/includes/S.php", "extensions/Cite/a.js", "extensions/Cite/README.txt", "resources/assets/logo.svg",
-            "resources/lib/jquery.js", "mw-config/index.php", "mw-config/config.css", "docs/a.txt", "COPYING", "vendor/a/b.txt",
+            "thumb_handler.php", "LocalSettings.php", "images/a/ab/Cat.png", "images/evil.php",
+            "images/thumb/a/ab/Cat.png/120px-Cat.png", "images/deleted/a/b/secret.png", "skins/Vector/skin.json", "skins/Vector/a.css",
+            "skins/Vector/includes/S.php", "docs/a.txt", "maintenance/run.php", "maintenance/tables.txt", "cache/l10n.txt",
+            "tests/a.txt", "sql/a.txt", "COPYING", "CREDITS", "HISTORY", "RELEASE-NOTES-1.43", "UPGRADE", "package.json",
+            "jsduck.json", "resources/lib/jquery/jquery.js", "robots.txt", "includes/Defines.php", ".well-known/security.txt",
+            "mw-config/config.css", "images/README", "extensions/Cite/README.txt", "bin/ulimit5.sh",
         ],
-        nginx: r"
-            location ^~ /images/deleted { deny all; }
-            location ~ ^/images/.*\.php(/|$) { deny all; }
-            location ~ ^/(cache|includes|languages|maintenance|serialized|sql|tests|vendor|bin)(/|$) { return 404; }
-            location ~ ^/(skins|extensions)/(?!.+\.(css|js|gif|jpe?g|png|svg|wasm|ttf|woff2?)$) { return 404; }
-            location ~ ^/(index|load|api|rest|thumb|thumb_handler|img_auth|opensearch_desc|mw-config/index)\.php(/|$) { {php} }
-            location ~ \.php(/|$) { return 404; }
-            location / { try_files $uri $uri/ /index.php?$args; }",
-        more: &["/wiki/Main_Page", "/wiki/A/B?action=edit", "/rest.php/v1/page/A", "/index.php/Main_Page", "/images/none.png"],
-        denied: &["images/deleted/a/b/secret.png", "images/evil.php", "LocalSettings.php", "maintenance/run.php", "skins/Vector/skin.json"],
-    },
-    Site {
-        name: "dokuwiki",
-        package: None,
+        places: &[
+            "cache", "includes", "languages", "maintenance", "serialized", "sql", "tests", "vendor", "bin", "images", "images/deleted",
+            "skins", "extensions", "resources/assets", "resources", "mw-config", "wiki", "rest.php", "docs",
+        ],
+        endings: &[".php", ".css", ".json", ".wasm", ".woff2"],
+        more: &[
+            "/wiki/Main_Page", "/wiki/A/B?action=edit", "/rest.php/v1/page/A", "/index.php/Main_Page", "/images/none.png", "/",
+            "/docs/none.txt", "/mw-config/", "/mw-config/index.php?page=Welcome", "/load.php?modules=startup",
+        ],
+        beyond: &[],
+        denied: &[
+            "images/deleted/a/b/secret.png", "images/evil.php", "LocalSettings.php", "maintenance/run.php", "skins/Vector/skin.json",
+            "HISTORY",
+        ],
+    ),
+    site!(
+        "dokuwiki", include_str!("trees/dokuwiki.txt"), Tree::Unpacked("usr/share/dokuwiki"),
         files: &[
-            "doku.php", "index.php", "feed.php", "install.php", "lib/exe/fetch.php", "lib/exe/detail.php", "lib/exe/ajax.php",
-            "lib/exe/css.php", "lib/tpl/a/style.css", "lib/images/a.png", "lib/scripts/a.js", "inc/init.php", "inc/lang/en/a.txt",
-            "conf/users.auth.php", "conf/acl.auth.php", "conf/mime.conf", "data/pages/wiki/a.txt", "data/cache/a.txt", "bin/wantedpages.php",
-            "vendor/a/b.php", "vendor/README", "README", "COPYING", ".htaccess.dist",
+            "conf/local.php", "conf/users.auth.php", "conf/acl.auth.php", "conf/mime.conf", "data/pages/wiki/start.txt",
+            "data/cache/a.txt", "data/media/wiki/a.png", "lib/plugins/a/conf/default.php", "lib/plugins/a/lang/en/lang.php",
+            "lib/tpl/a/main.php", "lib/plugins/a/bin/a.php", "lib/plugins/a/vendor/b.php", "lib/plugins/a/vendor/c.css", "README",
+            "COPYING", ".htaccess.dist", "VERSION", "lib/exe/opensearch.php", "vendor/README", ".well-known/security.txt",
+            "lib/exe/css.php", "lib/exe/fetch.php", "lib/exe/detail.php",
         ],
-        nginx: r"
-            location ~ ^/(data|conf|bin|inc|vendor)(/|$) { deny all; }
-            location ~ /\.ht { deny all; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ @dokuwiki; }
-            location @dokuwiki {
-                rewrite ^/_media/(.*) /lib/exe/fetch.php?media=$1 last;
-                rewrite ^/_detail/(.*) /lib/exe/detail.php?media=$1 last;
-                rewrite ^/_export/([^/]+)/(.*) /doku.php?do=export_$1&id=$2 last;
-                rewrite ^/(.*) /doku.php?id=$1 last;
-            }",
-        more: &["/wiki/start", "/_media/wiki/a.png?w=20", "/_detail/a.png", "/_export/raw/wiki/a", "/start?do=edit", "/lib/exe/fetch.php?media=x"],
-        denied: &["data/pages/wiki/a.txt", "conf/users.auth.php", "inc/init.php", "vendor/README"],
-    },
-    Site {
-        name: "symfony",
-        package: None,
+        places: &[
+            "data", "conf", "bin", "inc", "vendor", "lib/plugins/a/conf", "install.php", "_media", "_detail", "_export", "_export/raw",
+            "wiki/conf", ".ht",
+        ],
+        endings: &[".php", ".txt", ".htaccess"],
+        more: &[
+            "/wiki/start", "/_media/wiki/a.png?w=20", "/_detail/a.png", "/_export/raw/wiki/a", "/start?do=edit",
+            "/lib/exe/fetch.php?media=x", "/", "/?id=start", "/install.php", "/wiki/conf/page", "/lib/exe/css.php?t=dokuwiki",
+        ],
+        beyond: &[],
+        denied: &[
+            "data/pages/wiki/a.txt", "conf/users.auth.php", "inc/init.php", "vendor/README", "lib/plugins/a/conf/default.php",
+            "data/media/wiki/a.png",
+        ],
+    ),
+    site!(
+        "symfony", include_str!("trees/symfony.txt"), Tree::Listing,
+        files: &[],
+        places: &[
+            "index.php", "bundles", "build", "uploads", "dir", "legacy",
+        ],
+        endings: &[".php", ".phtml", ".inc", ".css"],
+        more: &[
+            "/hello/x", "/api/posts?page=2", "/index.php/hello?x", "/post/5",
+        ],
+        beyond: &[],
+        denied: &[
+            "config.php", "app_dev.php", "uploads/x.php", "dir/index.php",
+        ],
+    ),
+    site!(
+        "laravel", include_str!("trees/laravel.txt"), Tree::Listing,
+        files: &[],
+        places: &[
+            "index.php", "storage", "build", "vendor", ".git", ".well-known", "a",
+        ],
+        endings: &[".php", ".phtml", ".inc", ".env"],
+        more: &[
+            "/login", "/posts?page=2", "/index.php/login", "/user/1/edit?x=y",
+        ],
+        beyond: &[],
+        denied: &[
+            ".env", ".htaccess", "storage/evil.php", "a/b.php",
+        ],
+    ),
+    site!(
+        "drupal", include_str!("trees/drupal.txt"), Tree::Listing,
+        files: &[],
+        places: &[
+            "vendor", "sites/default/files", "sites/default/private", "sites/x/private", "core/modules", ".git", ".well-known",
+            "system/files", "de/system/files", "sites/default/files/styles", "index.php", "update.php", "a.b",
+        ],
+        endings: &[
+            ".engine", ".inc", ".install", ".make", ".module", ".profile", ".po", ".sh", ".sql", ".theme", ".twig", ".tpl", ".tpl.php",
+            ".xtmpl", ".yml", ".txt", ".log", ".inc.bak", ".php~", ".php.swp", ".mysql", ".php",
+        ],
+        more: &[
+            "/node/1", "/user/login?destination=a", "/admin/config", "/system/files/a.png",
+            "/sites/default/files/styles/thumb/none.png", "/index.php/node/1", "/de/system/files/a.png", "/core/rebuild.php",
+            "/update.php/selection",
+        ],
+        beyond: &["/Entries", "/Repository", "/Root", "/Tag", "/Template", "/composer.", "/web.config", "#"],
+        denied: &[
+            "core/modules/node/node.module", "core/modules/node/node.info.yml", "sites/default/files/evil.php",
+            "sites/default/private/s.png", "core/lib/README.txt",
+        ],
+    ),
+    site!(
+        "nextcloud", include_str!("trees/nextcloud.txt"), Tree::Listing,
+        files: &[],
+        places: &[
+            "build", "tests", "config", "lib", "3rdparty", "templates", "data", ".well-known", ".well-known/acme-challenge",
+            ".well-known/pki-validation", "autotest", "occ", "issue", "indie", "db_", "console", "remote", "remote.php", "ocs/v1.php",
+            "ocs-provider", "updater", "core/ajax", "apps/richdocumentscode/proxy.php", "index.php",
+        ],
+        endings: &[".php", ".css", ".mjs", ".svg", ".woff2", ".otf", ".tflite", ".flac"],
+        more: &[
+            "/apps/files/", "/login", "/s/abc", "/remote.php/dav/files/a", "/.well-known/carddav", "/.well-known/webfinger",
+            "/.well-known/acme-challenge/none", "/ocs/v2.php/x?format=json", "/remote/x", "/remotefoo", "/robots.txt",
+            "/index.php/apps/files?dir=/", "/core/preview?fileId=1",
+        ],
+        beyond: &[],
+        denied: &[
+            "config/config.php", "data/admin/a.txt", "lib/base.php", "occ", "db_structure.xml",
+        ],
+    ),
+    site!(
+        "phpmyadmin", include_str!("trees/phpmyadmin.txt"), Tree::Unpacked("usr/share/phpmyadmin"),
         files: &[
-            "../config/bundles.php", "../bin/console", "index.php", "config.php", "app_dev.php", "info.php", "robots.txt",
-            "bundles/a/a.css", "bundles/a/b.js", "build/app.1234.js", "build/manifest.json", "uploads/x.php", "dir/index.php",
+            "config.inc.php", "setup/index.php", "setup/lib/a.php", "setup/frames/menu.php", "examples/a.php", "examples/config.txt",
+            "ChangeLog", "README", "vendor/a/a.txt", "tmp/twig/a.php", "package.json", "yarn.lock", "babel.config.json",
+            "libraries/vendor_config.php", "libraries/x.txt", "resources/templates/a.twig", "templates/a.twig", "doc/html/index.html",
+            "RELEASE-DATE-5.2.1", "LICENSE",
         ],
-        nginx: r"
-            location ~ ^/index\.php(/|$) { {php} }
-            location ~ \.php(/|$) { return 404; }
-            location / { try_files $uri /index.php$is_args$args; }",
-        more: &["/hello/x", "/api/posts?page=2", "/index.php/hello?x", "/post/5"],
-        denied: &["config.php", "app_dev.php", "uploads/x.php", "dir/index.php"],
-    },
-    Site {
-        name: "laravel",
-        package: None,
+        places: &[
+            "libraries", "templates", "sql", "examples", "setup", "setup/lib", "setup/frames", "vendor", "tmp", "locale", "resources",
+            "config.inc.php", "ChangeLog", "README", "doc",
+        ],
+        endings: &[".php", ".twig", ".sql"],
+        more: &[
+            "/?server=1", "/index.php?route=/sql", "/setup/", "/setup",
+        ],
+        beyond: &["/RELEASE-DATE-"],
+        denied: &[
+            "libraries/x.txt", "templates/a.twig", "setup/lib/a.php", "config.inc.php",
+        ],
+    ),
+    site!(
+        "roundcube", include_str!("trees/roundcube.txt"), Tree::Unpacked("var/lib/roundcube"),
         files: &[
-            "../artisan", "../bootstrap/app.php", "index.php", "info.php", "robots.txt", "css/app.css", "js/app.js", "build/manifest.json",
-            ".htaccess", ".env", "storage/a.png", "storage/evil.php", "vendor/telescope/app.js", "vendor/livewire/x.txt", "a/b.php",
+            "config/config.txt", "logs/errors.txt", "temp/x.png", "bin/update.sh", "installer/index.php", "installer/styles.css",
+            "README.md", "INSTALL", "LICENSE", "CHANGELOG.md", "UPGRADING", "vendor/a/a.txt", ".htaccess", "robots.txt",
+            "skins/elastic/meta.json", "plugins/acl/composer.json", "plugins/acl/README", "plugins/acl/acl.css", "jsdeps.json",
+            "program/js/app.min.js", "tests/a.txt", "plugins/managesieve/Changelog", "composer.json-dist", "SECURITY.md",
+            "SQL/mysql.initial.txt", "program/include/iniset.php",
         ],
-        nginx: r"
-            location ~ ^/index\.php(/|$) { {php} }
-            location ~ /\.(?!well-known).* { deny all; }
-            location ~ \.php(/|$) { return 404; }
-            location / { try_files $uri $uri/ /index.php?$query_string; }",
-        more: &["/login", "/posts?page=2", "/index.php/login", "/user/1/edit?x=y"],
-        denied: &[".env", ".htaccess", "storage/evil.php", "a/b.php"],
-    },
-    Site {
-        name: "drupal",
-        package: None,
+        places: &[
+            ".git", ".tx", "SQL", "bin", "config", "logs", "temp", "tests", "vendor", "program/include", "program/lib",
+            "program/localization", "program/steps", "installer", "plugins", "skins", "README", "CHANGELOG",
+        ],
+        endings: &[".php", ".md", "/README.md", "/meta.json", "/composer.json", "/jsdeps.json", "/SECURITY.md"],
+        more: &[
+            "/?_task=mail&_mbox=INBOX", "/index.php?_task=login", "/installer/",
+        ],
+        beyond: &[],
+        denied: &[
+            "config/config.txt", "logs/errors.txt", "temp/x.png", "SQL/mysql.initial.txt", "skins/elastic/meta.json",
+            "plugins/acl/README",
+        ],
+    ),
+    site!(
+        "kanboard", include_str!("trees/kanboard.txt"), Tree::Unpacked("usr/share/kanboard"),
         files: &[
-            "index.php", "update.php", "autoload.php", "robots.txt", "README.txt", "INSTALL.txt", "web.config", "core/lib/Drupal.php",
-            "core/includes/bootstrap.inc", "core/install.php", "core/modules/node/node.module", "core/modules/node/node.info.yml",
-            "core/misc/drupal.js", "core/themes/claro/a.css", "core/themes/claro/page.html.twig", "core/CHANGELOG.txt",
-            "sites/default/settings.txt", "sites/default/files/a.png", "sites/default/files/evil.php", "sites/default/private/s.png",
-            "sites/default/files/styles/thumb/a.png", "vendor/a/b.php", "vendor/a/c.css", "modules/x/x.install", "modules/x/a.js",
-            "a.b/c.php", ".htaccess", "profiles/p.profile", "core/a.sh", "core/a.po", "Entries.txt2", "Repository",
+            "config.php", "config.default.php", "data/db.sqlite", "data/files/a.txt", "data/debug.log", "plugins/a/a.css",
+            "plugins/a/Plugin.php", "plugins/a/Assets/a.js", "plugins/a/Test/b.php", "ChangeLog", "LICENSE", ".htaccess", "x.log",
+            "web.config", "healthcheck.php", "tests/a.txt", "kanboard", "plugins/a/data/a.sqlite", "app/common.php",
+            "app/constants.php", "plugins/README.md",
         ],
-        nginx: r"
-            location ~* ^/(?!(robots|llms|ads|humans)\.txt$|\.well-known/).*\.(txt|log)$ { deny all; }
-            location ~ \..*/.*\.php(/|$) { return 403; }
-            location ~ ^/sites/.*/private/ { return 403; }
-            location ~ ^/sites/[^/]+/files/.*\.php(/|$) { deny all; }
-            location ~ (^|/)\.(?!well-known(/|$)) { return 403; }
-            location ~ /vendor/.*\.php(/|$) { deny all; return 404; }
-            location ~* \.(engine|inc|install|make|module|profile|po|sh|.*sql|theme|twig|tpl(\.php)?|xtmpl|yml)(~|\.sw[op]|\.bak|\.orig|\.save)?$ { deny all; return 404; }
-            location ~ /(Entries[^/]*|Repository|Root|Tag|Template|composer\.(json|lock)|web\.config)$ { deny all; return 404; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri /index.php?$query_string; }",
-        more: &["/node/1", "/user/login?destination=a", "/admin/config", "/system/files/a.png", "/sites/default/files/styles/thumb/none.png"],
-        denied: &["core/modules/node/node.module", "core/modules/node/node.info.yml", "sites/default/files/evil.php", "sites/default/private/s.png", "README.txt"],
-    },
-    Site {
-        name: "nextcloud",
-        package: None,
+        places: &[
+            "data", "app", "libs", "vendor", "tests", "cli", "config.php", "kanboard", "plugins", "plugins/a/data", "assets",
+            "jsonrpc.php", "healthcheck.php", "index.php",
+        ],
+        endings: &[".php", ".log", ".sqlite", ".htaccess", ".css"],
+        more: &[
+            "/?controller=Board", "/login", "/project/1/board", "/jsonrpc.php", "/healthcheck.php", "/t/12", "/b/2?x=y",
+        ],
+        beyond: &["/tests", "/kanboard"],
+        denied: &[
+            "data/db.sqlite", "data/files/a.txt", "config.php", "app/common.php", "plugins/a/Plugin.php",
+        ],
+    ),
+    site!(
+        "mybb", include_str!("trees/mybb.txt"), Tree::Listing,
+        files: &[],
+        places: &[
+            "inc", "admin/inc", "admin/backups", "install/resources", "uploads", "uploads/mfa", "cache", "cache/themes",
+            "archive/index.php", "error.log", "images",
+        ],
+        endings: &[".php", ".html", ".log"],
+        more: &[
+            "/forum-2.html", "/forum-2-page-3.html?x=1", "/thread-12.html", "/thread-12-lastpost.html", "/user-1.html?a",
+            "/calendar-1-year-2024-month-5.html", "/calendar-1-year-2024.html", "/thread-3-post-4.html",
+            "/thread-3-post-4-linear.html", "/post-7.html", "/event-3.html", "/announcement-4.html", "/calendar-2.html",
+            "/calendar-2-week-n345600.html", "/calendar-1-year-2024-month-5-day-7.html", "/archive/index.php?thread-12.html",
+            "/forum-x.html", "/thread-12-other.html", "/admin/inc/functions.php",
+        ],
+        beyond: &["/cache", "/install/resources", "/uploads/mfa", "/admin/backups"],
+        denied: &[
+            "inc/config.txt", "inc/plugins/a.php", "admin/backups/notes.txt", "uploads/evil.php", "admin/inc/functions.php",
+        ],
+    ),
+    site!(
+        "shaarli", include_str!("trees/shaarli.txt"), Tree::Unpacked("usr/share/shaarli"),
         files: &[
-            "index.php", "remote.php", "public.php", "cron.php", "status.php", "version.php", "console.php", "occ", "ocs/v1.php", "ocs/v2.php",
-            "ocs-provider/index.php", "updater/index.php", "core/ajax/update.php", "core/css/a.css", "core/js/a.mjs", "core/img/a.svg",
-            "core/templates/x.php", "apps/files/js/a.js", "apps/files/lib/A.php", "apps/files/appinfo/info.xml", "config/config.php",
-            "config/config.sample.txt", "data/admin/a.txt", "data/nextcloud.txt", "lib/base.php", "3rdparty/a.txt", "themes/a.css",
-            "templates/a.txt", "build/a.txt", "tests/a.txt", "robots.txt", "AUTHORS", "db_structure.xml", "autotest.sh", ".htaccess",
-            ".user.ini",
+            "data/config.json.php", "data/config.json.txt", "data/datastore.php", "data/log.txt", "data/history.php", "cache/a.txt",
+            "pagecache/a.txt", "cache/thumb/a1b2c3/d4.jpg", "tmp/a.tpl.php", "tests/a.txt", "README.md", "COPYING", "AUTHORS",
+            "CHANGELOG.md", "a.txt~", "composer.lock", "package.json", "robots.txt", "plugins/a/a.meta", "plugins/a/a.html",
+            "plugins/a/a.css", "tpl/default/linklist.html", "tpl/default/img/favicon.png", "application/a.txt",
+            "inc/languages/de/LC_MESSAGES/shaarli.po", "inc/a.css", "vendor/a/a.png", ".well-known/acme-challenge/token",
         ],
-        nginx: r"
-            location = / { if ( $http_user_agent ~ ^DavClnt ) { return 302 /remote.php/webdav/$is_args$args; } try_files $uri $uri/ /index.php$request_uri; }
-            location ^~ /.well-known {
-                location = /.well-known/carddav { return 301 /remote.php/dav/; }
-                location = /.well-known/caldav { return 301 /remote.php/dav/; }
-                location /.well-known/acme-challenge { try_files $uri $uri/ =404; }
-                location /.well-known/pki-validation { try_files $uri $uri/ =404; }
-                return 301 /index.php$request_uri;
-            }
-            location ~ ^/(?:build|tests|config|lib|3rdparty|templates|data)(?:$|/) { return 404; }
-            location ~ ^/(?:\.|autotest|occ|issue|indie|db_|console) { return 404; }
-            location ~ \.php(?:$|/) {
-                rewrite ^/(?!index|remote|public|cron|core\/ajax\/update|status|ocs\/v[12]|updater\/.+|ocs-provider\/.+|.+\/richdocumentscode(_arm64)?\/proxy) /index.php$uri;
-                {php}
-            }
-            location /remote { return 301 /remote.php$request_uri; }
-            location / { try_files $uri $uri/ /index.php$uri$is_args$args; }",
-        more: &["/apps/files/", "/login", "/s/abc", "/remote.php/dav/files/a", "/.well-known/carddav", "/.well-known/webfinger", "/.well-known/acme-challenge/none", "/ocs/v2.php/x?format=json"],
-        denied: &["config/config.php", "data/admin/a.txt", "lib/base.php", "occ", "db_structure.xml"],
-    },
-    Site {
-        name: "phpmyadmin",
-        package: None,
-        files: &[
-            "index.php", "show_config_errors.php", "url.php", "themes/a/a.css", "themes/dot.gif", "js/dist/main.js", "js/vendor/jquery.js",
-            "libraries/vendor_config.php", "libraries/classes/A.php", "libraries/x.txt", "templates/a.twig", "setup/index.php",
-            "setup/lib/a.php", "setup/frames/menu.php", "sql/create_tables.txt", "examples/a.php", "examples/config.txt", "doc/html/index.html",
-            "config.inc.php", "ChangeLog", "README", "vendor/a/a.txt", "locale/de/a.mo", "robots.txt", "favicon.ico",
+        places: &[
+            "application", "cache", "cache/thumb", "data", "inc", "pagecache", "tests", "tmp", "vendor", "doc/html", "index.php",
+            "tpl", ".git",
         ],
-        nginx: r"
-            location ~ ^/(libraries|templates|sql|examples|setup/lib|setup/frames|vendor|tmp|locale|resources)(/|$) { deny all; }
-            location ~ ^/(config\.inc\.php|ChangeLog|README|package\.json|yarn\.lock|babel\.config\.json)(/|$) { deny all; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ /index.php$is_args$args; }",
-        more: &["/?server=1", "/index.php?route=/sql", "/setup/", "/setup"],
-        denied: &["libraries/x.txt", "templates/a.twig", "setup/lib/a.php", "config.inc.php"],
-    },
-    Site {
-        name: "roundcube",
-        package: None,
-        files: &[
-            "index.php", "program/include/iniset.php", "program/js/app.js", "program/lib/a.php", "program/localization/de/labels.txt",
-            "program/steps/a.txt", "program/resources/a.png", "skins/elastic/a.css", "skins/elastic/a.html", "plugins/a/a.js", "plugins/a/a.php",
-            "config/config.txt", "config/x.php", "logs/errors.txt", "temp/x.png", "bin/update.sh", "SQL/mysql.initial.txt", "installer/index.php",
-            "README.md", "INSTALL", "LICENSE", "CHANGELOG.md", "UPGRADING", "vendor/a/a.txt", ".htaccess", "robots.txt", "public_html/index.php",
+        endings: &[".php", ".html", ".json", ".css", ".ttf", ".woff2", ".md", "~"],
+        more: &[
+            "/shaare/abc", "/?searchtags=a", "/login", "/daily?day=1", "/feed/atom", "/doc/html/Usage/",
+            "/doc/html/Usage", "/cache/thumb/a1b2c3/d4.jpg",
         ],
-        nginx: r"
-            location ~ ^/(README(\.md)?|INSTALL|LICENSE|CHANGELOG(\.md)?|UPGRADING|SECURITY\.md)$ { deny all; }
-            location ~ ^/(\.git|\.tx|SQL|bin|config|logs|temp|tests|vendor|program/(include|lib|localization|steps))(/|$) { deny all; }
-            location ~ /(README\.md|composer\.json-dist|composer\.json|package\.json|Dockerfile)$ { deny all; }
-            location ~ /\.(?!well-known(/|$)) { deny all; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ /index.php$is_args$args; }",
-        more: &["/?_task=mail&_mbox=INBOX", "/index.php?_task=login", "/installer/"],
-        denied: &["config/config.txt", "logs/errors.txt", "temp/x.png", "SQL/mysql.initial.txt"],
-    },
-    Site {
-        name: "kanboard",
-        package: None,
-        files: &[
-            "index.php", "jsonrpc.php", "cli", "config.php", "config.default.php", "app/constants.php", "app/common.php", "app/Controller/A.php",
-            "app/Locale/de/a.txt", "assets/css/app.min.css", "assets/js/app.min.js", "assets/img/a.png", "data/db.sqlite", "data/files/a.txt",
-            "data/debug.log", "libs/a.txt", "vendor/a/a.txt", "plugins/a/a.css", "plugins/a/Plugin.php", "favicon.ico", "robots.txt",
-            "ChangeLog", "LICENSE", ".htaccess", "x.log",
+        beyond: &[],
+        denied: &[
+            "data/datastore.php", "data/config.json.txt", "application/a.txt", "pagecache/a.txt", "README.md",
+            "tpl/default/linklist.html",
         ],
-        nginx: r"
-            location ~ ^/(data|app|libs|vendor|tests)(/|$) { return 404; }
-            location ~* ^.+\.(log|sqlite)$ { return 404; }
-            location ~ /\.ht { return 404; }
-            location ~ ^/(cli|config\.php|config\.default\.php|kanboard)(/|$) { return 404; }
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ /index.php$is_args$args; }",
-        more: &["/?controller=Board", "/login", "/project/1/board", "/jsonrpc.php"],
-        denied: &["data/db.sqlite", "data/files/a.txt", "config.php", "app/common.php"],
-    },
-    Site {
-        name: "mybb",
-        package: None,
-        files: &[
-            "index.php", "showthread.php", "forumdisplay.php", "member.php", "calendar.php", "announcements.php", "global.php", "css.php",
-            "inc/class_core.php", "inc/config.txt", "inc/plugins/a.php", "cache/themes/theme1/a.css", "cache/a.txt", "admin/index.php",
-            "admin/backups/a.txt", "admin/styles/a.css", "install/index.php", "install/resources/a.txt", "uploads/a.png", "uploads/evil.php",
-            "uploads/avatars/b.php", "images/a.png", "jscripts/a.js", "htaccess.txt", "archive/index.php",
-        ],
-        nginx: r"
-            location ~ ^/(inc|cache|admin/backups|install/resources|uploads/mfa)(/|$) { deny all; }
-            location ~ ^/uploads/.*\.php(/|$) { deny all; }
-            rewrite ^/forum-(\d+)\.html$ /forumdisplay.php?fid=$1;
-            rewrite ^/forum-(\d+)-page-(\d+)\.html$ /forumdisplay.php?fid=$1&page=$2;
-            rewrite ^/thread-(\d+)\.html$ /showthread.php?tid=$1;
-            rewrite ^/thread-(\d+)-page-(\d+)\.html$ /showthread.php?tid=$1&page=$2;
-            rewrite ^/thread-(\d+)-lastpost\.html$ /showthread.php?tid=$1&action=lastpost;
-            rewrite ^/user-(\d+)\.html$ /member.php?action=profile&uid=$1;
-            rewrite ^/calendar-(\d+)-year-(\d+)-month-(\d+)\.html$ /calendar.php?calendar=$1&year=$2&month=$3;
-            location ~ \.php(/|$) { {php} }
-            location / { try_files $uri $uri/ /index.php$is_args$args; }",
-        more: &["/forum-2.html", "/forum-2-page-3.html?x=1", "/thread-12.html", "/thread-12-lastpost.html", "/user-1.html?a", "/calendar-1-year-2024-month-5.html"],
-        denied: &["inc/config.txt", "inc/plugins/a.php", "cache/a.txt", "uploads/evil.php"],
-    },
-    Site {
-        name: "shaarli",
-        package: None,
-        files: &[
-            "index.php", "shaarli_version.php", "init.php", "application/bookmark/Bookmark.php", "application/a.txt", "cache/a.txt", "data/config.json.txt",
-            "data/datastore.php", "inc/a.txt", "pagecache/a.txt", "tmp/a.txt", "tpl/default/css/a.css", "tpl/default/js/a.js", "tpl/default/a.html",
-            "plugins/a/a.php", "plugins/a/a.css", "doc/html/index.html", "COPYING", "README.md", ".htaccess", "a.txt~", "tests/a.txt",
-        ],
-        nginx: r"
-            location ~ ^/(application|cache|data|inc|pagecache|tests|tmp|vendor)(/|$) { deny all; }
-            location ~ ^/index\.php(/|$) { {php} }
-            location ~ \.php(/|$) { deny all; }
-            location ~ (/\.(?!well-known(/|$))|~$) { deny all; }
-            location / { try_files $uri /index.php$is_args$args; }",
-        more: &["/shaare/abc", "/?searchtags=a", "/login", "/daily?day=1", "/feed/atom"],
-        denied: &["data/datastore.php", "data/config.json.txt", "application/a.txt", "pagecache/a.txt"],
-    },
+    ),
 ];
