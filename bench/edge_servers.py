@@ -55,7 +55,7 @@ def make_place(workdir: Path) -> Place:
     return Place(root, chain, key)
 
 
-def _own(workdir: Path, name: str) -> Path:
+def own_place(workdir: Path, name: str) -> Path:
     place = workdir / name
     place.mkdir()
     place.chmod(0o755)
@@ -63,7 +63,7 @@ def _own(workdir: Path, name: str) -> Path:
 
 
 def start_reprise(workdir: Path, place: Place, program: Path, name: str, options: list[str]) -> Server:
-    own, http, https = _own(workdir, name), processes.free_port(), processes.free_port()
+    own, http, https = own_place(workdir, name), processes.free_port(), processes.free_port()
     lines = [
         f'listen = ["http://127.0.0.1:{http}", "https://127.0.0.1:{https}"]',
         f"state_dir = {reprise.quoted(str(own / 'state'))}",
@@ -116,7 +116,7 @@ http {{
 
 def start_nginx(workdir: Path, place: Place, has_cache: bool) -> Server:
     name = "nginx-cache" if has_cache else "nginx"
-    own, http, https = _own(workdir, name), processes.free_port(), processes.free_port()
+    own, http, https = own_place(workdir, name), processes.free_port(), processes.free_port()
     is_root = os.geteuid() == 0
     if is_root:
         shutil.chown(own, WEB_USER, WEB_USER)
@@ -159,7 +159,7 @@ https://localhost:{https} {{
 
 
 def start_caddy(workdir: Path, place: Place) -> Server:
-    own, http, https = _own(workdir, "caddy"), processes.free_port(), processes.free_port()
+    own, http, https = own_place(workdir, "caddy"), processes.free_port(), processes.free_port()
     (own / "Caddyfile").write_text(CADDY.format(own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root))
     caddy = processes.start("caddy", [tool("caddy", "caddy"), "run", "--config", str(own / "Caddyfile"), "--adapter", "caddyfile"], own / "output.log",
                             env={"HOME": str(own), "PATH": os.environ["PATH"], "GOMAXPROCS": "1"})

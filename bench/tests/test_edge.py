@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
+import edge_turns
 from failure import Failure
 
 
@@ -55,10 +56,10 @@ class Numbers(unittest.TestCase):
         clients = edge.Clients(8, 1, Path("report.lua"), Path("reprise-bench"))
         server = edge.Server("one", 1, 2, dict)
         good = "Application protocol: h2\nfinished in 2.00s, 500.00 req/s, 1MB/s\nrequests: 1000 total, 1000 started, 1000 done, {} succeeded, {} failed, 0 errored, 0 timeout\n"
-        with mock.patch.object(edge, "_output", return_value=good.format(1000, 0)):
+        with mock.patch.object(edge_turns, "_output", return_value=good.format(1000, 0)):
             self.assertEqual(clients.run(server, edge.SCENARIOS["h2"], 2), (1000, 2.0))
         for told in (good.format(999, 1), "nothing", good.format(1000, 0).replace("h2", "http/1.1")):
-            with mock.patch.object(edge, "_output", return_value=told), self.assertRaises(Failure):
+            with mock.patch.object(edge_turns, "_output", return_value=told), self.assertRaises(Failure):
                 clients.run(server, edge.SCENARIOS["h2"], 2)
 
 

@@ -64,7 +64,7 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 13] = [
+const LONGER_S: [(&str, u64); 14] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),

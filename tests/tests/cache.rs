@@ -2,6 +2,7 @@
 //! say so.
 
 mod crowds;
+mod holes;
 mod letter;
 mod mended;
 mod purges;

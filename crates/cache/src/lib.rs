@@ -23,6 +23,7 @@
 //! | [`invalidation`] | what a response to an unsafe method makes stale |
 //! | [`tags`] | names by which responses can be purged together |
 //! | [`purge`] | what is to be purged |
+//! | [`esi`] | pages with holes, which other responses fill |
 //! | [`cookies`] | which cookies tell visitors apart |
 //! | [`status`] | how all this is told: Cache-Status |
 
@@ -31,6 +32,7 @@
 pub mod condition;
 pub mod cookies;
 pub mod directives;
+pub mod esi;
 pub mod freshness;
 pub mod invalidation;
 pub mod key;

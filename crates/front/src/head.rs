@@ -5,6 +5,7 @@
 //! decide address, scheme and port, see [`crate::forwarded`]. Repeated headers are joined: Cookie with `; `, lists with `,
 //! `. Of repeated headers that can have one value the first counts.
 
+use cache::esi;
 use http::header::{self, HeaderMap, HeaderName};
 use wire::head::{TooLarge, Writer};
 
@@ -78,7 +79,11 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     }
     head.add(&[b"SERVER_NAME"], &[facts.host.as_bytes()])?;
     let host = target.host().map(str::as_bytes);
-    add_headers(&mut head, headers, host, peer.is_proxy.then_some(facts.written))?;
+    if application.esi {
+        head.add(&[b"HTTP_SURROGATE_CAPABILITY"], &[esi::CAPABILITY.as_bytes()])?;
+    }
+    let written = peer.is_proxy.then_some(facts.written);
+    add_headers(&mut head, headers, host, written, application.esi)?;
     if let Some(user) = facts.user {
         head.add(&[b"REMOTE_USER"], &[user.as_bytes()])?;
     }
@@ -92,10 +97,13 @@ fn add_headers(
     headers: &HeaderMap,
     host: Option<&[u8]>,
     written: Option<ProxyHeaders>,
+    has_capability: bool,
 ) -> Result<(), TooLarge> {
     for name in headers.keys() {
         let spelled = name.as_str().as_bytes();
         let is_strange = match spelled {
+            // What this server is capable of, it says itself.
+            b"surrogate-capability" => has_capability,
             b"forwarded" => written != Some(ProxyHeaders::Forwarded),
             _ => spelled.starts_with(b"x-forwarded-") && written != Some(ProxyHeaders::XForwarded),
         };

@@ -1,6 +1,7 @@
 //! A stored response as the response to a request.
 
 use cache::condition::Validators;
+use cache::esi;
 use cache::range::{self, Range};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -27,14 +28,18 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
     let size = entry.body.len() as u64;
     let validators = Validators::of(&entry.headers);
     let mut response = Response::new(ResponseBody::none());
-    let is_read = entry.status == StatusCode::OK;
+    // A page with holes is not what its client has.
+    let is_read = entry.status == StatusCode::OK && !esi::is_said(&entry.headers);
     if is_read && validators.is_known(&head.headers) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.headers_mut() = of_not_modified(&entry.headers);
         return aged(response, entry);
     }
     *response.status_mut() = entry.status;
-    *response.headers_mut() = entry.headers.clone();
+    // With room for what is added to each response.
+    let mut headers = HeaderMap::with_capacity(entry.headers.len() + 4);
+    headers.extend(entry.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    *response.headers_mut() = headers;
     if let Some(reason) = &entry.reason {
         response.extensions_mut().insert(reason.clone());
     }
@@ -53,7 +58,7 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
         }
         None => 0..entry.body.len(),
     };
-    if entry.status != StatusCode::NO_CONTENT {
+    if part.len() != entry.body.len() {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(part.len()));
     }
     if !is_head {
@@ -64,7 +69,8 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
 
 /// A response that was asked for without the conditions of its client, as that client wants it: 304 if it has it already.
 pub fn conditioned<B>(response: Response<B>, head: &Head, none: impl FnOnce() -> B) -> Response<B> {
-    let is_read = response.status() == StatusCode::OK && !response.headers().contains_key(header::SET_COOKIE);
+    let is_own = response.headers().contains_key(header::SET_COOKIE) || esi::is_said(response.headers());
+    let is_read = response.status() == StatusCode::OK && !is_own;
     if !is_read || !Validators::of(response.headers()).is_known(&head.headers) {
         return response;
     }

@@ -7,12 +7,14 @@
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
 //! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`order`], [`keep`] |
+//! | fill | the holes of a page are filled, each by a request of its own | [`esi`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
 //!
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod esi;
 mod fetch;
 mod https;
 mod keep;
@@ -50,7 +52,10 @@ pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Deliv
     doors::collect();
     // The view is held until the response has its head, so the settings that route the request also run it.
     let view = shared.lanes.view();
-    let result = respond(shared, &view, &mut request, began).await;
+    let mut result = respond(shared, &view, &mut request, began).await;
+    if let Ok(response) = result {
+        result = esi::fill(shared, &view, &request, response).await;
+    }
     deliver(request, result, began)
 }
 

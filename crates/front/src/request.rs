@@ -36,6 +36,8 @@ pub enum By {
     WarmUp(usize),
     /// One by which the cache fetches a response for many. Its visitor's request has been let in already.
     Fetch,
+    /// One for a hole in a page, whose visitor's request has been let in already.
+    Fragment,
 }
 
 impl Request {
@@ -57,7 +59,9 @@ impl Request {
             let names = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
             names.iter().any(|name| self.head.headers.contains_key(*name))
         };
-        peer.is_on_this_machine(self.behind.as_ref()) && (peer.is_proxy || !passes_on())
+        // What a page or the cache asks for is asked for in a visitor's name.
+        let is_own = matches!(self.by, By::Client | By::WarmUp(_));
+        is_own && peer.is_on_this_machine(self.behind.as_ref()) && (peer.is_proxy || !passes_on())
     }
 }
 

@@ -10,6 +10,7 @@ pub use crate::network::Network;
 pub use crate::rate::RateLimit;
 use crate::routing::rule::Rule;
 use crate::routing::table::Table;
+use crate::stored::Handle;
 
 /// All settings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -202,6 +203,9 @@ pub struct Application {
     /// The same, compiled by [`Settings::compile`].
     #[serde(skip)]
     pub table: Table,
+    /// Its cache, once a request has asked for it.
+    #[serde(skip)]
+    pub stored: Handle,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.
@@ -226,6 +230,8 @@ pub struct Application {
     pub cache_rules: CacheRules,
     /// The cookies that tell visitors apart; `None`: each does.
     pub cache_cookies: Option<Vec<String>>,
+    /// Whether the holes of pages are filled.
+    pub esi: bool,
     /// Who may purge by the methods of other caches.
     pub purge_from: Vec<Network>,
     /// How often a client may ask for a path.

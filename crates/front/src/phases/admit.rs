@@ -69,7 +69,7 @@ pub fn admit<'a>(
     let applications = &view.settings.applications;
     let (number, application) = match request.by {
         By::WarmUp(number) => applications.get(number).map(|application| (number, application)),
-        By::Client | By::Fetch => route::application(applications, &name),
+        By::Client | By::Fetch | By::Fragment => route::application(applications, &name),
     }
     .ok_or(Refusal::UnknownHost)?;
     let path = request.head.target.clean()?;

@@ -189,6 +189,13 @@ pub(super) fn tell(responses: &Responses, response: &mut Response<Made>, did: &D
         response.extensions_mut().insert(*did);
     }
     let headers = response.headers_mut();
+    if let Did::Hit(_) = did {
+        // What is stored has none of what is for the cache alone.
+        if let Ok(value) = HeaderValue::try_from(status::text(did)) {
+            headers.append(CACHE_STATUS, value);
+        }
+        return;
+    }
     let is_nothing = matches!(did, Did::Forwarded { why: Forward::UriMiss, is_stored: false, is_collapsed: false, .. });
     let is_silent = is_nothing && !Said::by(headers).is_for_shared_caches();
     strip(headers);

@@ -61,10 +61,10 @@ pub(super) fn look_early(admitted: &Admitted<'_>, led: &Key, body: &RequestBody)
     }
     match judge(admitted, &asking, &entry, is_old) {
         Reuse::Fresh => {}
-        Reuse::Renew => renew(admitted, &responses, &asking, &entry),
+        Reuse::Renew => renew(admitted, responses, &asking, &entry),
         _ => return None,
     }
-    Some(answer(&responses, &entry, admitted))
+    Some(answer(responses, &entry, admitted))
 }
 
 /// Asks the cache. `led`: what the rules have said; `outcome`: what responds.
@@ -76,13 +76,13 @@ pub(super) async fn look_up(admitted: &Admitted<'_>, led: Key, outcome: Key, bod
         return Looked::Run(Keeping::Nothing);
     };
     // The future is large; a connection to an application without a cache does not hold room for it.
-    Box::pin(look(admitted, responses, site(admitted, led, outcome), !matches!(body, RequestBody::None))).await
+    Box::pin(look(admitted, responses.clone(), site(admitted, led, outcome), !matches!(body, RequestBody::None))).await
 }
 
 /// The cache, if this request is one that asks it.
-fn asked(admitted: &Admitted<'_>) -> Option<Arc<Responses>> {
+fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     let &Admitted { request, application, .. } = admitted;
-    if application.cache_memory == 0 || request.by != By::Client {
+    if application.cache_memory == 0 || ![By::Client, By::Fragment].contains(&request.by) {
         return None;
     }
     // `reprise verify` compares what PHP makes.

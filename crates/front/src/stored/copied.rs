@@ -56,6 +56,9 @@ pub fn store(responses: &Responses, mut entry: Entry, body: Bytes) -> bool {
     if said.is_some_and(|said| said.parse() != Ok(body.len())) {
         return false;
     }
+    if entry.status != http::StatusCode::NO_CONTENT {
+        entry.headers.insert(http::header::CONTENT_LENGTH, body.len().into());
+    }
     entry.body = body;
     entry.came = entry.came.min(Instant::now());
     responses.store(Arc::new(entry))

@@ -224,6 +224,9 @@ option_table! {
             "Names of the cookies that tell visitors apart: [\"session\", \"cart_*\"]. A request that has only others counts as one \
              without a cookie, and scripts see none if the response is to be shared (docs/guides/cache.md#visitors). \
              [] if no cookie matters.", to front;
+        esi: bool = false, "false", Switch, Reload,
+            "Whether `<esi:include src=…/>` in responses with Surrogate-Control: content=\"ESI/1.0\" is replaced by what that URL of the \
+             same host responds. Scripts learn of it by Surrogate-Capability (docs/guides/cache.md#pages-with-holes).", to front;
         purge_from: Vec<Network> = Vec::new(), "[]", Texts, Reload,
             "Addresses and networks that may purge by requests with the methods PURGE, BAN, PURGETAGS and PURGEKEYS, as plugins for \
              Varnish send them (docs/guides/cache.md#purges). Others get 403. [] leaves these methods to the application.", by networks, to front;
