@@ -15,8 +15,9 @@ use crate::variant::{self, Nominated};
 const UNDERSTOOD: [u16; 22] =
     [200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 421, 500, 501, 502, 503, 504];
 
-/// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1).
-const OF_CONNECTION: [HeaderName; 9] = [
+/// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1), and cookies, which are for one client.
+const NOT_STORED: [HeaderName; 10] = [
+    header::SET_COOKIE,
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
     HeaderName::from_static("proxy-authentication-info"),
@@ -133,16 +134,21 @@ fn may_share(said: &Said, status: StatusCode, headers: &HeaderMap) -> Result<(),
     if !is_understood || headers.contains_key(header::CONTENT_RANGE) {
         return Err(Why::Status);
     }
+    match is_of_one_client(directives, headers) {
+        Some(why) => Err(why),
+        None => Ok(()),
+    }
+}
+
+/// Why a response is for one client alone, if it says so.
+pub(crate) fn is_of_one_client(directives: &Directives, headers: &HeaderMap) -> Option<Why> {
     if directives.no_store && !directives.must_understand {
-        return Err(Why::NoStore);
+        return Some(Why::NoStore);
     }
     if directives.private == Reach::Whole {
-        return Err(Why::Private);
+        return Some(Why::Private);
     }
-    if headers.contains_key(header::SET_COOKIE) {
-        return Err(Why::SetCookie);
-    }
-    Ok(())
+    headers.contains_key(header::SET_COOKIE).then_some(Why::SetCookie)
 }
 
 /// `s-maxage` forbids stale use too (RFC 9111 §5.2.2.10), unless the same response allows it in so many words.
@@ -170,7 +176,7 @@ pub fn strip(headers: &mut HeaderMap) {
     let named = list::members(headers, header::CONNECTION).unwrap_or_default();
     let named: Vec<HeaderName> = named.into_iter().filter_map(|name| name.parse().ok()).collect();
     let goes = |name: &HeaderName| {
-        OF_CONNECTION.contains(name) || named.contains(name) || directives.withholds(name) || *name == OWN
+        NOT_STORED.contains(name) || named.contains(name) || directives.withholds(name) || *name == OWN
     };
     let gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
     for name in gone {

@@ -4,7 +4,9 @@ use http::HeaderMap;
 use http::header::{self, HeaderName};
 
 use crate::condition::Validators;
+use crate::status::Why;
 use crate::storing;
+use crate::targeted::Said;
 
 /// Headers that say what the stored body is: a response without that body does not change them.
 const OF_BODY: [HeaderName; 5] = [
@@ -23,6 +25,12 @@ pub fn is_of(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
         Validators { modified: Some(modified), .. } => Validators::of(stored).modified == Some(modified),
         _ => true,
     }
+}
+
+/// Why others may not have the stored response any more, if the 304 says so: it is for its client alone, or sets a cookie. Nothing that the
+/// stored response said makes up for that.
+pub fn withdraws(not_modified: &HeaderMap) -> Option<Why> {
+    storing::is_of_one_client(&Said::by(not_modified).directives, not_modified)
 }
 
 /// The stored headers, renewed. All values of a header that the 304 has replace the stored ones.
@@ -69,6 +77,21 @@ mod tests {
         ];
         let meant = headers(&[("x-a", "4"), ("x-b", "3"), ("content-type", "text/html"), ("vary", "x-c")]);
         assert_eq!(renewed(&stored, &headers(&news)), meant);
+    }
+
+    #[test]
+    fn what_is_for_one_client_is_withdrawn_from_others() {
+        for (field, why) in [
+            (("set-cookie", "a=b"), Some(Why::SetCookie)),
+            (("cache-control", "private, max-age=60"), Some(Why::Private)),
+            (("cache-control", "no-store"), Some(Why::NoStore)),
+            (("reprise-cache-control", "private"), Some(Why::Private)),
+            (("cache-control", "public, max-age=60, no-cache"), None),
+            (("etag", "\"a\""), None),
+        ] {
+            assert_eq!(withdraws(&headers(&[field])), why, "{field:?}");
+        }
+        assert_eq!(renewed(&headers(&[("x-a", "1")]), &headers(&[("set-cookie", "a=b")])), headers(&[("x-a", "1")]));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::lanes::View;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 use crate::request::{By, Head as RequestHead, Request, RequestBody};
+use crate::response_body::ResponseBody;
 use crate::settings::Application;
 use crate::shared::Shared;
 use crate::stored::asking::{self, Asking};
@@ -167,11 +168,13 @@ impl Order {
     }
 
     /// The stored response, if the origin says that it is still right.
-    fn confirmed(&self, head: &http::response::Parts, came: Came) -> Option<Entry> {
+    fn confirmed(&self, head: &http::response::Parts) -> Option<&Entry> {
         let stale = self.stale.as_ref().filter(|_| head.status == StatusCode::NOT_MODIFIED)?;
-        if !update::is_of(&stale.headers, &head.headers) {
-            return None;
-        }
+        update::is_of(&stale.headers, &head.headers).then_some(stale)
+    }
+
+    /// A stored response that is still right, with what the origin says anew.
+    fn renewed(&self, stale: &Entry, head: &http::response::Parts, came: Came) -> Entry {
         let mut said = update::renewed(&stale.headers, &head.headers);
         if !head.headers.contains_key(header::DATE) {
             // It is as old as this response.
@@ -179,14 +182,13 @@ impl Order {
         }
         // What is for this cache alone is not stored, and counts again.
         for name in &cache::targeted::TARGETS {
-            if let Some(value) = head.headers.get(name) {
-                said.insert(name.clone(), value.clone());
-            }
+            said.remove(name);
+            append(&mut said, name, &head.headers);
         }
         let rules = self.application().cache_rules.into();
         let terms = storing::decide(rules, &self.asked(), stale.status, &said, came)
             .unwrap_or_else(|_| Terms { age: 0, ..stale.terms.clone() });
-        Some(Entry {
+        Entry {
             headers: stored_headers(&said),
             terms,
             came: Instant::now(),
@@ -196,7 +198,23 @@ impl Order {
             status: stale.status,
             reason: stale.reason.clone(),
             generation: self.application().generation,
-        })
+        }
+    }
+
+    /// The response for the one client whose request it answers: the stored body, with all that the origin says anew.
+    fn own(stale: &Entry, head: &http::response::Parts) -> Response<Made> {
+        let mut response = Response::new(Made::plain(ResponseBody::full(stale.body.clone())));
+        *response.status_mut() = stale.status;
+        let headers = response.headers_mut();
+        *headers = update::renewed(&stale.headers, &head.headers);
+        append(headers, &header::SET_COOKIE, &head.headers);
+        if stale.status != StatusCode::NO_CONTENT {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(stale.body.len()));
+        }
+        if let Some(reason) = &stale.reason {
+            response.extensions_mut().insert(reason.clone());
+        }
+        response
     }
 }
 
@@ -235,8 +253,15 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         Err(refusal) => return flight.know(Head::Failed(refusal)),
     };
     let came = came(began);
-    let (mut head, body) = response.into_parts();
-    if let Some(entry) = order.confirmed(&head, came) {
+    let (head, body) = response.into_parts();
+    if let Some(stale) = order.confirmed(&head) {
+        if let Some(why) = update::withdraws(&head.headers) {
+            // From now on each visitor has a response of their own.
+            responses.change(&flight.url);
+            responses.pass(&flight.url);
+            return leave_to(own, Order::own(stale, &head), why, flight);
+        }
+        let entry = order.renewed(stale, &head, came);
         let (kept, body) = (order.entry_like(&entry), entry.body.clone());
         copied::store(responses, &flight.url, flight.since, kept, body);
         return flight.know(Head::Stored(Arc::new(entry)));
@@ -261,12 +286,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
             if head.status.as_u16() < 500 {
                 responses.pass(&flight.url);
             }
-            head.extensions.insert(why);
-            if let Some(own) = own {
-                // If its client has left, nobody wants the response.
-                let _ = own.send(Ok(Response::from_parts(head, body)));
-            }
-            return flight.know(Head::Unshared);
+            return leave_to(own, Response::from_parts(head, body), why, flight);
         }
     };
     let entry = order.entry(&head, terms);
@@ -287,6 +307,16 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         copied::store(responses, &flight.url, flight.since, entry, whole);
     }
     flight.end(is_complete);
+}
+
+/// A response that may not be shared goes to who began its flight.
+fn leave_to(own: Option<Own>, mut response: Response<Made>, why: Why, flight: &Flight) {
+    response.extensions_mut().insert(why);
+    if let Some(own) = own {
+        // If its client has left, nobody wants the response.
+        let _ = own.send(Ok(response));
+    }
+    flight.know(Head::Unshared);
 }
 
 impl Order {
@@ -347,6 +377,13 @@ fn add_conditions(headers: &mut HeaderMap, stored: &HeaderMap) {
         headers.insert(header::IF_NONE_MATCH, value);
     } else if let Some(value) = stored.get(header::LAST_MODIFIED).filter(|_| validators.modified.is_some()) {
         headers.insert(header::IF_MODIFIED_SINCE, value.clone());
+    }
+}
+
+/// Appends all values that `from` has of a header.
+fn append(to: &mut HeaderMap, name: &HeaderName, from: &HeaderMap) {
+    for value in from.get_all(name) {
+        to.append(name.clone(), value.clone());
     }
 }
 
