@@ -31,7 +31,8 @@ STREAMS = 100
 FLOODS_S = 20
 # Connections whose last byte is sent, and that the server leaves open for that long, have survived.
 PATIENCE_S = 2.0
-STALLED_S = 3.0
+# Bytes of so many responses without a body, or of refusals.
+ANSWERED = 10 * STREAMS
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -73,7 +74,9 @@ FLOODS: dict[str, Callable[[], bytes]] = {
     "empty-data": lambda: frame(HEADERS, END_HEADERS, 1, head(SMALL, "POST")) + frame(DATA, 0, 1) * 50_000,
     "repeated-fields": lambda: frame(HEADERS, END_HEADERS | END_STREAM, 1, head(SMALL) + REPEATED),
 }
-ATTACKS = ("slow-readers", "stalled-streams", *FLOODS)
+# The latter against a server that lets all of them hang.
+STALLED = ("stalled-streams", "stalled-held")
+ATTACKS = ("slow-readers", *STALLED, *FLOODS)
 
 
 @dataclass
@@ -97,6 +100,7 @@ class Connection:
     socket: socket.socket
     left: memoryview
     number: int = 0
+    received: int = 0
     is_settled: bool = False
     sent_at: float = field(default_factory=time.monotonic)
 
@@ -115,7 +119,8 @@ class Connection:
     def drain(self, buffer: bytearray) -> bool:
         """Takes what came. Whether the connection is still open."""
         try:
-            while self.socket.recv_into(buffer):
+            while size := self.socket.recv_into(buffer):
+                self.received += size
                 # The server's settings come first.
                 if not self.is_settled and not self.left:
                     self.is_settled = True
@@ -177,13 +182,13 @@ def slow_readers(port: int, clients: int, told: Told) -> NoReturn:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def stalled_streams(port: int, clients: int, told: Told) -> NoReturn:
+def stalled(port: int, clients: int, told: Told) -> NoReturn:
     """Each begins a hundred requests and gives no window for their responses. Who is cut off comes again, as often as the connections of a flood."""
     whole = memoryview(PREFACE + frame(SETTINGS, 0, 0, NO_WINDOW) + requests(STREAMS, lambda number: SMALL if number % 50 == 1 else LARGE))
     poll, buffer = select.epoll(), bytearray(1 << 16)
     open_: dict[int, Connection] = {}
     again = [(0.0, number) for number in range(clients)]
-    last, is_ready = time.monotonic(), False
+    waiting, is_ready = set(range(clients)), False
     while True:
         now = time.monotonic()
         while again and again[0][0] <= now:
@@ -192,17 +197,18 @@ def stalled_streams(port: int, clients: int, told: Told) -> NoReturn:
             told.connections += 1
             open_[one.socket.fileno()] = one
             poll.register(one.socket, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
-            last = now if told.connections == clients else last
         for which, _ in poll.poll(1 / FLOODS_S):
             one = open_[which]
-            if one.send() and one.drain(buffer):
+            is_open = one.send() and one.drain(buffer)
+            if not is_open or one.received >= ANSWERED:
+                waiting.discard(one.number)
+            if is_open:
                 continue
             told.closed += 1
             del open_[which]
             one.socket.close()
             again.append((max(again[-1][0] if again else 0.0, time.monotonic()) + 1 / FLOODS_S, one.number))
-        # All have asked, and whom the server cuts off at once is cut off.
-        if not is_ready and told.connections >= clients and time.monotonic() - last > STALLED_S:
+        if not is_ready and not waiting:
             is_ready = True
             ready()
 
@@ -245,8 +251,8 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, told.end)
     if name == "slow-readers":
         slow_readers(port, clients or 200, told)
-    if name == "stalled-streams":
-        stalled_streams(port, clients or 1000, told)
+    if name in STALLED:
+        stalled(port, clients or 1000, told)
     flood(port, clients or FLOODS_S, told, memoryview(PREFACE + frame(SETTINGS, 0, 0) + FLOODS[name]()))
 
 

@@ -31,7 +31,8 @@ SETTLING = 0.2
 CLIENT = Path(__file__).resolve().with_name("attacks.py")
 ATTACKS = {
     "slow-readers": "200 clients that read a page of 5 MB from PHP at 50 KB/s",
-    "stalled-streams": "1,000 connections of HTTP/2 with 100 requests each and no window for a response",
+    "stalled-streams": "1,000 connections of HTTP/2 with 100 requests each and no window for a response; who is cut off comes again",
+    "stalled-held": "the same with http2_memory = \"2G\", so that all of them hang",
     "resets": "20 connections a second with 5,000 requests that are reset at once",
     "server-resets": "20 a second with 5,000 requests that the server has to reset",
     "continuations": "20 a second with a head of 1 MB",
@@ -42,6 +43,8 @@ ATTACKS = {
     "empty-data": "20 a second with a body of 50,000 empty frames",
     "repeated-fields": "20 a second with 12,000 references to a field in one head",
 }
+# Lines of the server's configuration.
+OPTIONS = {"stalled-held": ['http2_memory = "2G"']}
 PAGES = {
     "index.php": "<?php echo str_repeat('x', 1000);",
     "slow.php": "<?php for ($i = 0; $i < 5120; $i++) echo str_repeat('x', 1024);",
@@ -75,7 +78,10 @@ class Found:
         return [after.p99_ms / before.p99_ms for before, after in zip(self.quiet, self.quiet[1:])]
 
 
-def start(workdir: Path) -> tuple[processes.Started, int]:
+def start(parent: Path, name: str) -> tuple[processes.Started, int]:
+    workdir = parent / name
+    workdir.mkdir()
+    workdir.chmod(0o755)
     root = workdir / "public"
     root.mkdir()
     for name, text in PAGES.items():
@@ -87,6 +93,7 @@ def start(workdir: Path) -> tuple[processes.Started, int]:
         f'listen = ["127.0.0.1:{port}"]',
         f"state_dir = {reprise.quoted(str(workdir / 'state'))}",
         f"access_log = {reprise.quoted(str(workdir / 'access.log'))}",
+        *OPTIONS.get(name, []),
         "[[application]]", f"root = {reprise.quoted(str(root))}", f"workers = {WORKERS}", "queue = 3000", 'queue_timeout = "60s"',
         *([f'user = "{WEB_USER}"'] if os.geteuid() == 0 else []),
     ]) + "\n")
@@ -135,7 +142,7 @@ def row(name: str, found: Found) -> tuple[list[str], bool]:
     quiet, beside = sorted(found.quiet, key=lambda one: one.p99_ms), sorted(found.beside, key=lambda one: one.p99_ms)
     middle, between = quiet[len(quiet) // 2], beside[len(beside) // 2]
     cells = [name, f"{middle.p50_ms:.2f}", f"{middle.p99_ms:.2f}", f"{between.p99_ms:.2f}", str(p50), str(p99), str(drift),
-             f"{between.front:.0%}", f"{between.client:.0%}", f"{counts['connections']}", f"{counts['closed']}", f"{counts['survived']}"]
+             f"{middle.front:.1%} → {between.front:.1%}", f"{between.client:.1%}", f"{counts['connections']}", f"{counts['closed']}", f"{counts['survived']}"]
     return cells, p99.ratio <= GOAL
 
 
@@ -147,12 +154,13 @@ def run(args: argparse.Namespace, workdir: Path) -> bool:
     names = [pick("attack", name, ATTACKS) for name in args.attacks or ATTACKS]
     if args.rounds < 2:
         raise Failure("--rounds: an interval needs two", hint=f"{intervals.MINIMUM_ROUNDS} or more")
-    server, port = start(workdir)
-    turn(server, port, workdir, args)
     rows, holds, all_ = [], True, {}
     for name in names:
         print(f"{name}: {ATTACKS[name]}; {args.rate:g} requests a second beside it", file=sys.stderr, flush=True)
+        server, port = start(workdir, name)
+        turn(server, port, workdir, args)
         found = attacked(name, server, port, workdir, args)
+        server.stop()
         cells, is_met = row(name, found)
         rows.append(cells)
         holds &= is_met
@@ -162,5 +170,4 @@ def run(args: argparse.Namespace, workdir: Path) -> bool:
         args.json.write_text(json.dumps(all_, indent=1) + "\n")
     print(report.table(HEAD, rows))
     print(f"goal: p99 of the others ≤ {GOAL:g} of before and after: {'holds' if holds else 'MISSED'}")
-    server.stop()
     return holds
