@@ -84,8 +84,8 @@ def start(parent: Path, name: str) -> tuple[processes.Started, int]:
     workdir.chmod(0o755)
     root = workdir / "public"
     root.mkdir()
-    for name, text in PAGES.items():
-        (root / name).write_text(text)
+    for page, text in PAGES.items():
+        (root / page).write_text(text)
     (root / "large.bin").write_bytes(bytes(300_000))
     port = processes.free_port()
     config = workdir / "reprise.toml"

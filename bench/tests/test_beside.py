@@ -76,6 +76,13 @@ class Frames(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
+    def test_a_server_has_the_options_of_its_attack(self) -> None:
+        with tempfile.TemporaryDirectory() as place, mock.patch.object(beside.processes, "start"), mock.patch.object(beside.processes, "wait_until"):
+            for name in beside.ATTACKS:
+                beside.start(Path(place), name)
+                text = (Path(place) / name / "reprise.toml").read_text()
+                self.assertEqual("http2_memory" in text, name == "stalled-held")
+
     def run_part(self, *arguments: str) -> tuple[dict[str, Any], str]:
         programs = os.environ.get("REPRISE_PROGRAMS", str(BENCH.parent / "target/tests"))
         with tempfile.NamedTemporaryFile(suffix=".json") as turns:
@@ -86,14 +93,15 @@ class Run(unittest.TestCase):
 
     def test_attacks_are_under_way_beside_ordinary_requests(self) -> None:
         short = ["--rounds", "2", "--seconds", "1", "--rate", "250", "--clients", "5"]
-        told, text = self.run_part("slow-readers", "stalled-streams", "resets", *short)
-        self.assertEqual(list(told), ["slow-readers", "stalled-streams", "resets"])
+        told, text = self.run_part("slow-readers", "stalled-held", "resets", *short)
+        self.assertEqual(list(told), ["slow-readers", "stalled-held", "resets"])
         self.assertIn("goal: p99 of the others", text)
         for one in told.values():
             self.assertEqual((len(one["quiet"]), len(one["beside"])), (3, 2))
             self.assertGreater(min(turn["p99_ms"] for turn in one["quiet"] + one["beside"]), 0)
         # Those who are slow are served, and floods are ended.
         self.assertEqual([(counts["connections"], counts["closed"]) for counts in told["slow-readers"]["told"]], [(5, 0)] * 2)
+        self.assertEqual([(counts["connections"], counts["closed"]) for counts in told["stalled-held"]["told"]], [(5, 0)] * 2)
         for counts in told["resets"]["told"]:
             self.assertGreater(counts["closed"], 0)
             self.assertEqual(counts["survived"], 0)
