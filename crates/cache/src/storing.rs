@@ -18,8 +18,9 @@ const UNDERSTOOD: [u16; 22] =
 /// Statuses of responses that stand for a part of a response or for a condition: without a range or a condition nobody gets them.
 const OF_SOME: [u16; 4] = [206, 304, 412, 416];
 
-/// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1).
-const OF_CONNECTION: [HeaderName; 9] = [
+/// Headers of a connection, which are not part of what is stored (RFC 9111 §3.1), and cookies, which are for one client.
+const NOT_STORED: [HeaderName; 10] = [
+    header::SET_COOKIE,
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
     HeaderName::from_static("proxy-authentication-info"),
@@ -166,16 +167,21 @@ fn may_share(rules: Rules, said: &Said, status: StatusCode, headers: &HeaderMap)
     if !may_be_stored {
         return Err(Why::Status);
     }
+    match is_of_one_client(directives, headers) {
+        Some(why) => Err(why),
+        None => Ok(()),
+    }
+}
+
+/// Why a response is for one client alone, if it says so.
+pub(crate) fn is_of_one_client(directives: &Directives, headers: &HeaderMap) -> Option<Why> {
     if directives.no_store && !directives.must_understand {
-        return Err(Why::NoStore);
+        return Some(Why::NoStore);
     }
     if directives.private == Reach::Whole {
-        return Err(Why::Private);
+        return Some(Why::Private);
     }
-    if headers.contains_key(header::SET_COOKIE) {
-        return Err(Why::SetCookie);
-    }
-    Ok(())
+    headers.contains_key(header::SET_COOKIE).then_some(Why::SetCookie)
 }
 
 /// `s-maxage` forbids stale use too (RFC 9111 §5.2.2.10), unless the same response allows it in so many words.
@@ -207,15 +213,14 @@ pub fn strip(headers: &mut HeaderMap) {
     let named = list::members(headers, header::CONNECTION).unwrap_or_default();
     let named: Vec<HeaderName> = named.into_iter().filter_map(|name| name.parse().ok()).collect();
     let goes = |name: &HeaderName| {
-        OF_CONNECTION.contains(name) || named.contains(name) || directives.withholds(name) || OWN_FIELDS.contains(name)
+        NOT_STORED.contains(name) || named.contains(name) || directives.withholds(name) || OWN_FIELDS.contains(name)
     };
     let gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
     for name in gone {
         headers.remove(name);
     }
-    // Age is what this cache says. A cookie is never for many, whatever a response says that was stored without one.
+    // Age is what this cache says.
     headers.remove(header::AGE);
-    headers.remove(header::SET_COOKIE);
 }
 
 #[cfg(test)]

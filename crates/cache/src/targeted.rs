@@ -97,7 +97,16 @@ fn directives(dictionary: &Dictionary) -> Option<Directives> {
     }
     let mut said = Directives::default();
     for (name, entry) in dictionary {
-        let ListEntry::Item(Item { bare_item: value, .. }) = entry else { continue };
+        let ListEntry::Item(Item { bare_item: value, .. }) = entry else {
+            // A list is no value of any directive. What forbids forbids all the same.
+            match name.as_str() {
+                "private" => said.private = Reach::Whole,
+                "no-cache" => said.no_cache = Reach::Whole,
+                "no-store" => said.no_store = true,
+                _ => {}
+            }
+            continue;
+        };
         let is_set = *value != BareItem::Boolean(false);
         match name.as_str() {
             "max-age" => said.max_age = seconds(value),
@@ -203,6 +212,14 @@ mod tests {
         both.insert(SURROGATE, HeaderValue::from_static("max-age=60"));
         both.insert(OWN, HeaderValue::from_static("no-store"));
         assert!(Said::under(Rules::Rfc9111, &both).directives.no_store);
+    }
+
+    #[test]
+    fn a_list_forbids_too() {
+        let read = said(&[("cdn-cache-control", "max-age=(1), private=(x), no-cache=(), no-store=(a b)")]).directives;
+        let meant =
+            Directives { private: Reach::Whole, no_cache: Reach::Whole, no_store: true, ..Directives::default() };
+        assert_eq!(read, meant);
     }
 
     #[test]

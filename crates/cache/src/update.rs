@@ -5,6 +5,8 @@ use http::header::{self, HeaderName};
 
 use crate::Rules;
 use crate::condition::Validators;
+use crate::status::Why;
+use crate::targeted::Said;
 use crate::{list, storing};
 
 /// Headers that say what the stored body is: a response without that body does not change them.
@@ -25,6 +27,12 @@ pub fn is_of(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
         Validators { modified: Some(modified), .. } => Validators::of(stored).modified == Some(modified),
         _ => true,
     }
+}
+
+/// Why others may not have the stored response any more, if the 304 says so: it is for its client alone, or sets a cookie. Nothing that the
+/// stored response said makes up for that.
+pub fn withdraws(not_modified: &HeaderMap) -> Option<Why> {
+    storing::is_of_one_client(&Said::by(not_modified).directives, not_modified)
 }
 
 /// The stored headers, renewed. All values of a header that the 304 has replace the stored ones. A Content-Type does so by RFC 9111 alone, and
@@ -91,6 +99,24 @@ mod tests {
         assert_eq!(
             (&renewed["content-type"], &renewed["content-md5"]),
             (&news["content-type"], &stored["content-md5"])
+        );
+    }
+
+    #[test]
+    fn what_is_for_one_client_is_withdrawn_from_others() {
+        for (field, why) in [
+            (("set-cookie", "a=b"), Some(Why::SetCookie)),
+            (("cache-control", "private, max-age=60"), Some(Why::Private)),
+            (("cache-control", "no-store"), Some(Why::NoStore)),
+            (("reprise-cache-control", "private"), Some(Why::Private)),
+            (("cache-control", "public, max-age=60, no-cache"), None),
+            (("etag", "\"a\""), None),
+        ] {
+            assert_eq!(withdraws(&headers(&[field])), why, "{field:?}");
+        }
+        assert_eq!(
+            renewed(Rules::Safe, &headers(&[("x-a", "1")]), &headers(&[("set-cookie", "a=b")])),
+            headers(&[("x-a", "1")])
         );
     }
 

@@ -119,6 +119,8 @@ mod wrapped;
 
 pub use durations::Durations;
 pub use file_body::READERS;
+pub use passwords::credentials;
 pub use rate::CLIENTS as RATED_CLIENTS;
 pub use route::INDEX;
 pub use server::{Inherited, run};
+pub use upstream::{fields as upstream_fields, protocol as upstream_protocol};

@@ -120,7 +120,7 @@ impl Drop for Queued<'_> {
 }
 
 /// Name and password (RFC 7617).
-fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+pub fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use exchange::{Order, Switch, pass};
+pub use kept::protocol;
 pub use open::Openings;
 pub use received::ReceivedBody;
 

@@ -5,6 +5,8 @@
 //!
 //! | module | input |
 //! |---|---|
+//! | [`authorization`] | names and passwords of basic authentication |
+//! | [`cache_control`] | what responses say to caches, and what requests ask of them |
 //! | [`certificate`] | files of certificates |
 //! | [`control`] | packets between the supervisor and its children |
 //! | [`forwarded`] | headers of proxies |
@@ -12,14 +14,20 @@
 //! | [`http2_frames`] | frames of HTTP/2 |
 //! | [`log`] | what of a request the access log shows |
 //! | [`proxy_header`] | what a connection of a load balancer begins with |
+//! | [`purge`] | what is to be purged, pages with holes, names of cookies |
+//! | [`range`] | Range and If-Range |
 //! | [`response`] | the head of a response, as a worker may have written it |
 //! | [`rules`] | patterns, rewrites and redirects of rules; htpasswd files |
 //! | [`sent_file`] | paths that scripts name by X-Accel-Redirect |
 //! | [`slab`] | words of shared memory, as a worker may have written them |
 //! | [`target`] | request targets |
+//! | [`ticket`] | TLS tickets |
+//! | [`upstream_response`] | what an upstream responds |
 
 #![forbid(unsafe_code)]
 
+pub mod authorization;
+pub mod cache_control;
 pub mod certificate;
 pub mod control;
 pub mod forwarded;
@@ -27,17 +35,23 @@ pub mod framing;
 pub mod http2_frames;
 pub mod log;
 pub mod proxy_header;
+pub mod purge;
+pub mod range;
 pub mod response;
 pub mod rules;
 pub mod sent_file;
 pub mod slab;
 pub mod target;
+pub mod ticket;
+pub mod upstream_response;
 
 /// A check of one input: it panics if what has to hold does not.
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 13] = [
+pub const CHECKS: [(&str, Check); 18] = [
+    ("authorization", authorization::check),
+    ("cache_control", cache_control::check),
     ("certificate", certificate::check),
     ("control", control::check),
     ("forwarded", forwarded::check),
@@ -46,9 +60,13 @@ pub const CHECKS: [(&str, Check); 13] = [
     ("http2_frames", http2_frames::check),
     ("log", log::check),
     ("proxy_header", proxy_header::check),
+    ("purge", purge::check),
+    ("range", range::check),
     ("response", response::check),
     ("rules", rules::check),
     ("sent_file", sent_file::check),
     ("slab", slab::check),
     ("target", target::check),
+    ("ticket", ticket::check),
+    ("upstream_response", upstream_response::check),
 ];

@@ -28,6 +28,7 @@ pub fn check(bytes: &[u8]) {
         refused: None,
         reason: std::str::from_utf8(next()).ok(),
         upstream: None,
+        cache: None,
     };
     let combined = format(LogFormat::Combined, &head, &facts);
     assert!(combined.is_ascii() && combined.ends_with(b"\n"));

@@ -93,6 +93,36 @@ fn sent_file() {
 }
 
 #[test]
+fn authorization() {
+    replay("authorization");
+}
+
+#[test]
+fn cache_control() {
+    replay("cache_control");
+}
+
+#[test]
+fn purge() {
+    replay("purge");
+}
+
+#[test]
+fn range() {
+    replay("range");
+}
+
+#[test]
+fn ticket() {
+    replay("ticket");
+}
+
+#[test]
+fn upstream_response() {
+    replay("upstream_response");
+}
+
+#[test]
 fn each_corpus_has_a_check() {
     let names: Vec<String> = entries(&corpus())
         .iter()

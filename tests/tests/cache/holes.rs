@@ -52,7 +52,10 @@ fn holes_are_filled_by_requests_of_their_own() {
     assert!(all[0].starts_with("/page reprise=\"ESI/1.0\""), "{}", all[0]);
     assert!(all[1].contains("\"part\":\"1\"") && all[2].contains("\"part\":\"2\""), "{all:?}");
     for part in &all[1..3] {
-        assert!(part.contains("\"method\":\"GET\",\"cookie\":\"who=ada\",\"address\":\"127.0.0.1\",\"etag\":null"), "{part}");
+        assert!(
+            part.contains("\"method\":\"GET\",\"cookie\":\"who=ada\",\"address\":\"127.0.0.1\",\"etag\":null"),
+            "{part}"
+        );
     }
     assert_eq!(response.header("content-length"), Some(response.body.len().to_string().as_str()));
     assert_eq!(response.header("cache-control"), Some("private, no-cache"));

@@ -241,6 +241,43 @@ fn a_stale_page_is_renewed_behind_the_visitors() {
     }
 }
 
+/// A 304 that sets a cookie, or says that the page is for one client, is for the visitor whose request it answers; the page is no longer one
+/// for all.
+#[test]
+fn a_page_that_is_confirmed_for_one_visitor_is_withdrawn_from_others() {
+    for (number, own) in ["Set-Cookie: session={}", "Cache-Control: private, x={}", "Cache-Control: no-store, x={}"]
+        .into_iter()
+        .enumerate()
+    {
+        let (name, value) = own.split_once(": ").unwrap();
+        let value = value.replace("{}", "' . $_SERVER['HTTP_X_WHO'] . '");
+        let server = site(4)
+            .file(
+                "page.php",
+                format!(
+                    "<?php header('ETag: \"one\"'); header('Cache-Control: public, max-age=1');
+                    if (isset($_SERVER['HTTP_IF_NONE_MATCH'])) {{ header('{name}: {value}'); http_response_code(304); exit; }}
+                    echo 'page';"
+                ),
+            )
+            .start();
+        let of = |who: &str| ask(&server, "/page.php", &[("X-Who", who)]);
+        assert_eq!(of("ada").text(), "page");
+        // It is fresh for a second.
+        let own = tests::wait_for("the page is validated", 20, || {
+            let page = of("ada");
+            assert_eq!((page.status, page.text()), (200, "page".to_owned()));
+            (!is_hit(&page)).then_some(page)
+        });
+        let has = |page: &tests::Response, who: &str| {
+            page.header(&name.to_lowercase()).is_some_and(|said| said.contains(who))
+        };
+        assert!(has(&own, "=ada") && own.header("content-length") == Some("4"), "{number}: {:?}", own.headers);
+        let other = of("eve");
+        assert!(!has(&other, "=ada") && !is_hit(&other) && other.text() == "page", "{number}: {:?}", other.headers);
+    }
+}
+
 /// A reload leaves pages stale: they are served, and renewed by the new code.
 #[test]
 fn a_reload_leaves_pages_stale() {

@@ -198,6 +198,9 @@ impl Order {
             && !head.headers.contains_key(header::SET_COOKIE)
             && !head.headers.contains_key(header::EXPIRES)
             && !Said::under(rules, &head.headers).is_targeted;
+        if update::withdraws(&head.headers).is_some() {
+            return Confirmed::Once(said);
+        }
         let terms = match storing::decide(rules, &self.asked(), stale.status, &said, came) {
             Ok(terms) if terms.nominated == stale.terms.nominated => terms,
             // The field for this cache alone was not stored, so a 304 that says nothing of caching means what it had said.

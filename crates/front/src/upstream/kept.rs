@@ -52,14 +52,16 @@ pub fn take(name: &str) -> Option<Kept> {
     })
 }
 
+/// How HTTP is spoken with upstreams: within which limits.
+pub fn protocol() -> Builder {
+    let mut builder = Builder::new();
+    builder.max_buf_size(MAX_BUFFER).max_header_size(MAX_BUFFER).max_headers(MAX_FIELDS);
+    builder
+}
+
 /// Begins to speak HTTP on a new connection.
 pub async fn begin(socket: UpstreamSocket) -> hyper::Result<Kept> {
-    let built = Builder::new()
-        .max_buf_size(MAX_BUFFER)
-        .max_header_size(MAX_BUFFER)
-        .max_headers(MAX_FIELDS)
-        .handshake(TokioIo::new(socket.clone()));
-    let (sender, connection) = built.await?;
+    let (sender, connection) = protocol().handshake(TokioIo::new(socket.clone())).await?;
     // How it ends is known to whoever has a request on it.
     tokio::spawn(connection.with_upgrades());
     Ok(Kept { sender, socket, is_reused: false })
