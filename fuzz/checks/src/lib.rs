@@ -49,7 +49,7 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 18] = [
+pub const CHECKS: [(&str, Check); 19] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
