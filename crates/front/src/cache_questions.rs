@@ -77,11 +77,11 @@ fn purge(shared: &Shared, application: &str, purge: &Purge) -> Result<String, St
 
 fn explain(shared: &Shared, is_https: bool, sent: &str, target: &str) -> Result<String, String> {
     let view = shared.lanes.view();
-    let Some((_, application)) = route::application(&view.settings.applications, &host::name(sent)) else {
+    let Some((number, application)) = route::application(&view.settings.applications, &host::name(sent)) else {
         return Err(format!("no application has the host {sent}"));
     };
     let mut text = format!("application '{}'\n", application.name);
-    let Some(responses) = shared.stored.of(application) else {
+    let Some(responses) = view.stored(number, &shared.stored) else {
         text.push_str("it has no cache: cache_memory is 0\n");
         return Ok(text);
     };

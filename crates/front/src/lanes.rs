@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use wire::control::{FromFront, LaneId, LaneOffer, MAX_LANES};
 use wire::key::{Key, MAX_ORIGIN, Origin};
@@ -24,6 +24,8 @@ use wire::slab::Slab;
 use crate::control::Link;
 use crate::lane::Lane;
 use crate::settings::{Application, Settings};
+use crate::stored::Stored;
+use crate::stored::responses::Responses;
 
 /// Most scripts of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
@@ -65,6 +67,8 @@ pub struct View {
     pub settings: Arc<Settings>,
     /// The lanes of each application, in the settings' order.
     lanes: Vec<Vec<Arc<Lane>>>,
+    /// The cache of each application, once a request has asked for it.
+    stored: Vec<OnceLock<Option<Arc<Responses>>>>,
     _held: Vec<Arc<()>>,
 }
 
@@ -81,6 +85,12 @@ thread_local! {
 }
 
 impl View {
+    /// The cache of an application, if it has one.
+    pub fn stored(&self, number: usize, all: &Stored) -> Option<&Arc<Responses>> {
+        let application = self.settings.applications.get(number)?;
+        self.stored.get(number)?.get_or_init(|| all.of(application)).as_ref()
+    }
+
     /// The lane that runs a script of an application now, for a request to that origin: the script's own lane while it is
     /// up, else that of classic mode.
     pub fn find(&self, application: usize, script: &str, origin: Origin<'_>) -> Option<&Arc<Lane>> {
@@ -107,6 +117,7 @@ impl Known {
             lanes: generations()
                 .map(|one| one.map_or(Vec::new(), |one| one.lanes.values().cloned().collect()))
                 .collect(),
+            stored: settings.applications.iter().map(|_| OnceLock::new()).collect(),
             _held: generations().flatten().map(|one| one.held.clone()).collect(),
         }
     }

@@ -10,7 +10,6 @@ pub use crate::network::Network;
 pub use crate::rate::RateLimit;
 use crate::routing::rule::Rule;
 use crate::routing::table::Table;
-use crate::stored::Handle;
 
 /// All settings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -203,9 +202,6 @@ pub struct Application {
     /// The same, compiled by [`Settings::compile`].
     #[serde(skip)]
     pub table: Table,
-    /// Its cache, once a request has asked for it.
-    #[serde(skip)]
-    pub stored: Handle,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.

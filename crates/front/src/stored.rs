@@ -9,18 +9,19 @@
 //! | [`responses`] | the stored responses of an application, within a number of bytes |
 //! | [`flight`] | a response on its way that several requests wait for |
 //! | [`purges`] | what was purged |
+//! | [`held`] | what responses on their way hold |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
 pub mod copied;
 pub mod entry;
 pub mod flight;
+pub mod held;
 pub mod purges;
 pub mod responses;
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::settings::Application;
 use responses::Responses;
@@ -37,29 +38,9 @@ struct Known {
     responses: Arc<Responses>,
 }
 
-/// The cache of an application, found once for each of its generations.
-#[derive(Default)]
-pub struct Handle(OnceLock<Option<Arc<Responses>>>);
-
-impl Clone for Handle {
-    fn clone(&self) -> Handle {
-        Handle::default()
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.write_str("Handle")
-    }
-}
-
 impl Stored {
-    /// Those of an application, if it has a cache. It outlives generations.
-    pub fn of<'a>(&self, application: &'a Application) -> Option<&'a Arc<Responses>> {
-        application.stored.0.get_or_init(|| self.find(application)).as_ref()
-    }
-
-    fn find(&self, application: &Application) -> Option<Arc<Responses>> {
+    /// Those of an application, if it has a cache. It outlives generations. [`crate::lanes::View::stored`] remembers it.
+    pub fn of(&self, application: &Application) -> Option<Arc<Responses>> {
         let (budget, object) = (application.cache_memory, application.cache_object);
         let mut all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get_mut(&application.name) {

@@ -1,9 +1,9 @@
 /*
  * What PHP code tells the cache of responses: what it has changed, and that a client's copy is still right.
  *
- * A purge is a text for the front (cache::purge::Purge::parse): a line `hard` or `soft`, then a line for each thing, whose
- * first letter says what it is. The call returns when the front has purged, so the response to the request that purges
- * leaves afterwards. A text that is longer than a slot's box goes in parts.
+ * A purge is a text for the front (cache::purge::Purge::parse): a line `hard` or `soft`, then a line for each thing,
+ * whose first letter says what it is. The call returns when the front has purged, so the response to the request that
+ * purges leaves afterwards. A text that is longer than a slot's box goes in parts.
  */
 #define _GNU_SOURCE
 #include <php.h>

@@ -68,7 +68,7 @@ impl Keeping {
                 strip(response.headers_mut());
             }
             Keeping::Change(change) => {
-                change.apply(admitted, &response);
+                (*change).apply(admitted, &response);
                 strip(response.headers_mut());
             }
             Keeping::Copy(candidate) => return candidate.keep(admitted, response),
@@ -139,7 +139,7 @@ impl Change {
     }
 
     /// Its own URL and those that its response names have changed.
-    fn apply(mut self: Box<Change>, admitted: &Admitted<'_>, response: &Response<Made>) {
+    fn apply(mut self, admitted: &Admitted<'_>, response: &Response<Made>) {
         self.is_open = false;
         let Some(responses) = self.shared.stored.named(&self.application) else { return };
         purge(&responses, response.headers());

@@ -87,7 +87,7 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     }
     // `reprise verify` compares what PHP makes.
     let is_verified = request.head.headers.contains_key(MODE) && request.is_local();
-    admitted.shared.stored.of(application).filter(|_| !is_verified)
+    admitted.view.stored(admitted.number, &admitted.shared.stored).filter(|_| !is_verified)
 }
 
 fn site<'a>(admitted: &Admitted<'a>, led: Key, outcome: Key) -> Site<'a> {

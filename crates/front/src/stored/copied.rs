@@ -6,7 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::responses::{Held, Responses};
+use super::held::Held;
+use super::responses::Responses;
 
 /// The copy, until the body is complete.
 pub struct Copy {

@@ -15,7 +15,7 @@ use http::header::HeaderMap;
 
 use super::asking::Place;
 use super::entry::{Entry, Since};
-use super::responses::Held;
+use super::held::Held;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 

@@ -17,6 +17,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::asking::Place;
 use super::entry::{Entry, OVERHEAD};
 use super::flight::{Flight, Follower};
+use super::held::Held;
 use super::purges::{Purged, Purges};
 
 /// Variants of one URL, at most. More make the oldest go.
@@ -144,7 +145,7 @@ impl Responses {
 
     /// What responses on their way hold beside the store. Half as much as the store may hold; beyond that they are not stored.
     pub fn held(&self) -> Held {
-        Held { all: self.held.clone(), own: 0 }
+        Held::of(self.held.clone())
     }
 
     /// Whether responses on their way hold as much as they may.
@@ -329,33 +330,6 @@ impl Responses {
     /// Bytes that are stored.
     pub fn bytes(&self) -> u64 {
         self.places.weight()
-    }
-}
-
-/// Bytes of a response on its way, which count until this is dropped.
-pub struct Held {
-    all: Arc<AtomicU64>,
-    own: u64,
-}
-
-impl Held {
-    /// So many more.
-    pub fn add(&mut self, bytes: usize) {
-        self.own += bytes as u64;
-        self.all.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// So many less.
-    pub fn remove(&mut self, bytes: usize) {
-        let bytes = self.own.min(bytes as u64);
-        self.own -= bytes;
-        self.all.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.own, Ordering::Relaxed);
     }
 }
 
