@@ -24,7 +24,8 @@ impl Guestbook {
         copy(&project().join("examples/guestbook"), &application);
         writable_directory(&data, &web_user());
         let place = data.to_str().expect("a plain path");
-        let server = Setup::root(&application.join("public")).env("GUESTBOOK_DATA", place).start();
+        let setup = Setup::root(&application.join("public")).env("GUESTBOOK_DATA", place);
+        let server = setup.application("cache_memory = \"16M\"").start();
         Guestbook { server, data, _directory: directory }
     }
 
@@ -96,6 +97,25 @@ fn an_entry_is_stored_and_shown() {
     assert!(book.server.get("/feed").text().contains("<title>Zoë &lt;b&gt;</title>"));
     assert!(book.server.get("/about").text().contains("fpm-fcgi"));
     assert_eq!(book.server.get("/entry/2").status, 404);
+}
+
+/// Pages that show entries are made once for all, until somebody signs; then everybody sees the new entry.
+#[test]
+fn pages_with_entries_are_kept_until_the_next_entry() {
+    let book = Guestbook::start();
+    let mut visitor = book.visitor();
+    visitor.sign("Ada", "first");
+    let is_hit = |page: &Response| page.header("cache-status").is_some_and(|did| did.starts_with("Reprise; hit"));
+    for number in 2..6 {
+        for path in ["/entry/1", "/feed"] {
+            let page = book.server.get(path);
+            assert!(page.header("reprise-cache-tag").is_none() && page.text().contains("Ada"), "{path}");
+            assert!(is_hit(&visitor.get(path)) && is_hit(&book.server.get(path)), "{path}");
+        }
+        assert!(!is_hit(&book.server.get("/")), "the form has a token of its visitor");
+        visitor.sign(&format!("Signer {number}"), "another");
+        assert!(book.server.get("/feed").text().contains(&format!("Signer {number}")));
+    }
 }
 
 /// An uploaded picture is stored and sent back byte for byte, with an ETag.

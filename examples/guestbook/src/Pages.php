@@ -7,6 +7,11 @@ namespace Guestbook;
 final class Pages
 {
     private const PER_PAGE = 8;
+    // Nobody's visit changes these pages: Reprise may keep them until the next entry.
+    private const SHARED = [
+        'Reprise-Cache-Control' => 'max-age=3600, stale-while-revalidate=60',
+        'Reprise-Cache-Tag' => 'book',
+    ];
 
     private ?Book $book = null; // opened by the first page that reads it
 
@@ -79,6 +84,10 @@ final class Pages
             }
             throw $error;
         }
+        // Servers with a cache of responses make the pages that show entries anew, the signer's first of all.
+        if (function_exists('reprise_cache_purge')) {
+            reprise_cache_purge(tags: ['book']);
+        }
         $session->flash("Thank you, $name. Your entry is in the book.");
         $session->close();
 
@@ -89,7 +98,9 @@ final class Pages
     {
         $entry = $this->book()->entry($id);
 
-        return $entry ? Response::page('entry', "$entry[name] wrote", ['entry' => $entry]) : $this->notFound();
+        return $entry
+            ? Response::page('entry', "$entry[name] wrote", ['entry' => $entry], headers: self::SHARED)
+            : $this->notFound();
     }
 
     public function picture(int $id): Response
@@ -122,7 +133,7 @@ final class Pages
         return new Response(200, [
             'Content-Type' => 'application/atom+xml; charset=utf-8',
             'Cache-Control' => 'public, max-age=60',
-        ], render('feed', ['base' => "$scheme://$host", 'entries' => $this->book()->entries(20)]));
+        ] + self::SHARED, render('feed', ['base' => "$scheme://$host", 'entries' => $this->book()->entries(20)]));
     }
 
     public function about(): Response

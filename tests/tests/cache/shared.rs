@@ -197,6 +197,50 @@ fn a_change_is_seen_by_the_next_visitor() {
     assert_eq!(ask(&server, &page, &[]).text(), before);
 }
 
+/// A petition: whoever signs is redirected, and sees his signature, however many read it meanwhile.
+const PETITION: &str = r"<?php
+$file = '@runs@/signatures';
+if ($_SERVER['REQUEST_METHOD'] === 'POST') {
+    file_put_contents($file, '[' . $_GET['who'] . ']', FILE_APPEND | LOCK_EX);
+    header('Location: /petition.php', true, 303);
+    exit;
+}
+header('Cache-Control: s-maxage=3600');
+header('Reprise-Cache-Tag: petition');
+clearstatcache();
+echo substr((string)@file_get_contents($file), -400);
+";
+
+#[test]
+fn who_signs_sees_his_signature() {
+    let setup = site(4);
+    let page = PETITION.replace("@runs@", &setup.writable("signed"));
+    let server = setup.file("petition.php", page).start();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let count = tests::amount(200, 10_000);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert_eq!(client.get("/petition.php").status, 200);
+                }
+            });
+        }
+        let mut signer = server.client();
+        for number in 0..count {
+            let signed = signer.request("POST", &format!("/petition.php?who={number}"), &[], b"");
+            assert_eq!((signed.status, signed.header("location")), (303, Some("/petition.php")));
+            let page = signer.get("/petition.php").text();
+            if !page.contains(&format!("[{number}]")) {
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("signature {number} is not on the page: {page}");
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 /// Vary chooses among stored pages; spellings that mean the same share one.
 #[test]
 fn variants_are_chosen_by_what_vary_names() {

@@ -116,6 +116,9 @@ impl Responses {
             .shards(1 << parts.ilog2())
             .estimated_items_capacity((budget / 4096).max(16) as usize)
             .weight_capacity(most)
+            // Measured with the traces of the tests: what comes into fashion is kept sooner than by the defaults.
+            .hot_allocation(0.9)
+            .ghost_allocation(1.0)
             .build();
         let places = match options {
             Ok(options) => Cache::with_options(options, ByBytes, RandomState::new(), DefaultLifecycle::default()),
@@ -336,3 +339,6 @@ impl Responses {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;
