@@ -2,6 +2,7 @@
 //! say so.
 
 mod crowds;
+mod derived;
 mod holes;
 mod letter;
 mod mended;

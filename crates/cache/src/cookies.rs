@@ -17,6 +17,24 @@ pub fn has_any(headers: &HeaderMap, patterns: &[String]) -> bool {
     })
 }
 
+/// Whether a request has a cookie beside these. A field that cannot be read has.
+pub fn has_others(headers: &HeaderMap, known: &[String]) -> bool {
+    headers.get_all(header::COOKIE).iter().any(|value| match list::text(value) {
+        Some(text) => names(text).any(|name| !name.is_empty() && !known.iter().any(|one| fits(name, one))),
+        None => true,
+    })
+}
+
+/// The value of the first cookie of this name, as it was sent.
+pub fn value(headers: &HeaderMap, name: &str) -> Option<String> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(list::text).flat_map(|text| text.split(';'));
+    let mut values = pairs.filter_map(|pair| {
+        let (found, value) = pair.split_once('=')?;
+        (found.trim_matches([' ', '\t']) == name).then(|| value.trim_matches([' ', '\t']).to_owned())
+    });
+    values.next()
+}
+
 /// The names of the cookies of a field. PHP takes what is before the first `=`, without spaces before it.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(';').map(|pair| pair.split('=').next().unwrap_or_default().trim_matches([' ', '\t']))
@@ -92,6 +110,16 @@ mod tests {
         }
         assert!(!has_any(&HeaderMap::new(), &patterns) && !has_any(&cookie("a=1"), &[]));
         assert!(has_any(&cookie("a=1"), &["*".to_owned()]));
+    }
+
+    #[test]
+    fn values_and_others_are_found() {
+        let headers = cookie("a=1; country=de ;country=at");
+        assert_eq!(value(&headers, "country").as_deref(), Some("de"));
+        assert_eq!(value(&headers, "b"), None);
+        let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(has_others(&headers, &known(&["country"])) && !has_others(&headers, &known(&["country", "a"])));
+        assert!(!has_others(&HeaderMap::new(), &[]) && has_others(&cookie("\u{e9}=1"), &known(&["*"])));
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod cache_questions;
 mod clients;
 pub mod connection;
 pub mod control;
+pub mod derived;
 mod doors;
 mod durations;
 pub mod explain;

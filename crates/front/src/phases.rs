@@ -35,13 +35,16 @@ use http::header::{self, HeaderValue};
 use admit::Admitted;
 
 use crate::access::{self, Entry};
+use crate::derived;
 use crate::doors;
+use crate::host;
 use crate::lanes::View;
 use crate::metrics;
 use crate::page;
 use crate::rate::Verdict;
 use crate::refusal::Refusal;
 use crate::request::{By, Request};
+use crate::route;
 use crate::settings::RateLimit;
 use crate::shared::Shared;
 use crate::wrapped::{Delivered, Logged, Made};
@@ -56,7 +59,22 @@ pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Deliv
     if let Ok(response) = result {
         result = esi::fill(shared, &view, &request, response).await;
     }
+    if let Ok(response) = &mut result {
+        hide_derived(&view, &request, response);
+    }
     deliver(request, result, began)
+}
+
+/// Other caches cannot tell variants apart that derived headers choose.
+fn hide_derived(view: &View, request: &Request, response: &mut Response<Made>) {
+    let applications = &view.settings.applications;
+    if !response.headers().contains_key(header::VARY) || applications.iter().all(|one| one.derive.is_empty()) {
+        return;
+    }
+    let Ok(host) = host::named(&request.head) else { return };
+    if let Some((_, application)) = route::application(applications, &host::name(host)) {
+        derived::hide(&application.derive, response.headers_mut());
+    }
 }
 
 /// All phases but "deliver", with these settings and lanes.

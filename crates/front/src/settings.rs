@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::derived::Derived;
 pub use crate::network::Network;
 pub use crate::rate::RateLimit;
 use crate::routing::rule::Rule;
@@ -226,6 +227,8 @@ pub struct Application {
     pub cache_rules: CacheRules,
     /// The cookies that tell visitors apart; `None`: each does.
     pub cache_cookies: Option<Vec<String>>,
+    /// Headers that the front derives from each request.
+    pub derive: Vec<Derived>,
     /// Whether the holes of pages are filled.
     pub esi: bool,
     /// Who may purge by the methods of other caches.

@@ -8,6 +8,7 @@ use cache::key::Key;
 use http::Method;
 use wire::key::Origin;
 
+use crate::derived;
 use crate::forwarded;
 use crate::host;
 use crate::lanes::View;
@@ -63,6 +64,7 @@ pub fn admit<'a>(
     if let Some(why) = request.refusal {
         return Err(why);
     }
+    derive(&view.settings.applications, request)?;
     let request = &*request;
     let host = check(&request.head)?;
     let name = host::name(host);
@@ -122,6 +124,24 @@ impl<'a> Admitted<'a> {
     pub fn origin(&self) -> Origin<'a> {
         Origin { is_https: self.request.is_https(), host: self.host }
     }
+}
+
+/// Adds the headers that the request's application derives. What the cache or a page asks for has those of its visitor.
+fn derive(applications: &[Application], request: &mut Request) -> Result<(), Refusal> {
+    let is_new = matches!(request.by, By::Client | By::WarmUp(_));
+    if !is_new || applications.iter().all(|application| application.derive.is_empty()) {
+        return Ok(());
+    }
+    let name = host::name(host::named(&request.head)?);
+    let application = match request.by {
+        By::WarmUp(number) => applications.get(number),
+        _ => route::application(applications, &name).map(|(_, application)| application),
+    };
+    if let Some(application) = application {
+        let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
+        derived::add(&application.derive, &mut request.head.headers, address);
+    }
+    Ok(())
 }
 
 /// Checks that hold for any transport. Returns the request's host, with its port if it names one.

@@ -8,6 +8,7 @@ use cache::storing::Asked;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
+use crate::derived;
 use crate::request::{Head, Request};
 use crate::settings::Application;
 
@@ -181,7 +182,7 @@ fn has_own_cookie(headers: &HeaderMap, application: &Application) -> bool {
     headers.contains_key(header::COOKIE)
         && match &application.cache_cookies {
             Some(names) => cookies::has_any(headers, names),
-            None => true,
+            None => derived::has_other_cookie(&application.derive, headers),
         }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use front::derived::Derived;
 use front::routing::rule::Rule;
 use front::settings::{CacheRules, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
@@ -23,8 +24,9 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks, optional_file,
-    path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root, url_path, url_paths,
+    derive, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
+    optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
+    url_path, url_paths,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -224,6 +226,10 @@ option_table! {
             "Names of the cookies that tell visitors apart: [\"session\", \"cart_*\"]. A request that has only others counts as one \
              without a cookie, and scripts see none if the response is to be shared (docs/guides/cache.md#visitors). \
              [] if no cookie matters.", to front;
+        derive: Vec<Derived> = Vec::new(), "{}", Table, Reload,
+            "Headers that are made of each request, with a few values each, so that pages which name them in Vary are shared: derive.X-Device = \
+             \"device\", derive.X-Language = \"language: de, en\", derive.X-Known = \"has cookie: session, cart_*\", derive.X-Country = \
+             \"cookie country: de, at\", derive.X-Group = \"bucket: 4\" (docs/guides/cache.md#derived-headers).", by derive, to front;
         esi: bool = false, "false", Switch, Reload,
             "Whether `<esi:include src=…/>` in responses with Surrogate-Control: content=\"ESI/1.0\" is replaced by what that URL of the \
              same host responds. Scripts learn of it by Surrogate-Capability (docs/guides/cache.md#pages-with-holes).", to front;
