@@ -196,7 +196,10 @@ impl Terms {
     }
 }
 
-/// Fields that speak to this cache, or to one that it stands in for; no client sees them.
+/// Fields that speak to this cache alone; no client sees them, whether or not the cache is on.
+pub const OF_REPRISE: [HeaderName; 4] = [OWN, tags::OWN, cookies::OWN, purge::OWN];
+
+/// Fields that speak to this cache, or to one that it stands in for; no client of the cache sees them.
 pub const OWN_FIELDS: [HeaderName; 7] =
     [OWN, tags::OWN, cookies::OWN, purge::OWN, targeted::OF_LITESPEED, tags::OF_LITESPEED, purge::OF_LITESPEED];
 
