@@ -104,6 +104,10 @@ pub fn decide(
         return Err(Why::Cookie);
     }
     let mut nominated = variant::nominated(rules, headers).ok_or(Why::Vary)?;
+    if rules == Rules::Safe && cookies.is_some() {
+        // The response has said which cookies make another one, and who has one of them does not get it.
+        nominated.remove(&header::COOKIE);
+    }
     if rules == Rules::Safe && headers.contains_key(header::CONTENT_ENCODING) {
         // Whoever asks for another coding gets another response, even if this one does not say so.
         if !variant::is_accepted_coding(headers, asked.headers) {
