@@ -1,7 +1,10 @@
 //! The cache of responses with applications: what is the same for many is made once, a change is seen by who has made it and by all others, and nobody
 //! gets what was made for somebody else.
 
-mod wordpress;
+mod of_frameworks;
+mod of_mediawiki;
+mod of_visitors;
+mod of_wordpress;
 
 use tests::bridged::HOST;
 use tests::compare::Visitor;

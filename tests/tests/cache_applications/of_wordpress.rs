@@ -74,6 +74,12 @@ update_option('comment_moderation', 0);
 update_option('comment_previously_approved', 0);
 ";
 
+pub(super) fn log_in(visitor: &mut Visitor, name: &str) {
+    visitor.get("/wp-login.php");
+    let form = [("log", name), ("pwd", &format!("{name} pw")), ("testcookie", "1")];
+    assert_eq!(visitor.post_form("/wp-login.php", &form).status, 302, "{name}");
+}
+
 struct Site {
     server: Server,
     application: PathBuf,
@@ -170,9 +176,7 @@ fn pages_of_known_visitors_stay_theirs() {
     let site = Site::start("snapshot", "cache_memory = \"32M\"");
     add_authors(["annax7391", "bertq2846"], &site.application);
     let mut author = stranger(&site.server);
-    author.get("/wp-login.php");
-    let form = [("log", "annax7391"), ("pwd", "annax7391 pw"), ("testcookie", "1")];
-    assert_eq!(author.post_form("/wp-login.php", &form).status, 302);
+    log_in(&mut author, "annax7391");
     let paths = ["/", "/post-5/", "/page-1/", "/feed/", "/category/news/"];
     for round in 0..3 {
         for path in paths {
@@ -295,5 +299,43 @@ fn wordpress_without_a_cache_says_nothing_of_it() {
     let site = Site::start("snapshot", "");
     for path in ["/", "/post-5/", "/"] {
         assert_eq!(status_of(&site.page(path)), "", "{path}");
+    }
+}
+
+/// Without the plugin WordPress says nothing to caches, and nothing is shared: two authors and a stranger ask for each page in turn.
+#[test]
+fn without_the_plugin_nothing_of_wordpress_is_shared() {
+    let names = ["annax7391", "bertq2846"];
+    let (_database, _place, application) = build_wordpress();
+    let root = application.join("htdocs");
+    fs::remove_file(root.join("wp-content/mu-plugins/reprise.php")).expect("the plugin");
+    add_authors(names, &application);
+    let server = Setup::root(&root).application("cache_memory = \"32M\"").start();
+    let mut visitors = vec![(stranger(&server), "")];
+    for name in names {
+        let mut author = stranger(&server);
+        log_in(&mut author, name);
+        visitors.push((author, name));
+    }
+    for _ in 0..2 {
+        for path in [
+            "/",
+            "/post-5/",
+            "/page-1/",
+            "/feed/",
+            "/?s=lorem",
+            "/nowhere/",
+            "/wp-json/wp/v2/posts",
+            "/wp-json/",
+            "/wp-login.php",
+            "/wp-sitemap.xml",
+        ] {
+            for (visitor, own) in &mut visitors {
+                let page = visitor.get(path);
+                let whole = format!("{:?}{}", page.headers, page.text());
+                assert!(!is_hit(&page) && !is_stored(&page), "{path}: {}", status_of(&page));
+                assert!(!names.iter().any(|name| name != own && whole.contains(name)), "{path} for {own}: {whole}");
+            }
+        }
     }
 }
