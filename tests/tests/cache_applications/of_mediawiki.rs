@@ -87,4 +87,8 @@ fn mediawiki_s_purges_arrive() {
         server.client().request("PURGE", &other, &[("Host", "elsewhere.test")], b"");
         assert!(is_hit(&ask(&server, path, "")), "{path}");
     }
+    // They come in clear, whatever readers are redirected to.
+    let server = start("classic", "purge_from = [\"127.0.0.1\"]\nhosts = [\"wiki.test\"]\nhttps_redirect = true");
+    let ask = |method| server.client().request(method, "http://wiki.test/wiki/A", &[("Host", "wiki.test")], b"");
+    assert_eq!(["GET", "PURGE", "POST"].map(|method| ask(method).status), [301, 200, 308]);
 }
