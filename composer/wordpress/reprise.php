@@ -292,8 +292,9 @@ final class Cache
         if ($seconds <= 0 || count($tags) > self::MOST_TAGS) {
             return;
         }
-        $cookies = [...self::COOKIES, LOGGED_IN_COOKIE . '*', AUTH_COOKIE . '*', SECURE_AUTH_COOKIE . '*'];
-        $cookies = (array) apply_filters('reprise_cache_cookies', array_unique($cookies));
+        // wp-config.php may give them names of its own.
+        $renamed = preg_grep('/^wordpress_/', [LOGGED_IN_COOKIE, AUTH_COOKIE, SECURE_AUTH_COOKIE], PREG_GREP_INVERT);
+        $cookies = (array) apply_filters('reprise_cache_cookies', [...self::COOKIES, ...$renamed]);
         header("Reprise-Cache-Control: max-age=$seconds, stale-while-revalidate=60");
         header('Reprise-Cache-Cookies: ' . implode(', ', $cookies));
         header('Reprise-Cache-Tag: ' . implode(', ', [...array_map([self::class, 'inSite'], $tags), self::inSite('site')]));

@@ -11,7 +11,7 @@ use tests::bridged::{
 };
 use tests::compare::{Visitor, between};
 use tests::server::project;
-use tests::snapshot::is_sanitized;
+use tests::snapshot::{is_sanitized, requests};
 use tests::{Response, Server, Setup, amount};
 
 use super::of_frameworks::{build_laravel, log_in_to_laravel, log_in_to_symfony};
@@ -193,7 +193,7 @@ fn visit(server: &Server, site: &Site, total: usize) -> Result<usize, String> {
 }
 
 fn total() -> usize {
-    if is_sanitized() { 320 } else { amount(1_008, 100_000) }
+    if is_sanitized() { 320 } else { requests(amount(1_008, 100_000)) }
 }
 
 fn report(name: &str, server: &Server, site: &Site) {
