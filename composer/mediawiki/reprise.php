@@ -1,7 +1,7 @@
 <?php
 
 /**
- * Serves MediaWiki from a snapshot, where the server is Reprise. Does nothing elsewhere. The last line of LocalSettings.php requires it:
+ * Serves MediaWiki from a snapshot and marks its pages for the cache of responses, where the server is Reprise. Does nothing elsewhere. The last line of LocalSettings.php requires it:
  *
  *     require '/path/of/the/package/mediawiki/reprise.php';
  */
@@ -18,6 +18,7 @@ use MediaWiki\EntryPointEnvironment;
 use MediaWiki\HookContainer\FauxGlobalHookArray;
 use MediaWiki\Http\Telemetry;
 use MediaWiki\MediaWikiServices;
+use MediaWiki\Request\HeaderCallback;
 use MediaWiki\Request\WebRequest;
 use MediaWiki\ResourceLoader\ResourceLoaderEntryPoint;
 use MediaWiki\Session\SessionManager;
@@ -44,7 +45,7 @@ if (!defined('MEDIAWIKI')) {
 final class Snapshot
 {
     /** The version of MediaWiki whose start this file knows. */
-    private const VERSION = '1.43.';
+    public const VERSION = '1.43.';
 
     /** What serves the requests of an entry point. Others (images, thumbnails) stay in classic mode. */
     private const ENTRY_POINTS = [
@@ -259,4 +260,44 @@ final class Snapshot
     }
 }
 
+/**
+ * What MediaWiki lets shared caches keep ($wgUseCdn) varies by Cookie, so that each visitor of a statistic would have pages of his own. It knows which
+ * cookies matter, and Reprise is told: in the place of Cookie in Vary, which stays as it is for browsers.
+ */
+final class Cache
+{
+    public static function register(): void
+    {
+        if (MW_ENTRY_POINT !== 'index' || !function_exists('reprise_info') || reprise_info()['mode'] === 'none' || !str_starts_with(MW_VERSION, Snapshot::VERSION)) {
+            return;
+        }
+        // There is one callback, and MediaWiki has taken it: it makes private what sets a cookie, which has to come first.
+        header_register_callback(static function (): void {
+            HeaderCallback::callback();
+            $seconds = ($GLOBALS['wgUseCdn'] ?? false) ? self::seconds(headers_list()) : 0;
+            if ($seconds > 0) {
+                $cookies = RequestContext::getMain()->getOutput()->getCacheVaryCookies();
+                header("Reprise-Cache-Control: max-age=$seconds, stale-while-revalidate=60");
+                header('Reprise-Cache-Cookies: ' . implode(', ', preg_grep('/^[^\s,;"]+$/', $cookies) ?: ['*']));
+                // MediaWiki purges this cache alone, and wants all behind it to ask again.
+                header('Cache-Control: s-maxage=0, must-revalidate, max-age=0');
+            }
+        });
+    }
+
+    /**
+     * For how long shared caches may keep a response; 0: not at all.
+     *
+     * @param array<string> $headers
+     */
+    private static function seconds(array $headers): int
+    {
+        $control = implode(',', preg_grep('/^cache-control:/i', $headers));
+        $isOwn = preg_match('/\b(private|no-store|no-cache)\b/i', $control) || preg_grep('/^set-cookie:/i', $headers) !== [];
+
+        return !$isOwn && preg_match('/\bs-maxage=(\d+)/i', $control, $found) ? (int) $found[1] : 0;
+    }
+}
+
 Snapshot::register();
+Cache::register();

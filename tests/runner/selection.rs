@@ -64,11 +64,13 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 14] = [
+const LONGER_S: [(&str, u64); 16] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
     ("apps::", 200),
+    ("cache_applications::of_visitors", 6000),
+    ("cache_applications::", 200),
     ("cache_conformance::", 400),
     ("faults::", 120),
     ("http2_floods::responses", 120),

@@ -8,6 +8,7 @@ mod attributes;
 mod bridges;
 mod bridges_package;
 mod cache;
+mod cache_applications;
 mod cache_conformance;
 mod config;
 mod confined;

@@ -105,6 +105,10 @@ pub fn decide(
         return Err(Why::Cookie);
     }
     let mut nominated = variant::nominated(rules, headers).ok_or(Why::Vary)?;
+    if rules == Rules::Safe && cookies.is_some() {
+        // The response has said which cookies make another one, and who has one of them does not get it.
+        nominated.remove(&header::COOKIE);
+    }
     if rules == Rules::Safe && headers.contains_key(header::CONTENT_ENCODING) {
         // Whoever asks for another coding gets another response, even if this one does not say so.
         if !variant::is_accepted_coding(headers, asked.headers) {
@@ -202,7 +206,10 @@ impl Terms {
     }
 }
 
-/// Fields that speak to this cache, or to one that it stands in for; no client sees them.
+/// Fields that speak to this cache alone; no client sees them, whether or not the cache is on.
+pub const OF_REPRISE: [HeaderName; 4] = [OWN, tags::OWN, cookies::OWN, purge::OWN];
+
+/// Fields that speak to this cache, or to one that it stands in for; no client of the cache sees them.
 pub const OWN_FIELDS: [HeaderName; 7] =
     [OWN, tags::OWN, cookies::OWN, purge::OWN, targeted::OF_LITESPEED, tags::OF_LITESPEED, purge::OF_LITESPEED];
 

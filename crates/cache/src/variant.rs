@@ -27,6 +27,11 @@ impl Nominated {
             self.names.insert(at, name);
         }
     }
+
+    /// Takes one away.
+    pub fn remove(&mut self, name: &HeaderName) {
+        self.names.retain(|known| known != name);
+    }
 }
 
 impl Deref for Nominated {

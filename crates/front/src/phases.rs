@@ -89,7 +89,8 @@ pub async fn respond(
     if let Some(response) = https::challenge(&admitted) {
         return Ok(response);
     }
-    if let Some(redirect) = https::redirect(&admitted) {
+    // Programs of this machine purge in clear, and follow no redirect.
+    if let Some(redirect) = https::redirect(&admitted).filter(|_| !purged::is_purge(&admitted)) {
         return Ok(redirect);
     }
     admitted.may_come()?;

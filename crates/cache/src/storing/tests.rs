@@ -230,3 +230,18 @@ fn no_combination_shares_what_is_private() {
         assert!(is_public || words.contains(&"s-maxage=60"), "{seed}: {response:?}");
     }
 }
+
+#[test]
+fn cookies_that_a_response_names_stand_in_the_place_of_cookie_in_vary() {
+    let vary = ("vary", "Accept-Language, Cookie");
+    let names = |rules, response: Fields<'_>| {
+        let terms = of(rules, &[], 200, response).unwrap();
+        terms.nominated.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let all = ["accept-language", "cookie"];
+    assert_eq!(names(Rules::Safe, &[PUBLIC, vary]), all);
+    assert_eq!(names(Rules::Safe, &[PUBLIC, vary, ("reprise-cache-cookies", "session")]), all[..1]);
+    // A field that cannot be read names none, and by RFC 9111 Vary is all there is.
+    assert_eq!(names(Rules::Safe, &[PUBLIC, vary, ("reprise-cache-cookies", "\"a")]), all);
+    assert_eq!(names(Rules::Rfc9111, &[PUBLIC, vary, ("reprise-cache-cookies", "session")]), all);
+}

@@ -61,7 +61,11 @@ impl Keeping {
     /// The response of a request that ran by itself.
     pub(super) fn keep(self, admitted: &Admitted<'_>, mut response: Response<Made>) -> Response<Made> {
         match self {
-            Keeping::Nothing => {}
+            Keeping::Nothing => {
+                for name in &storing::OF_REPRISE {
+                    response.headers_mut().remove(name);
+                }
+            }
             Keeping::Fetched(ran) => drop(response.extensions_mut().insert(*ran)),
             Keeping::Purging { responses } => {
                 purge(&responses, response.headers());

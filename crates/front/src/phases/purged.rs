@@ -10,6 +10,12 @@ use crate::page;
 use crate::refusal::Refusal;
 use crate::wrapped::Made;
 
+/// Whether the request may purge if it comes from the right address.
+pub(super) fn is_purge(admitted: &Admitted<'_>) -> bool {
+    let methods = ["PURGE", "BAN", "PURGETAGS", "PURGEKEYS"];
+    !admitted.application.purge_from.is_empty() && methods.contains(&admitted.request.head.method.as_str())
+}
+
 /// Purges, if the request has such a method and its application takes them.
 pub(super) fn purge(admitted: &Admitted<'_>) -> Option<Result<Response<Made>, Refusal>> {
     let &Admitted { request, application, shared, .. } = admitted;
