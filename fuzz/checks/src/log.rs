@@ -28,6 +28,7 @@ pub fn check(bytes: &[u8]) {
         refused: None,
         reason: std::str::from_utf8(next()).ok(),
         upstream: None,
+        cache: None,
     };
     let combined = format(LogFormat::Combined, &head, &facts);
     assert!(combined.is_ascii() && combined.ends_with(b"\n"));
@@ -38,5 +39,5 @@ pub fn check(bytes: &[u8]) {
     let value: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let method = head.method.as_str();
     assert_eq!(value["method"], method[..method.len().min(MAX_FIELD)]);
-    assert_eq!(value.as_object().map(serde_json::Map::len), Some(16));
+    assert_eq!(value.as_object().map(serde_json::Map::len), Some(18));
 }
