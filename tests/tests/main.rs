@@ -9,6 +9,7 @@ mod bridges;
 mod bridges_package;
 mod cache;
 mod cache_conformance;
+mod compression;
 mod config;
 mod confined;
 mod container;

@@ -8,11 +8,12 @@
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
 //! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`order`], [`keep`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
-//! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
+//! | deliver | the response is compressed, gets its last header, and its line of the access log | [`deliver`], [`compress`] |
 //!
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod compress;
 mod fetch;
 mod https;
 mod keep;
@@ -124,6 +125,7 @@ fn deliver(request: Request, result: Result<Response<Made>, Refusal>, began: Ins
         metrics::refused(refusal);
         page::refusal(refusal).map(Made::plain)
     });
+    compress::compress(&request, &mut response);
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
     let entry = access::is_on().then(|| Entry::new(request, &response, began));
     response.map(|body| Logged::new(body, entry))

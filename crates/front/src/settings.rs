@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::compression::{Coding, Codings};
 pub use crate::network::Network;
 pub use crate::rate::RateLimit;
 use crate::routing::rule::Rule;
@@ -226,6 +227,10 @@ pub struct Application {
     pub cache_rules: CacheRules,
     /// The cookies that tell visitors apart; `None`: each does.
     pub cache_cookies: Option<Vec<String>>,
+    /// Codings by which responses are compressed, the preferred one first.
+    pub compression: Codings,
+    /// Whether compressed files beside files are sent in their place.
+    pub precompressed: bool,
     /// Who may purge by the methods of other caches.
     pub purge_from: Vec<Network>,
     /// How often a client may ask for a path.

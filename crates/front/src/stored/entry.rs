@@ -11,6 +11,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::response::Parts;
 
 use super::asking::Place;
+use super::coded::Coded;
 use crate::reason::Reason;
 
 /// Bytes that each entry has beside key, headers and body.
@@ -48,7 +49,14 @@ pub struct Entry {
     pub needs_visitor: AtomicBool,
     /// Seconds after `came` before which nobody tries to renew it again.
     pub next_try: AtomicU64,
+    /// Names its body, which an entry that renews it has too.
+    pub number: u64,
+    /// What is known of its compressed bodies.
+    pub coded: Coded,
 }
+
+/// Numbers of bodies.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Entry {
     /// Seconds since it came.
@@ -91,6 +99,8 @@ impl Entry {
             routed: AtomicU64::new(0),
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            coded: Coded::default(),
         }
     }
 
@@ -195,6 +205,8 @@ pub mod tests {
             routed: AtomicU64::new(0),
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
+            number: 0,
+            coded: Coded::default(),
         }
     }
 }
