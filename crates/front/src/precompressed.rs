@@ -45,8 +45,7 @@ fn coded(coding: Coding, found: &Found, request: &Request) -> Result<Response<Re
 
 /// The file that is sent in the place of another. Parts are parts of the file itself, unless a date says which one the client has: both have dates.
 fn choose(found: &Found, request: &HeaderMap) -> Option<(Coding, Found)> {
-    let is_by_date = request.get(header::IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""));
-    if request.contains_key(header::RANGE) && !is_by_date {
+    if request.contains_key(header::RANGE) && !eligible::resumes_by_date(request) {
         return None;
     }
     let mut codings = Codings::ALL;

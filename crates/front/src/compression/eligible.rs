@@ -91,6 +91,11 @@ fn may_not_be_transformed(headers: &HeaderMap) -> bool {
         .is_none_or(|members| members.iter().any(|member| member.eq_ignore_ascii_case("no-transform")))
 }
 
+/// Whether a request goes on with a response that it knows by its date: compressed and as it is, that has the same date.
+pub fn resumes_by_date(request: &HeaderMap) -> bool {
+    request.get(header::IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""))
+}
+
 /// Whether a response says that everybody may have it.
 pub fn is_public(headers: &HeaderMap) -> bool {
     cache::list::members(headers, header::CACHE_CONTROL)

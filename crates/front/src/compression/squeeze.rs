@@ -15,11 +15,11 @@ use super::encoder::{Effort, Encoder};
 /// Bytes that are compressed in one step.
 pub const STEP: usize = 16 * 1024;
 /// Steps before other requests have their turn.
-const STEPS: usize = 4;
+pub const STEPS: usize = 2;
 /// Bytes of output that go out together, unless there is less for now.
 const PART: usize = 16 * 1024;
-/// Bodies that are compressed as they come, at once. It bounds the memory of their encoders; more bodies are sent as they are.
-pub const MOST: usize = 256;
+/// Bodies that are compressed as they come, at once. Their encoders have up to 1.8 MiB each; more bodies are sent as they are.
+const MOST: usize = 128;
 
 static SQUEEZED: AtomicUsize = AtomicUsize::new(0);
 

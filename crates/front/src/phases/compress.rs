@@ -7,7 +7,7 @@ use http::{Method, Response, StatusCode};
 
 use super::admit::Admitted;
 use crate::compression::negotiation::{self, Wanted};
-use crate::compression::squeeze::{STEP, Squeeze};
+use crate::compression::squeeze::{STEP, STEPS, Squeeze};
 use crate::compression::{Coding, Codings, eligible, encoder};
 use crate::request::{Head, Request};
 use crate::response_body::ResponseBody;
@@ -51,9 +51,8 @@ impl Dynamic {
 
 /// Whether a part of a stored response may be sent. A client that resumes by a date may have the beginning of a compressed one, which has the same date.
 pub(super) fn may_be_in_parts(codings: Codings, entry: &Entry, head: &Head) -> bool {
-    let by_date = head.headers.get(header::IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""));
     let wanted = negotiation::wanted(&head.headers, codings);
-    !by_date
+    !eligible::resumes_by_date(&head.headers)
         || wanted.coding.is_none()
         || !could_be(&wanted, entry.status, &entry.headers, Some(entry.body.len() as u64))
 }
@@ -73,7 +72,6 @@ pub(super) fn compress(request: &Request, response: &mut Response<Made>) {
     let said = length(response.headers());
     let known = response.body().body().known_length().filter(|_| head.method != Method::HEAD);
     let (status, headers) = (response.status(), response.headers());
-    // A broken body must not become a valid one because its wrong length is forgotten.
     if !could_be(&wanted, status, headers, known.or(said)) {
         return;
     }
@@ -83,7 +81,7 @@ pub(super) fn compress(request: &Request, response: &mut Response<Made>) {
     let is_certified = request.connection.peer.tls.as_ref().is_some_and(|tls| tls.served.verifier.is_some());
     let is_shared = dynamic.is_shared || eligible::is_public(headers);
     if headers.contains_key(header::SET_COOKIE)
-        || head.headers.contains_key(header::RANGE) && !is_by_date(&head.headers)
+        || head.headers.contains_key(header::RANGE) && !eligible::resumes_by_date(&head.headers)
         || !is_shared && eligible::could_be_probed(&head.headers, is_certified)
     {
         return;
@@ -103,7 +101,7 @@ pub(super) fn compress(request: &Request, response: &mut Response<Made>) {
         return describe(response.headers_mut(), coding);
     }
     // A short body goes out with its length, as before.
-    if let Some(whole) = response.body().body().whole().filter(|whole| whole.len() <= 4 * STEP) {
+    if let Some(whole) = response.body().body().whole().filter(|whole| whole.len() <= STEPS * STEP) {
         let Ok(bytes) = encoder::whole(coding, whole, encoder::Effort::Once) else { return };
         describe(response.headers_mut(), coding);
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
@@ -122,10 +120,6 @@ fn change(response: &mut Response<Made>, change: impl FnOnce(ResponseBody) -> Re
 
 fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn is_by_date(request: &HeaderMap) -> bool {
-    request.get(header::IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""))
 }
 
 /// What is said of a compressed response. Its bytes are others than those that its ETag was made for (RFC 9110 §8.8.1), and it has no parts.
