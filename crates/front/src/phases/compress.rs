@@ -11,7 +11,7 @@ use crate::compression::squeeze::{STEP, STEPS, Squeeze};
 use crate::compression::{Coding, Codings, eligible, encoder};
 use crate::request::{Head, Request};
 use crate::response_body::ResponseBody;
-use crate::stored::coded::Coded;
+use crate::stored::coded;
 use crate::stored::entry::Entry;
 use crate::stored::responses::Responses;
 use crate::wrapped::Made;
@@ -87,7 +87,7 @@ pub(super) fn compress(request: &Request, response: &mut Response<Made>) {
         return;
     }
     if let Some((responses, entry)) = &dynamic.stored {
-        if let Some(bytes) = Coded::of(responses, entry, coding) {
+        if let Some(bytes) = coded::body(responses, entry, coding) {
             describe(response.headers_mut(), coding);
             response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             if head.method != Method::HEAD {

@@ -2,7 +2,7 @@
 //! count like others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -17,15 +17,6 @@ const MOST: usize = 2;
 
 static MAKING: AtomicUsize = AtomicUsize::new(0);
 
-/// What is known of the compressed bodies of a stored response; a bit for each coding.
-#[derive(Default)]
-pub struct Coded {
-    /// Being made.
-    making: AtomicU8,
-    /// Not worth it: no shorter, or not kept.
-    useless: AtomicU8,
-}
-
 const fn bit(coding: Coding) -> u8 {
     1 << coding as u8
 }
@@ -39,7 +30,7 @@ struct Making {
 
 impl Making {
     fn begin(entry: &Arc<Entry>, coding: Coding, is_pooled: bool) -> Option<Making> {
-        if entry.coded.making.fetch_or(bit(coding), Ordering::AcqRel) & bit(coding) != 0 {
+        if entry.making.fetch_or(bit(coding), Ordering::AcqRel) & bit(coding) != 0 {
             return None;
         }
         let making = Making { entry: entry.clone(), coding, is_pooled };
@@ -53,7 +44,7 @@ impl Making {
         let Making { entry, coding, .. } = self;
         let bytes = whole(*coding, &entry.body, Effort::Kept).ok().filter(|bytes| bytes.len() < entry.body.len());
         if !bytes.as_ref().is_some_and(|bytes| responses.store_coded(entry, *coding, bytes.clone())) {
-            entry.coded.useless.fetch_or(bit(*coding), Ordering::Relaxed);
+            entry.useless.fetch_or(bit(*coding), Ordering::Relaxed);
         }
         bytes
     }
@@ -61,33 +52,31 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        self.entry.coded.making.fetch_and(!bit(self.coding), Ordering::AcqRel);
+        self.entry.making.fetch_and(!bit(self.coding), Ordering::AcqRel);
         if self.is_pooled {
             MAKING.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Coded {
-    /// The body of a stored response in this coding. If it has to be made and is not short, a thread of the pool makes it, for those who ask later.
-    pub fn of(responses: &Arc<Responses>, entry: &Arc<Entry>, coding: Coding) -> Option<Bytes> {
-        if let Some(bytes) = responses.coded(entry, coding) {
-            return Some(bytes);
-        }
-        if entry.coded.useless.load(Ordering::Relaxed) & bit(coding) != 0 {
-            return None;
-        }
-        let is_pooled = entry.body.len() > STEP;
-        let making = Making::begin(entry, coding, is_pooled)?;
-        // Who has just made it has stored it before that was over.
-        if let Some(bytes) = responses.coded(entry, coding) {
-            return Some(bytes);
-        }
-        if !is_pooled {
-            return making.make(responses);
-        }
-        let responses = responses.clone();
-        tokio::task::spawn_blocking(move || making.make(&responses));
-        None
+/// The body of a stored response in this coding. If it has to be made and is not short, a thread of the pool makes it, for those who ask later.
+pub fn body(responses: &Arc<Responses>, entry: &Arc<Entry>, coding: Coding) -> Option<Bytes> {
+    if let Some(bytes) = responses.coded(entry, coding) {
+        return Some(bytes);
     }
+    if entry.useless.load(Ordering::Relaxed) & bit(coding) != 0 {
+        return None;
+    }
+    let is_pooled = entry.body.len() > STEP;
+    let making = Making::begin(entry, coding, is_pooled)?;
+    // Who has just made it has stored it before that was over.
+    if let Some(bytes) = responses.coded(entry, coding) {
+        return Some(bytes);
+    }
+    if !is_pooled {
+        return making.make(responses);
+    }
+    let responses = responses.clone();
+    tokio::task::spawn_blocking(move || making.make(&responses));
+    None
 }

@@ -1,7 +1,7 @@
 //! A stored response.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -11,7 +11,6 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::response::Parts;
 
 use super::asking::Place;
-use super::coded::Coded;
 use crate::reason::Reason;
 
 /// Bytes that each entry has beside key, headers and body.
@@ -51,8 +50,10 @@ pub struct Entry {
     pub next_try: AtomicU64,
     /// Names its body, which an entry that renews it has too.
     pub number: u64,
-    /// What is known of its compressed bodies.
-    pub coded: Coded,
+    /// Its compressed bodies that are being made, a bit for each coding ([`super::coded`]).
+    pub making: AtomicU8,
+    /// Those that are not worth it: no shorter, or not kept.
+    pub useless: AtomicU8,
 }
 
 /// Numbers of bodies.
@@ -100,7 +101,8 @@ impl Entry {
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            coded: Coded::default(),
+            making: AtomicU8::new(0),
+            useless: AtomicU8::new(0),
         }
     }
 
@@ -206,7 +208,8 @@ pub mod tests {
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
             number: 0,
-            coded: Coded::default(),
+            making: AtomicU8::new(0),
+            useless: AtomicU8::new(0),
         }
     }
 }
