@@ -1,12 +1,14 @@
 //! Responses are compressed: by type, size and what the client takes; what is flushed arrives; what breaks off stays broken.
 
+mod beside;
+mod stored;
+
 use std::fs;
 use std::io::{self, Read};
 use std::process::Command;
 
-use tests::client::Client;
 use tests::upstream::Upstream;
-use tests::{Response, Server, Setup, wait_for, wait_until};
+use tests::{Response, Server, Setup, wait_until};
 
 /// All codings, as an application names them.
 const ALL: &str = "compression = [\"zstd\", \"br\", \"gzip\"]";
@@ -94,12 +96,6 @@ fn coding_of(response: &Response) -> &str {
 
 fn varies(response: &Response) -> bool {
     response.all("vary").iter().any(|value| value.to_ascii_lowercase().contains("accept-encoding"))
-}
-
-fn metric(server: &Server, port: u16, name: &str) -> u64 {
-    let text = Client::new(port).get("/metrics").text();
-    let found = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    found.unwrap_or_else(|| panic!("no {name} in {text}\n{}", server.log()))
 }
 
 #[test]
@@ -334,136 +330,23 @@ fn responses_of_upstreams_are_compressed() {
 }
 
 #[test]
-fn stored_responses_are_compressed_once() {
-    let port = tests::server::free_port();
-    let server =
-        site().application("cache_memory = \"16M\"").server(&format!("admin_listen = [\"127.0.0.1:{port}\"]")).start();
-    for (number, lines) in [30, 3000].into_iter().enumerate() {
-        let whole = page(lines);
-        let target = format!(
-            "/?lines={lines}&etag=s{number}&h[]=Cache-Control:+public,max-age%3D600&h[]=Last-Modified:+Mon,+01+Jan+2024+00:00:00+GMT"
-        );
-        assert!(plain(&ask(&server, &target, &[("Accept-Encoding", "br")])) == whole);
-        wait_until("the response is stored", 30, || {
-            ask(&server, &target, &[]).header("cache-status").is_some_and(|status| status.contains("hit"))
-        });
-        for (of, coding) in CODINGS.into_iter().enumerate() {
-            // A visitor's cookie makes no difference to what everybody gets.
-            let headers = [("Accept-Encoding", coding), ("Cookie", "a=b")];
-            let response = wait_for("the stored response is compressed", 30, || {
-                let response = ask(&server, &target, &headers);
-                assert!(plain(&response) == whole && varies(&response));
-                (coding_of(&response) == coding).then_some(response)
-            });
-            assert!(response.header("cache-status").unwrap().contains("hit"));
-            let tag = format!("W/\"s{number}\"");
-            assert_eq!(response.header("etag"), Some(tag.as_str()));
-            assert_eq!(response.header("content-length"), Some(response.body.len().to_string().as_str()));
-            for _ in 0..5 {
-                let again = ask(&server, &target, &headers);
-                assert!(again.body == response.body && coding_of(&again) == coding);
-            }
-            let compressed = metric(&server, port, "reprise_cache_compressed_total");
-            assert_eq!(compressed as usize, CODINGS.len() * number + of + 1, "{coding}");
-            let head = server.client().request("HEAD", &target, &headers, b"");
-            assert_eq!(head.header("content-length"), response.header("content-length"));
-            assert_eq!(coding_of(&head), coding);
-            let confirmed = ask(&server, &target, &[headers[0], ("If-None-Match", &tag)]);
-            assert_eq!((confirmed.status, confirmed.header("etag")), (304, Some(tag.as_str())));
-            assert!(varies(&confirmed));
-        }
-        // Parts are parts of what has no coding.
-        let (range, gzip) = (("Range", "bytes=5-9"), ("Accept-Encoding", "gzip"));
-        let part = ask(&server, &target, &[gzip, range]);
-        assert_eq!((part.status, &part.body[..], coding_of(&part)), (206, &whole[5..10], "none"));
-        let strong = format!("\"s{number}\"");
-        let part = ask(&server, &target, &[gzip, range, ("If-Range", &strong)]);
-        assert_eq!((part.status, &part.body[..]), (206, &whole[5..10]));
-        for condition in [format!("W/{strong}"), "Mon, 01 Jan 2024 00:00:00 GMT".to_owned()] {
-            let response = ask(&server, &target, &[gzip, range, ("If-Range", &condition)]);
-            assert!(response.status == 200 && plain(&response) == whole, "{condition}");
-        }
-        let (told, code) = server.reprise(&["cache", "explain", &format!("http://127.0.0.1:{}{target}", server.port)]);
-        assert!(
-            code == 0 && CODINGS.iter().all(|coding| told.contains(&format!("compressed by {coding}: "))),
-            "{told}"
-        );
-    }
-    assert!(metric(&server, port, "reprise_cache_bytes") > page(3000).len() as u64);
+fn what_php_has_compressed_is_left_alone() {
+    let server = site().ini("zlib.output_compression", "1").start();
+    let response = ask(&server, "/", &[("Accept-Encoding", "gzip, br, zstd")]);
+    assert_eq!((response.all("content-encoding"), response.all("vary")), (vec!["gzip"], vec!["Accept-Encoding"]));
+    assert!(plain(&response) == page(200));
 }
 
 #[test]
-fn what_is_stored_with_a_coding_is_left_alone() {
-    let server = site().application("cache_memory = \"16M\"").start();
-    let target = "/?h[]=Content-Encoding:+br&h[]=Vary:+Accept-Encoding&h[]=Cache-Control:+public,max-age%3D600";
-    for _ in 0..3 {
-        let response = ask(&server, target, &[("Accept-Encoding", "br, gzip")]);
-        assert_eq!((response.all("content-encoding"), response.all("vary")), (vec!["br"], vec!["Accept-Encoding"]));
-        assert!(response.body == page(200));
+fn clients_of_http_1_0_read_to_the_end() {
+    let server = site().start();
+    for target in ["/?lines=100", "/?lines=9000"] {
+        let mut client = server.client();
+        client.send(format!("GET {target} HTTP/1.0\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n").as_bytes()).unwrap();
+        let response = client.read(false).unwrap();
+        let lines = target.rsplit('=').next().unwrap().parse().unwrap();
+        assert!(coding_of(&response) == "gzip" && plain(&response) == page(lines), "{target}");
     }
-}
-
-#[test]
-fn compressed_files_beside_files_are_sent() {
-    let text = "function a() { return 'a'; }\n".repeat(100);
-    let small = |coding: &str| match coding {
-        "zstd" => zstd::encode_all(text.as_bytes(), 19).unwrap(),
-        "gzip" => {
-            let mut all = Vec::new();
-            flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::best()).read_to_end(&mut all).unwrap();
-            all
-        }
-        _ => {
-            let mut all = Vec::new();
-            brotli::CompressorReader::new(text.as_bytes(), 4096, 11, 22).read_to_end(&mut all).unwrap();
-            all
-        }
-    };
-    let setup = Setup::empty()
-        .application("precompressed = true")
-        .file("app.js", &text)
-        .file("app.js.br", small("br"))
-        .file("app.js.gz", small("gzip"))
-        .file("app.js.zst", small("zstd"))
-        .file("old.js", &text)
-        .file("old.js.gz", small("gzip"))
-        .file("alone.js", &text)
-        .file("linked.js", &text)
-        .file("directory.js", &text)
-        .file("directory.js.gz/x", "")
-        .file("index.php", "<?php echo 'PHP';");
-    let root = setup.document_root().to_owned();
-    fs::write(setup.directory().join("secret"), "secret").unwrap();
-    std::os::unix::fs::symlink("../../secret", root.join("linked.js.gz")).unwrap();
-    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    fs::File::options().write(true).open(root.join("old.js.gz")).unwrap().set_modified(old).unwrap();
-    let server = setup.start();
-    for coding in CODINGS {
-        let response = ask(&server, "/app.js", &[("Accept-Encoding", coding)]);
-        assert_eq!(coding_of(&response), coding);
-        assert!(plain(&response) == text.as_bytes() && response.body == small(coding) && varies(&response));
-        assert_eq!(response.header("content-type"), ask(&server, "/app.js", &[]).header("content-type"));
-        assert_eq!(response.header("content-length"), Some(response.body.len().to_string().as_str()));
-        let tag = response.header("etag").unwrap();
-        assert_ne!(Some(tag), ask(&server, "/app.js", &[]).header("etag"));
-        let confirmed = ask(&server, "/app.js", &[("Accept-Encoding", coding), ("If-None-Match", tag)]);
-        assert!(confirmed.status == 304 && varies(&confirmed) && confirmed.header("etag") == Some(tag));
-        let head = server.client().request("HEAD", "/app.js", &[("Accept-Encoding", coding)], b"");
-        assert!(coding_of(&head) == coding && head.header("content-length") == response.header("content-length"));
-    }
-    let gzip = ("Accept-Encoding", "gzip");
-    for target in ["/old.js", "/alone.js", "/linked.js", "/directory.js"] {
-        let response = ask(&server, target, &[gzip]);
-        assert!(coding_of(&response) == "none" && response.text() == text && varies(&response), "{target}");
-    }
-    assert_eq!(coding_of(&ask(&server, "/app.js", &[("Accept-Encoding", "zstd;q=0.5, gzip")])), "gzip");
-    assert_eq!(coding_of(&ask(&server, "/old.js", &[("Accept-Encoding", "zstd, br")])), "none");
-    let part = ask(&server, "/app.js", &[gzip, ("Range", "bytes=9-9")]);
-    assert_eq!((part.status, part.text().as_str(), coding_of(&part)), (206, "a", "none"));
-    let date = ask(&server, "/app.js", &[gzip]).header("last-modified").unwrap().to_owned();
-    let whole = ask(&server, "/app.js", &[gzip, ("Range", "bytes=9-9"), ("If-Range", &date)]);
-    assert!(whole.status == 200 && plain(&whole) == text.as_bytes());
-    assert_eq!(server.client().request("POST", "/app.js", &[gzip], b"").status, 405);
 }
 
 #[test]

@@ -234,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn trailers_follow_the_end_of_the_stream() {
+        let mut squeeze = Squeeze::begin(Coding::Gzip, None).unwrap();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", http::HeaderValue::from_static("1"));
+        let mut parts = vec![Poll::Ready(Some(Ok(Frame::trailers(trailers.clone())))), data(&text(100))];
+        let mut context = Context::from_waker(Waker::noop());
+        let mut next = || squeeze.poll_next(&mut context, usize::MAX, |_| parts.pop().unwrap_or(Poll::Pending));
+        let Poll::Ready(Some(Ok(first))) = next() else { panic!("no body") };
+        assert_eq!(decoded(Coding::Gzip, &first.into_data().unwrap()).0, text(100));
+        let Poll::Ready(Some(Ok(last))) = next() else { panic!("no trailers") };
+        assert_eq!(last.into_trailers().ok(), Some(trailers));
+        assert!(matches!(next(), Poll::Ready(None)));
+        assert!(squeeze.is_end());
+    }
+
+    #[test]
     fn others_have_their_turn() {
         let mut squeeze = Squeeze::begin(Coding::Gzip, None).unwrap();
         let mut context = Context::from_waker(Waker::noop());
