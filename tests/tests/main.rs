@@ -10,6 +10,7 @@ mod bridges_package;
 mod cache;
 mod cache_applications;
 mod cache_conformance;
+mod compression;
 mod config;
 mod confined;
 mod container;

@@ -10,6 +10,7 @@ use cache::purge::Purge;
 use cache::status::Why;
 use wire::control::FromFront;
 
+use crate::compression::Coding;
 use crate::control::Link;
 use crate::host;
 use crate::route;
@@ -107,6 +108,11 @@ fn explain(shared: &Shared, is_https: bool, sent: &str, target: &str) -> Result<
             (None, false) => "visitors without cookies and passwords".to_owned(),
         };
         let _ = writeln!(text, "  for {whom}");
+        for coding in Coding::ALL {
+            if let Some(bytes) = responses.coded(entry, coding) {
+                let _ = writeln!(text, "  compressed by {}: {} bytes", coding.word(), bytes.len());
+            }
+        }
         if !entry.terms.tags.is_empty() {
             let _ = writeln!(text, "  tags: {}", entry.terms.tags.join(", "));
         }

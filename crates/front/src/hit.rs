@@ -23,8 +23,8 @@ const OF_NOT_MODIFIED: [HeaderName; 7] = [
     header::VARY,
 ];
 
-/// Answers by a stored response.
-pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
+/// Answers by a stored response. `may_be_in_parts`: a part of it may be sent.
+pub fn respond(entry: &Entry, head: &Head, may_be_in_parts: bool) -> Response<ResponseBody> {
     let size = entry.body.len() as u64;
     let validators = Validators::of(&entry.headers);
     let mut response = Response::new(ResponseBody::none());
@@ -44,7 +44,7 @@ pub fn respond(entry: &Entry, head: &Head) -> Response<ResponseBody> {
         response.extensions_mut().insert(reason.clone());
     }
     let is_head = head.method == Method::HEAD;
-    let asked = range::asked(&head.headers, size).filter(|_| is_read && !is_head);
+    let asked = range::asked(&head.headers, size).filter(|_| is_read && !is_head && may_be_in_parts);
     let part = match asked.filter(|_| validators.range_is_current(&head.headers)) {
         Some(Range::Part(first, last)) => {
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;

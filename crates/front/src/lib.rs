@@ -29,6 +29,7 @@
 //! | [`explain`] | what responds and why, without serving it (`reprise route`) |
 //! | [`passwords`] | checks of passwords, off the event loop |
 //! | [`files`] | static files |
+//! | [`precompressed`] | files that lie compressed beside others |
 //! | [`fingerprint`] | names of files that stand for one content for ever |
 //! | [`sent_file`] | files that a script has the front send |
 //! | [`file_body`] | the bytes of a file, read without holding up other requests |
@@ -40,6 +41,7 @@
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`stored`] | the cache of responses |
+//! | [`compression`] | which responses are compressed, by which coding, and how |
 //! | [`hit`] | a stored response as the response to a request |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
@@ -68,6 +70,7 @@ mod answered_by;
 mod bodies;
 mod cache_questions;
 mod clients;
+mod compression;
 pub mod connection;
 pub mod control;
 pub mod derived;
@@ -93,6 +96,7 @@ mod network;
 mod page;
 mod passwords;
 mod phases;
+mod precompressed;
 pub mod proxy_header;
 mod rate;
 mod reason;

@@ -217,12 +217,14 @@ fn of_upstreams(numbers: upstream::Numbers) -> [Family; 5] {
 }
 
 /// What the caches of responses have done, and what they hold.
-fn of_caches(stored: &Stored) -> [Family; 4] {
+fn of_caches(stored: &Stored) -> [Family; 5] {
     let mut requests = Family::new("reprise_cache_requests", "counter", "Requests that asked the cache, by result.");
     let mut reasons =
         Family::new("reprise_cache_not_stored", "counter", "Responses not stored, or stored ones not sent, by reason.");
     let mut bytes = Family::new("reprise_cache_bytes", "gauge", "Bytes of stored responses.");
     let mut purges = Family::new("reprise_cache_purges", "counter", "Purges.");
+    let mut coded =
+        Family::new("reprise_cache_compressed", "counter", "Bodies of stored responses that were compressed.");
     for (name, responses) in stored.all() {
         let labels = [("application", name.as_str())];
         let counts = &responses.counts;
@@ -234,8 +236,9 @@ fn of_caches(stored: &Stored) -> [Family; 4] {
         }
         bytes.add("", &labels, responses.bytes());
         purges.add("_total", &labels, counts.purges.load(Ordering::Relaxed));
+        coded.add("_total", &labels, counts.coded.load(Ordering::Relaxed));
     }
-    [requests, reasons, bytes, purges]
+    [requests, reasons, bytes, purges, coded]
 }
 
 /// What there is of HTTP/2 alone.

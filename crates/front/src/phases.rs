@@ -9,11 +9,12 @@
 //! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`order`], [`keep`] |
 //! | fill | the holes of a page are filled, each by a request of its own | [`esi`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
-//! | deliver | the response gets its last header, and its line of the access log | [`deliver`] |
+//! | deliver | the response is compressed, gets its last header, and its line of the access log | [`deliver`], [`compress`] |
 //!
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod compress;
 mod esi;
 mod fetch;
 mod https;
@@ -148,6 +149,7 @@ fn deliver(request: Request, result: Result<Response<Made>, Refusal>, began: Ins
         metrics::refused(refusal);
         page::refusal(refusal).map(Made::plain)
     });
+    compress::compress(&request, &mut response);
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
     let entry = access::is_on().then(|| Entry::new(request, &response, began));
     response.map(|body| Logged::new(body, entry))

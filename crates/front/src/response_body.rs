@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use wire::layout::Usage;
 
+use crate::compression::squeeze::Squeeze;
 use crate::connection::{Connection, Left};
 use crate::doors;
 use crate::file_body::FileBody;
@@ -58,6 +59,7 @@ impl Paced for ResponseBody {
             // The cache holds it, whoever reads.
             Source::Followed { rest, .. } => rest.len(),
             Source::Copied { body, .. } => body.in_memory(),
+            Source::Squeezed { body, squeeze } => body.in_memory() + squeeze.in_memory(),
             Source::None | Source::Discard { .. } => 0,
         }
     }
@@ -73,7 +75,7 @@ impl Paced for ResponseBody {
         match &mut self.source {
             Source::File { body, .. } => body.limit_parts(bytes as u64),
             Source::Spooled { body, .. } => body.limit_parts(bytes),
-            Source::Copied { body, .. } => body.limit_parts(bytes),
+            Source::Copied { body, .. } | Source::Squeezed { body, .. } => body.limit_parts(bytes),
             _ => {}
         }
     }
@@ -81,7 +83,7 @@ impl Paced for ResponseBody {
 
 impl Used for ResponseBody {
     fn usage(&self) -> Usage {
-        if let Source::Copied { body, .. } = &self.source {
+        if let Source::Copied { body, .. } | Source::Squeezed { body, .. } = &self.source {
             return body.usage();
         }
         self.usage
@@ -121,6 +123,11 @@ enum Source {
     Copied {
         body: Box<ResponseBody>,
         copy: Box<Copy>,
+    },
+    /// Another body, compressed as it comes.
+    Squeezed {
+        body: Box<ResponseBody>,
+        squeeze: Box<Squeeze>,
     },
     /// From an upstream, as it comes, `rest` first.
     Received {
@@ -205,6 +212,19 @@ impl ResponseBody {
     /// This body, of which a copy is made.
     pub fn copied(self, copy: Copy) -> ResponseBody {
         ResponseBody::new(Source::Copied { body: Box::new(self), copy: Box::new(copy) })
+    }
+
+    /// This body, compressed.
+    pub fn squeezed(self, squeeze: Squeeze) -> ResponseBody {
+        ResponseBody::new(Source::Squeezed { body: Box::new(self), squeeze: Box::new(squeeze) })
+    }
+
+    /// All of it, if it is in memory and nobody makes a copy.
+    pub const fn whole(&self) -> Option<&Bytes> {
+        match &self.source {
+            Source::Full(bytes) => Some(bytes),
+            _ => None,
+        }
     }
 
     /// The length of the body, if it is known before the body is sent.
@@ -382,6 +402,9 @@ impl Body for ResponseBody {
             Source::File { body, kept: None, .. } => ready!(body.poll_next(context)),
             Source::Followed { follower, rest, reader } => ready!(poll_followed(follower, rest, part, reader, context)),
             Source::Copied { body, copy } => return poll_copied(body, copy, context),
+            Source::Squeezed { body, squeeze } => {
+                return squeeze.poll_next(context, part, |context| Pin::new(&mut **body).poll_frame(context));
+            }
             Source::Received { body, rest, reader } => return poll_received(body, rest, part, reader, context),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
@@ -394,6 +417,7 @@ impl Body for ResponseBody {
             Source::File { body, .. } => body.left() == 0,
             Source::Received { body, rest, .. } => rest.is_empty() && body.is_end(),
             Source::Copied { body, .. } => body.is_end_stream(),
+            Source::Squeezed { squeeze, .. } => squeeze.is_end(),
             Source::Stream { .. } | Source::Spooled { .. } | Source::Followed { .. } => false,
         }
     }
@@ -405,7 +429,7 @@ impl Body for ResponseBody {
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
             Source::Received { body, rest, .. } if rest.is_empty() => body.size_hint(),
             Source::Copied { body, .. } => body.size_hint(),
-            Source::Received { .. } | Source::Followed { .. } => SizeHint::default(),
+            Source::Received { .. } | Source::Followed { .. } | Source::Squeezed { .. } => SizeHint::default(),
             Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }

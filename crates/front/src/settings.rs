@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::compression::{Coding, Codings};
 use crate::derived::Derived;
 pub use crate::network::Network;
 pub use crate::rate::RateLimit;
@@ -231,6 +232,10 @@ pub struct Application {
     pub derive: Vec<Derived>,
     /// Whether the holes of pages are filled.
     pub esi: bool,
+    /// Codings by which responses are compressed, the preferred one first.
+    pub compression: Codings,
+    /// Whether compressed files beside files are sent in their place.
+    pub precompressed: bool,
     /// Who may purge by the methods of other caches.
     pub purge_from: Vec<Network>,
     /// How often a client may ask for a path.

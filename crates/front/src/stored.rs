@@ -9,10 +9,12 @@
 //! | [`responses`] | the stored responses of an application, within a number of bytes |
 //! | [`flight`] | a response on its way that several requests wait for |
 //! | [`purges`] | what was purged |
+//! | [`coded`] | compressed bodies of stored responses |
 //! | [`held`] | what responses on their way hold |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
+pub mod coded;
 pub mod copied;
 pub mod entry;
 pub mod flight;

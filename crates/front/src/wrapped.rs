@@ -60,6 +60,16 @@ impl Made {
 }
 
 impl Made {
+    /// What is in it.
+    pub const fn body(&self) -> &ResponseBody {
+        &self.body
+    }
+
+    /// With another body, which holds the same.
+    pub fn map(self, change: impl FnOnce(ResponseBody) -> ResponseBody) -> Made {
+        Holding { body: change(self.body), _held: self._held }
+    }
+
     /// With a copy for the cache.
     pub fn copied(self, copy: Copy) -> Made {
         Holding { body: self.body.copied(copy), _held: self._held }

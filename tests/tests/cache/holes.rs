@@ -98,6 +98,22 @@ fn pages_and_holes_are_stored_by_themselves() {
     }
 }
 
+/// A page with holes is compressed when they are filled, and not as it is stored.
+#[test]
+fn filled_pages_are_compressed_anew() {
+    let server = site("esi = true\ncompression = [\"gzip\"]");
+    let text = "x".repeat(3000);
+    let target = page(&format!(
+        "h[]=Cache-Control:+public,max-age%3D60&h[]=Content-Type:+text/plain&h[]=X-Long:+{text}&src[]=/part?n%3D1&src[]=/part?{text}"
+    ));
+    for _ in 0..3 {
+        let response = ask(&server, &target, &[("Accept-Encoding", "gzip"), ("Sec-Fetch-Site", "none")]);
+        let plain = ask(&server, &target, &[]);
+        assert!(plain.text().contains("\"part\":\"1\"") && response.status == 200);
+        assert!(!response.body.windows(4).any(|part| part == b"<esi"));
+    }
+}
+
 #[test]
 fn what_cannot_be_filled_is_an_error_or_left_out() {
     let server = site("esi = true");

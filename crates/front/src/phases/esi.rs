@@ -13,7 +13,7 @@ use http::{Method, Response, Uri};
 use http_body::Body;
 use tokio::task::JoinSet;
 
-use super::respond;
+use super::{compress, respond};
 use crate::host;
 use crate::lanes::View;
 use crate::refusal::Refusal;
@@ -80,7 +80,8 @@ struct Place<'a> {
     application: &'a Application,
 }
 
-async fn filled(place: &Place<'_>, response: Response<Made>, depth: u8) -> Result<Response<Made>, Refusal> {
+async fn filled(place: &Place<'_>, mut response: Response<Made>, depth: u8) -> Result<Response<Made>, Refusal> {
+    compress::is_filled(&mut response);
     let (mut head, body) = response.into_parts();
     for name in &OF_TEMPLATE {
         head.headers.remove(name);

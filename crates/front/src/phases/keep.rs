@@ -11,6 +11,7 @@ use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::admit::Admitted;
+use super::compress::Dynamic;
 use super::order::{self, Ran};
 use crate::access;
 use crate::refusal::Refusal;
@@ -94,7 +95,7 @@ impl Candidate {
     fn keep(self, admitted: &Admitted<'_>, response: Response<Made>) -> Response<Made> {
         let Candidate { responses, asking, since, why, detail, began } = self;
         purge(&responses, response.headers());
-        let (head, body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
         let asked = asking.asked(&admitted.request.head);
         let rules: Rules = admitted.application.cache_rules.into();
         let decided = match asking.is_whole && head.extensions.get::<crate::upstream::Switch>().is_none() {
@@ -111,6 +112,9 @@ impl Candidate {
         }
         let body = match terms {
             Some(terms) => {
+                if let Some(dynamic) = head.extensions.get_mut::<Dynamic>() {
+                    dynamic.is_shared = true;
+                }
                 let names = responses.purges.names(&asking.place, &terms.tags);
                 let request = &admitted.request.head.headers;
                 let mut entry = Entry::new(asking.place, since, names, &head, terms, request);

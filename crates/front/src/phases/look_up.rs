@@ -15,6 +15,7 @@ use http::{Method, Response};
 use tokio::sync::oneshot;
 
 use super::admit::Admitted;
+use super::compress::{self, Dynamic};
 use super::fetch;
 use super::keep::{Candidate, Change, Keeping, tell};
 use super::order::Order;
@@ -254,8 +255,11 @@ fn renew(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking, e
     }
 }
 
-fn answer(responses: &Responses, entry: &Entry, admitted: &Admitted<'_>) -> Response<Made> {
-    let mut response = hit::respond(entry, &admitted.request.head).map(Made::plain);
+fn answer(responses: &Arc<Responses>, entry: &Arc<Entry>, admitted: &Admitted<'_>) -> Response<Made> {
+    let head = &admitted.request.head;
+    let may_be_in_parts = compress::may_be_in_parts(admitted.application.compression, entry, head);
+    let mut response = hit::respond(entry, head, may_be_in_parts).map(Made::plain);
+    Dynamic::mark_shared(admitted, &mut response, Some((responses, entry)));
     let age = entry.terms.age.saturating_add(entry.since());
     let ttl = i64::try_from(entry.terms.lifetime).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
     tell(responses, &mut response, &Did::Hit(ttl));
@@ -279,6 +283,7 @@ fn shared(
         *response.body_mut() = ResponseBody::followed(follower, admitted.request.connection.clone());
     }
     let mut response = response.map(Made::plain);
+    Dynamic::mark_shared(admitted, &mut response, None);
     tell(responses, &mut response, did);
     response
 }

@@ -214,6 +214,7 @@ impl Order {
         entry.reason = stale.reason.clone();
         entry.asked = stale.asked.clone();
         entry.body = stale.body.clone();
+        entry.number = stale.number;
         Confirmed::Renewed(Box::new(entry))
     }
 }

@@ -6,6 +6,7 @@ use cache::key::Key;
 use http::Response;
 
 use super::admit::Admitted;
+use super::compress::Dynamic;
 use super::look_up::{self, Looked};
 use crate::in_force;
 use crate::refusal::Refusal;
@@ -75,7 +76,8 @@ async fn pass_on(
         host: admitted.host,
         limits: upstream::exchange::limits(most, patience),
     };
-    let response = upstream::pass(&order, body).await?;
+    let mut response = upstream::pass(&order, body).await?;
+    Dynamic::mark(admitted, &mut response);
     let reader = || request.connection.clone();
     Ok(response
         .map(|body| Made::plain(body.map_or_else(ResponseBody::none, |body| ResponseBody::received(body, reader())))))

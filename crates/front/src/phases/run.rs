@@ -12,6 +12,7 @@ use wire::key::{Key as LaneKey, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
 use super::admit::Admitted;
+use super::compress::Dynamic;
 use super::look_up::{self, Looked};
 use super::order::NOBODY;
 use crate::doors;
@@ -21,6 +22,7 @@ use crate::head::{self, Facts, MODE};
 use crate::in_force::{self, InForce};
 use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
+use crate::precompressed;
 use crate::refusal::Refusal;
 use crate::request::{By, RequestBody};
 use crate::request_body::{self, Prefix, Remainder};
@@ -43,7 +45,10 @@ pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Re
     let made = match route {
         Route::Script(script) => return look_up_script(admitted, &script, body).await,
         Route::File(found) => {
-            let mut response = files::respond(&found, request)?;
+            let mut response = match admitted.application.precompressed {
+                true => precompressed::respond(&found, request)?,
+                false => files::respond(&found, request)?,
+            };
             // A shared cache must not keep what a password guards.
             if admitted.user.is_none() && fingerprint::is_in(admitted.application, admitted.path) {
                 files::keep_for_ever(&mut response);
@@ -147,6 +152,8 @@ async fn run_script(
         // PHP's own body is read to its end and dropped. The client's permit is for PHP alone.
         response = sent_file::respond(response.headers(), application, request)?;
         drop(permit.take());
+    } else {
+        Dynamic::mark(admitted, &mut response);
     }
     if mode.is_some() {
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });

@@ -1,7 +1,7 @@
 //! A stored response.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -48,7 +48,16 @@ pub struct Entry {
     pub needs_visitor: AtomicBool,
     /// Seconds after `came` before which nobody tries to renew it again.
     pub next_try: AtomicU64,
+    /// Names its body, which an entry that renews it has too.
+    pub number: u64,
+    /// Its compressed bodies that are being made, a bit for each coding ([`super::coded`]).
+    pub making: AtomicU8,
+    /// Those that are not worth it: no shorter, or not kept.
+    pub useless: AtomicU8,
 }
+
+/// Numbers of bodies.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Entry {
     /// Seconds since it came.
@@ -91,6 +100,9 @@ impl Entry {
             routed: AtomicU64::new(0),
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            making: AtomicU8::new(0),
+            useless: AtomicU8::new(0),
         }
     }
 
@@ -195,6 +207,9 @@ pub mod tests {
             routed: AtomicU64::new(0),
             needs_visitor: AtomicBool::new(false),
             next_try: AtomicU64::new(0),
+            number: 0,
+            making: AtomicU8::new(0),
+            useless: AtomicU8::new(0),
         }
     }
 }

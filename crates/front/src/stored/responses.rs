@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use cache::key::Key;
 use cache::purge::{Purge, What};
 use cache::status::{Did, Result as Results, Why};
@@ -19,6 +20,7 @@ use super::entry::{Entry, OVERHEAD};
 use super::flight::{Flight, Follower};
 use super::held::Held;
 use super::purges::{Purged, Purges};
+use crate::compression::Coding;
 
 /// Variants of one URL, at most. More make the oldest go.
 const MOST_VARIANTS: usize = 32;
@@ -30,6 +32,8 @@ const OF_PASSED: u64 = 32;
 enum Stored {
     /// A response.
     Response(Arc<Entry>),
+    /// The compressed body of a response.
+    Coded(Bytes),
     /// The URL has variants, which have keys of their own.
     Variants(Arc<Variants>),
 }
@@ -48,6 +52,7 @@ impl Weighter<Key, Stored> for ByBytes {
     fn weight(&self, key: &Key, place: &Stored) -> u64 {
         let own = match place {
             Stored::Response(entry) => entry.bytes(),
+            Stored::Coded(bytes) => OVERHEAD + bytes.len(),
             Stored::Variants(variants) => OVERHEAD + 64 * (variants.nominated.len() + MOST_VARIANTS),
         };
         (key.as_bytes().len() + own) as u64
@@ -104,6 +109,8 @@ pub struct Counts {
     pub whys: [AtomicU64; Why::ALL.len()],
     /// Purges.
     pub purges: AtomicU64,
+    /// Bodies of stored responses that were compressed.
+    pub coded: AtomicU64,
 }
 
 impl Responses {
@@ -193,6 +200,7 @@ impl Responses {
         let url = entry.place.url.clone();
         self.passed.remove(&url);
         if entry.terms.nominated.is_empty() {
+            self.forget_coded(&url, &entry);
             self.places.insert(url, Stored::Response(entry));
             return true;
         }
@@ -207,8 +215,35 @@ impl Responses {
                 self.places.remove(&oldest);
             }
         }
+        self.forget_coded(&key, &entry);
         self.places.insert(key, Stored::Response(entry));
         true
+    }
+
+    /// The compressed body of a stored response, if there is one.
+    pub fn coded(&self, entry: &Entry, coding: Coding) -> Option<Bytes> {
+        match self.places.get(&coded_key(entry, coding)) {
+            Some(Stored::Coded(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Keeps the compressed body of a stored response. `false`: there is no room for it.
+    pub fn store_coded(&self, entry: &Entry, coding: Coding, bytes: Bytes) -> bool {
+        self.counts.coded.fetch_add(1, Ordering::Relaxed);
+        let key = coded_key(entry, coding);
+        self.places.insert(key.clone(), Stored::Coded(bytes));
+        self.places.peek(&key).is_some()
+    }
+
+    /// Another response takes the place of the one with this key.
+    fn forget_coded(&self, key: &Key, entry: &Entry) {
+        let Some(Stored::Response(old)) = self.places.peek(key) else { return };
+        if old.number != entry.number {
+            for coding in Coding::ALL {
+                self.places.remove(&coded_key(&old, coding));
+            }
+        }
     }
 
     /// The variants of a URL that these headers choose.
@@ -338,6 +373,13 @@ impl Responses {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// It has two parts, as no key of a URL or of a variant has.
+fn coded_key(entry: &Entry, coding: Coding) -> Key {
+    let mut key = Key::new();
+    key.add(&entry.number.to_le_bytes()).add(&[coding as u8]);
+    key
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use front::derived::Derived;
 use front::routing::rule::Rule;
-use front::settings::{CacheRules, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
+use front::settings::{CacheRules, Codings, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
 use wire::control::Isolation;
 
@@ -236,6 +236,12 @@ option_table! {
         purge_from: Vec<Network> = Vec::new(), "[]", Texts, Reload,
             "Addresses and networks that may purge by requests with the methods PURGE, BAN, PURGETAGS and PURGEKEYS, as plugins for \
              Varnish send them (docs/guides/cache.md#purges). Others get 403. [] leaves these methods to the application.", by networks, to front;
+        compression: Codings = Codings::NONE, "[]: nothing is compressed", Texts, Reload,
+            "Codings by which responses of PHP and of upstreams are compressed, the preferred one first: [\"zstd\", \"br\", \"gzip\"] \
+             (docs/guides/compression.md).", to front;
+        precompressed: bool = false, "false", Switch, Reload,
+            "Whether app.js.zst, app.js.br or app.js.gz is sent in the place of app.js to clients that accept it, if it is not older \
+             (docs/guides/compression.md#files).", to front;
         slow_timeout: Duration = Duration::ZERO, "0 (never)", Time(0, DAY), Reload,
             "Wall-clock time after which the log shows a request once, with its target and PHP's backtrace, while it \
              runs.";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use front::settings::{CacheRules, LogFormat, ProxyHeaders, Warmup};
+use front::settings::{CacheRules, Coding, Codings, LogFormat, ProxyHeaders, Warmup};
 use toml::de::DeValue;
 use wire::control::Isolation;
 
@@ -76,6 +76,25 @@ impl Value for Vec<Challenge> {
         let all: Vec<Challenge> =
             items.iter().map(|item| Challenge::read(&given.part(given.name, item))).collect::<Result<_, _>>()?;
         if all.is_empty() { Err(given.fail(format!("'{}' is empty", given.name))) } else { Ok(all) }
+    }
+}
+
+impl Word for Coding {
+    const WORDS: &'static [(&'static str, Coding)] =
+        &[(Coding::Zstd.word(), Coding::Zstd), (Coding::Br.word(), Coding::Br), (Coding::Gzip.word(), Coding::Gzip)];
+}
+
+impl Value for Codings {
+    fn read(given: &Given<'_, '_>) -> Result<Codings, Failure> {
+        let DeValue::Array(items) = given.item.get_ref() else { return Err(given.wrong()) };
+        let mut codings = Codings::NONE;
+        for item in items.iter() {
+            let coding = Coding::read(&given.part(given.name, item))?;
+            if !codings.add(coding) {
+                return Err(given.fail(format!("'{}' names \"{}\" twice", given.name, coding.word())));
+            }
+        }
+        Ok(codings)
     }
 }
 
