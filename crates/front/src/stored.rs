@@ -10,7 +10,7 @@
 //! | [`flight`] | a response on its way that several requests wait for |
 //! | [`purges`] | what was purged |
 //! | [`coded`] | compressed bodies of stored responses |
-//! | [`held`] | what responses on their way hold |
+//! | [`in_flight`] | what responses on their way hold |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
@@ -18,7 +18,7 @@ pub mod coded;
 pub mod copied;
 pub mod entry;
 pub mod flight;
-pub mod held;
+pub mod in_flight;
 pub mod purges;
 pub mod responses;
 

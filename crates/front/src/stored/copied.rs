@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::held::Held;
+use super::in_flight::Held;
 use super::responses::Responses;
 
 /// The copy, until the body is complete.

@@ -15,7 +15,7 @@ use http::header::HeaderMap;
 
 use super::asking::Place;
 use super::entry::{Entry, Since};
-use super::held::Held;
+use super::in_flight::Held;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
 

@@ -18,7 +18,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::asking::Place;
 use super::entry::{Entry, OVERHEAD};
 use super::flight::{Flight, Follower};
-use super::held::Held;
+use super::in_flight::Held;
 use super::purges::{Purged, Purges};
 use crate::compression::Coding;
 
