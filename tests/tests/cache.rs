@@ -8,6 +8,7 @@ mod letter;
 mod mended;
 mod purges;
 mod shared;
+mod validators;
 
 use std::fs;
 

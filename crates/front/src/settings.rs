@@ -228,6 +228,8 @@ pub struct Application {
     pub cache_rules: CacheRules,
     /// The cookies that tell visitors apart; `None`: each does.
     pub cache_cookies: Option<Vec<String>>,
+    /// Scripts that know whether anything below a path has changed.
+    pub validators: BTreeMap<String, String>,
     /// Headers that the front derives from each request.
     pub derive: Vec<Derived>,
     /// Whether the holes of pages are filled.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cache::key::Key;
 use http::header::{self, HeaderValue};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use wire::key::{Key as LaneKey, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
@@ -24,15 +24,18 @@ use crate::lane::{Lane, Order, Ticket};
 use crate::monitoring;
 use crate::precompressed;
 use crate::refusal::Refusal;
-use crate::request::{By, RequestBody};
+use crate::request::{By, Request, RequestBody};
 use crate::request_body::{self, Prefix, Remainder};
 use crate::response::{self, Holding};
 use crate::response_body::ResponseBody;
-use crate::route::{Route, Script};
+use crate::route::{self, Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
 use crate::target::is_at;
 use crate::wrapped::Made;
+
+/// How long a script may take to say that a page has not changed.
+const VALIDATION: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// Where heads are put together before they are copied to the slab.
@@ -116,11 +119,35 @@ async fn look_up_script(
     };
     match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
         Looked::Answered(result) => result,
-        Looked::Run(keeping) => match run_script(admitted, script, body).await {
-            Ok(response) => Ok(keeping.keep(admitted, response)),
-            Err(refusal) => Err(keeping.failed(refusal)),
-        },
+        Looked::Run(keeping) => {
+            if let Some(unchanged) = validate(admitted).await {
+                return Ok(keeping.keep(admitted, unchanged));
+            }
+            match run_script(admitted, script, body).await {
+                Ok(response) => Ok(keeping.keep(admitted, response)),
+                Err(refusal) => Err(keeping.failed(refusal)),
+            }
+        }
     }
+}
+
+/// Asks the script that knows whether a page has changed since its client, or the cache, got it: 304 if it has not. Whatever else becomes of that
+/// script, the page's own script runs.
+async fn validate(admitted: &Admitted<'_>) -> Option<Response<Made>> {
+    let &Admitted { application, request, path, .. } = admitted;
+    let Request { head, .. } = request;
+    let has_condition =
+        || head.headers.contains_key(header::IF_NONE_MATCH) || head.headers.contains_key(header::IF_MODIFIED_SINCE);
+    if application.validators.is_empty() || ![Method::GET, Method::HEAD].contains(&head.method) || !has_condition() {
+        return None;
+    }
+    let below = application.validators.iter().filter(|(prefix, _)| is_at(path, prefix));
+    let (_, name) = below.max_by_key(|(prefix, _)| prefix.len())?;
+    let Route::Script(script) = route::route(application, name.as_bytes(), admitted.began) else { return None };
+    // The future is large; a request without such a script does not hold room for it.
+    let asked = Box::pin(run_script(admitted, &script, RequestBody::None));
+    let response = tokio::time::timeout(VALIDATION, asked).await.ok()?.ok()?;
+    (response.status() == StatusCode::NOT_MODIFIED).then_some(response)
 }
 
 /// Posts the request to the script's lane and waits for PHP.

@@ -26,7 +26,7 @@ use crate::exit::Failure;
 use readers::{
     derive, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
     optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
-    url_path, url_paths,
+    url_path, url_paths, validators,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -226,6 +226,10 @@ option_table! {
             "Names of the cookies that tell visitors apart: [\"session\", \"cart_*\"]. A request that has only others counts as one \
              without a cookie, and scripts see none if the response is to be shared (docs/guides/cache.md#visitors). \
              [] if no cookie matters.", to front;
+        validators: BTreeMap<String, String> = BTreeMap::new(), "{}", Table, Reload,
+            "Scripts that know whether a page has changed, by path: validators.\"/blog\" = \"/changed.php\". A GET with If-None-Match or \
+             If-Modified-Since for /blog and all paths below it runs that script first: if it answers 304, the page's own script does not run \
+             (docs/guides/cache.md#304-without-making-the-page).", by validators, to front;
         derive: Vec<Derived> = Vec::new(), "{}", Table, Reload,
             "Headers that are made of each request, with a few values each, so that pages which name them in Vary are shared: derive.X-Device = \
              \"device\", derive.X-Language = \"language: de, en\", derive.X-Known = \"has cookie: session, cart_*\", derive.X-Country = \

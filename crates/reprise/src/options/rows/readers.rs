@@ -164,6 +164,27 @@ pub(super) fn derive(given: &Given<'_, '_>, _: &Application) -> Result<Vec<Deriv
     Ok(all)
 }
 
+/// Scripts by path.
+pub(super) fn validators(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, String>, Failure> {
+    let mut all = BTreeMap::new();
+    for (key, value) in given.table()?.iter() {
+        let (path, at) = (key.get_ref().to_string(), value.span().start);
+        if !is_clean(&path) {
+            let why = format!("'{path}' is no path: \"/blog\", without query or %");
+            return Err(given.file.fail(key.span().start, why));
+        }
+        let script = match value.get_ref() {
+            DeValue::String(script) if is_clean(script) && script.ends_with(".php") => script.to_string(),
+            _ => {
+                let failure = given.file.fail(at, format!("'{path}' takes the path of a script below the root"));
+                return Err(failure.hint("validators.\"/blog\" = \"/changed.php\""));
+            }
+        };
+        all.insert(path, script);
+    }
+    Ok(all)
+}
+
 /// A directory that exists.
 pub(super) fn root(given: &Given<'_, '_>, _: &Application) -> Result<PathBuf, Failure> {
     let named = String::read(given)?;
