@@ -128,6 +128,13 @@ fn what_cannot_be_filled_is_an_error_or_left_out() {
     assert!(left_out.status == 200 && all[1].is_empty() && all[2].contains("part"), "{all:?}");
     let other = ask(&server, &page("src[]=/missing&more=+alt%3D%22/part?n%3Dalt%22"), &[]);
     assert!(parts(&other)[1].contains("\"part\":\"alt\""), "{}", other.text());
+    // Holes in holes count too: eight pages with eight holes each are 72.
+    let nested = |count: usize| {
+        let inner: String = (0..8).map(|_| "src[]=/part&").collect();
+        let outer = tests::client::encode(&format!("/nested?{inner}"));
+        status(&(0..count).map(|_| format!("src[]={outer}&")).collect::<String>())
+    };
+    assert_eq!((nested(7), nested(8)), (200, 502));
     // Holes in holes end somewhere.
     let deep = |levels: usize| {
         let encode = |text: &str| tests::client::encode(text);

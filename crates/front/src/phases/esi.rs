@@ -4,6 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -20,9 +21,21 @@ use crate::refusal::Refusal;
 use crate::request::{By, Head, Request, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::route;
-use crate::settings::Application;
 use crate::shared::Shared;
 use crate::wrapped::Made;
+
+/// What is left of what a whole page may have: with the holes in its holes.
+struct Budget {
+    holes: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Budget {
+    fn take(left: &AtomicUsize, count: usize) -> Result<(), Refusal> {
+        let took = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count));
+        took.map(drop).map_err(|_| Refusal::BadResponse)
+    }
+}
 
 /// Holes in pages in holes, at most.
 const MOST_DEPTH: u8 = 3;
@@ -66,7 +79,9 @@ pub(super) async fn fill(
     let sent = sent.to_owned();
     let application = route::application(&view.settings.applications, &host::name(&sent));
     let Some((_, application)) = application.filter(|(_, application)| application.esi) else { return Ok(response) };
-    let place = Place { shared, view, request, host: &sent, application };
+    let bytes = AtomicUsize::new(application.cache_object as usize);
+    let budget = Arc::new(Budget { holes: AtomicUsize::new(esi::MOST), bytes });
+    let place = Place { shared, view, request, host: &sent, budget };
     // The future is large; a connection without such pages does not hold room for it.
     Box::pin(filled(&place, response, MOST_DEPTH)).await
 }
@@ -77,7 +92,7 @@ struct Place<'a> {
     view: &'a Arc<View>,
     request: &'a Request,
     host: &'a str,
-    application: &'a Application,
+    budget: Arc<Budget>,
 }
 
 async fn filled(place: &Place<'_>, mut response: Response<Made>, depth: u8) -> Result<Response<Made>, Refusal> {
@@ -91,7 +106,7 @@ async fn filled(place: &Place<'_>, mut response: Response<Made>, depth: u8) -> R
     if place.request.head.method == Method::HEAD {
         return Ok(Response::from_parts(head, body));
     }
-    let page = whole(body, place.application.cache_object as usize).await?;
+    let page = whole(body, Some(&place.budget)).await?;
     let parts = esi::parts(&page).map_err(|_| Refusal::BadResponse)?;
     let mut fetched = fetch(place, &parts, depth).await?;
     let mut filled = BytesMut::with_capacity(page.len());
@@ -111,12 +126,14 @@ async fn fetch(place: &Place<'_>, parts: &[Part], depth: u8) -> Result<Vec<Optio
     for (number, part) in parts.iter().enumerate() {
         let Part::Include(include) = part else { continue };
         let left = depth.checked_sub(1).ok_or(Refusal::BadResponse)?;
+        Budget::take(&place.budget.holes, 1)?;
+        let budget = place.budget.clone();
         let (shared, view, host) = (place.shared.clone(), place.view.clone(), place.host.to_owned());
         let requests = requests(place, include);
         let may_fail = include.may_fail;
         tasks.spawn(async move {
             for request in requests {
-                if let Ok(bytes) = one(&shared, &view, request, &host, left).await {
+                if let Ok(bytes) = one(&shared, &view, request, &host, (left, &budget)).await {
                     return (number, Some(bytes));
                 }
             }
@@ -161,29 +178,30 @@ fn one<'a>(
     view: &'a Arc<View>,
     mut request: Request,
     host: &'a str,
-    depth: u8,
+    (depth, budget): (u8, &'a Arc<Budget>),
 ) -> Pin<Box<dyn Future<Output = Result<Bytes, Refusal>> + Send + 'a>> {
     Box::pin(async move {
         let mut response = respond(shared, view, &mut request, Instant::now()).await?;
-        let application = route::application(&view.settings.applications, &host::name(host));
-        let (_, application) = application.ok_or(Refusal::UnknownHost)?;
-        if esi::is_said(response.headers()) {
-            response = filled(&Place { shared, view, request: &request, host, application }, response, depth).await?;
+        let has_holes = esi::is_said(response.headers());
+        if has_holes {
+            let place = Place { shared, view, request: &request, host, budget: budget.clone() };
+            response = filled(&place, response, depth).await?;
         }
         if !response.status().is_success() {
             return Err(Refusal::BadResponse);
         }
-        whole(response.into_body(), application.cache_object as usize).await
+        // What was filled has been counted as it came.
+        whole(response.into_body(), Some(budget).filter(|_| !has_holes)).await
     })
 }
 
-/// A whole body, if it has no more than `most` bytes.
-async fn whole(mut body: Made, most: usize) -> Result<Bytes, Refusal> {
+/// A whole body, within what is left for the page.
+async fn whole(mut body: Made, budget: Option<&Arc<Budget>>) -> Result<Bytes, Refusal> {
     let mut whole = BytesMut::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let Ok(part) = frame.map_err(|_| Refusal::BadResponse)?.into_data() else { continue };
-        if whole.len() + part.len() > most {
-            return Err(Refusal::BadResponse);
+        if let Some(budget) = budget {
+            Budget::take(&budget.bytes, part.len())?;
         }
         whole.extend_from_slice(&part);
     }

@@ -70,7 +70,8 @@ impl Entry {
         let of = |headers: &HeaderMap| -> usize {
             headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 64).sum()
         };
-        let terms: usize = self.terms.cookies.iter().flatten().map(|name| name.len() + 32).sum();
+        let texts = self.terms.cookies.iter().flatten().chain(&self.terms.tags);
+        let terms: usize = texts.map(|name| name.len() + 32).sum();
         let names = 8 * self.names.len() + terms;
         OVERHEAD + of(&self.headers) + of(&self.asked) + self.body.len() + self.place.bytes() + names
     }
@@ -169,6 +170,17 @@ pub mod tests {
     use cache::variant::Nominated;
 
     use super::*;
+
+    /// Whatever a response brings is part of what it counts as.
+    #[test]
+    fn tags_and_cookies_count() {
+        let plain = entry().bytes();
+        let mut tagged = entry();
+        tagged.terms.tags = vec!["x".repeat(1000); 10];
+        assert!(tagged.bytes() >= plain + 10_000);
+        tagged.terms.cookies = Some(vec!["y".repeat(500)]);
+        assert!(tagged.bytes() >= plain + 10_500);
+    }
 
     /// Of `http://a.example/a/b?c`, with nothing in it.
     pub fn entry() -> Entry {
