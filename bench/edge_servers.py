@@ -114,16 +114,22 @@ http {{
 """
 
 
+def start_fpm(own: Path) -> processes.Process:
+    """PHP-FPM, with its socket in that directory."""
+    user = f"user = {WEB_USER}\ngroup = {WEB_USER}\nlisten.owner = {WEB_USER}" if os.geteuid() == 0 else ""
+    (own / "fpm.conf").write_text(nginx_fpm.FPM.format(workdir=own, workers=WORKERS, user=user, count="", env=""))
+    fpm = processes.start("php-fpm", [tool(f"php-fpm{PHP}", f"php{PHP}-fpm"), "-y", str(own / "fpm.conf")], own / "fpm-output.log")
+    processes.wait_until((own / "fpm.sock").is_socket, 15, fpm, "listening", [own / "fpm.log"])
+    return fpm
+
+
 def start_nginx(workdir: Path, place: Place, has_cache: bool) -> Server:
     name = "nginx-cache" if has_cache else "nginx"
     own, http, https = own_place(workdir, name), processes.free_port(), processes.free_port()
     is_root = os.geteuid() == 0
     if is_root:
         shutil.chown(own, WEB_USER, WEB_USER)
-    user = f"user = {WEB_USER}\ngroup = {WEB_USER}\nlisten.owner = {WEB_USER}" if is_root else ""
-    (own / "fpm.conf").write_text(nginx_fpm.FPM.format(workdir=own, workers=WORKERS, user=user, count="", env=""))
-    fpm = processes.start("php-fpm", [tool(f"php-fpm{PHP}", f"php{PHP}-fpm"), "-y", str(own / "fpm.conf")], own / "fpm-output.log")
-    processes.wait_until((own / "fpm.sock").is_socket, 15, fpm, "listening", [own / "fpm.log"])
+    fpm = start_fpm(own)
     cache = "open_file_cache max=1000 inactive=20s; open_file_cache_valid 1s; open_file_cache_min_uses 1;" if has_cache else ""
     (own / "nginx.conf").write_text(NGINX.format(
         common=nginx_fpm.HTTP.format(workdir=own), own=own, http=http, https=https, chain=place.chain, key=place.key, root=place.root,

@@ -9,12 +9,10 @@ import signal
 from pathlib import Path
 
 import processes
-from distribution import PHP
-from edge_servers import Server, own_place
+from edge_servers import WORKERS, Server, own_place, start_fpm
 from failure import tool
 from peers import WEB_USER, nginx_fpm, reprise
 
-WORKERS = 2
 # What is to be cached, by its size in bytes; all but the header is alike.
 PAGES = {"1k.php": 1024, "64k.php": 64 * 1024}
 PAGE = "<?php header('Cache-Control: public, max-age=3600'); echo str_repeat('0123456789abcdef', {});"
@@ -107,14 +105,6 @@ def start_reprise(workdir: Path, root: Path, program: Path, name: str) -> Server
     return Server(name, port, 0, lambda: reprise.groups(server.pid))
 
 
-def _fpm(own: Path) -> processes.Process:
-    user = f"user = {WEB_USER}\ngroup = {WEB_USER}\nlisten.owner = {WEB_USER}" if os.geteuid() == 0 else ""
-    (own / "fpm.conf").write_text(nginx_fpm.FPM.format(workdir=own, workers=WORKERS, user=user, count="", env=""))
-    fpm = processes.start("php-fpm", [tool(f"php-fpm{PHP}", f"php{PHP}-fpm"), "-y", str(own / "fpm.conf")], own / "fpm-output.log")
-    processes.wait_until((own / "fpm.sock").is_socket, 15, fpm, "listening", [own / "fpm.log"])
-    return fpm
-
-
 def _nginx(own: Path, text: str) -> processes.Process:
     if os.geteuid() == 0:
         shutil.chown(own, WEB_USER, WEB_USER)
@@ -130,7 +120,7 @@ def _user() -> str:
 def start_fastcgi(workdir: Path, root: Path, name: str, is_cached: bool) -> Server:
     """nginx with PHP-FPM: with fastcgi_cache, or as the origin of other caches."""
     own, port = own_place(workdir, name), processes.free_port()
-    fpm = _fpm(own)
+    fpm = start_fpm(own)
     caches = f"fastcgi_cache_path {own}/cache keys_zone=one:10m max_size=64m; fastcgi_cache_key $scheme$host$request_uri;" if is_cached else ""
     use = "fastcgi_cache one; fastcgi_cache_lock on;" if is_cached else ""
     nginx = _nginx(own, FPM_AND_NGINX.format(common=nginx_fpm.HTTP.format(workdir=own), own=own, port=port, root=root, workers=WORKERS,
