@@ -48,8 +48,6 @@ use socket::Socket;
 const LAST_REQUEST: Duration = Duration::from_millis(500);
 /// How often a connection with waiting responses looks whether it is in the way of others.
 const LOOK: Duration = Duration::from_millis(500);
-/// Requests of one connection that begin in a row. Then it is the turn of others, so that nobody waits for a hundred requests of somebody else.
-const TURN: usize = 8;
 /// Bytes of a body that a client may send before any of it is taken, for a stream and for the whole connection.
 const WINDOW: u32 = 64 * 1024;
 /// Bytes of responses that h2 may hold for one stream. They are within its window.
@@ -146,7 +144,6 @@ async fn serve_streams<S>(
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut clock = Clock::new(idle_time);
-    let mut begun = 0usize;
     loop {
         let is_last = clock.is_last;
         let next = poll_fn(|context| poll_event(&mut connection, common, &mut clock, context));
@@ -161,13 +158,8 @@ async fn serve_streams<S>(
             }
         };
         match event {
-            Event::Request(request, respond) => {
-                begin(*request, respond, common);
-                begun += 1;
-                if begun % TURN == 0 {
-                    tokio::task::yield_now().await;
-                }
-            }
+            // All that h2 has decoded begin at once: until then nothing counts what they hold.
+            Event::Request(request, respond) => begin(*request, respond, common),
             Event::Over => return,
             Event::Idle if !clock.is_last => {
                 // A request may be on its way. The client learns which of its requests were taken.
