@@ -108,3 +108,164 @@ if (!function_exists('reprise_not_modified')) {
         }
     }
 }
+
+if (!function_exists('reprise_cache')) {
+    /**
+     * Keeps values in APCu or Memcached, if there is one (composer/src/Cache).
+     *
+     * @param callable(int): mixed $compute
+     * @param list<string> $tags
+     */
+    function reprise_cache(string $key, callable $compute, int $ttl = 0, int $stale = 0, array $tags = [], float $early = 1.0): mixed
+    {
+        return \Reprise\Cache\Fallback::of()->compute($key, $compute, $ttl, $stale, $tags, $early);
+    }
+}
+
+if (!function_exists('reprise_cache_fetch')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_fetch(string $key, mixed $default = null): mixed
+    {
+        return \Reprise\Cache\Fallback::of()->fetch($key, $default);
+    }
+}
+
+if (!function_exists('reprise_cache_fetch_many')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param list<string> $keys
+     * @return array<string, mixed>
+     */
+    function reprise_cache_fetch_many(array $keys, mixed $default = null): array
+    {
+        $values = [];
+        foreach ($keys as $key) {
+            $values[$key] = reprise_cache_fetch((string) $key, $default);
+        }
+
+        return $values;
+    }
+}
+
+if (!function_exists('reprise_cache_store')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param list<string> $tags
+     */
+    function reprise_cache_store(string $key, mixed $value, int $ttl = 0, array $tags = [], ?string $only_if = null): bool
+    {
+        return \Reprise\Cache\Fallback::of()->store($key, $value, $ttl, $tags, $only_if);
+    }
+}
+
+if (!function_exists('reprise_cache_store_many')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param array<string, mixed> $values
+     * @param list<string> $tags
+     */
+    function reprise_cache_store_many(array $values, int $ttl = 0, array $tags = []): bool
+    {
+        $all = true;
+        foreach ($values as $key => $value) {
+            $all = reprise_cache_store((string) $key, $value, $ttl, $tags) && $all;
+        }
+
+        return $all;
+    }
+}
+
+if (!function_exists('reprise_cache_add')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param list<string> $tags
+     */
+    function reprise_cache_add(string $key, mixed $value, int $ttl = 0, array $tags = []): bool
+    {
+        return \Reprise\Cache\Fallback::of()->add($key, $value, $ttl, $tags);
+    }
+}
+
+if (!function_exists('reprise_cache_delete')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_delete(string $key, ?string $only_if = null): bool
+    {
+        return \Reprise\Cache\Fallback::of()->delete($key, $only_if);
+    }
+}
+
+if (!function_exists('reprise_cache_delete_many')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param list<string> $keys
+     */
+    function reprise_cache_delete_many(array $keys): bool
+    {
+        foreach ($keys as $key) {
+            reprise_cache_delete((string) $key);
+        }
+
+        return true;
+    }
+}
+
+if (!function_exists('reprise_cache_increment')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|false
+    {
+        return \Reprise\Cache\Fallback::of()->increment($key, $by, $ttl);
+    }
+}
+
+if (!function_exists('reprise_cache_invalidate')) {
+    /**
+     * The same as for reprise_cache().
+     *
+     * @param list<string> $tags
+     */
+    function reprise_cache_invalidate(array $tags): bool
+    {
+        return \Reprise\Cache\Fallback::of()->invalidate($tags);
+    }
+}
+
+if (!function_exists('reprise_cache_lock')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_lock(string $name, float $lease = 30.0): bool
+    {
+        return \Reprise\Cache\Fallback::of()->lock($name, $lease);
+    }
+}
+
+if (!function_exists('reprise_cache_unlock')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_unlock(string $name): bool
+    {
+        return \Reprise\Cache\Fallback::of()->unlock($name);
+    }
+}
+
+if (!function_exists('reprise_cache_flush')) {
+    /** The same as for reprise_cache(). */
+    function reprise_cache_flush(): bool
+    {
+        return \Reprise\Cache\Fallback::of()->flush();
+    }
+}
+
+if (!function_exists('reprise_cache_stats')) {
+    /**
+     * Returns an empty array.
+     *
+     * @return array<string, int>
+     */
+    function reprise_cache_stats(): array
+    {
+        return [];
+    }
+}

@@ -52,6 +52,7 @@ fn main() {
         "engine/patterns",
         "engine/probes",
         "engine/session",
+        "engine/shared_values",
         "engine/shutdown_functions",
         "engine/streams",
         "engine/superglobals",
@@ -70,6 +71,12 @@ fn main() {
         "variables",
         "functions",
         "caching",
+        "data/data",
+        "data/values",
+        "data/entries",
+        "data/compute",
+        "data/locks",
+        "data/whole",
         "opcache",
         "watch",
         "log",
@@ -98,7 +105,7 @@ fn main() {
         "snapshot/dirty_files",
         "snapshot/dirty_attributes",
     ];
-    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src"] {
+    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src", "../segment/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
     }
     for variable in ["PHP_CONFIG", "PHP_LIBRARY", "PHP_LIBRARY_INSTALLED", "REPRISE_SANITIZE"] {
@@ -106,6 +113,7 @@ fn main() {
     }
 
     wire_header(&here.join("../wire"), &out.join("wire.h"));
+    segment_header(&here.join("../segment"), &out.join("segment.h"));
     let stub = std::fs::read_to_string(here.join("reprise.stub.php")).expect("reprise.stub.php is readable");
     std::fs::write(out.join("arginfo.h"), arginfo(&stub)).expect("OUT_DIR is writable");
 
@@ -269,6 +277,29 @@ fn wire_header(wire: &Path, target: &Path) {
         .write_to_file(target);
 }
 
+fn segment_header(segment: &Path, target: &Path) {
+    let mut config = cbindgen::Config {
+        language: cbindgen::Language::C,
+        include_guard: Some("REPRISE_SEGMENT_H".to_owned()),
+        header: Some("/* Generated from crates/segment. */".to_owned()),
+        documentation: false,
+        cpp_compat: false,
+        after_includes: Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n".to_owned()),
+        ..cbindgen::Config::default()
+    };
+    config.export.prefix = Some("segment_".to_owned());
+    config.export.rename.insert("SegmentProcess".to_owned(), "process_state".to_owned());
+    config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
+    config.style = cbindgen::Style::Tag;
+    cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(segment.join("src/ffi.rs"))
+        .with_src(segment.join("src/ffi/lives.rs"))
+        .generate()
+        .expect("the C header of segment can be generated")
+        .write_to_file(target);
+}
+
 /// What cbindgen does not see: the enums of `wire::table!`, and lists of words.
 fn tables() -> String {
     fn words(name: &str, words: impl Iterator<Item = &'static str>) -> String {
@@ -309,6 +340,10 @@ fn arginfo(stub: &str) -> String {
                 text,
                 "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_{name}, 0, {required}, MAY_BE_ARRAY | MAY_BE_FALSE)"
             ),
+            "int|false" => writeln!(
+                text,
+                "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_{name}, 0, {required}, MAY_BE_LONG | MAY_BE_FALSE)"
+            ),
             returns => writeln!(
                 text,
                 "ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_{name}, 0, {required}, {}, 0)",
@@ -348,6 +383,8 @@ fn zend_type(name: &str) -> &'static str {
         "array" => "IS_ARRAY",
         "callable" => "IS_CALLABLE",
         "void" => "IS_VOID",
+        "mixed" => "IS_MIXED",
+        "float" => "IS_DOUBLE",
         other => panic!("the stub uses a type that build.rs does not know: {other}"),
     }
 }

@@ -151,3 +151,154 @@ function reprise_cache_purge(array $tags = [], array $urls = [], array $prefixes
  *     }
  */
 function reprise_not_modified(?string $etag = null, ?int $last_modified = null): void {}
+
+/**
+ * Returns the value of $key in the data cache. If there is none, $compute is called, and what it returns is stored and returned; of all workers one
+ * computes it, and the others wait for that, at most `data_cache_wait`.
+ *
+ * $ttl is how many seconds the value is good for; 0: until it is removed. For $stale seconds more it is still returned, and one worker computes it
+ * anew after its response. With $early, a value is sometimes computed anew before its end: the sooner, the longer that takes, and the larger $early is;
+ * 0: never. $tags are for reprise_cache_invalidate().
+ *
+ * $compute gets the number of seconds by reference, and may change it; 0 or less: its result is not stored. An exception goes to the caller, and the
+ * next who asks computes; if the old value is there, it is returned instead, and the exception goes to the log. A value whose computation began before its
+ * tag was invalidated, or its key removed, is returned and not stored.
+ *
+ * @param callable(int): mixed $compute
+ * @param list<string> $tags
+ * @elsewhere Keeps values in APCu or Memcached, if there is one (composer/src/Cache).
+ *     return \Reprise\Cache\Fallback::of()->compute($key, $compute, $ttl, $stale, $tags, $early);
+ */
+function reprise_cache(string $key, callable $compute, int $ttl = 0, int $stale = 0, array $tags = [], float $early = 1.0): mixed {}
+
+/**
+ * Returns the value of $key, or $default if there is none that is good.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->fetch($key, $default);
+ */
+function reprise_cache_fetch(string $key, mixed $default = null): mixed {}
+
+/**
+ * Returns an array of all $keys with their values, or $default.
+ *
+ * @param list<string> $keys
+ * @return array<string, mixed>
+ * @elsewhere The same as for reprise_cache().
+ *     $values = [];
+ *     foreach ($keys as $key) {
+ *         $values[$key] = reprise_cache_fetch((string) $key, $default);
+ *     }
+ *
+ *     return $values;
+ */
+function reprise_cache_fetch_many(array $keys, mixed $default = null): array {}
+
+/**
+ * Stores a value for $ttl seconds; 0: until it is removed. With $only_if it is stored only if the present value is that string. Returns whether it is
+ * stored: it is not if it is larger than `data_cache_value`, or if memory that may be used again comes only when other requests have ended. A resource, or an
+ * array nested deeper than 512 levels, is a ValueError.
+ *
+ * @param list<string> $tags
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->store($key, $value, $ttl, $tags, $only_if);
+ */
+function reprise_cache_store(string $key, mixed $value, int $ttl = 0, array $tags = [], ?string $only_if = null): bool {}
+
+/**
+ * Stores each value of an array by its key. Returns whether all are stored.
+ *
+ * @param array<string, mixed> $values
+ * @param list<string> $tags
+ * @elsewhere The same as for reprise_cache().
+ *     $all = true;
+ *     foreach ($values as $key => $value) {
+ *         $all = reprise_cache_store((string) $key, $value, $ttl, $tags) && $all;
+ *     }
+ *
+ *     return $all;
+ */
+function reprise_cache_store_many(array $values, int $ttl = 0, array $tags = []): bool {}
+
+/**
+ * Stores a value if there is none that is good. Returns whether it is stored.
+ *
+ * @param list<string> $tags
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->add($key, $value, $ttl, $tags);
+ */
+function reprise_cache_add(string $key, mixed $value, int $ttl = 0, array $tags = []): bool {}
+
+/**
+ * Removes a value; with $only_if, only if it is that string. Returns whether there was one.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->delete($key, $only_if);
+ */
+function reprise_cache_delete(string $key, ?string $only_if = null): bool {}
+
+/**
+ * Removes all of $keys.
+ *
+ * @param list<string> $keys
+ * @elsewhere The same as for reprise_cache().
+ *     foreach ($keys as $key) {
+ *         reprise_cache_delete((string) $key);
+ *     }
+ *
+ *     return true;
+ */
+function reprise_cache_delete_many(array $keys): bool {}
+
+/**
+ * Adds $by to a stored integer, and returns the sum. If there is none, $by is stored for $ttl seconds. Returns false if the value is no integer.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->increment($key, $by, $ttl);
+ */
+function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|false {}
+
+/**
+ * All values with one of $tags are gone, those that are being computed too. Returns whether there is a data cache.
+ *
+ * @param list<string> $tags
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->invalidate($tags);
+ */
+function reprise_cache_invalidate(array $tags): bool {}
+
+/**
+ * Takes a lock for at most $lease seconds. Returns whether it is this request's now: false if any has it, also this one. It ends with the request, and with
+ * the process.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->lock($name, $lease);
+ */
+function reprise_cache_lock(string $name, float $lease = 30.0): bool {}
+
+/**
+ * Gives a lock back. Returns whether it was this request's.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->unlock($name);
+ */
+function reprise_cache_unlock(string $name): bool {}
+
+/**
+ * All values of the application are gone.
+ *
+ * @elsewhere The same as for reprise_cache().
+ *     return \Reprise\Cache\Fallback::of()->flush();
+ */
+function reprise_cache_flush(): bool {}
+
+/**
+ * Returns what the data cache holds and has counted: `hits`, `misses`, `stale`, `stores`, `waits`, `computed`, `entries`, `bytes` of them, `memory`, the
+ * `largest` value in bytes, `evicted` entries, `refused` stores, bytes `held` by requests that may still use removed values, the process that is the `holder`
+ * of the oldest, and `swept` and `taken_over`: processes that died in the middle of something. An empty array if there is no data cache.
+ *
+ * @return array<string, int>
+ * @elsewhere Returns an empty array.
+ *     return [];
+ */
+function reprise_cache_stats(): array {}

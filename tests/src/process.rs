@@ -66,3 +66,18 @@ pub fn kill(pid: i32, signal: nix::sys::signal::Signal) {
     assert!(pid > 1);
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }
+
+/// KiB of a process' mappings whose name has `name`, each page divided by the number of processes that have it.
+pub fn share_of(pid: i32, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let (mut is_it, mut sum) = (false, 0);
+    for line in text.lines() {
+        if let Some(size) = line.strip_prefix("Pss:") {
+            sum +=
+                if is_it { size.split_whitespace().next().and_then(|size| size.parse().ok()).unwrap_or(0) } else { 0 };
+        } else if !line.split(' ').next().is_some_and(|word| word.ends_with(':')) {
+            is_it = line.contains(name);
+        }
+    }
+    sum
+}

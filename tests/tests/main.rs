@@ -15,6 +15,7 @@ mod config;
 mod confined;
 mod container;
 mod damaged;
+mod data_cache;
 mod documents;
 mod fault_suite;
 mod faults;

@@ -41,6 +41,7 @@ mod certificates;
 mod child;
 mod control_socket;
 mod damage;
+mod data_caches;
 mod deaths;
 mod discovery;
 mod elastic;
@@ -86,6 +87,7 @@ use cache_questions::CacheQuestions;
 pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, LookedAt};
 use child::Forker;
 use control_socket::ControlSocket;
+use data_caches::DataCaches;
 use errands::Errands;
 pub use errands::open_access_log;
 use front_link::FrontLink;
@@ -118,6 +120,7 @@ pub struct Supervisor {
     errands: Errands,
     traces: Traces,
     cache_questions: CacheQuestions,
+    data_caches: DataCaches,
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
@@ -157,6 +160,7 @@ impl Supervisor {
             errands: Errands::default(),
             traces: Traces::default(),
             cache_questions: CacheQuestions::default(),
+            data_caches: DataCaches::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
             rate: Rate::begin(),

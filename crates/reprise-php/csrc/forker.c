@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "data/data.h"
 #include "forker.h"
 #include "log.h"
 #include "options.h"
@@ -220,6 +221,7 @@ static void reap(struct forker *forker)
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		struct forker_child *entry = find_child(forker, (pid_t)pid);
 		if (entry) {
+			reprise_data_reaped((pid_t)pid);
 			report_death(forker, entry, status);
 			entry->pid = 0;
 			forker->alive--;

@@ -12,6 +12,7 @@
  * sapi.c       PHP's callbacks: output, headers, body, log
  * variables.c  $_SERVER, getenv() and cookies, from the request head
  * functions.c  functions for PHP code (reprise.stub.php)
+ * caching.c    what PHP code tells the cache of responses
  * cgi.c, names.c, settings.c  settings of PHP
  * bodies.c     which bodies PHP takes
  * limits.c, overtime.c         limits of workers and requests
@@ -20,6 +21,7 @@
  * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
  * classic/     classic mode
+ * data/        the data cache: data/data.h has a list
  * engine/      what is private in PHP: engine/engine.h has a list
  * worker_mode/ worker scripts
  * snapshot/    templates and their clones: snapshot/snapshot.h has a list
@@ -43,6 +45,7 @@
 
 #include <php_version.h>
 
+#include "data/data.h"
 #include "engine/libphp.h"
 #include "engine/probes.h"
 #include "forker.h"
@@ -79,6 +82,10 @@ enum {
 	OPT_UFFD,
 	OPT_NEEDS,
 	OPT_TRY_NEEDS,
+	OPT_DATA,
+	OPT_DATA_ADDRESS,
+	OPT_DATA_SIZE,
+	OPT_DATA_WAIT,
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
 	OPT_PHP_INI,
@@ -113,6 +120,10 @@ static const struct option long_options[] = {
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
     {"hosts", required_argument, NULL, OPT_HOSTS},
     {"measure", no_argument, NULL, OPT_MEASURE},
+    {"data", required_argument, NULL, OPT_DATA},
+    {"data-address", required_argument, NULL, OPT_DATA_ADDRESS},
+    {"data-size", required_argument, NULL, OPT_DATA_SIZE},
+    {"data-wait", required_argument, NULL, OPT_DATA_WAIT},
     {"watch", no_argument, NULL, OPT_WATCH},
     {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
@@ -155,6 +166,7 @@ static bool make_service_memory(void)
 	struct service {
 		struct worker_state worker;
 		struct forker forker;
+		struct data_state data;
 		struct snapshot_state state;
 	};
 	size_t state = TO_PAGE(sizeof(struct service));
@@ -168,6 +180,7 @@ static bool make_service_memory(void)
 	reprise_service_stack = (unsigned char *)base + PAGE;
 	reprise_worker = &service->worker;
 	reprise_forker = &service->forker;
+	reprise_data = &service->data;
 	snapshot = &service->state;
 	snapshot->own[OWN_SERVICE] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
 	return true;
@@ -247,6 +260,10 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_MEMORY: reprise_options.max_memory_kib = strtoull(optarg, NULL, 10) / 1024; break;
 		case OPT_MEASURE: reprise_options.measures = true; break;
+		case OPT_DATA: reprise_options.data_file = number(optarg); break;
+		case OPT_DATA_ADDRESS: reprise_options.data_address = strtoull(optarg, NULL, 10); break;
+		case OPT_DATA_SIZE: reprise_options.data_size = strtoull(optarg, NULL, 10); break;
+		case OPT_DATA_WAIT: reprise_options.data_wait = strtoull(optarg, NULL, 10); break;
 		case OPT_WATCH: reprise_options.watches = true; break;
 		case OPT_WATCH_EXCEPT:
 			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {

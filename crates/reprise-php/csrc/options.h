@@ -30,7 +30,11 @@ struct reprise_options {
 	uint64_t max_age;        /* seconds of a worker; 0: any */
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
 	enum wire_Isolation isolation;
-	char oom_score[16]; /* of workers, for /proc/self/oom_score_adj */
+	char oom_score[16];    /* of workers, for /proc/self/oom_score_adj */
+	int data_file;         /* memory file of the data cache; -1: there is none */
+	uint64_t data_address; /* where it is mapped in all processes of the application */
+	uint64_t data_size;
+	uint64_t data_wait; /* milliseconds for a value that another computes */
 	bool scrubs;        /* fill pages that were free at the snapshot with zeroes after each request */
 	bool audits;        /* compare all memory after each rewind */
 	bool watches;       /* ask for a new generation when a loaded file has changed */

@@ -14,6 +14,7 @@
 
 #include "bodies.h"
 #include "classic/classic.h"
+#include "data/data.h"
 #include "forker.h"
 #include "log.h"
 #include "options.h"
@@ -122,6 +123,7 @@ int reprise_prototype_run(void)
 		return wire_Exit_NotBooted;
 	}
 	reprise_random_share();
+	reprise_data_attach();
 	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}

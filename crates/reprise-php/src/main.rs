@@ -1,6 +1,7 @@
-//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire` is linked for it.
+//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire` and `segment` are linked for it.
 #![no_main] // Rust's own start would catch SIGSEGV, and a crash of PHP would not look like one.
 use core::ffi::c_char;
+use segment as _;
 use wire as _;
 unsafe extern "C" {
     fn reprise_php_main(argc: i32, argv: *const *const c_char) -> i32;

@@ -207,6 +207,7 @@ fn php_application(
     for (flag, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
         arguments.extend([(*flag).to_owned(), limit.to_string()]);
     }
+    arguments.extend(["--data-wait".to_owned(), application.data_cache_wait.as_millis().to_string()]);
     if application.scrub {
         arguments.push("--scrub".to_owned());
     }
@@ -242,6 +243,7 @@ fn php_application(
         environment,
         user: user.cloned(),
         limits: application.process_limits(),
+        data_cache: application.data_cache_memory,
         workers: application.workers(),
         min_workers: application.least_workers(),
         max_workers: application.max_workers,

@@ -37,11 +37,14 @@ mod nr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// A raw system call.
+/// A raw system call. `number` is the architecture's.
 ///
 /// # Safety
 /// As the call: pointers must be valid for what the kernel does with them.
-unsafe fn syscall(number: usize, a: [usize; 6]) -> Result<usize, Errno> {
+///
+/// # Errors
+/// The kernel's errno.
+pub unsafe fn syscall(number: usize, a: [usize; 6]) -> Result<usize, Errno> {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller vouches for the arguments; the kernel clobbers rcx and r11 only.
@@ -90,6 +93,20 @@ pub fn ticks() -> u64 {
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
         ticks
     }
+}
+
+/// Sleeps while `*word == expected`, at most `timeout_ms`. `word` lies in memory that processes share.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_ms: u32) {
+    let timeout = [timeout_ms as u64 / 1000, timeout_ms as u64 % 1000 * 1_000_000];
+    let at = core::ptr::from_ref(word) as usize;
+    // SAFETY: as in `Kernel::wait`.
+    let _ = unsafe { syscall(nr::FUTEX, [at, 0, expected as usize, timeout.as_ptr() as usize, 0, 0]) };
+}
+
+/// Wakes all processes that sleep on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: as in `Kernel::wake`.
+    let _ = unsafe { syscall(nr::FUTEX, [core::ptr::from_ref(word) as usize, 1, i32::MAX as usize, 0, 0, 0]) };
 }
 
 /// Seconds since 1970.

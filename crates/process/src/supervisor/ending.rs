@@ -62,6 +62,8 @@ impl Supervisor {
             if self.generations.get(id).is_some_and(|one| one.is_ending() && one.is_gone()) {
                 self.pass_on_last_output(&[id]);
                 self.generations.remove(id);
+                let generations = &self.generations;
+                self.data_caches.keep_only(|name| generations.all().any(|one| one.application.name == name));
             }
         }
     }

@@ -165,6 +165,8 @@ pub struct Application {
     pub user: Option<Identity>,
     /// What PHP may use.
     pub limits: ProcessLimits,
+    /// Bytes of its data cache; 0: it has none.
+    pub data_cache: u64,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.

@@ -122,6 +122,10 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
+        if let Some((file, more)) = self.data_caches.of(application, generation.php.as_fd(), 3 + descriptors.len())? {
+            descriptors.push(file);
+            arguments.extend(more);
+        }
         arguments.extend(["--generation".to_owned(), generation.ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../cgi.h"
+#include "../data/data.h"
 #include "../engine/request_state.h"
 #include "../limits.h"
 #include "../log.h"
@@ -68,9 +69,11 @@ static void run_request(void)
 	/* It has a zend_try for each step, and sends the rest of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker->is_worker) {
+		reprise_data_release();
 		if (reprise_worker->responding) {
 			reprise_finish_response();
 		}
+		reprise_data_end_request();
 	} else {
 		/* A child that the script has forked. It is no worker: its parent sends the response. */
 		_exit(reprise_exit_status());
@@ -84,6 +87,7 @@ void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_limits_start();
+	reprise_data_begin(DATA_SHARES, false);
 	while (!reprise_is_spent() && reprise_await_request()) {
 		run_request();
 	}

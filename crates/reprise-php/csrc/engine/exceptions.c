@@ -2,6 +2,7 @@
 #include <php.h>
 #include <zend_exceptions.h>
 
+#include "../log.h"
 #include "exceptions.h"
 #include "exits.h"
 #include "oom.h"
@@ -11,6 +12,24 @@ static bool is_damaged;
 bool reprise_is_damaged(void)
 {
 	return is_damaged;
+}
+
+bool reprise_report_exception(const char *what)
+{
+	zval held, *message;
+
+	if (!EG(exception)) {
+		return true;
+	}
+	if (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception))) {
+		return false;
+	}
+	zend_object *exception = EG(exception);
+	message = zend_read_property(zend_get_exception_base(exception), exception, ZEND_STRL("message"), true, &held);
+	reprise_log_line("error", "%s: %s: %s", what, ZSTR_VAL(exception->ce->name),
+	                 Z_TYPE_P(message) == IS_STRING ? Z_STRVAL_P(message) : "");
+	zend_clear_exception();
+	return true;
 }
 
 void reprise_settle_exception(void)

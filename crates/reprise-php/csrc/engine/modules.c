@@ -159,3 +159,8 @@ void reprise_print_extensions(void)
 	}
 	ZEND_HASH_FOREACH_END();
 }
+
+bool reprise_has_module(const char *name)
+{
+	return zend_hash_str_exists(&module_registry, name, strlen(name));
+}

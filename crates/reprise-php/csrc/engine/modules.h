@@ -11,4 +11,7 @@ void reprise_modules_leave_memory(void);
 void reprise_modules_start(void);
 void reprise_modules_stop(void);
 
+/* Whether an extension is loaded. */
+bool reprise_has_module(const char *name);
+
 #endif

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "../data/data.h"
 #include "../forker.h"
 #include "../log.h"
 #include "../options.h"
@@ -173,6 +174,7 @@ static void serve_one(void)
 	swapcontext(&snapshot->service, &snapshot->php);
 	snapshot->in_request = false;
 	if (snapshot->isolation == wire_Isolation_Fork) {
+		reprise_data_leave();
 		for (;;) {
 			RAW1(SYS_exit_group, wire_Exit_Success);
 		}
@@ -184,6 +186,7 @@ static void serve_one(void)
 		}
 	}
 	reprise_rewind();
+	reprise_data_end_request();
 }
 
 static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t parent)
@@ -204,6 +207,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	reprise_worker->slot = slot;
 	reprise_worker->is_worker = true;
 	reprise_worker->is_template = false;
+	reprise_data_begin(DATA_SHARES, snapshot->isolation == wire_Isolation_Rewind);
 	if (wire_attach(&reprise_worker->wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker->pid,
 	                (const int(*)[wire_MAX_DOORS])forker->eventfds)) {
 		unhealthy("it cannot map the slab");

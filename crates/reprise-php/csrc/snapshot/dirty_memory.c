@@ -41,6 +41,34 @@ PUBLIC void *dlopen(const char *file, int flags)
 	return known(file, flags & ~RTLD_DEEPBIND);
 }
 
+/* Of Linux 5.14. */
+#define POPULATE_READ 22
+#define POPULATE_WRITE 23
+
+__attribute__((noinline)) static long faults_of_this_thread(void)
+{
+	struct rusage used = {0};
+
+	RAW2(SYS_getrusage, RUSAGE_THREAD, &used);
+	return used.ru_minflt + used.ru_majflt;
+}
+
+/* No other fault may come between the two counts: signals are blocked, and the first of two equal calls touches all of
+ * the stack that the second one needs. */
+void reprise_populate(uintptr_t start, uintptr_t end, bool writes)
+{
+	uint64_t all = ~UINT64_C(0), mask = 0;
+	volatile long before;
+
+	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
+	before = faults_of_this_thread();
+	before = faults_of_this_thread();
+	RAW3(SYS_madvise, start, end - start, writes ? POPULATE_WRITE : POPULATE_READ);
+	long after = faults_of_this_thread();
+	snapshot->faults.self += after - before;
+	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
+}
+
 #ifndef __SANITIZE_ADDRESS__
 
 /* Number of the first mapping of the snapshot that ends after the address. */
@@ -108,40 +136,17 @@ static void note_unmapped(uintptr_t start, uintptr_t end)
 
 /* A mapping of at most so many bytes gets its pages when a request makes it. */
 #define PREFAULTED (64 * 1024)
-/* Of Linux 5.14. */
-#define POPULATE_READ 22
-#define POPULATE_WRITE 23
-
-__attribute__((noinline)) static long faults_of_this_thread(void)
-{
-	struct rusage used = {0};
-
-	RAW2(SYS_getrusage, RUSAGE_THREAD, &used);
-	return used.ru_minflt + used.ru_majflt;
-}
-
 /*
  * The first use of each page of a new mapping is a fault, which would make the rewind look for written pages of the
  * snapshot. SQLite maps a file for each connection to a database with a write-ahead log, and PCRE maps memory for the
  * code of a pattern. So the kernel is asked for all pages of a small mapping at once, and the faults of that are not
- * counted as the request's. No other fault may come between the two counts: signals are blocked, and the first of two
- * equal calls touches all of the stack that the second one needs.
+ * counted as the request's.
  */
 static void prefault(uintptr_t start, uintptr_t end, int protection)
 {
-	uint64_t all = ~UINT64_C(0), mask = 0;
-	volatile long before;
-
-	if (end - start > PREFAULTED || !(protection & (PROT_READ | PROT_WRITE))) {
-		return;
+	if (end - start <= PREFAULTED && (protection & (PROT_READ | PROT_WRITE))) {
+		reprise_populate(start, end, protection & PROT_WRITE);
 	}
-	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
-	before = faults_of_this_thread();
-	before = faults_of_this_thread();
-	RAW3(SYS_madvise, start, end - start, protection & PROT_WRITE ? POPULATE_WRITE : POPULATE_READ);
-	long after = faults_of_this_thread();
-	snapshot->faults.self += after - before;
-	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
 }
 
 PUBLIC void *mmap(void *at, size_t size, int protection, int flags, int descriptor, off_t offset)

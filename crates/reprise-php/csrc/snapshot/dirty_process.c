@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../data/data.h"
 #include "../raw.h"
 #include "dirty.h"
 #include "interpose.h"
@@ -30,7 +31,15 @@ PUBLIC pid_t fork(void)
 {
 	NEXT(fork)
 	note(DIRTY_MEMORY);
-	return known();
+	/* A child goes on with the values of the data cache that its parent has. */
+	uint32_t place = reprise_data_before_fork();
+	pid_t child = known();
+	if (child == 0) {
+		reprise_data_in_child(place);
+	} else {
+		reprise_data_after_fork(place, child);
+	}
+	return child;
 }
 
 /* The child of vfork runs in the memory of its parent, and its page faults are not counted while it lives. fork does

@@ -12,6 +12,7 @@
 #include <zend_observer.h>
 
 #include "../cgi.h"
+#include "../data/data.h"
 #include "../engine/objects.h"
 #include "../engine/oom.h"
 #include "../engine/request_state.h"
@@ -48,6 +49,7 @@ void reprise_end(void)
 	if (!reprise_worker->is_worker) {
 		_exit(reprise_exit_status());
 	}
+	reprise_data_release();
 	if (reprise_worker->responding) {
 		reprise_finish_response();
 	}

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "../data/data.h"
 #include "../bodies.h"
 #include "../engine/last_error.h"
 #include "../engine/opcache_clock.h"
@@ -239,6 +240,9 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 		reprise_worker_mode_run(forker);
 	}
 	reprise_worker->is_template = true;
+	reprise_data_begin(DATA_COPIES, false);
+	/* Of the lane's workers before, whose forker is gone. */
+	reprise_data_reaped(0);
 	reprise_overtime_watch();
 	reprise_note_descriptors();
 	choose_isolation(isolation);

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "../data/data.h"
 #include "../cgi.h"
 #include "../engine/boot_state.h"
 #include "../engine/exceptions.h"
@@ -114,6 +115,7 @@ void reprise_worker_mode_end_request(void)
 	reprise_boot_restore_environment();
 	SETTLED(reprise_handlers_restore());
 	SETTLED(reprise_functions_forget());
+	reprise_data_release();
 	if (reprise_worker->is_worker && reprise_worker->responding) {
 		reprise_finish_response();
 	}

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "../bodies.h"
+#include "../data/data.h"
 #include "../engine/boot_state.h"
 #include "../engine/exceptions.h"
 #include "../engine/exits.h"
@@ -226,6 +227,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	}
 	reprise_settle_exception();
 	reprise_worker_mode_end_request();
+	reprise_data_end_request();
 	loop.in_request = false;
 	/* Code of the script runs from here on. The supervisor measures the time until the next call. */
 	wire_show(&reprise_worker->wire, wire_Activity_Booting);
@@ -264,6 +266,7 @@ static _Noreturn void run_script(void)
 	volatile bool ran_to_end = false;
 
 	loop.is_on = true;
+	reprise_data_begin(DATA_KEEPS, false);
 	reprise_mark_process();
 	zend_first_try
 	{

@@ -24,9 +24,9 @@ use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
 use readers::{
-    derive, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
-    optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
-    url_path, url_paths, validators,
+    data_memory, derive, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target,
+    networks, optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths,
+    root, url_path, url_paths, validators,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -217,6 +217,11 @@ option_table! {
              [{ path = \"/login\", rate = \"10/m\" }]. More get 429 (docs/operations/limits.md).", to front;
         cache_memory: u64 = 0, "0 (no cache)", Size, Reload,
             "Most memory for stored responses that many visitors get: \"64M\" (docs/guides/cache.md).", to front;
+        data_cache_memory: u64 = 64 << 20, "\"64M\"", Size, Reload,
+            "Memory of the data cache, in which reprise_cache() keeps PHP values for all workers of the application (docs/guides/data-cache.md): 1M \
+             to 4G; 0 switches it off. Only what is used is taken. Another size starts with an empty cache.", by data_memory;
+        data_cache_wait: Duration = Duration::from_secs(10), "\"10s\"", Time(0, 3600), Reload,
+            "How long reprise_cache() waits for a value that another worker computes, until it computes it, too.";
         cache_object: u64 = 4 << 20, "\"4M\"", Size, Reload,
             "Largest body of a response that is stored. A larger one is passed on.", to front;
         cache_rules: CacheRules = CacheRules::Safe, "\"safe\"", Text, Reload,

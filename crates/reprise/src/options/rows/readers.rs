@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use front::derived::{Derived, From};
 use front::settings::Network;
 use front::target::is_clean;
+use segment::layout::Geometry;
 use toml::de::DeValue;
 
 use super::super::WantedPhp;
@@ -119,6 +120,13 @@ pub(super) fn permissions(given: &Given<'_, '_>, _: &Config) -> Result<u32, Fail
     mode.ok_or_else(|| {
         given.fail(format!("'{}' takes permissions in octal such as \"0660\", not \"{text}\"", given.name))
     })
+}
+
+/// The size of a data cache.
+pub(super) fn data_memory(given: &Given<'_, '_>, _: &Application) -> Result<u64, Failure> {
+    let size = u64::read(given)?;
+    let is_fine = size == 0 || Geometry::of(size).is_some();
+    is_fine.then_some(size).ok_or_else(|| given.fail(format!("'{}' takes a size from 1M to 4G, or 0", given.name)))
 }
 
 /// The size of a head over HTTP/2.

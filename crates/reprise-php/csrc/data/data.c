@@ -1,0 +1,130 @@
+/* See data.h. */
+#define _GNU_SOURCE
+#include <php.h>
+#include <zend_system_id.h>
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../engine/shared_values.h"
+#include "../log.h"
+#include "../options.h"
+#include "../raw.h"
+#include "../snapshot/interpose.h"
+#include "../snapshot/snapshot.h"
+#include "data.h"
+
+struct data_state *reprise_data;
+
+/* An entry begins with its value. */
+static void relocate(uint8_t *entry, ptrdiff_t shift, ptrdiff_t alias)
+{
+	reprise_shared_relocate((zval *)(void *)entry, shift, alias);
+}
+
+/* Values are laid out as this build of PHP has them in memory. */
+static size_t identity(uint8_t *target, size_t size)
+{
+	int used = snprintf((char *)target, size, "%s %.32s %s", PHP_VERSION, zend_system_id, REPRISE_VERSION);
+
+	return used < 0 ? 0 : (size_t)used < size ? (size_t)used : size - 1;
+}
+
+void reprise_data_attach(void)
+{
+	static const char *const reasons[] = {
+	    "",
+	    "its size is none that a segment has",
+	    "something else is mapped at its address",
+	    "another build of PHP or Reprise made it",
+	    "the kernel refuses to map it",
+	};
+	uint8_t build[64] = {0};
+
+	if (reprise_options.data_file < 0) {
+		return;
+	}
+	int failed = segment_attach(&reprise_data->process, reprise_options.data_file, reprise_options.data_address,
+	                            reprise_options.data_size, build, identity(build, sizeof build), relocate);
+	/* Code of the application must not find it. The mappings stay. */
+	close(reprise_options.data_file);
+	reprise_data->is_attached = failed == 0;
+	if (failed) {
+		reprise_log_line(
+		    "error", "the data cache is off in this generation: %s; a reload tries again (docs/guides/data-cache.md)",
+		    reasons[failed]);
+	}
+}
+
+/* The memory is not the snapshot's, so its first use by a process is no reason to look for written pages. */
+static void populate(uintptr_t at, uintptr_t size, bool writes)
+{
+	if (snapshot->in_request) {
+		reprise_populate(at, at + size, writes);
+	}
+}
+
+void reprise_data_begin(enum data_use use, bool counts_faults)
+{
+	reprise_data->use = use;
+	if (reprise_data->is_attached) {
+		segment_begin(&reprise_data->process, counts_faults ? populate : NULL);
+	}
+}
+
+void reprise_data_release(void)
+{
+	if (reprise_data->is_attached) {
+		segment_release_all(&reprise_data->process);
+	}
+}
+
+void reprise_data_end_request(void)
+{
+	if (reprise_data->is_attached) {
+		segment_end_request(&reprise_data->process);
+	}
+}
+
+void reprise_data_leave(void)
+{
+	if (reprise_data->is_attached) {
+		segment_leave(&reprise_data->process);
+	}
+}
+
+void reprise_data_reaped(pid_t pid)
+{
+	if (reprise_data->is_attached) {
+		segment_sweep(&reprise_data->process, (uint32_t)pid);
+	}
+}
+
+uint32_t reprise_data_before_fork(void)
+{
+	return reprise_data && reprise_data->is_attached ? segment_before_fork(&reprise_data->process) : 0;
+}
+
+void reprise_data_after_fork(uint32_t place, pid_t child)
+{
+	if (place > 0) {
+		segment_after_fork(&reprise_data->process, place, child > 0 ? (uint32_t)child : 0);
+	}
+}
+
+void reprise_data_in_child(uint32_t place)
+{
+	if (reprise_data && reprise_data->is_attached && !segment_in_child(&reprise_data->process, place)) {
+		/* It cannot say any longer that it holds values, and their memory may be used again. */
+		RAW1(SYS_exit_group, 1);
+	}
+}
+
+uint64_t reprise_data_now(void)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}

@@ -1,0 +1,343 @@
+/* The functions that find, store and remove values. reprise.stub.php says what they are. */
+#define _GNU_SOURCE
+#include <php.h>
+#include <zend_exceptions.h>
+
+#include "../engine/request_state.h"
+#include "arguments.h"
+#include "data.h"
+#include "values.h"
+
+enum { HITS = 0, MISSES = 1, STALE = 2 };
+
+bool reprise_data_key(const zend_string *key, uint32_t argument)
+{
+	if (ZSTR_LEN(key) == 0 || ZSTR_LEN(key) > segment_MOST_KEY) {
+		zend_argument_value_error(argument, "must be 1 to %d bytes long", segment_MOST_KEY);
+		return false;
+	}
+	return true;
+}
+
+bool reprise_data_tags(struct data_tags *tags, HashTable *names, uint32_t argument)
+{
+	zval *name;
+
+	*tags = (struct data_tags){0};
+	if (!names) {
+		return true;
+	}
+	if (zend_hash_num_elements(names) > segment_MOST_VALUE_TAGS) {
+		zend_argument_value_error(argument, "must have at most %d tags", segment_MOST_VALUE_TAGS);
+		return false;
+	}
+	ZEND_HASH_FOREACH_VAL(names, name)
+	{
+		ZVAL_DEREF(name);
+		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > segment_MOST_KEY) {
+			zend_argument_value_error(argument, "must have strings of 1 to %d bytes", segment_MOST_KEY);
+			return false;
+		}
+		if (reprise_data->is_attached
+		    && segment_tag(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name),
+		                   &tags->tags[tags->count])) {
+			tags->count++;
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	return true;
+}
+
+bool reprise_data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds)
+{
+	if (seconds < 0 || seconds > DATA_MOST_SECONDS) {
+		zend_argument_value_error(argument, "must be 0 to %d seconds", DATA_MOST_SECONDS);
+		return false;
+	}
+	*milliseconds = (uint64_t)seconds * 1000;
+	return true;
+}
+
+bool reprise_data_find(const zend_string *key, struct segment_Value *found)
+{
+	return reprise_data->is_attached
+	       && segment_find(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), reprise_data_now(),
+	                       found);
+}
+
+/* A value that need not be renewed, as a value of PHP. */
+static bool fetch(zval *target, const zend_string *key)
+{
+	struct segment_Value found;
+	bool is_found = reprise_data_find(key, &found) && (found.soft == 0 || found.soft > reprise_data_now())
+	                && reprise_data_give(target, &found);
+
+	if (reprise_data->is_attached) {
+		segment_count(&reprise_data->process, is_found ? HITS : MISSES);
+		reprise_data_has_copied();
+	}
+	return is_found;
+}
+
+ZEND_FUNCTION(reprise_cache_fetch)
+{
+	zend_string *key;
+	zval *otherwise = NULL;
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+	Z_PARAM_STR(key)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_ZVAL(otherwise)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!reprise_data_key(key, 1)) {
+		RETURN_THROWS();
+	}
+	if (!fetch(return_value, key) && !reprise_has_exception() && otherwise) {
+		RETURN_COPY(otherwise);
+	}
+}
+
+/* Keys of an array of names, or of name => value. A name that looks like a number is one in PHP's arrays. */
+static zend_string *key_of(zval *name, zend_string *key, zend_ulong index)
+{
+	if (name) {
+		ZVAL_DEREF(name);
+		return Z_TYPE_P(name) == IS_LONG ? zend_long_to_str(Z_LVAL_P(name)) : zval_try_get_string(name);
+	}
+	return key ? zend_string_copy(key) : zend_long_to_str((zend_long)index);
+}
+
+ZEND_FUNCTION(reprise_cache_fetch_many)
+{
+	HashTable *names;
+	zval *otherwise = NULL, *name, value, null;
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+	Z_PARAM_ARRAY_HT(names)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_ZVAL(otherwise)
+	ZEND_PARSE_PARAMETERS_END();
+	ZVAL_NULL(&null);
+	array_init_size(return_value, zend_hash_num_elements(names));
+	ZEND_HASH_FOREACH_VAL(names, name)
+	{
+		zend_string *key = key_of(name, NULL, 0);
+		if (!key || !reprise_data_key(key, 1)) {
+			if (key) {
+				zend_string_release(key);
+			}
+			RETURN_THROWS();
+		}
+		ZVAL_NULL(&value);
+		if (!fetch(&value, key)) {
+			if (reprise_has_exception()) {
+				zend_string_release(key);
+				RETURN_THROWS();
+			}
+			ZVAL_COPY(&value, otherwise ? otherwise : &null);
+		}
+		zend_symtable_update(Z_ARRVAL_P(return_value), key, &value);
+		zend_string_release(key);
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
+/* With `only_if` the value is stored in the place of that string alone. */
+static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names, bool only_new, zend_string *only_if)
+{
+	struct data_tags tags;
+	struct data_order order = {.key = key, .condition = only_new ? 1 : 0};
+	struct segment_Value found;
+
+	if (!reprise_data_key(key, 1) || !reprise_data_seconds(ttl, 3, &order.ttl) || !reprise_data_tags(&tags, names, 4)
+	    || !reprise_data->is_attached) {
+		return false;
+	}
+	if (only_if) {
+		if (!reprise_data_is_string(key, only_if, &found)) {
+			return false;
+		}
+		order.condition = 3;
+		order.number = found.version;
+	}
+	if (only_new && reprise_data_find(key, &found) && (found.hard == 0 || found.hard > reprise_data_now())) {
+		/* Nothing needs to be laid out. */
+		reprise_data_has_copied();
+		return false;
+	}
+	reprise_data_has_copied();
+	order.tags = tags.tags;
+	order.tag_count = tags.count;
+	order.flush = segment_flushes(&reprise_data->process);
+	return reprise_data_store(&order, value) == DATA_STORED;
+}
+
+bool reprise_data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
+{
+	bool is_it = reprise_data_find(key, found) && (found->soft == 0 || found->soft > reprise_data_now())
+	             && found->kind == DATA_LAID_OUT;
+
+	if (is_it) {
+		const zval *value = (const zval *)(const void *)found->zval;
+		is_it = Z_TYPE_P(value) == IS_STRING && zend_string_equals(Z_STR_P(value), text);
+	}
+	reprise_data_has_copied();
+	return is_it;
+}
+
+static void store_function(INTERNAL_FUNCTION_PARAMETERS, bool only_new)
+{
+	zend_string *key, *only_if = NULL;
+	zval *value;
+	zend_long ttl = 0;
+	HashTable *tags = NULL;
+
+	ZEND_PARSE_PARAMETERS_START(2, only_new ? 4 : 5)
+	Z_PARAM_STR(key)
+	Z_PARAM_ZVAL(value)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_LONG(ttl)
+	Z_PARAM_ARRAY_HT(tags)
+	Z_PARAM_STR_OR_NULL(only_if)
+	ZEND_PARSE_PARAMETERS_END();
+	bool is_stored = store(key, value, ttl, tags, only_new, only_if);
+	if (reprise_has_exception()) {
+		RETURN_THROWS();
+	}
+	RETURN_BOOL(is_stored);
+}
+
+ZEND_FUNCTION(reprise_cache_store)
+{
+	store_function(INTERNAL_FUNCTION_PARAM_PASSTHRU, false);
+}
+
+ZEND_FUNCTION(reprise_cache_add)
+{
+	store_function(INTERNAL_FUNCTION_PARAM_PASSTHRU, true);
+}
+
+ZEND_FUNCTION(reprise_cache_store_many)
+{
+	HashTable *values, *tags = NULL;
+	zend_long ttl = 0;
+	zend_string *name;
+	zend_ulong index;
+	zval *value;
+	bool all_stored = true;
+
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+	Z_PARAM_ARRAY_HT(values)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_LONG(ttl)
+	Z_PARAM_ARRAY_HT(tags)
+	ZEND_PARSE_PARAMETERS_END();
+	ZEND_HASH_FOREACH_KEY_VAL(values, index, name, value)
+	{
+		zend_string *key = key_of(NULL, name, index);
+		all_stored = store(key, value, ttl, tags, false, NULL) && all_stored;
+		zend_string_release(key);
+		if (reprise_has_exception()) {
+			RETURN_THROWS();
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	RETURN_BOOL(all_stored);
+}
+
+static bool delete (const zend_string *key, uint64_t version)
+{
+	return reprise_data->is_attached
+	       && segment_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
+	                         reprise_data_now());
+}
+
+ZEND_FUNCTION(reprise_cache_delete)
+{
+	zend_string *key, *only_if = NULL;
+	struct segment_Value found = {0};
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+	Z_PARAM_STR(key)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_STR_OR_NULL(only_if)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!reprise_data_key(key, 1)) {
+		RETURN_THROWS();
+	}
+	if (only_if && !reprise_data_is_string(key, only_if, &found)) {
+		RETURN_FALSE;
+	}
+	RETURN_BOOL(delete (key, only_if ? found.version : 0));
+}
+
+ZEND_FUNCTION(reprise_cache_delete_many)
+{
+	HashTable *names;
+	zval *name;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+	Z_PARAM_ARRAY_HT(names)
+	ZEND_PARSE_PARAMETERS_END();
+	ZEND_HASH_FOREACH_VAL(names, name)
+	{
+		zend_string *key = key_of(name, NULL, 0);
+		bool is_key = key && reprise_data_key(key, 1);
+		if (is_key) {
+			delete (key, 0);
+		}
+		if (key) {
+			zend_string_release(key);
+		}
+		if (!is_key) {
+			RETURN_THROWS();
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	RETURN_BOOL(reprise_data->is_attached);
+}
+
+ZEND_FUNCTION(reprise_cache_increment)
+{
+	zend_string *key;
+	zend_long by = 1, ttl = 0;
+	int64_t sum;
+	zval first;
+
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+	Z_PARAM_STR(key)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_LONG(by)
+	Z_PARAM_LONG(ttl)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!reprise_data_key(key, 1)) {
+		RETURN_THROWS();
+	}
+	struct data_order order = {.key = key, .condition = 1};
+	if (!reprise_data_seconds(ttl, 3, &order.ttl)) {
+		RETURN_THROWS();
+	}
+	if (!reprise_data->is_attached) {
+		RETURN_FALSE;
+	}
+	ZVAL_LONG(&first, by);
+	order.flush = segment_flushes(&reprise_data->process);
+	/* Another may store the first number, or remove it, in between. */
+	for (int attempt = 0; attempt < 100; attempt++) {
+		if (segment_increment(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), by,
+		                      reprise_data_now(), &sum)) {
+			RETURN_LONG((zend_long)sum);
+		}
+		enum data_stored result = reprise_data_store(&order, &first);
+		if (result == DATA_STORED) {
+			RETURN_LONG(by);
+		}
+		struct segment_Value found;
+		bool is_other = reprise_data_find(key, &found) && found.kind != DATA_NUMBER;
+		reprise_data_has_copied();
+		if (result != DATA_NOT_STORED || is_other) {
+			break;
+		}
+	}
+	RETURN_FALSE;
+}

@@ -1,0 +1,58 @@
+/*
+ * reprise_cache_lock(): a lease that its owner takes by name. It ends with the request, with the process, or when its
+ * time is over.
+ */
+#define _GNU_SOURCE
+#include <php.h>
+
+#include "arguments.h"
+#include "data.h"
+
+enum { MINE = 0, OWN = 1 };
+
+static unsigned ask_lock(const zend_string *name, double seconds, struct segment_Leased *leased)
+{
+	return segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(name), ZSTR_LEN(name), 1, reprise_data_now(),
+	                     (uint64_t)(seconds * 1000), leased);
+}
+
+ZEND_FUNCTION(reprise_cache_lock)
+{
+	zend_string *name;
+	double seconds = 30;
+	struct segment_Leased leased;
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+	Z_PARAM_STR(name)
+	Z_PARAM_OPTIONAL
+	Z_PARAM_DOUBLE(seconds)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!reprise_data_key(name, 1)) {
+		RETURN_THROWS();
+	}
+	if (!(seconds > 0 && seconds <= DATA_MOST_SECONDS)) {
+		zend_argument_value_error(2, "must be more than 0 and at most %d seconds", DATA_MOST_SECONDS);
+		RETURN_THROWS();
+	}
+	RETURN_BOOL(reprise_data->is_attached && ask_lock(name, seconds, &leased) == MINE);
+}
+
+ZEND_FUNCTION(reprise_cache_unlock)
+{
+	zend_string *name;
+	struct segment_Leased leased;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+	Z_PARAM_STR(name)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!reprise_data_key(name, 1)) {
+		RETURN_THROWS();
+	}
+	if (!reprise_data->is_attached) {
+		RETURN_FALSE;
+	}
+	/* Who asks for a lock that nobody has gets it, and gives it back. */
+	unsigned lease = ask_lock(name, 0.001, &leased);
+	bool is_released = (lease == MINE || lease == OWN) && segment_release(&reprise_data->process, &leased);
+	RETURN_BOOL(lease == OWN && is_released);
+}

@@ -1,0 +1,248 @@
+/* See values.h. */
+#define _GNU_SOURCE
+#include <php.h>
+#include <ext/standard/php_var.h>
+#include <zend_exceptions.h>
+#include <zend_smart_str.h>
+
+#include "../engine/modules.h"
+#include "../engine/request_state.h"
+#include "../engine/shared_values.h"
+#include "values.h"
+
+/* Copies that a worker script keeps, in bytes of the segment. When there are more, all go. */
+#define MOST_KEPT (16u << 20)
+/* A copy of less is made each time. */
+#define WORTH_KEEPING 64
+
+static bool has_igbinary(void)
+{
+	return reprise_has_module("igbinary");
+}
+
+static bool call_igbinary(const char *name, zval *result, zval *argument)
+{
+	zval function;
+
+	ZVAL_STRING(&function, name);
+	bool is_called = call_user_function(NULL, NULL, &function, result, 1, argument) == SUCCESS;
+	zval_ptr_dtor(&function);
+	return is_called && !reprise_has_exception();
+}
+
+/* Objects, enums and variables that are one. False: an exception says why not. */
+static bool serialize(zval *value, zval *bytes, enum data_kind *kind)
+{
+	smart_str text = {0};
+	php_serialize_data_t seen;
+
+	if (has_igbinary()) {
+		*kind = DATA_IGBINARY;
+		ZVAL_UNDEF(bytes);
+		if (call_igbinary("igbinary_serialize", bytes, value) && Z_TYPE_P(bytes) == IS_STRING) {
+			return true;
+		}
+		zval_ptr_dtor(bytes);
+		if (!reprise_has_exception()) {
+			zend_value_error("the value cannot be serialized");
+		}
+		return false;
+	}
+	*kind = DATA_SERIALIZED;
+	PHP_VAR_SERIALIZE_INIT(seen);
+	php_var_serialize(&text, value, &seen);
+	PHP_VAR_SERIALIZE_DESTROY(seen);
+	if (reprise_has_exception() || !text.s) {
+		smart_str_free(&text);
+		return false;
+	}
+	smart_str_0(&text);
+	ZVAL_STR(bytes, text.s);
+	return true;
+}
+
+static struct segment_Storing terms(const struct data_order *order, enum data_kind kind)
+{
+	uint64_t now = reprise_data_now(), soft = order->ttl ? now + order->ttl : 0;
+
+	return (struct segment_Storing){
+	    .key = (const uint8_t *)ZSTR_VAL(order->key),
+	    .key_size = ZSTR_LEN(order->key),
+	    .tags = order->tags,
+	    .tag_count = order->tag_count,
+	    .flush = order->flush,
+	    .now = now,
+	    .soft = soft,
+	    .hard = soft ? soft + order->stale : 0,
+	    .cost = order->cost,
+	    .kind = (uint32_t)kind,
+	};
+}
+
+static enum data_stored reserve(const struct segment_Storing *storing, size_t size, struct segment_Room *room)
+{
+	int failed = segment_reserve(&reprise_data->process, storing, size, room);
+
+	return failed == 0 ? DATA_STORED : failed == -1 ? DATA_TOO_LARGE : DATA_NO_ROOM;
+}
+
+static enum data_stored publish(const struct data_order *order, const struct segment_Storing *storing,
+                                const struct segment_Room *room)
+{
+	bool is_linked =
+	    segment_publish(&reprise_data->process, room->offset, order->condition, order->number, storing->now);
+
+	return is_linked ? DATA_STORED : DATA_NOT_STORED;
+}
+
+enum data_stored reprise_data_store(const struct data_order *order, zval *value)
+{
+	struct segment_Room room;
+	size_t size;
+
+	ZVAL_DEREF(value);
+	switch (reprise_shared_measure(value, &size)) {
+	case SHARED_FITS: break;
+	case SHARED_SERIALIZE: {
+		zval bytes;
+		enum data_kind kind;
+		if (!serialize(value, &bytes, &kind)) {
+			return DATA_THROWN;
+		}
+		struct segment_Storing storing = terms(order, kind);
+		enum data_stored result = reserve(&storing, reprise_shared_string_size(Z_STRLEN(bytes)), &room);
+		if (result == DATA_STORED) {
+			reprise_shared_lay_out_string((zval *)(void *)room.zval, Z_STRVAL(bytes), Z_STRLEN(bytes),
+			                              (char *)room.data, room.to_read);
+			result = publish(order, &storing, &room);
+		}
+		zval_ptr_dtor(&bytes);
+		return result;
+	}
+	case SHARED_RESOURCE: zend_value_error("a resource cannot be stored in the data cache"); return DATA_THROWN;
+	case SHARED_TOO_DEEP:
+		zend_value_error("an array that is nested deeper than %d levels cannot be stored in the data cache",
+		                 SHARED_DEPTH);
+		return DATA_THROWN;
+	}
+	struct segment_Storing storing = terms(order, Z_TYPE_P(value) == IS_LONG ? DATA_NUMBER : DATA_LAID_OUT);
+	enum data_stored result = reserve(&storing, size, &room);
+	if (result == DATA_STORED) {
+		reprise_shared_lay_out((zval *)(void *)room.zval, value, (char *)room.data, room.to_read);
+		result = publish(order, &storing, &room);
+	}
+	return result;
+}
+
+/* ---- what a worker script keeps ------------------------------------------------------------------------------------
+ */
+
+struct kept {
+	uint64_t version;
+	zval value;
+};
+
+static HashTable *all_kept;
+static size_t kept_bytes;
+
+static void drop_kept(zval *place)
+{
+	struct kept *kept = Z_PTR_P(place);
+
+	zval_ptr_dtor(&kept->value);
+	efree(kept);
+}
+
+/* The same array for all requests until there is another version: who changes it gets a copy, as PHP's arrays do. */
+static void give_kept(zval *target, const zval *value, const struct segment_Value *found)
+{
+	const char *key = (const char *)found->key;
+	struct kept *kept = all_kept ? zend_hash_str_find_ptr(all_kept, key, found->key_size) : NULL;
+
+	if (!kept || kept->version != found->version) {
+		if (!all_kept) {
+			ALLOC_HASHTABLE(all_kept);
+			zend_hash_init(all_kept, 8, NULL, drop_kept, false);
+		}
+		if (kept_bytes + found->size > MOST_KEPT) {
+			zend_hash_clean(all_kept);
+			kept_bytes = 0;
+		}
+		kept = emalloc(sizeof *kept);
+		kept->version = found->version;
+		reprise_shared_copy_out(&kept->value, value);
+		zend_hash_str_update_ptr(all_kept, key, found->key_size, kept);
+		kept_bytes += found->size;
+	}
+	ZVAL_COPY(target, &kept->value);
+}
+
+/* ---- giving values -------------------------------------------------------------------------------------------------
+ */
+
+static bool unserialize(zval *target, const zval *bytes)
+{
+	const unsigned char *at = (const unsigned char *)Z_STRVAL_P(bytes), *end = at + Z_STRLEN_P(bytes);
+	php_unserialize_data_t seen;
+
+	PHP_VAR_UNSERIALIZE_INIT(seen);
+	bool is_whole = php_var_unserialize(target, &at, end, &seen);
+	if (is_whole && Z_ISREF_P(target)) {
+		/* A value that is its own part. */
+		zval inner;
+		ZVAL_COPY(&inner, Z_REFVAL_P(target));
+		zval_ptr_dtor(target);
+		ZVAL_COPY_VALUE(target, &inner);
+	}
+	PHP_VAR_UNSERIALIZE_DESTROY(seen);
+	return is_whole && !reprise_has_exception();
+}
+
+bool reprise_data_give(zval *target, const struct segment_Value *found)
+{
+	const zval *value = (const zval *)(const void *)found->zval;
+	zval result;
+
+	switch ((enum data_kind)found->kind) {
+	case DATA_NUMBER: ZVAL_LONG(target, (zend_long)__atomic_load_n(&Z_LVAL_P(value), __ATOMIC_RELAXED)); return true;
+	case DATA_IGBINARY: {
+		zval bytes;
+		if (!has_igbinary()) {
+			return false;
+		}
+		ZVAL_COPY_VALUE(&bytes, value);
+		ZVAL_UNDEF(&result);
+		if (!call_igbinary("igbinary_unserialize", &result, &bytes)) {
+			zval_ptr_dtor(&result);
+			return false;
+		}
+		ZVAL_COPY_VALUE(target, &result);
+		return true;
+	}
+	case DATA_SERIALIZED:
+		ZVAL_UNDEF(&result);
+		if (!unserialize(&result, value)) {
+			zval_ptr_dtor(&result);
+			return false;
+		}
+		ZVAL_COPY_VALUE(target, &result);
+		return true;
+	case DATA_LAID_OUT: break;
+	}
+	if (reprise_data->use == DATA_SHARES) {
+		ZVAL_COPY_VALUE(target, value);
+	} else if (reprise_data->use == DATA_KEEPS && found->size >= WORTH_KEEPING
+	           && (Z_TYPE_P(value) == IS_ARRAY || Z_TYPE_P(value) == IS_STRING)) {
+		give_kept(target, value, found);
+	} else {
+		reprise_shared_copy_out(target, value);
+	}
+	return true;
+}
+
+void reprise_data_has_copied(void)
+{
+	if (reprise_data->use != DATA_SHARES) {
+		segment_end_reading(&reprise_data->process);
+	}
+}

@@ -1,0 +1,45 @@
+/* PHP's values and those of the segment. See data.h. */
+#ifndef REPRISE_DATA_VALUES_H
+#define REPRISE_DATA_VALUES_H
+
+#include <php.h>
+
+#include "data.h"
+
+/* How a value was put down. */
+enum data_kind {
+	DATA_LAID_OUT = 0,
+	DATA_NUMBER = 1, /* counts in place; the number is the segment's, too */
+	DATA_SERIALIZED = 2,
+	DATA_IGBINARY = 3
+};
+
+/* When a value is stored, and under which condition. */
+struct data_order {
+	zend_string *key;
+	const struct segment_ValueTag *tags;
+	size_t tag_count;
+	uint64_t flush;
+	uint64_t ttl, stale; /* milliseconds; a ttl of 0: for ever */
+	uint32_t cost;       /* microseconds */
+	uint32_t condition;  /* of segment_publish */
+	uint64_t number;
+};
+
+enum data_stored {
+	DATA_STORED,
+	DATA_NOT_STORED, /* the condition does not hold */
+	DATA_TOO_LARGE,
+	DATA_NO_ROOM, /* memory that may be used again comes when requests have ended, or this process has no place */
+	DATA_THROWN   /* the value cannot be stored: an exception says why */
+};
+
+enum data_stored reprise_data_store(const struct data_order *order, zval *value);
+
+/* What was found, as a value of PHP. False: it cannot be read here, or an exception was thrown. */
+bool reprise_data_give(zval *target, const struct segment_Value *found);
+
+/* At the end of a look-up: what is copied holds nothing. */
+void reprise_data_has_copied(void);
+
+#endif

@@ -1,0 +1,71 @@
+/* Functions for many values at once: those with a tag, all, and what is counted of them. */
+#define _GNU_SOURCE
+#include <php.h>
+
+#include "arguments.h"
+#include "data.h"
+
+ZEND_FUNCTION(reprise_cache_invalidate)
+{
+	HashTable *names;
+	zval *name;
+	struct data_tags tags;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+	Z_PARAM_ARRAY_HT(names)
+	ZEND_PARSE_PARAMETERS_END();
+	/* All or none. */
+	if (zend_hash_num_elements(names) <= segment_MOST_VALUE_TAGS && !reprise_data_tags(&tags, names, 1)) {
+		RETURN_THROWS();
+	}
+	ZEND_HASH_FOREACH_VAL(names, name)
+	{
+		ZVAL_DEREF(name);
+		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > segment_MOST_KEY) {
+			zend_argument_value_error(1, "must have strings of 1 to %d bytes", segment_MOST_KEY);
+			RETURN_THROWS();
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+	bool is_done = reprise_data->is_attached;
+	ZEND_HASH_FOREACH_VAL(names, name)
+	{
+		ZVAL_DEREF(name);
+		is_done =
+		    is_done && segment_invalidate(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name));
+	}
+	ZEND_HASH_FOREACH_END();
+	RETURN_BOOL(is_done);
+}
+
+ZEND_FUNCTION(reprise_cache_flush)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(reprise_data->is_attached && segment_flush(&reprise_data->process));
+}
+
+ZEND_FUNCTION(reprise_cache_stats)
+{
+	static const char *const counted[segment_COUNTED] = {"hits", "misses", "stale", "stores", "waits", "computed"};
+	struct segment_Statistics is;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	if (!reprise_data->is_attached) {
+		return;
+	}
+	segment_statistics(&reprise_data->process, &is);
+	for (size_t i = 0; i < segment_COUNTED; i++) {
+		add_assoc_long(return_value, counted[i], (zend_long)is.counted[i]);
+	}
+	add_assoc_long(return_value, "entries", (zend_long)is.entries);
+	add_assoc_long(return_value, "bytes", (zend_long)is.live);
+	add_assoc_long(return_value, "memory", (zend_long)is.size);
+	add_assoc_long(return_value, "largest", (zend_long)is.largest);
+	add_assoc_long(return_value, "evicted", (zend_long)is.evicted);
+	add_assoc_long(return_value, "refused", (zend_long)is.refused);
+	add_assoc_long(return_value, "held", (zend_long)is.retired);
+	add_assoc_long(return_value, "holder", (zend_long)is.holder);
+	add_assoc_long(return_value, "swept", (zend_long)is.swept);
+	add_assoc_long(return_value, "taken_over", (zend_long)is.taken_over);
+}

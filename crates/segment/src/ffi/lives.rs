@@ -1,0 +1,211 @@
+//! What concerns processes: leases, requests that end, forks, deaths, and what all have counted.
+
+use core::sync::atomic::Ordering;
+
+use super::{COUNTED, SegmentProcess, process, slice};
+use crate::leases::Answer;
+
+/// What a lease is asked for, and what came of it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Leased {
+    /// Of the key.
+    pub hash: u64,
+    /// Number of the lease.
+    pub number: u32,
+    /// To wait with.
+    pub word: u32,
+    /// Process id of who has it.
+    pub owner: u32,
+}
+
+/// What a segment holds.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Statistics {
+    /// Bytes of the segment.
+    pub size: u64,
+    /// Bytes of the largest value.
+    pub largest: u64,
+    /// Bytes of linked values.
+    pub live: u64,
+    /// Values.
+    pub entries: u64,
+    /// Values that made room for others.
+    pub evicted: u64,
+    /// Values that were not stored, because no memory may be used again yet.
+    pub refused: u64,
+    /// Processes that died and were swept.
+    pub swept: u64,
+    /// Times that the lock was taken from the dead.
+    pub taken_over: u64,
+    /// Bytes that may not be used again yet.
+    pub retired: u64,
+    /// Process that holds them longest; 0: none.
+    pub holder: u32,
+    /// Since when, in milliseconds.
+    pub since: u64,
+    /// See [`COUNTED`].
+    pub counted: [u64; COUNTED],
+}
+
+/// Asks for the lease of a name. `kind` tells apart what has the same names. 0 it is the asker's, 1 he has it already, 2 another has it,
+/// 3 there is no room.
+///
+/// # Safety
+/// `p` is attached; `name` has its size; `target` is for the answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_lease(
+    p: *mut SegmentProcess,
+    name: *const u8,
+    size: usize,
+    kind: u32,
+    now: u64,
+    milliseconds: u64,
+    target: *mut Leased,
+) -> u32 {
+    // SAFETY: by contract.
+    unsafe {
+        let process = process(p);
+        let hash = (process.view.hash(slice(name, size)) ^ u64::from(kind).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
+        let (number, word, owner, code) = match process.lease(hash, now, milliseconds) {
+            Answer::Mine(number) => (number, 0, 0, 0),
+            Answer::Own(number) => (number, 0, 0, 1),
+            Answer::Held(number, word, owner) => (number, word, owner, 2),
+            Answer::NoRoom => (0, 0, 0, 3),
+        };
+        target.write(Leased { hash, number, word, owner });
+        code
+    }
+}
+
+/// Gives a lease back. Whether it was still this process'.
+///
+/// # Safety
+/// `p` is attached; `leased` was filled by [`segment_lease`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_release(p: *mut SegmentProcess, leased: *const Leased) -> bool {
+    // SAFETY: by contract.
+    unsafe { process(p).release((*leased).number, (*leased).hash) }
+}
+
+/// Gives all leases of this process back.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_release_all(p: *mut SegmentProcess) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.release_all();
+}
+
+/// Sleeps until a lease may be free, at most so long.
+///
+/// # Safety
+/// `p` is attached; `leased` was filled by [`segment_lease`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_wait(p: *mut SegmentProcess, leased: *const Leased, milliseconds: u32) {
+    // SAFETY: by contract.
+    unsafe { process(p).wait((*leased).number, (*leased).word, milliseconds) }
+}
+
+/// The request has ended, and nothing in this process' memory points into the segment.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_end_request(p: *mut SegmentProcess) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.end_request();
+}
+
+/// This process holds no value: it has copied what it got.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_end_reading(p: *mut SegmentProcess) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.end_reading();
+}
+
+/// The process ends, and has ended its request.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_leave(p: *mut SegmentProcess) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.leave();
+}
+
+/// Before a fork: the place of the child, plus one; 0: it needs none.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_before_fork(p: *mut SegmentProcess) -> u32 {
+    // SAFETY: by contract.
+    unsafe { process(p) }.before_fork().map_or(0, |place| place + 1)
+}
+
+/// In the parent; `child` is 0 if there is none.
+///
+/// # Safety
+/// `p` is attached; `place` is from [`segment_before_fork`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_after_fork(p: *mut SegmentProcess, place: u32, child: u32) {
+    if place > 0 {
+        // SAFETY: by contract.
+        unsafe { process(p) }.after_fork(place - 1, child);
+    }
+}
+
+/// In the child. False: it must end, because values that it holds may be gone.
+///
+/// # Safety
+/// `p` is attached; `place` is from [`segment_before_fork`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_in_child(p: *mut SegmentProcess, place: u32) -> bool {
+    // SAFETY: by contract.
+    unsafe { process(p) }.in_child(place.checked_sub(1))
+}
+
+/// Takes back what the dead have: of a process that was reaped, and of its children; 0: of all.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_sweep(p: *mut SegmentProcess, reaped: u32) -> u32 {
+    // SAFETY: by contract.
+    unsafe { process(p) }.sweep((reaped != 0).then_some(reaped))
+}
+
+/// What the segment holds.
+///
+/// # Safety
+/// `p` is attached; `target` is for the answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_statistics(p: *mut SegmentProcess, target: *mut Statistics) {
+    // SAFETY: by contract.
+    let process = unsafe { process(p) };
+    let (view, header) = (process.view, process.view.header());
+    let (live, retired) = view.used();
+    let holder = process.holder();
+    let statistics = Statistics {
+        size: view.geometry.size,
+        largest: view.geometry.largest(),
+        live,
+        entries: header.entries.load(Ordering::Relaxed),
+        evicted: header.evicted.load(Ordering::Relaxed),
+        refused: header.refused.load(Ordering::Relaxed),
+        swept: header.swept.load(Ordering::Relaxed),
+        taken_over: header.taken_over.load(Ordering::Relaxed),
+        retired,
+        holder: holder.map_or(0, |(pid, _)| pid),
+        since: holder.map_or(0, |(_, since)| since),
+        counted: process.counted(),
+    };
+    // SAFETY: by contract.
+    unsafe { target.write(statistics) };
+}
