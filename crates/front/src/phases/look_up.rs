@@ -88,7 +88,8 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     }
     // `reprise verify` compares what PHP makes.
     let is_verified = request.head.headers.contains_key(MODE) && request.is_local();
-    admitted.view.stored(admitted.number, &admitted.shared.stored).filter(|_| !is_verified)
+    let cached = admitted.view.stored(admitted.number, &admitted.shared.stored).filter(|_| !is_verified);
+    cached.map(|cached| &cached.responses)
 }
 
 fn site<'a>(admitted: &Admitted<'a>, led: Key, outcome: Key) -> Site<'a> {
@@ -150,7 +151,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
         match head {
             Head::Shared(begun) if is_for_begun(&begun, &asking, admitted) => {
                 let did = Did::Forwarded { why, status: None, is_stored: true, is_collapsed: !is_first, detail: None };
-                return Looked::Answered(Ok(shared(&responses, &begun, follower, admitted, &did)));
+                return Looked::Answered(Ok(shared(&begun, follower, admitted, &did)));
             }
             Head::Stored(entry) if is_for_entry(&entry, &asking, admitted) => {
                 return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
@@ -160,7 +161,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
                 return Looked::Answered(first.await.unwrap_or(Err(Refusal::BadResponse)).map(|mut response| {
                     let detail = response.extensions_mut().remove::<Why>();
                     let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
-                    tell(&responses, &mut response, &did);
+                    tell(admitted, &mut response, &did);
                     hit::conditioned(response, &request.head, || Made::plain(ResponseBody::none()))
                 }));
             }
@@ -262,17 +263,11 @@ fn answer(responses: &Arc<Responses>, entry: &Arc<Entry>, admitted: &Admitted<'_
     Dynamic::mark_shared(admitted, &mut response, Some((responses, entry)));
     let age = entry.terms.age.saturating_add(entry.since());
     let ttl = i64::try_from(entry.terms.lifetime).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
-    tell(responses, &mut response, &Did::Hit(ttl));
+    tell(admitted, &mut response, &Did::Hit(ttl));
     response
 }
 
-fn shared(
-    responses: &Responses,
-    begun: &Begun,
-    follower: Follower,
-    admitted: &Admitted<'_>,
-    did: &Did,
-) -> Response<Made> {
+fn shared(begun: &Begun, follower: Follower, admitted: &Admitted<'_>, did: &Did) -> Response<Made> {
     let mut response = Response::new(ResponseBody::none());
     *response.status_mut() = begun.status;
     *response.headers_mut() = begun.headers.clone();
@@ -284,6 +279,6 @@ fn shared(
     }
     let mut response = response.map(Made::plain);
     Dynamic::mark_shared(admitted, &mut response, None);
-    tell(responses, &mut response, did);
+    tell(admitted, &mut response, did);
     response
 }

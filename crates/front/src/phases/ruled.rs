@@ -44,6 +44,7 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
     let mut verdict = settle(application, &asked, &mut |_| {});
     admitted.query = verdict.query.take();
     admitted.limits = verdict.limits();
+    admitted.rule = verdict.counted;
     let rates = admitted.limits.iter().flat_map(|limits| &limits.rates).map(|(rate, _)| *rate);
     // Passwords come after that, so that a rate bounds how often one may be guessed.
     let late = match admitted.limits.as_ref().is_some_and(|limits| !limits.rates.is_empty()) {
