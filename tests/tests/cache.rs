@@ -7,6 +7,7 @@ mod derived;
 mod holes;
 mod letter;
 mod mended;
+mod passed_by;
 mod purges;
 mod shared;
 mod validators;

@@ -25,6 +25,7 @@ end of the connection.
 | `trace PID` | how it went, and the PHP stack of that worker |
 | `reload` | how it went, when the reload has ended |
 | `cache \"rules\\nNAME\"` | what the cache of that application has done: a line for each rule, with the numbers from `hit` to `bypass` and the rule |
+| `cache \"token\\n\"` | the token by which `reprise verify` chooses the mode and passes by the cache of responses |
 
 How a command went:
 

@@ -1,5 +1,6 @@
-//! What the control socket asks of the cache of responses: `reprise purge`, `reprise cache explain`, and for `reprise status` what was done. Question and answer are texts of lines
-//! in memory files; whoever may write to the control socket may ask.
+//! What the control socket asks of the cache of responses: `reprise purge`, `reprise cache explain`, for `reprise status` what was done, and for
+//! `reprise verify` the token by which it passes by. Question and answer are texts of lines in memory files; whoever may write to the control socket
+//! may ask.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -59,6 +60,7 @@ fn respond(shared: &Shared, question: &str) -> Option<Result<String, String>> {
             let (scheme, host, target) = (lines.next()?, lines.next()?, lines.next()?);
             Some(explain(shared, scheme == "https", host, target))
         }
+        "token" => Some(shared.token.text().map(str::to_owned).ok_or_else(|| "there are no random numbers".to_owned())),
         "rules" => Some(by_rule(shared, rest)),
         _ => None,
     }

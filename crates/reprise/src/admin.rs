@@ -101,6 +101,17 @@ fn server(directory: &Path) -> String {
     format!("server of {}", directory.display())
 }
 
+/// Asks the cache of responses something.
+fn question(which: &Which, text: String, what: &str) -> Result<String, Failure> {
+    let Outcome { ok, message } = ask(which, Command::Cache(text))?.read()?;
+    if ok { Ok(message) } else { Err(Failure::new(Code::Usage, what, message)) }
+}
+
+/// The token by which requests pass by the cache of responses and choose their mode.
+pub fn token(which: &Which) -> Result<String, Failure> {
+    question(which, "token\n".to_owned(), "the token of the server")
+}
+
 /// `reprise reload`.
 pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
     let command = if only_certificates { Command::ReloadCertificates } else { Command::Reload };

@@ -19,7 +19,6 @@ use super::compress::{self, Dynamic};
 use super::fetch;
 use super::keep::{Candidate, Change, Keeping, tell};
 use super::order::Order;
-use crate::head::MODE;
 use crate::hit;
 use crate::in_force::InForce;
 use crate::refusal::Refusal;
@@ -48,7 +47,7 @@ pub(super) enum Looked {
 pub(super) fn look_early(admitted: &Admitted<'_>, led: &Key, body: &RequestBody) -> Option<Response<Made>> {
     let responses = asked(admitted)?;
     let site = site(admitted, led.clone(), Key::new());
-    let asking = Asking::new(admitted.request, admitted.application, site, !matches!(body, RequestBody::None))?;
+    let asking = asking(admitted, site, !matches!(body, RequestBody::None))?;
     let headers = &admitted.request.head.headers;
     // The outcome is not known yet. It was that of the entry when the file system was asked last.
     let (entry, is_old) = match responses.find(&asking.place, headers, false) {
@@ -86,10 +85,17 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     if application.cache_memory == 0 || ![By::Client, By::Fragment].contains(&request.by) {
         return None;
     }
-    // `reprise verify` compares what PHP makes.
-    let is_verified = request.head.headers.contains_key(MODE) && request.is_local();
-    let cached = admitted.view.stored(admitted.number, &admitted.shared.stored).filter(|_| !is_verified);
+    let cached = admitted.view.stored(admitted.number, &admitted.shared.stored);
     cached.map(|cached| &cached.responses)
+}
+
+/// What the request asks for. `None`: it runs by itself, as those of `reprise verify`, which compares what PHP makes.
+fn asking(admitted: &Admitted<'_>, site: Site<'_>, has_body: bool) -> Option<Asking> {
+    let &Admitted { shared, request, application, .. } = admitted;
+    if shared.token.mode(request).is_some() {
+        return None;
+    }
+    Asking::new(request, application, site, has_body)
 }
 
 fn site<'a>(admitted: &Admitted<'a>, led: Key, outcome: Key) -> Site<'a> {
@@ -98,7 +104,7 @@ fn site<'a>(admitted: &Admitted<'a>, led: Key, outcome: Key) -> Site<'a> {
 
 async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>, has_body: bool) -> Looked {
     let request = admitted.request;
-    let Some(asking) = Asking::new(request, admitted.application, site, has_body) else {
+    let Some(asking) = asking(admitted, site, has_body) else {
         let is_safe = request.head.method.is_safe();
         return Looked::Run(if is_safe { Keeping::Purging { responses } } else { Change::of(admitted).keeping() });
     };

@@ -32,6 +32,7 @@ use crate::route::{self, Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
 use crate::target::is_at;
+use crate::verified::Mode;
 use crate::wrapped::Made;
 
 /// How long a script may take to say that a page has not changed.
@@ -163,8 +164,8 @@ async fn run_script(
     let limit = if request.is_warm_up() || is_nobody_s { 0 } else { limits.client_requests };
     let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
-    let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
-    let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
+    let mode = admitted.shared.token.mode(request);
+    let is_classic = is_below(admitted.path, &application.classic_paths) || mode == Some(Mode::Classic);
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
     let expected = job.expected_body(lane, &body)?;
