@@ -31,6 +31,7 @@ use crate::response_body::ResponseBody;
 use crate::route::{self, Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
+use crate::stored::asking::Asking;
 use crate::target::is_at;
 use crate::verified::Mode;
 use crate::wrapped::Made;
@@ -43,11 +44,16 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; HEAD_SIZE]);
 }
 
-/// Makes the response.
-pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Result<Response<Made>, Refusal> {
+/// Makes the response. `asking`: what the request asks the cache for.
+pub async fn run(
+    admitted: &Admitted<'_>,
+    route: Route,
+    asking: Option<Asking>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
-        Route::Script(script) => return look_up_script(admitted, &script, body).await,
+        Route::Script(script) => return look_up_script(admitted, &script, asking, body).await,
         Route::File(found) => {
             let mut response = match admitted.application.precompressed {
                 true => precompressed::respond(&found, request)?,
@@ -106,6 +112,7 @@ struct Job<'a> {
 async fn look_up_script(
     admitted: &Admitted<'_>,
     script: &Arc<Script>,
+    asking: Option<Asking>,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
     let mut outcome = Key::new();
@@ -118,7 +125,7 @@ async fn look_up_script(
         Some(query) => outcome.add(query),
         None => outcome.absent(),
     };
-    match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
+    match look_up::look_up(admitted, asking, outcome).await {
         Looked::Answered(result) => result,
         Looked::Run(keeping) => {
             if let Some(unchanged) = validate(admitted).await {
