@@ -1,12 +1,14 @@
 //! Starts and stops the real binaries, each in a directory of its own that every user can enter.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -343,10 +345,24 @@ impl Server {
 
     /// Another command of `reprise` about this server: what it prints on both outputs, and its exit code.
     pub fn reprise(&self, arguments: &[&str]) -> (String, i32) {
-        let state = self.directory().join("state");
-        let output = Command::new(program()).args(arguments).arg("--state-dir").arg(state).output().expect("a command");
+        let output = self.output(arguments);
         let text = [output.stdout, output.stderr].concat();
         (String::from_utf8_lossy(&text).into_owned(), output.status.code().unwrap_or(-1))
+    }
+
+    /// The same, with each output by itself.
+    pub fn output<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
+        let state = self.directory().join("state");
+        Command::new(program()).args(arguments).arg("--state-dir").arg(state).output().expect("a command")
+    }
+
+    /// The token of `reprise verify`, from the control socket.
+    pub fn token(&self) -> String {
+        let mut stream = UnixStream::connect(self.directory().join("state/admin.sock")).expect("the control socket");
+        stream.write_all(b"cache \"token\\n\"\n").expect("a question");
+        let answer: serde_json::Value = serde_json::from_reader(stream).expect("an answer");
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["message"].as_str().expect("a token").to_owned()
     }
 
     /// `reprise trace`: its exit code, and what it said.

@@ -1,11 +1,13 @@
 //! The cache of responses: nobody gets what was made for somebody else, one response is made for many, and the cache is passed by where rules
 //! say so.
 
+mod counted;
 mod crowds;
 mod derived;
 mod holes;
 mod letter;
 mod mended;
+mod passed_by;
 mod purges;
 mod shared;
 mod validators;

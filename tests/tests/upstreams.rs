@@ -48,6 +48,7 @@ fn an_upstream_gets_the_request_and_who_its_client_is() {
         ("Connection", "x-hop"),
         ("X-Hop", "1"),
         ("TE", "gzip"),
+        ("Reprise-Mode", "own"),
         ("X-End", "2"),
     ];
     let got = client.request("GET", "/up/a%2Fb?x=%20y", &sent, b"");
@@ -65,7 +66,7 @@ fn an_upstream_gets_the_request_and_who_its_client_is() {
     ] {
         assert!(has(line), "{line} in {text}");
     }
-    assert!(!text.contains("1.1.1.1") && !has("x-hop: 1") && !has("te: gzip"), "{text}");
+    assert!(!text.contains("1.1.1.1") && !has("x-hop: 1") && !has("te: gzip") && !has("reprise-mode: own"), "{text}");
     let line = |target: &str, client: &mut Client| client.get(target).text().lines().next().unwrap().to_owned();
     // What means another path is sent as the rules have judged it.
     assert_eq!(line("/x/../up//b/%2e/c", &mut client), "GET /up/b/c HTTP/1.1");

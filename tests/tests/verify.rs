@@ -37,8 +37,8 @@ $page = function () use (&$container, &$queue, &$buffer) {
 const PLANTED: [&str; 10] =
     ["static", "singleton", "locale", "session", "cookie", "container", "ini", "env", "timezone", "buffer"];
 
-fn verify(arguments: &[String]) -> (Output, serde_json::Value) {
-    let output = Command::new(program()).arg("verify").arg("--json").args(arguments).output().unwrap();
+fn verify(server: &Server, arguments: &[String]) -> (Output, serde_json::Value) {
+    let output = server.output(&[&["verify".to_owned(), "--json".to_owned()], arguments].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let value =
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
@@ -63,7 +63,7 @@ fn ten_planted_leaks_are_found_in_a_worker_script() {
         server
     };
     let server = start();
-    let (output, found) = verify(&pages(&server));
+    let (output, found) = verify(&server, &pages(&server));
     assert_eq!(output.status.code(), Some(2), "{found}");
     for (number, page) in found["pages"].as_array().unwrap().iter().enumerate() {
         let is_bad =
@@ -73,7 +73,7 @@ fn ten_planted_leaks_are_found_in_a_worker_script() {
     assert_eq!(found["bad"], 10);
     // In words, for people.
     let server = start();
-    let output = Command::new(program()).args(["verify", &pages(&server)[1], &pages(&server)[10]]).output().unwrap();
+    let output = server.output(&["verify", &pages(&server)[1], &pages(&server)[10]]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("LEAK ") && text.contains("otto sees anna's cookie"), "{text}");
     assert!(
@@ -91,7 +91,7 @@ fn none_is_found_where_each_request_starts_from_the_same_memory() {
         let script = format!("<?php {LEAKS} reprise_snapshot(); $page();");
         let setup = Setup::empty().file("index.php", script).application(&format!("isolation = \"{isolation}\""));
         let server = setup.flag("--audit").start();
-        let (output, found) = verify(&pages(&server));
+        let (output, found) = verify(&server, &pages(&server));
         assert_eq!((output.status.code(), &found["bad"]), (Some(0), &0.into()), "{isolation}: {found}");
     }
 }
@@ -106,7 +106,7 @@ fn pages_come_from_files_with_methods_and_forms() {
     let base = format!("http://127.0.0.1:{}", server.port);
     fs::write(&list, format!("# pages\n{base}/?do=fine\n\nPOST {base}/?do=form name=anna&x=1\nHEAD {base}/\n"))
         .unwrap();
-    let (output, found) = verify(&[list.display().to_string(), "--rounds".into(), "2".into()]);
+    let (output, found) = verify(&server, &[list.display().to_string(), "--rounds".into(), "2".into()]);
     assert_eq!((output.status.code(), found["pages"].as_array().unwrap().len()), (Some(0), 3), "{found}");
     assert!(server.access_log().is_empty() || !server.access_log().contains("reprise-mode"));
 }
@@ -120,7 +120,7 @@ fn forms_may_say_who_sends_them() {
     let directory = Directory::new();
     let list = directory.0.join("pages.txt");
     fs::write(&list, format!("POST http://127.0.0.1:{}/?do=form name={{visitor}}&x=1\n", server.port)).unwrap();
-    let (output, found) = verify(&[list.display().to_string()]);
+    let (output, found) = verify(&server, &[list.display().to_string()]);
     assert_eq!(output.status.code(), Some(0), "{found}");
     for name in ["anna", "otto"] {
         assert!(server.log().contains(&format!("posted by {name}")), "{}", server.log());
@@ -134,12 +134,12 @@ fn pages_of_many_shapes_are_compared_too() {
     let setup = Setup::empty().file("index.php", script);
     let server = setup.application("workers = 1\nmode.\"index.php\" = \"worker\"").start();
     let url = |what: &str| format!("http://127.0.0.1:{}/?do={what}", server.port);
-    let (output, found) = verify(&[url("shapes")]);
+    let (output, found) = verify(&server, &[url("shapes")]);
     assert_eq!((output.status.code(), &found["bad"]), (Some(0), &0.into()), "{found}");
     assert_eq!(found["pages"][0]["blind"], false, "{found}");
-    let (output, found) = verify(&[url("shapes&leak=1")]);
+    let (output, found) = verify(&server, &[url("shapes&leak=1")]);
     assert_eq!((output.status.code(), &found["bad"]), (Some(2), &1.into()), "{found}");
-    let output = Command::new(program()).args(["verify", &url("nothing")]).output().unwrap();
+    let output = server.output(&["verify", &url("nothing")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("UNKNOWN ") && text.contains("not checked: what pages do not show"), "{text}");
 }
@@ -151,14 +151,14 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     let setup = Setup::empty().file("index.php", script);
     let server = setup.application("classic_paths = [\"/classic\"]").start();
     let url = |path: &str| format!("http://127.0.0.1:{}{path}?do=fine", server.port);
-    let output = Command::new(program()).args(["verify", &url("/classic/x")]).output().unwrap();
+    let output = server.output(&["verify", &url("/classic/x")]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && text.contains("every page ran in classic mode"), "{text}");
-    let output = Command::new(program()).args(["verify", &url("/classic/x"), &url("/")]).output().unwrap();
+    let output = server.output(&["verify", &url("/classic/x"), &url("/")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("CLASSIC ") && text.contains("alike "), "{text}");
     fs::write(server.directory().join("app/public/a.txt"), "static").unwrap();
-    let output = Command::new(program()).args(["verify", &url("/a.txt")]).output().unwrap();
+    let output = server.output(&["verify", &url("/a.txt")]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && text.contains("does not say in which mode"), "{text}");
     // PHP and clients elsewhere have nothing of it.
@@ -178,7 +178,7 @@ fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {
         let setup = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"");
         let server = setup.application(paths).start();
         let pages = ["/", "/post-5/", "/page-1/"].map(|path| format!("http://127.0.0.1:{}{path}", server.port));
-        let (output, found) = verify(&[&pages[..], &["--host".to_owned(), HOST.to_owned()]].concat());
+        let (output, found) = verify(&server, &[&pages[..], &["--host".to_owned(), HOST.to_owned()]].concat());
         assert_eq!(output.status.code(), Some(code), "{paths}: {found}");
         let list = found["pages"].as_array().unwrap();
         assert_eq!(list[2]["classic"], code == 0, "{found}");
@@ -190,6 +190,7 @@ fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {
 /// A page that cannot be requested is named, with the exit code of the mistake.
 #[test]
 fn what_cannot_be_asked_is_named() {
+    let server = Setup::empty().file("index.php", "<?php echo 1;").start();
     let dead = format!("http://127.0.0.1:{}/", free_port());
     for (arguments, code, words) in [
         (vec![dead.as_str()], 1, vec!["127.0.0.1", "refused"]),
@@ -199,23 +200,49 @@ fn what_cannot_be_asked_is_named() {
         (vec![], 64, vec!["URL|FILE"]),
         (vec!["http://127.0.0.1/", "--rounds", "1"], 64, vec!["--rounds"]),
     ] {
-        let output = Command::new(program()).arg("verify").args(&arguments).output().unwrap();
+        let output = server.output(&[&["verify"], &arguments[..]].concat());
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
         words.iter().for_each(|word| assert!(text.contains(word), "{word} in {text}"));
     }
 }
 
-/// Only who is on this machine chooses the mode, and PHP never hears of it.
+/// Only who has the token chooses the mode, on this machine, and PHP never hears of it.
 #[test]
-fn the_mode_is_chosen_on_this_machine_alone() {
+fn the_mode_is_chosen_by_a_token_on_this_machine_alone() {
     let script =
         "<?php reprise_snapshot(); echo reprise_info()['mode'], isset($_SERVER['HTTP_REPRISE_MODE']) ? ' seen' : '';";
     let server = Setup::empty().file("index.php", script).server("proxies = [\"127.0.0.1\"]").start();
+    let token = server.token();
+    let (classic, other) = (format!("classic {token}"), format!("other {token}"));
     let mut client = server.client();
     assert_eq!(client.get("/").text(), "snapshot");
-    assert_eq!(client.request("GET", "/", &[("Reprise-Mode", "classic")], b"").text(), "classic");
-    let behind = [("Reprise-Mode", "classic"), ("X-Forwarded-For", "192.0.2.1")];
+    let chosen = client.request("GET", "/", &[("Reprise-Mode", &classic)], b"");
+    assert_eq!((chosen.text().as_str(), chosen.header("reprise-mode")), ("classic", Some("classic")));
+    let behind = [("Reprise-Mode", classic.as_str()), ("X-Forwarded-For", "192.0.2.1")];
     assert_eq!(client.request("GET", "/", &behind, b"").text(), "snapshot");
-    assert_eq!(client.request("GET", "/", &[("Reprise-Mode", "other")], b"").text(), "snapshot");
+    for mode in ["classic", "own", &other] {
+        let page = client.request("GET", "/", &[("Reprise-Mode", mode)], b"");
+        assert_eq!((page.text().as_str(), page.header("reprise-mode")), ("snapshot", None), "{mode}");
+    }
+}
+
+/// Without the control socket there is no token, and `reprise verify` says so, and what to do.
+#[test]
+fn without_the_control_socket_it_says_what_to_do() {
+    let server = Setup::empty().file("index.php", "<?php reprise_snapshot(); echo 1;").start();
+    let page = format!("http://127.0.0.1:{}/", server.port);
+    let elsewhere = Directory::new();
+    let output = Command::new(program()).args(["verify", &page, "--state-dir"]).arg(&elsewhere.0).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for words in ["is the server running", "on the server's machine", "token of its control socket"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    // The token of another server is of no use.
+    let other = Setup::empty().file("index.php", "<?php echo 1;").start();
+    let output = other.output(&["verify", &page]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("another server than the one whose token"), "{text}");
+    assert_eq!(server.output(&["verify", &page]).status.code(), Some(0));
 }

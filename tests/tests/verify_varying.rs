@@ -1,10 +1,9 @@
 //! `reprise verify`: what varies in classic mode by itself is no difference, and a leak among it is one all the same.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tests::bridged::{self, HOST, LARAVEL_WARM, RUNTIME, SYMFONY_WARM};
-use tests::server::program;
 use tests::{Server, Setup, wait_until};
 
 /// Pages as applications have them: each varies from one request, session or second to the next.
@@ -70,7 +69,7 @@ const WRONG: [&str; 13] = [
 
 fn verify(server: &Server, pages: &[&str]) -> (Output, serde_json::Value) {
     let urls = pages.iter().map(|what| format!("http://127.0.0.1:{}/?do={what}", server.port));
-    let output = Command::new(program()).args(["verify", "--json"]).args(urls).output().unwrap();
+    let output = server.output(&["verify", "--json"].map(str::to_owned).into_iter().chain(urls).collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let value =
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
@@ -167,7 +166,8 @@ fn values_frozen_by_a_snapshot_are_found() {
 fn pages_do_not_differ(setup: Setup, paths: &[&str]) -> usize {
     let server = setup.start();
     let urls = paths.iter().map(|path| format!("http://127.0.0.1:{}{path}", server.port));
-    let output = Command::new(program()).args(["verify", "--json", "--host", HOST]).args(urls).output().unwrap();
+    let flags = ["verify", "--json", "--host", HOST].map(str::to_owned);
+    let output = server.output(&flags.into_iter().chain(urls).collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found: serde_json::Value = serde_json::from_str(&text)
         .unwrap_or_else(|_| panic!("{text}{}{}", String::from_utf8_lossy(&output.stderr), server.log()));

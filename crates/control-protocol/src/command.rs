@@ -13,7 +13,7 @@ pub enum Command {
     Status,
     /// The PHP stack of the worker with this process id.
     Trace(i32),
-    /// A question to the cache of responses: a purge, or what it has for a URL. The front reads it.
+    /// A question to the cache of responses: a purge, what it has for a URL, what it has done, or the token that passes by it. The front reads it.
     Cache(String),
 }
 

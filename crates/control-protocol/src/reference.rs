@@ -1,7 +1,9 @@
 //! docs/reference/status.md, from the rows that define the keys.
 
 use crate::outcome::Outcome;
-use crate::status::{Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage, Status, Worker};
+use crate::status::{
+    CacheRule, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage, Status, Worker,
+};
 
 const BEGIN: &str = "# Status as JSON
 
@@ -19,9 +21,11 @@ end of the connection.
 
 | line | response |
 |---|---|
-| `status` | the object above |
+| `status` | the object above, without `caches` |
 | `trace PID` | how it went, and the PHP stack of that worker |
 | `reload` | how it went, when the reload has ended |
+| `cache \"rules\\nNAME\"` | what the cache of that application has done: a line for each rule, with the numbers from `hit` to `bypass` and the rule |
+| `cache \"token\\n\"` | the token by which `reprise verify` chooses the mode and passes by the cache of responses |
 
 How a command went:
 
@@ -39,6 +43,7 @@ pub fn page() -> String {
         ("Each lane in `lanes`", Lane::KEYS),
         ("Each worker in `workers`", Worker::KEYS),
         ("`rewinds`", Rewinds::KEYS),
+        ("Each rule in `caches`", CacheRule::KEYS),
     ];
     let mut text = BEGIN.to_owned();
     for (title, keys) in objects {

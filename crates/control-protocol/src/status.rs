@@ -63,6 +63,32 @@ object! {
         pub front: Option<Front>,
         /// the generations of each application, by the application's name
         pub applications: BTreeMap<String, Vec<Generation>>,
+        /// what the [cache of responses](../guides/cache.md) of each application has done, by the application's name. `reprise status` adds it: absent in what the control socket sends, and while no front answers
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub caches: Option<BTreeMap<String, Vec<CacheRule>>>,
+    }
+}
+
+object! {
+    /// What the cache of responses has done with the requests of a rule.
+    #[derive(Default)]
+    pub struct CacheRule {
+        /// the rule whose action has decided: its number and what it matches; `-`: none has
+        pub rule: String,
+        /// requests that got a stored response
+        pub hit: u64,
+        /// requests that got a stale one
+        pub stale: u64,
+        /// requests that got the response that another had asked for
+        pub collapsed: u64,
+        /// requests whose response was made, and stored
+        pub stored: u64,
+        /// requests whose response was made, and not stored
+        pub miss: u64,
+        /// requests for which there was a stored response that was not for them
+        pub bypass: u64,
+        /// the part of all of them for which nothing was made: `hit`, `stale` and `collapsed`
+        pub ratio: f64,
     }
 }
 
@@ -203,7 +229,8 @@ mod tests {
                     "spent_seconds":{"running":1.5,"reading":null},"rewinds":{"fast":5,"scanned":1,"pages":9},
                     "cpu_seconds":0.75,"memory_kib":2048}]},
                 {"script":"/index.php","mode":"snapshot","state":"booting","template":104}]},
-            {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]}}"#;
+            {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]},
+        "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]}}"#;
 
     /// A key that is renamed, lost or added, or written otherwise than before, is found.
     #[test]

@@ -1,5 +1,6 @@
-//! What the control socket asks of the cache of responses: `reprise cache purge` and `reprise cache explain`. Question and answer are texts of lines
-//! in memory files; whoever may write to the control socket may ask.
+//! What the control socket asks of the cache of responses: `reprise purge`, `reprise cache explain`, for `reprise status` what was done, and for
+//! `reprise verify` the token by which it passes by. Question and answer are texts of lines in memory files; whoever may write to the control socket
+//! may ask.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,7 +16,7 @@ use crate::control::Link;
 use crate::host;
 use crate::route;
 use crate::shared::Shared;
-use crate::stored::asking;
+use crate::stored::{Cached, asking};
 
 /// Bytes of a question.
 const MAX_QUESTION: usize = 64 * 1024;
@@ -59,8 +60,23 @@ fn respond(shared: &Shared, question: &str) -> Option<Result<String, String>> {
             let (scheme, host, target) = (lines.next()?, lines.next()?, lines.next()?);
             Some(explain(shared, scheme == "https", host, target))
         }
+        "token" => Some(shared.token.text().map(str::to_owned).ok_or_else(|| "there are no random numbers".to_owned())),
+        "rules" => Some(by_rule(shared, rest)),
         _ => None,
     }
+}
+
+/// What the cache of an application has done, a line for each rule that has decided of a request: the numbers in the order of
+/// [`cache::status::Result::ALL`], and the rule's name. The number of rules is limited, and so is the length of a name, so the answer is.
+fn by_rule(shared: &Shared, application: &str) -> Result<String, String> {
+    let mut text = String::new();
+    for (name, results) in shared.stored.named(application).iter().flat_map(|cached| cached.by_rule.asked()) {
+        for count in results {
+            let _ = write!(text, "{count} ");
+        }
+        let _ = writeln!(text, "{name}");
+    }
+    Ok(text)
 }
 
 /// `application`: its name; empty: all that have a cache.
@@ -71,7 +87,7 @@ fn purge(shared: &Shared, application: &str, purge: &Purge) -> Result<String, St
         let which = if application.is_empty() { String::new() } else { format!(" '{application}'") };
         return Err(format!("there is no application{which} that has stored anything"));
     }
-    meant.iter().for_each(|(_, responses)| responses.purge(purge));
+    meant.iter().for_each(|(_, cached)| cached.responses.purge(purge));
     let names: Vec<String> = meant.iter().map(|(name, _)| format!("'{name}'")).collect();
     Ok(format!("{} {}", if purge.is_soft { "made stale in" } else { "purged in" }, names.join(", ")))
 }
@@ -82,7 +98,7 @@ fn explain(shared: &Shared, is_https: bool, sent: &str, target: &str) -> Result<
         return Err(format!("no application has the host {sent}"));
     };
     let mut text = format!("application '{}'\n", application.name);
-    let Some(responses) = view.stored(number, &shared.stored) else {
+    let Some(Cached { responses, .. }) = view.stored(number, &shared.stored) else {
         text.push_str("it has no cache: cache_memory is 0\n");
         return Ok(text);
     };

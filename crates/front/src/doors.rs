@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::lane::{Lane, Order, Ticket};
 use crate::shared::Shared;
 use crate::status;
+use crate::stored::Cached;
 
 thread_local! {
     static DOOR: Cell<usize> = const { Cell::new(0) };
@@ -44,7 +45,7 @@ pub fn collect() {
 pub fn look(shared: &Shared, lane: &Lane, door: usize) {
     lane.collect(door);
     lane.purges(|application, purge| {
-        if let Some(responses) = shared.stored.named(application) {
+        if let Some(Cached { responses, .. }) = shared.stored.named(application) {
             responses.purge(purge);
         }
     });

@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::route::Script;
 use crate::settings::{Application, ProxyHeaders};
 
-/// The header by which a client on this machine chooses classic mode. PHP never sees it.
+/// The header by which `reprise verify` chooses the mode ([`crate::verified`]). PHP never sees it.
 pub use wire::shared::MODE_HEADER as MODE;
 /// Longest header name that is passed on.
 const MAX_NAME: usize = 250;

@@ -24,8 +24,7 @@ use wire::slab::Slab;
 use crate::control::Link;
 use crate::lane::Lane;
 use crate::settings::{Application, Settings};
-use crate::stored::Stored;
-use crate::stored::responses::Responses;
+use crate::stored::{Cached, Stored};
 
 /// Most scripts of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
@@ -68,7 +67,7 @@ pub struct View {
     /// The lanes of each application, in the settings' order.
     lanes: Vec<Vec<Arc<Lane>>>,
     /// The cache of each application, once a request has asked for it.
-    stored: Vec<OnceLock<Option<Arc<Responses>>>>,
+    stored: Vec<OnceLock<Option<Cached>>>,
     _held: Vec<Arc<()>>,
 }
 
@@ -86,7 +85,7 @@ thread_local! {
 
 impl View {
     /// The cache of an application, if it has one.
-    pub fn stored(&self, number: usize, all: &Stored) -> Option<&Arc<Responses>> {
+    pub fn stored(&self, number: usize, all: &Stored) -> Option<&Cached> {
         let application = self.settings.applications.get(number)?;
         self.stored.get(number)?.get_or_init(|| all.of(application)).as_ref()
     }

@@ -45,6 +45,7 @@
 //! | [`hit`] | a stored response as the response to a request |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
+//! | [`verified`] | which requests `reprise verify` has sent, by a token |
 //! | [`upstream`] | servers that respond in the place of PHP |
 //! | [`answered_by`] | which upstream made a response |
 //! | [`reason`] | the reason phrase of a status |
@@ -119,6 +120,7 @@ pub mod target;
 pub mod tls;
 pub mod transport;
 mod upstream;
+mod verified;
 mod warm;
 mod wrapped;
 

@@ -13,7 +13,7 @@ use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::route::file_cache;
 use crate::spool::Numbers;
-use crate::stored::Stored;
+use crate::stored::{Cached, Stored};
 use crate::tls::{Handshake, Tls};
 use crate::upstream;
 
@@ -217,19 +217,26 @@ fn of_upstreams(numbers: upstream::Numbers) -> [Family; 5] {
 }
 
 /// What the caches of responses have done, and what they hold.
-fn of_caches(stored: &Stored) -> [Family; 5] {
+fn of_caches(stored: &Stored) -> [Family; 6] {
     let mut requests = Family::new("reprise_cache_requests", "counter", "Requests that asked the cache, by result.");
+    let mut by_rule =
+        Family::new("reprise_cache_rule_requests", "counter", "Requests that asked the cache, by rule and result.");
     let mut reasons =
         Family::new("reprise_cache_not_stored", "counter", "Responses not stored, or stored ones not sent, by reason.");
     let mut bytes = Family::new("reprise_cache_bytes", "gauge", "Bytes of stored responses.");
     let mut purges = Family::new("reprise_cache_purges", "counter", "Purges.");
     let mut coded =
         Family::new("reprise_cache_compressed", "counter", "Bodies of stored responses that were compressed.");
-    for (name, responses) in stored.all() {
+    for (name, Cached { responses, by_rule: counted }) in stored.all() {
         let labels = [("application", name.as_str())];
         let counts = &responses.counts;
         for ((_, word, _), count) in Results::ALL.iter().zip(&counts.results) {
             requests.add("_total", &[labels[0], ("result", word)], count.load(Ordering::Relaxed));
+        }
+        for (rule, results) in counted.asked() {
+            for ((_, word, _), count) in Results::ALL.iter().zip(results) {
+                by_rule.add("_total", &[labels[0], ("rule", rule), ("result", word)], count);
+            }
         }
         for ((_, word, _), count) in Why::ALL.iter().zip(&counts.whys) {
             reasons.add("_total", &[labels[0], ("reason", word)], count.load(Ordering::Relaxed));
@@ -238,7 +245,7 @@ fn of_caches(stored: &Stored) -> [Family; 5] {
         purges.add("_total", &labels, counts.purges.load(Ordering::Relaxed));
         coded.add("_total", &labels, counts.coded.load(Ordering::Relaxed));
     }
-    [requests, reasons, bytes, purges, coded]
+    [requests, by_rule, reasons, bytes, purges, coded]
 }
 
 /// What there is of HTTP/2 alone.

@@ -29,11 +29,11 @@ mod run;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cache::key::Key;
 use http::Response;
 use http::header::{self, HeaderValue};
 
 use admit::Admitted;
+use look_up::Early;
 
 use crate::access::{self, Entry};
 use crate::derived;
@@ -112,12 +112,10 @@ pub async fn respond(
     if !application.table.is_empty() {
         return ruled::respond(admitted, body).await;
     }
-    if let Some(mut response) = look_up::look_early(&admitted, &Key::new(), &body) {
-        https::add_hsts(&admitted, &mut response);
-        return Ok(response);
-    }
-    let route = admitted.route();
-    let mut response = run::run(&admitted, route, body).await?;
+    let mut response = match look_up::look_early(&admitted, &body) {
+        Early::Answered(response) => response,
+        Early::Asking(asking) => run::run(&admitted, admitted.route(), asking, body).await?,
+    };
     https::add_hsts(&admitted, &mut response);
     Ok(response)
 }

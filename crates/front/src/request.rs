@@ -54,14 +54,18 @@ impl Request {
     /// Whether its client is on this machine. A proxy on this machine may send requests of other clients: a declared one
     /// says so, and a request with forwarding headers of an undeclared one does not count as local.
     pub fn is_local(&self) -> bool {
+        // What a page or the cache asks for is asked for in a visitor's name.
+        matches!(self.by, By::Client | By::WarmUp(_)) && self.comes_from_here()
+    }
+
+    /// The same, whoever asks in its client's name.
+    pub fn comes_from_here(&self) -> bool {
         let peer = &self.connection.peer;
         let passes_on = || {
             let names = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
             names.iter().any(|name| self.head.headers.contains_key(*name))
         };
-        // What a page or the cache asks for is asked for in a visitor's name.
-        let is_own = matches!(self.by, By::Client | By::WarmUp(_));
-        is_own && peer.is_on_this_machine(self.behind.as_ref()) && (peer.is_proxy || !passes_on())
+        peer.is_on_this_machine(self.behind.as_ref()) && (peer.is_proxy || !passes_on())
     }
 }
 

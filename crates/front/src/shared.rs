@@ -20,6 +20,7 @@ use crate::spool::Spool;
 use crate::stored::Stored;
 use crate::tls::Tls;
 use crate::upstream::Upstreams;
+use crate::verified::Token;
 
 /// What all threads share.
 pub struct Shared {
@@ -45,6 +46,8 @@ pub struct Shared {
     pub spool: Arc<Spool>,
     /// Responses that are kept for many.
     pub stored: Stored,
+    /// What lets requests of `reprise verify` choose their mode and pass by the cache.
+    pub token: Token,
     /// Servers that respond in the place of PHP.
     pub upstreams: Upstreams,
     /// The access log that the supervisor has opened last, and how often it has done so.
@@ -72,6 +75,7 @@ impl Shared {
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
             stored: Stored::default(),
+            token: Token::default(),
             upstreams: Upstreams::default(),
             access_log: Mutex::new(None),
             log_version: AtomicU64::new(0),

@@ -8,12 +8,14 @@
 //! | [`entry`] | a stored response |
 //! | [`responses`] | the stored responses of an application, within a number of bytes |
 //! | [`flight`] | a response on its way that several requests wait for |
+//! | [`by_rule`] | what was done, by the rule that has decided of a request |
 //! | [`purges`] | what was purged |
 //! | [`coded`] | compressed bodies of stored responses |
 //! | [`in_flight`] | what responses on their way hold |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
+pub mod by_rule;
 pub mod coded;
 pub mod copied;
 pub mod entry;
@@ -26,6 +28,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::settings::Application;
+use by_rule::ByRule;
 use responses::Responses;
 
 /// The stored responses of all applications. They are lost with the front.
@@ -37,22 +40,36 @@ pub struct Stored {
 struct Known {
     /// The last generation that was seen: those before it do not change the size any more.
     generation: u32,
-    responses: Arc<Responses>,
+    cached: Cached,
+}
+
+/// The stored responses of an application, and what was done by its rules.
+#[derive(Clone)]
+pub struct Cached {
+    /// The responses. They outlive generations.
+    pub responses: Arc<Responses>,
+    /// What was done. Each generation has rules of its own.
+    pub by_rule: ByRule,
 }
 
 impl Stored {
-    /// Those of an application, if it has a cache. It outlives generations. [`crate::lanes::View::stored`] remembers it.
-    pub fn of(&self, application: &Application) -> Option<Arc<Responses>> {
+    /// That of an application, if it has a cache. [`crate::lanes::View::stored`] remembers it.
+    pub fn of(&self, application: &Application) -> Option<Cached> {
         let (budget, object) = (application.cache_memory, application.cache_object);
         let mut all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get_mut(&application.name) {
-            if known.generation >= application.generation {
-                return (budget > 0).then(|| known.responses.clone());
+            if known.generation == application.generation {
+                return (budget > 0).then(|| known.cached.clone());
             }
-            known.generation = application.generation;
+            let by_rule = || ByRule::new(&application.table, Some(&known.cached.by_rule));
+            if known.generation > application.generation {
+                return (budget > 0).then(|| Cached { by_rule: by_rule(), ..known.cached.clone() });
+            }
             if budget > 0 {
-                known.responses.resize(budget);
-                return Some(known.responses.clone());
+                known.cached.by_rule = by_rule();
+                known.generation = application.generation;
+                known.cached.responses.resize(budget);
+                return Some(known.cached.clone());
             }
             all.remove(&application.name);
         }
@@ -60,22 +77,22 @@ impl Stored {
             return None;
         }
         let responses = Arc::new(Responses::new(budget, object));
-        let known = Known { generation: application.generation, responses: responses.clone() };
-        all.insert(application.name.clone(), known);
-        Some(responses)
+        let cached = Cached { responses, by_rule: ByRule::new(&application.table, None) };
+        all.insert(application.name.clone(), Known { generation: application.generation, cached: cached.clone() });
+        Some(cached)
     }
 
     /// The applications that have a cache, and what it has.
-    pub fn all(&self) -> Vec<(String, Arc<Responses>)> {
+    pub fn all(&self) -> Vec<(String, Cached)> {
         let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = all.iter().map(|(name, known)| (name.clone(), known.responses.clone())).collect();
+        let mut all: Vec<_> = all.iter().map(|(name, known)| (name.clone(), known.cached.clone())).collect();
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         all
     }
 
     /// Those of the application with that name, if it has a cache now.
-    pub fn named(&self, application: &str) -> Option<Arc<Responses>> {
+    pub fn named(&self, application: &str) -> Option<Cached> {
         let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(application).map(|known| known.responses.clone())
+        all.get(application).map(|known| known.cached.clone())
     }
 }

@@ -1,5 +1,6 @@
 //! `reprise reload`, `status`, `trace`, `purge` and `cache`: ask a running server by the control socket in its state directory.
 
+mod caches;
 pub mod purge;
 mod table;
 
@@ -79,20 +80,36 @@ impl Response {
 
 /// Sends a command and waits for the response.
 fn ask(which: &Which, command: Command) -> Result<Response, Failure> {
-    let directory = directory(which)?;
+    send(&directory(which)?, &command, None)
+}
+
+/// The same. `patience`: how long the server may be silent.
+fn send(directory: &Path, command: &Command, patience: Option<Duration>) -> Result<Response, Failure> {
     let failed = |error: std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
-        Failure::new(code, server(&directory), error).hint("is the server running, and does it run as your user?")
+        Failure::new(code, server(directory), error).hint("is the server running, and does it run as your user?")
     };
-    let mut stream = UnixStream::connect(state::socket(&directory)).map_err(failed)?;
+    let mut stream = UnixStream::connect(state::socket(directory)).map_err(failed)?;
+    stream.set_read_timeout(patience).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
     let mut text = String::new();
     stream.read_to_string(&mut text).map_err(failed)?;
-    Ok(Response { directory, text })
+    Ok(Response { directory: directory.to_owned(), text })
 }
 
 fn server(directory: &Path) -> String {
     format!("server of {}", directory.display())
+}
+
+/// Asks the cache of responses something.
+fn question(which: &Which, text: String, what: &str) -> Result<String, Failure> {
+    let Outcome { ok, message } = ask(which, Command::Cache(text))?.read()?;
+    if ok { Ok(message) } else { Err(Failure::new(Code::Usage, what, message)) }
+}
+
+/// The token by which requests pass by the cache of responses and choose their mode.
+pub fn token(which: &Which) -> Result<String, Failure> {
+    question(which, "token\n".to_owned(), "the token of the server")
 }
 
 /// `reprise reload`.
@@ -112,10 +129,15 @@ pub fn status(which: &Which, is_json: bool, is_all: bool, watch: bool) -> Result
         let response = ask(which, Command::Status)?;
         let text = if is_json {
             // Passed on as it is, with keys that this version does not know.
-            response.read::<serde::de::IgnoredAny>()?;
-            response.text
+            let mut object: serde_json::Map<String, serde_json::Value> = response.read()?;
+            if let Some(caches) = response.read().ok().and_then(|status| caches::of(&response.directory, &status)) {
+                object.insert("caches".to_owned(), serde_json::json!(caches));
+            }
+            format!("{}\n", serde_json::Value::Object(object))
         } else {
-            table::status(&response.read::<Status>()?, is_all)
+            let mut status: Status = response.read()?;
+            status.caches = caches::of(&response.directory, &status);
+            table::status(&status, is_all)
         };
         let mut out = std::io::stdout().lock();
         // The screen is cleared only where there is one.

@@ -52,6 +52,12 @@ impl Failure {
         self
     }
 
+    /// Adds what to do, where more is known of that.
+    pub fn and_hint(self, hint: &str) -> Failure {
+        let hint = self.hint.iter().map(String::as_str).chain([hint]).collect::<Vec<_>>().join("; ");
+        Failure { hint: Some(hint), ..self }
+    }
+
     /// Whether it has that code.
     pub fn is(&self, code: Code) -> bool {
         self.code == code

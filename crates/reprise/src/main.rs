@@ -154,6 +154,8 @@ enum Verb {
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        which: Which,
     },
     /// Compare servers in turns: throughput, latency at fixed rates, processor time and memory, with confidence intervals
     #[command(disable_help_flag = true)]
@@ -205,7 +207,7 @@ fn main() -> ExitCode {
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Route(asked) => route::run(&asked),
-        Verb::Verify { pages, rounds, host, json } => verify::run(&pages, rounds, host.as_deref(), json),
+        Verb::Verify { pages, rounds, host, json, which } => verify::run(&pages, rounds, host.as_deref(), json, &which),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),

@@ -1,7 +1,8 @@
 //! `reprise verify` compares pages with the same pages in classic mode, and looks for data of other visitors in them.
 //!
 //! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the
-//! application's mode and in classic mode (the front lets a client on its machine choose that). In each mode a visitor has
+//! application's mode and in classic mode. Its requests choose the mode, and pass by the cache of responses, by a token that the control
+//! socket gives out. In each mode a visitor has
 //! two sessions, each with a cookie jar of its own. Parts that vary between the responses of classic mode are masked and
 //! checked in another way: a value of one session must not appear in another, times must go on, drawn values must not
 //! repeat.
@@ -28,8 +29,10 @@ mod visitor;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use control_protocol::which::Which;
 use serde_json::json;
 
+use crate::admin;
 use crate::exit::{Code, Failure};
 use found::{Found, Visit};
 use visitor::{How, NAMES, Page, Visitor};
@@ -44,10 +47,16 @@ POST http://127.0.0.1:8080/login name={visitor}&password=secret
 
 Each visitor has two sessions in each mode. Parts that vary in classic mode (tokens of sessions, nonces, times, counters,
 figures of memory) are masked. verify prints each with the check that it made instead, or as unsure if a leak could hide there.
+verify asks the running server for a token at its control socket, so it runs on the same machine, as the server's user or root.
+With the token its requests choose the mode and pass by the cache of responses. Where several servers run: --name, --config or --state-dir.
+
 verify cannot see what pages do not show, pages that are not listed, and what depends on the order of requests of more
 than two visitors. Side effects happen: each page is requested several times, in both modes.
 
 Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
+
+/// What is missing without the control socket.
+const TOKEN: &str = "verify runs on the server's machine, as its user or as root: it needs a token of its control socket to choose the mode and to pass by the cache";
 
 /// The same limits at the end of the report.
 const BLIND: &str =
@@ -69,9 +78,10 @@ struct Findings {
 }
 
 /// Requests all pages and prints what was found.
-pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Result<Code, Failure> {
+pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool, which: &Which) -> Result<Code, Failure> {
     let pages = read(pages, host)?;
-    let mut visitors = NAMES.map(Visitor::new);
+    let token = token(which)?;
+    let mut visitors = NAMES.map(|name| Visitor::new(name, &token));
     let mut all = Vec::new();
     for (number, page) in pages.iter().enumerate() {
         if !json {
@@ -82,6 +92,10 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
             report::print(page, &findings);
         }
         all.push((page, findings));
+    }
+    if self::token(which)? != token {
+        return Err(Failure::new(Code::Internal, "verify", "the front of the server was started anew meanwhile")
+            .hint("verify again"));
     }
     let bad = all.iter().filter(|(_, findings)| !findings.is_fine()).count();
     if json {
@@ -101,7 +115,7 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
     let of_php: Vec<&Findings> = all.iter().map(|(_, findings)| findings).filter(|one| one.is_php).collect();
     if bad == 0 && of_php.is_empty() {
         return Err(Failure::new(Code::Internal, "verify", "the server does not say in which mode the pages ran")
-            .hint("the pages are not PHP's, or verify runs on another machine than the server, or a proxy is between them"));
+            .hint("the pages are not PHP's, or are of another server than the one whose token verify has (--config, --name, --state-dir), or a proxy is between them"));
     }
     if bad == 0 && of_php.iter().all(|one| one.is_classic) {
         return Err(Failure::new(
@@ -112,6 +126,11 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool) -> Res
         .hint("reprise status shows what runs in which mode, the server's log why something was not booted"));
     }
     Ok(if bad == 0 { Code::Success } else { Code::Different })
+}
+
+/// The token by which the server lets verify choose the mode.
+fn token(which: &Which) -> Result<String, Failure> {
+    admin::token(which).map_err(|failure| failure.and_hint(TOKEN))
 }
 
 /// The pages of the command line and of the files on it, in order.

@@ -19,5 +19,6 @@ pub const LAST_DRAIN_SECONDS: u64 = 30;
 
 /// Header of a response that the front made by itself: the reason, as a word.
 pub const REFUSED_HEADER: &str = "reprise-refused";
-/// In a request from this machine: the mode that it asks for (`classic`). In a response: the mode that it was made in.
+/// In a request of `reprise verify`: the mode that it asks for (`classic`, `own`), and the token by which it may. In a response: the mode that it was
+/// made in.
 pub const MODE_HEADER: &str = "reprise-mode";

@@ -45,6 +45,8 @@ pub struct Admitted<'a> {
     pub user: Option<String>,
     /// The limits that rules set.
     pub limits: Option<Box<Together<'a>>>,
+    /// The number of the rule for which it is counted.
+    pub rule: Option<usize>,
     /// What rules have said of it, as part of the keys of the cache.
     pub led: Key,
 }
@@ -88,6 +90,7 @@ pub fn admit<'a>(
         query: None,
         user: None,
         limits: None,
+        rule: None,
         led: Key::new(),
     })
 }

@@ -16,6 +16,7 @@ use super::order::{self, Ran};
 use crate::access;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
+use crate::stored::Cached;
 use crate::stored::asking::Asking;
 use crate::stored::copied::Copy;
 use crate::stored::entry::{Entry, Since};
@@ -106,7 +107,6 @@ impl Candidate {
         let detail = detail.or(decided.as_ref().err().copied());
         let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
         let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
-        let told = responses.clone();
         if let Some(why) = detail.filter(|why| terms.is_none() && responses.why_not(&asking.place.url) != Some(*why)) {
             responses.pass(&asking.place.url, why);
         }
@@ -125,7 +125,7 @@ impl Candidate {
             None => body,
         };
         let mut response = Response::from_parts(head, body);
-        tell(&told, &mut response, &did);
+        tell(admitted, &mut response, &did);
         response
     }
 }
@@ -149,7 +149,7 @@ impl Change {
     /// Its own URL and those that its response names have changed.
     fn apply(mut self, admitted: &Admitted<'_>, response: &Response<Made>) {
         self.is_open = false;
-        let Some(responses) = self.shared.stored.named(&self.application) else { return };
+        let Some(Cached { responses, .. }) = self.shared.stored.named(&self.application) else { return };
         purge(&responses, response.headers());
         let (method, status) = (&admitted.request.head.method, response.status());
         let targets = invalidation::targets(method, &self.target, &self.host, status, response.headers());
@@ -169,7 +169,7 @@ impl Change {
 impl Drop for Change {
     fn drop(&mut self) {
         if self.is_open {
-            if let Some(responses) = self.shared.stored.named(&self.application) {
+            if let Some(Cached { responses, .. }) = self.shared.stored.named(&self.application) {
                 responses.change(&self.host, &self.target);
             }
         }
@@ -191,8 +191,11 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// Says what the cache did. A page that does not speak to shared caches, and for which there is nothing, stays as it is.
-pub(super) fn tell(responses: &Responses, response: &mut Response<Made>, did: &Did) {
-    responses.count(did);
+pub(super) fn tell(admitted: &Admitted<'_>, response: &mut Response<Made>, did: &Did) {
+    if let Some(cached) = admitted.view.stored(admitted.number, &admitted.shared.stored) {
+        cached.responses.count(did);
+        cached.by_rule.count(admitted.rule, did);
+    }
     if access::is_on() {
         response.extensions_mut().insert(*did);
     }

@@ -19,13 +19,12 @@ use super::compress::{self, Dynamic};
 use super::fetch;
 use super::keep::{Candidate, Change, Keeping, tell};
 use super::order::Order;
-use crate::head::MODE;
 use crate::hit;
 use crate::in_force::InForce;
 use crate::refusal::Refusal;
 use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::stored::asking::{Asking, Site};
+use crate::stored::asking::Asking;
 use crate::stored::entry::Entry;
 use crate::stored::flight::{Begun, Follower, Head};
 use crate::stored::responses::{Found, Responses};
@@ -43,12 +42,34 @@ pub(super) enum Looked {
     Run(Keeping),
 }
 
+/// What the cache says before the file system is asked.
+#[expect(clippy::large_enum_variant, reason = "it is made once for a request, and moved once")]
+pub(super) enum Early {
+    /// It has answered.
+    Answered(Response<Made>),
+    /// What the request asks for, once it is known what responds; `None`: it runs by itself.
+    Asking(Option<Asking>),
+}
+
 /// Asks the cache for a response that needs no look at the file system: a stored one whose URL has led to a script or an upstream a moment ago.
-/// `led`: what the rules have said.
-pub(super) fn look_early(admitted: &Admitted<'_>, led: &Key, body: &RequestBody) -> Option<Response<Made>> {
-    let responses = asked(admitted)?;
-    let site = site(admitted, led.clone(), Key::new());
-    let asking = Asking::new(admitted.request, admitted.application, site, !matches!(body, RequestBody::None))?;
+pub(super) fn look_early(admitted: &Admitted<'_>, body: &RequestBody) -> Early {
+    let &Admitted { shared, request, application, host, .. } = admitted;
+    // `reprise verify` compares what PHP makes.
+    let Some(responses) = asked(admitted).filter(|_| shared.token.mode(request).is_none()) else {
+        return Early::Asking(None);
+    };
+    let has_body = !matches!(body, RequestBody::None);
+    let Some(asking) = Asking::new(request, application, host, admitted.led.clone(), has_body) else {
+        return Early::Asking(None);
+    };
+    match stored(admitted, responses, &asking) {
+        Some(response) => Early::Answered(response),
+        None => Early::Asking(Some(asking)),
+    }
+}
+
+/// The stored response, if the request surely leads to what has made it.
+fn stored(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking) -> Option<Response<Made>> {
     let headers = &admitted.request.head.headers;
     // The outcome is not known yet. It was that of the entry when the file system was asked last.
     let (entry, is_old) = match responses.find(&asking.place, headers, false) {
@@ -60,24 +81,31 @@ pub(super) fn look_early(admitted: &Admitted<'_>, led: &Key, body: &RequestBody)
     if !entry.was_routed() || entry.generation != admitted.application.generation {
         return None;
     }
-    match judge(admitted, &asking, &entry, is_old) {
+    match judge(admitted, asking, &entry, is_old) {
         Reuse::Fresh => {}
-        Reuse::Renew => renew(admitted, responses, &asking, &entry),
+        Reuse::Renew => renew(admitted, responses, asking, &entry),
         _ => return None,
     }
     Some(answer(responses, &entry, admitted))
 }
 
-/// Asks the cache. `led`: what the rules have said; `outcome`: what responds.
-pub(super) async fn look_up(admitted: &Admitted<'_>, led: Key, outcome: Key, body: &RequestBody) -> Looked {
+/// Asks the cache. `asking`: what [`look_early`] has made of the request; `outcome`: what responds.
+pub(super) async fn look_up(admitted: &Admitted<'_>, asking: Option<Asking>, outcome: Key) -> Looked {
     if admitted.request.by == By::Fetch {
-        return Looked::Run(Keeping::Fetched(Box::new((led, outcome))));
+        return Looked::Run(Keeping::Fetched(Box::new((admitted.led.clone(), outcome))));
     }
     let Some(responses) = asked(admitted) else {
         return Looked::Run(Keeping::Nothing);
     };
+    let Some(asking) = asking else {
+        let is_safe = admitted.request.head.method.is_safe();
+        return Looked::Run(match is_safe {
+            true => Keeping::Purging { responses: responses.clone() },
+            false => Change::of(admitted).keeping(),
+        });
+    };
     // The future is large; a connection to an application without a cache does not hold room for it.
-    Box::pin(look(admitted, responses.clone(), site(admitted, led, outcome), !matches!(body, RequestBody::None))).await
+    Box::pin(look(admitted, responses.clone(), asking.leads_to(outcome))).await
 }
 
 /// The cache, if this request is one that asks it.
@@ -86,21 +114,12 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     if application.cache_memory == 0 || ![By::Client, By::Fragment].contains(&request.by) {
         return None;
     }
-    // `reprise verify` compares what PHP makes.
-    let is_verified = request.head.headers.contains_key(MODE) && request.is_local();
-    admitted.view.stored(admitted.number, &admitted.shared.stored).filter(|_| !is_verified)
+    let cached = admitted.view.stored(admitted.number, &admitted.shared.stored);
+    cached.map(|cached| &cached.responses)
 }
 
-fn site<'a>(admitted: &Admitted<'a>, led: Key, outcome: Key) -> Site<'a> {
-    Site { is_https: admitted.request.is_https(), host: admitted.host, led, outcome }
-}
-
-async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>, has_body: bool) -> Looked {
+async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking) -> Looked {
     let request = admitted.request;
-    let Some(asking) = Asking::new(request, admitted.application, site, has_body) else {
-        let is_safe = request.head.method.is_safe();
-        return Looked::Run(if is_safe { Keeping::Purging { responses } } else { Change::of(admitted).keeping() });
-    };
     let began = Instant::now();
     let mut has_failed = false;
     for _ in 0..MOST_LOOKS {
@@ -150,7 +169,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
         match head {
             Head::Shared(begun) if is_for_begun(&begun, &asking, admitted) => {
                 let did = Did::Forwarded { why, status: None, is_stored: true, is_collapsed: !is_first, detail: None };
-                return Looked::Answered(Ok(shared(&responses, &begun, follower, admitted, &did)));
+                return Looked::Answered(Ok(shared(&begun, follower, admitted, &did)));
             }
             Head::Stored(entry) if is_for_entry(&entry, &asking, admitted) => {
                 return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
@@ -160,7 +179,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, site: Site<'_>
                 return Looked::Answered(first.await.unwrap_or(Err(Refusal::BadResponse)).map(|mut response| {
                     let detail = response.extensions_mut().remove::<Why>();
                     let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
-                    tell(&responses, &mut response, &did);
+                    tell(admitted, &mut response, &did);
                     hit::conditioned(response, &request.head, || Made::plain(ResponseBody::none()))
                 }));
             }
@@ -262,17 +281,11 @@ fn answer(responses: &Arc<Responses>, entry: &Arc<Entry>, admitted: &Admitted<'_
     Dynamic::mark_shared(admitted, &mut response, Some((responses, entry)));
     let age = entry.terms.age.saturating_add(entry.since());
     let ttl = i64::try_from(entry.terms.lifetime).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
-    tell(responses, &mut response, &Did::Hit(ttl));
+    tell(admitted, &mut response, &Did::Hit(ttl));
     response
 }
 
-fn shared(
-    responses: &Responses,
-    begun: &Begun,
-    follower: Follower,
-    admitted: &Admitted<'_>,
-    did: &Did,
-) -> Response<Made> {
+fn shared(begun: &Begun, follower: Follower, admitted: &Admitted<'_>, did: &Did) -> Response<Made> {
     let mut response = Response::new(ResponseBody::none());
     *response.status_mut() = begun.status;
     *response.headers_mut() = begun.headers.clone();
@@ -284,6 +297,6 @@ fn shared(
     }
     let mut response = response.map(Made::plain);
     Dynamic::mark_shared(admitted, &mut response, None);
-    tell(responses, &mut response, did);
+    tell(admitted, &mut response, did);
     response
 }

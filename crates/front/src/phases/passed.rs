@@ -14,15 +14,18 @@ use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
 use crate::routing::rule::Upstream;
 use crate::routing::table::Verdict;
+use crate::stored::asking::Asking;
 use crate::upstream::{self, Order, fields};
 use crate::wrapped::Made;
 
-/// Asks the cache for the response of an upstream, and passes the request on if it has none. `target`: path and query, if the rule says them.
+/// Asks the cache for the response of an upstream, and passes the request on if it has none. `target`: path and query, if the rule says them;
+/// `asking`: what the request asks the cache for.
 pub(super) async fn pass(
     admitted: &Admitted<'_>,
     verdict: &Verdict<'_>,
     upstream: &Upstream,
     target: Option<&[u8]>,
+    asking: Option<Asking>,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
     let mut outcome = Key::new();
@@ -33,7 +36,7 @@ pub(super) async fn pass(
             None => outcome.absent(),
         };
     }
-    match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
+    match look_up::look_up(admitted, asking, outcome).await {
         Looked::Answered(result) => result,
         Looked::Run(keeping) => match pass_on(admitted, verdict, upstream, target, body).await {
             Ok(response) => Ok(keeping.keep(admitted, response)),

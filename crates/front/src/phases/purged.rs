@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use super::admit::Admitted;
 use crate::page;
 use crate::refusal::Refusal;
+use crate::stored::Cached;
 use crate::wrapped::Made;
 
 /// Whether the request may purge if it comes from the right address.
@@ -42,7 +43,7 @@ pub(super) fn purge(admitted: &Admitted<'_>) -> Option<Result<Response<Made>, Re
             }
         }
     }
-    if let Some(responses) = shared.stored.named(&application.name) {
+    if let Some(Cached { responses, .. }) = shared.stored.named(&application.name) {
         responses.purge(&purge);
     }
     let text = page::text(StatusCode::OK, "text/plain; charset=utf-8", "no-store", "purged\n".to_owned());

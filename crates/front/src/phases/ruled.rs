@@ -8,7 +8,8 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::admit::Admitted;
-use super::{https, keep_rate, look_up, passed, run};
+use super::look_up::{self, Early};
+use super::{https, keep_rate, passed, run};
 use crate::files::{self, OwnCacheControl};
 use crate::lead::{Lead, lead, settle};
 use crate::metrics;
@@ -30,7 +31,7 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
     let is = |path: &Option<String>| path.as_ref().is_some_and(|path| path.as_bytes() == admitted.path);
     if is(&application.ping_path) || is(&application.status_path) {
         let route = admitted.route();
-        return run::run(&admitted, route, body).await;
+        return run::run(&admitted, route, None, body).await;
     }
     let request = admitted.request;
     let asked = Asked {
@@ -44,6 +45,7 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
     let mut verdict = settle(application, &asked, &mut |_| {});
     admitted.query = verdict.query.take();
     admitted.limits = verdict.limits();
+    admitted.rule = verdict.counted;
     let rates = admitted.limits.iter().flat_map(|limits| &limits.rates).map(|(rate, _)| *rate);
     // Passwords come after that, so that a rate bounds how often one may be guessed.
     let late = match admitted.limits.as_ref().is_some_and(|limits| !limits.rates.is_empty()) {
@@ -78,14 +80,17 @@ async fn answer(
     if admitted.application.cache_memory > 0 {
         admitted.led = led(verdict, admitted.query.as_deref());
     }
-    if let Some(response) = look_up::look_early(admitted, &admitted.led, &body) {
-        return Ok(response);
-    }
+    let asking = match look_up::look_early(admitted, &body) {
+        Early::Answered(response) => return Ok(response),
+        Early::Asking(asking) => asking,
+    };
     let path = verdict.path.as_deref().unwrap_or(admitted.path);
     match lead(admitted.application, verdict, path, || admitted.route())? {
-        Lead::Route(route) => run::run(admitted, route, body).await,
+        Lead::Route(route) => run::run(admitted, route, asking, body).await,
         // The future is large; a connection without such requests does not hold room for it.
-        Lead::Upstream(upstream, target) => Box::pin(passed::pass(admitted, verdict, upstream, target, body)).await,
+        Lead::Upstream(upstream, target) => {
+            Box::pin(passed::pass(admitted, verdict, upstream, target, asking, body)).await
+        }
         Lead::Redirect(status, location) => {
             let mut response = Response::new(Made::plain(ResponseBody::none()));
             *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Refusal::RuleFailed)?;

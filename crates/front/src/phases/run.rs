@@ -31,7 +31,9 @@ use crate::response_body::ResponseBody;
 use crate::route::{self, Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
+use crate::stored::asking::Asking;
 use crate::target::is_at;
+use crate::verified::Mode;
 use crate::wrapped::Made;
 
 /// How long a script may take to say that a page has not changed.
@@ -42,11 +44,16 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; HEAD_SIZE]);
 }
 
-/// Makes the response.
-pub async fn run(admitted: &Admitted<'_>, route: Route, body: RequestBody) -> Result<Response<Made>, Refusal> {
+/// Makes the response. `asking`: what the request asks the cache for.
+pub async fn run(
+    admitted: &Admitted<'_>,
+    route: Route,
+    asking: Option<Asking>,
+    body: RequestBody,
+) -> Result<Response<Made>, Refusal> {
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
-        Route::Script(script) => return look_up_script(admitted, &script, body).await,
+        Route::Script(script) => return look_up_script(admitted, &script, asking, body).await,
         Route::File(found) => {
             let mut response = match admitted.application.precompressed {
                 true => precompressed::respond(&found, request)?,
@@ -105,6 +112,7 @@ struct Job<'a> {
 async fn look_up_script(
     admitted: &Admitted<'_>,
     script: &Arc<Script>,
+    asking: Option<Asking>,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
     let mut outcome = Key::new();
@@ -117,7 +125,7 @@ async fn look_up_script(
         Some(query) => outcome.add(query),
         None => outcome.absent(),
     };
-    match look_up::look_up(admitted, admitted.led.clone(), outcome, &body).await {
+    match look_up::look_up(admitted, asking, outcome).await {
         Looked::Answered(result) => result,
         Looked::Run(keeping) => {
             if let Some(unchanged) = validate(admitted).await {
@@ -163,8 +171,8 @@ async fn run_script(
     let limit = if request.is_warm_up() || is_nobody_s { 0 } else { limits.client_requests };
     let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
-    let mode = request.head.headers.get(MODE).filter(|_| request.is_local());
-    let is_classic = is_below(admitted.path, &application.classic_paths) || mode.is_some_and(|mode| mode == "classic");
+    let mode = admitted.shared.token.mode(request);
+    let is_classic = is_below(admitted.path, &application.classic_paths) || mode == Some(Mode::Classic);
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
     let expected = job.expected_body(lane, &body)?;

@@ -163,6 +163,22 @@ impl Action {
     }
 }
 
+/// Bytes of a rule's name.
+const MAX_NAME: usize = 100;
+
+impl Rule {
+    /// Its name where requests are counted: its number among the rules of the configuration, or among those of the preset, and what it
+    /// matches. It fits on a line.
+    pub fn name(&self, number: usize) -> String {
+        let of = if self.is_preset { "preset " } else { "" };
+        let text = format!("{of}{number}: {}", self.on).replace(char::is_control, " ");
+        match (0..=MAX_NAME).rev().find(|end| text.is_char_boundary(*end)) {
+            Some(end) if end < text.len() => format!("{}…", &text[..end]),
+            _ => text,
+        }
+    }
+}
+
 impl std::fmt::Display for Action {
     fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

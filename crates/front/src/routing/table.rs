@@ -87,6 +87,8 @@ pub struct Verdict<'t> {
     pub ending: Ending<'t>,
     /// The rule that ended it.
     pub by: Option<&'t Rule>,
+    /// The rule for which its request is counted: the last whose action counted, a rewrite too.
+    pub counted: Option<usize>,
     /// Whether default denials and those of the preset are lifted.
     pub is_allowed: bool,
     /// Whether scripts do not run by their own names.
@@ -171,6 +173,7 @@ impl Table {
             query: None,
             ending: Ending::Serve,
             by: None,
+            counted: None,
             is_allowed: false,
             is_php_off: false,
             headers: Vec::new(),
@@ -216,7 +219,7 @@ impl Table {
     ) -> Result<Option<(Vec<u8>, Option<Vec<u8>>)>, Exhausted> {
         (verdict.ending, verdict.by) = (Ending::Serve, None);
         let mut is_over = [false, false];
-        for one in self.0.iter() {
+        for (number, one) in self.0.iter().enumerate() {
             let is_preset = one.rule.is_preset;
             if is_over[usize::from(is_preset)] {
                 continue;
@@ -241,6 +244,7 @@ impl Table {
                 continue;
             }
             verdict.by = (!matches!(action, Action::Allow)).then_some(&one.rule).or(verdict.by);
+            let before = verdict.counted.replace(number);
             let values = one.values(&fit, looked, verdict);
             match action {
                 Action::Rewrite(_) => {
@@ -253,7 +257,7 @@ impl Table {
                         return Ok(Some((path, query)));
                     }
                     verdict.query = query.or(verdict.query.take());
-                    verdict.by = None;
+                    (verdict.by, verdict.counted) = (None, before);
                     is_over[usize::from(is_preset)] = false;
                     continue;
                 }
@@ -279,6 +283,16 @@ impl Table {
             }
         }
         Ok(None)
+    }
+
+    /// The names by which requests are counted, in the order of the rules.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let mut last = [0, 0];
+        self.rules().map(move |rule| {
+            let number = &mut last[usize::from(rule.is_preset)];
+            *number += 1;
+            rule.name(*number)
+        })
     }
 
     /// The rules, in the order in which they are looked at.
@@ -315,6 +329,7 @@ impl<'t> Verdict<'t> {
         };
         if !is_here {
             (self.ending, self.by, self.is_allowed) = (of_index.ending, of_index.by, of_index.is_allowed);
+            self.counted = of_index.counted.or(self.counted);
             (self.path, self.query) = (of_index.path.or(Some(index)), of_index.query.or(self.query.take()));
         }
     }

@@ -65,20 +65,8 @@ fn is_about_client(name: &str, headers: &HeaderMap) -> bool {
             .all(|value| !value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"host"))
 }
 
-/// What stands in the key beside the target.
-pub struct Site<'a> {
-    /// Whether the client speaks https.
-    pub is_https: bool,
-    /// The host as it was sent.
-    pub host: &'a str,
-    /// What the rules have said ([`Place::led`]).
-    pub led: Key,
-    /// What responds ([`Place::outcome`]).
-    pub outcome: Key,
-}
-
 /// What a response is a response to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Place {
     /// Names the URL.
     pub url: Key,
@@ -118,8 +106,9 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// `None`: the cache has nothing for such a request. `has_body`: bytes follow its head.
-    pub fn new(request: &Request, application: &Application, site: Site<'_>, has_body: bool) -> Option<Asking> {
+    /// `None`: the cache has nothing for such a request. `host`: as it was sent; `led`: what the rules have said; `has_body`: bytes follow its head.
+    /// What responds is not known yet ([`Asking::leads_to`]).
+    pub fn new(request: &Request, application: &Application, host: &str, led: Key, has_body: bool) -> Option<Asking> {
         let head = &request.head;
         let is_read = head.method == Method::GET || head.method == Method::HEAD;
         let is_more = [header::CONTENT_LENGTH, header::UPGRADE].iter().any(|name| head.headers.contains_key(name));
@@ -136,12 +125,12 @@ impl Asking {
         let is_certified = request.connection.peer.tls.as_ref().is_some_and(|tls| tls.served.verifier.is_some());
         let has_cookie = is_certified || has_own_cookie(&head.headers, application);
         let is_anonymous = !has_cookie && !head.headers.contains_key(header::AUTHORIZATION);
-        let raw = head.target.raw().concat();
+        let (is_https, raw) = (request.is_https(), head.target.raw().concat());
         let place = Place {
-            url: url(site.is_https, site.host, &raw, is_proxy.then_some(&head.headers)),
-            led: site.led,
-            outcome: site.outcome,
-            host: without_default_port(site.host, site.is_https).to_owned(),
+            url: url(is_https, host, &raw, is_proxy.then_some(&head.headers)),
+            led,
+            outcome: Key::new(),
+            host: without_default_port(host, is_https).to_owned(),
             target: String::from_utf8_lossy(&raw).into_owned(),
         };
         Some(Asking {
@@ -151,6 +140,12 @@ impl Asking {
             is_heedless,
             is_whole: head.method == Method::GET && !head.headers.contains_key(header::RANGE),
         })
+    }
+
+    /// The same, with what responds.
+    pub fn leads_to(mut self, outcome: Key) -> Asking {
+        Arc::make_mut(&mut self.place).outcome = outcome;
+        self
     }
 
     /// As the rules see it.

@@ -66,6 +66,7 @@ impl Supervisor {
                 spool: self.front.spool().clone(),
             }),
             applications,
+            caches: None,
         }
     }
 

@@ -2,11 +2,9 @@
 
 use cache::purge::{Purge, What};
 use clap::{Args, Subcommand};
-use control_protocol::command::Command;
-use control_protocol::outcome::Outcome;
 use control_protocol::which::Which;
 
-use super::ask;
+use super::question;
 use crate::exit::{Code, Failure};
 
 /// What is to go.
@@ -83,9 +81,4 @@ pub fn explain(url: &str, which: &Which) -> Result<Code, Failure> {
     let target = if target.is_empty() { "/" } else { target };
     print!("{}", question(which, format!("explain\n{scheme}\n{host}\n{target}"), url)?);
     Ok(Code::Success)
-}
-
-fn question(which: &Which, text: String, what: &str) -> Result<String, Failure> {
-    let Outcome { ok, message } = ask(which, Command::Cache(text))?.read()?;
-    if ok { Ok(message) } else { Err(Failure::new(Code::Usage, what, message)) }
 }

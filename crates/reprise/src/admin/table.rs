@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{Generation, Lane, Spool, Stage, Status, Worker};
+use control_protocol::status::{CacheRule, Generation, Lane, Spool, Stage, Status, Worker};
 use wire::layout::Activity;
 
-/// Workers shown of a generation, unless all are asked for.
+/// Workers shown of a generation, and rules of a cache, unless all are asked for.
 const SHOWN: usize = 30;
 
 /// What `reprise status` prints.
@@ -37,7 +37,35 @@ pub fn status(status: &Status, is_all: bool) -> String {
             text.push_str(&workers(generation, is_all));
         }
     }
+    for (name, rules) in status.caches.iter().flatten() {
+        text.push_str(&format!("\n{name}, cache of responses\n{}", cache(rules, is_all)));
+    }
     text
+}
+
+/// The rules with most requests first.
+fn cache(rules: &[CacheRule], is_all: bool) -> String {
+    let counts = |rule: &CacheRule| [rule.hit, rule.stale, rule.collapsed, rule.stored, rule.miss, rule.bypass];
+    let requests = |rule: &CacheRule| counts(rule).into_iter().fold(0, u64::saturating_add);
+    let mut sorted: Vec<&CacheRule> = rules.iter().collect();
+    sorted.sort_by_key(|rule| std::cmp::Reverse(requests(rule)));
+    let mut rows = vec![
+        ["REQUESTS", "RATIO", "HIT", "STALE", "COLLAPSED", "STORED", "MISS", "BYPASS", "RULE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let shown = if is_all { rules.len() } else { SHOWN };
+    for rule in sorted.into_iter().take(shown) {
+        let mut row = vec![requests(rule).to_string(), format!("{:.1}%", rule.ratio * 100.0)];
+        row.extend(counts(rule).map(|count| count.to_string()));
+        row.push(rule.rule.clone());
+        rows.push(row);
+    }
+    format!("{}{}", table(&rows), more(rules.len().saturating_sub(shown)))
+}
+
+fn more(rest: usize) -> String {
+    if rest > 0 { format!("  and {rest} more: --all\n") } else { String::new() }
 }
 
 fn stage(stage: Stage, seconds: Option<f64>) -> String {
@@ -98,9 +126,7 @@ fn workers(generation: &Generation, is_all: bool) -> String {
             or_dash(worker.request.as_ref()),
         ]);
     }
-    let rest = all.len().saturating_sub(shown);
-    let more = if rest > 0 { format!("  and {rest} more: --all\n") } else { String::new() };
-    format!("{}{more}", table(&rows))
+    format!("{}{}", table(&rows), more(all.len().saturating_sub(shown)))
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -98,15 +98,18 @@ pub struct Visitor {
     cookie: String,
     header: String,
     agent: String,
+    /// By which the server lets it choose the mode.
+    token: String,
     /// The cookies of each session, which no other session must see.
     jars: [[BTreeMap<String, String>; 2]; 2],
 }
 
 impl Visitor {
-    /// Makes a visitor with marks that no other visitor has.
-    pub fn new(name: &'static str) -> Visitor {
+    /// Makes a visitor with marks that no other visitor has. `token`: of the server.
+    pub fn new(name: &'static str, token: &str) -> Visitor {
         let draw = |what: &str| format!("{name}-{what}-{:016x}", random());
-        Visitor { name, cookie: draw("cookie"), header: draw("header"), agent: draw("agent"), jars: Default::default() }
+        let (cookie, header, agent) = (draw("cookie"), draw("header"), draw("agent"));
+        Visitor { name, cookie, header, agent, token: token.to_owned(), jars: Default::default() }
     }
 
     /// The marks that no other visitor must see, and what each of them is.
@@ -157,7 +160,8 @@ impl Visitor {
             .header("user-agent", &self.agent)
             .header("x-reprise-verify", &self.header)
             .header("cookie", cookies);
-        request = request.header(MODE, if how.is_classic { "classic" } else { "own" });
+        let mode = if how.is_classic { "classic" } else { "own" };
+        request = request.header(MODE, format!("{mode} {}", self.token));
         if how.is_padded {
             request = request.header("x-reprise-verify-padding", "x".repeat(PADDING));
         }
