@@ -1,6 +1,7 @@
 //! The cache of responses: nobody gets what was made for somebody else, one response is made for many, and the cache is passed by where rules
 //! say so.
 
+mod countries;
 mod crowds;
 mod derived;
 mod holes;
