@@ -8,6 +8,7 @@
 //! | [`server`] | starts and stops the real binaries |
 //! | [`client`] | requests over sockets, answers read to the byte |
 //! | [`marking`] | an application whose scripts leave marks |
+//! | [`maxmind_file`] | small files of MaxMind's format |
 //! | [`modes`] | an entry script in each mode |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
@@ -32,6 +33,7 @@ pub mod disguises;
 pub mod http2;
 pub mod installed;
 pub mod marking;
+pub mod maxmind_file;
 pub mod modes;
 pub mod once;
 pub mod pebble;

@@ -2,6 +2,7 @@
 //! say so.
 
 mod counted;
+mod countries;
 mod crowds;
 mod derived;
 mod holes;

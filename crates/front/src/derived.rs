@@ -1,12 +1,19 @@
 //! Headers that the front derives from a request: a few values each, so that pages which depend on them can be shared. PHP and rules see them; a client's
 //! headers of the same names are dropped.
 
+pub mod by_country;
+
+use std::sync::Arc;
+
 use cache::cookies;
 use cache::directives::Directives;
 use cache::list;
 use cache::targeted::TARGETS;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
+
+use crate::countries::Countries;
+use by_country::ByCountry;
 
 /// Values that one header may have.
 pub const MOST: usize = 64;
@@ -33,6 +40,16 @@ pub enum From {
     Cookie(String, Vec<String>),
     /// A number below this one, the same for all requests of an address.
     Bucket(u64),
+    /// A country or a group of countries.
+    Country(ByCountry),
+}
+
+/// Whom a request comes from.
+pub struct Client<'a> {
+    /// The client's address.
+    pub address: &'a str,
+    /// The tables of countries by address, in the order of the settings.
+    pub countries: &'a [Arc<Countries>],
 }
 
 impl From {
@@ -60,11 +77,12 @@ impl From {
     fn cookie(&self) -> Option<&String> {
         match self {
             From::Cookie(name, _) => Some(name),
+            From::Country(by) => by.cookie.as_ref(),
             _ => None,
         }
     }
 
-    fn value(&self, headers: &HeaderMap, address: &str) -> String {
+    fn value(&self, headers: &HeaderMap, client: &Client<'_>) -> String {
         match self {
             From::Device => device(headers).to_owned(),
             From::Language(languages) => language(headers, languages).to_owned(),
@@ -73,7 +91,8 @@ impl From {
                 let value = cookies::value(headers, name).filter(|value| values.contains(value));
                 value.unwrap_or_else(|| "other".to_owned())
             }
-            From::Bucket(count) => (hash(address) % count).to_string(),
+            From::Bucket(count) => (hash(client.address) % count).to_string(),
+            From::Country(by) => by.value(headers, client).to_owned(),
         }
     }
 }
@@ -83,10 +102,10 @@ fn is_language(word: &str) -> bool {
 }
 
 /// Adds the headers, in the place of the client's.
-pub fn add(all: &[Derived], headers: &mut HeaderMap, address: &str) {
+pub fn add(all: &[Derived], headers: &mut HeaderMap, client: &Client<'_>) {
     let values: Vec<(HeaderName, HeaderValue)> = all
         .iter()
-        .filter_map(|one| Some((one.name.parse().ok()?, HeaderValue::try_from(one.from.value(headers, address)).ok()?)))
+        .filter_map(|one| Some((one.name.parse().ok()?, HeaderValue::try_from(one.from.value(headers, client)).ok()?)))
         .collect();
     for (name, value) in values {
         headers.insert(name, value);
@@ -174,6 +193,8 @@ fn hash(text: &str) -> u64 {
 mod tests {
     use super::*;
 
+    const NOBODY: Client<'_> = Client { address: "192.0.2.1", countries: &[] };
+
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
@@ -208,9 +229,8 @@ mod tests {
 
     #[test]
     fn values_are_few() {
-        let of = |from: &str, fields: &[(&'static str, &str)]| {
-            From::parse(from).unwrap().value(&headers(fields), "192.0.2.1")
-        };
+        let of =
+            |from: &str, fields: &[(&'static str, &str)]| From::parse(from).unwrap().value(&headers(fields), &NOBODY);
         for (agent, meant) in [
             ("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148", "mobile"),
             ("Mozilla/5.0 (iPad; CPU OS 17_0) Mobile/15E148", "tablet"),
@@ -246,10 +266,58 @@ mod tests {
     }
 
     #[test]
+    fn a_country_is_that_of_the_cookie_or_of_the_address() {
+        let mut table = 1u32.to_le_bytes().to_vec();
+        for (first, code) in [([192, 0, 2, 0], b"DE"), ([192, 0, 3, 0], b"US")] {
+            table.extend(u32::from_be_bytes(first).to_le_bytes());
+            table.extend(code);
+        }
+        table[0] = 2;
+        let countries = [Arc::new(Countries::from_bytes(&table).unwrap())];
+        let by = ByCountry {
+            cookie: Some("country".into()),
+            file: Some("x.mmdb".into()),
+            values: [("DE", "EU"), ("FR", "EU"), ("CH", "CH")].map(|(code, value)| (code.into(), value.into())).into(),
+            default: "rest".into(),
+            ..ByCountry::default()
+        };
+        let value = |by: &ByCountry, address: &str, cookie: &str| {
+            let client = Client { address, countries: &countries };
+            From::Country(by.clone()).value(&headers(&[("cookie", cookie)]), &client)
+        };
+        for (address, cookie, meant) in [
+            ("192.0.2.1", "", "EU"),
+            ("::ffff:192.0.2.1", "", "EU"),
+            ("192.0.3.1", "", "rest"),
+            ("192.0.1.1", "", "rest"),
+            ("2001:db8::1", "", "rest"),
+            ("unix:", "", "rest"),
+            ("", "", "rest"),
+            ("192.0.2.1", "country=CH", "CH"),
+            ("192.0.3.1", "country=fr", "EU"),
+            // What is no declared country does not count.
+            ("192.0.2.1", "country=US", "EU"),
+            ("192.0.2.1", "country=EU", "EU"),
+            ("192.0.3.1", "country=EU", "rest"),
+            ("192.0.3.1", "country=rest", "rest"),
+            ("192.0.3.1", "country=", "rest"),
+            ("192.0.3.1", "country=DE\u{e9}", "rest"),
+            ("192.0.3.1", "country=\"DE\"", "rest"),
+            ("192.0.3.1", "Country=DE", "rest"),
+        ] {
+            assert_eq!(value(&by, address, cookie), meant, "{address} {cookie}");
+        }
+        let without_file = ByCountry { file: None, ..by.clone() };
+        assert_eq!(value(&without_file, "192.0.2.1", ""), "rest");
+        let without_table = ByCountry { table: 7, ..by };
+        assert_eq!(value(&without_table, "192.0.2.1", ""), "rest");
+    }
+
+    #[test]
     fn the_client_s_own_are_dropped_and_others_learn_nothing() {
         let all = [Derived { name: "x-device".into(), from: From::Device }];
         let mut request = headers(&[("x-device", "evil"), ("x-device", "more")]);
-        add(&all, &mut request, "");
+        add(&all, &mut request, &NOBODY);
         assert_eq!(request.get_all("x-device").iter().collect::<Vec<_>>(), ["desktop"]);
         for (said, meant) in [
             ("public, max-age=60", "private, max-age=60"),

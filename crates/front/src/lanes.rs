@@ -217,11 +217,11 @@ impl Lanes {
         self.known().next = None;
     }
 
-    /// Takes settings that a later switch means.
-    pub fn expect(&self, attached: &[OwnedFd]) -> io::Result<()> {
-        let file = attached.first().ok_or_else(|| io::Error::other("settings without a file"))?;
+    /// Takes settings that a later switch means, with their tables and sockets. Returns the sockets.
+    pub fn expect(&self, attached: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+        let mut attached = attached.into_iter();
+        let file = File::from(attached.next().ok_or_else(|| io::Error::other("settings without a file"))?);
         let mut bytes = Vec::new();
-        let file = File::from(file.try_clone()?);
         let size = file.metadata()?.len();
         if size > MAX_SETTINGS {
             return Err(io::Error::other("settings that are too large"));
@@ -229,12 +229,14 @@ impl Lanes {
         bytes.resize(size as usize, 0);
         file.read_exact_at(&mut bytes, 0)?;
         let mut settings: Settings = serde_json::from_slice(&bytes)?;
-        if attached.len() != 1 + settings.listeners.len() {
+        let tables: Vec<OwnedFd> = attached.by_ref().take(settings.country_tables).collect();
+        if attached.len() != settings.listeners.len() {
             return Err(io::Error::other("settings without the sockets of their listeners"));
         }
+        settings.take_countries(&tables)?;
         settings.compile().map_err(io::Error::other)?;
         self.known().next = Some(Arc::new(settings));
-        Ok(())
+        Ok(attached.collect())
     }
 
     /// Switches to the settings that came last.

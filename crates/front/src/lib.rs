@@ -20,6 +20,7 @@
 //! | [`forwarded`] | the client behind a proxy |
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
 //! | [`network`] | addresses and networks |
+//! | [`countries`] | countries by address, and how MaxMind files are read |
 //! | [`host`] | the host that a request names |
 //! | [`http2_limits`] | why connections and streams of HTTP/2 end, with counters |
 //! | [`target`] | a request's target, decoded and cleaned |
@@ -74,6 +75,7 @@ mod clients;
 mod compression;
 pub mod connection;
 pub mod control;
+pub mod countries;
 pub mod derived;
 mod doors;
 mod durations;

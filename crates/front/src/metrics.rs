@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cache::status::{Result as Results, Why};
 use wire::layout::{Activity, Recycle};
 
+use crate::derived::by_country;
 use crate::durations::BOUNDS_MS;
 use crate::http2_limits;
 use crate::lane::Count;
@@ -194,6 +195,7 @@ pub fn metrics(
         .chain(http2())
         .chain(of_upstreams(upstreams))
         .chain(of_caches(stored))
+        .chain([of_countries()])
         .map(|family| family.lines)
         .collect();
     text.push_str("# EOF\n");
@@ -246,6 +248,19 @@ fn of_caches(stored: &Stored) -> [Family; 6] {
         coded.add("_total", &labels, counts.coded.load(Ordering::Relaxed));
     }
     [requests, by_rule, reasons, bytes, purges, coded]
+}
+
+/// What the values of derived headers for countries were found by.
+fn of_countries() -> Family {
+    let mut countries = Family::new(
+        "reprise_derived_countries",
+        "counter",
+        "Requests with a derived country, by what it was found by.",
+    );
+    for (by, count) in by_country::counted() {
+        countries.add("_total", &[("by", by)], count);
+    }
+    countries
 }
 
 /// What there is of HTTP/2 alone.

@@ -41,6 +41,8 @@ pub struct Inherited {
     pub lifeline: OwnedFd,
     /// Listeners, in the order of the settings.
     pub listeners: Vec<OwnedFd>,
+    /// Tables of countries, as many as the settings say.
+    pub countries: Vec<OwnedFd>,
     /// The access log, if the settings name one.
     pub access_log: Option<OwnedFd>,
     /// The spool's file, if there is one: for reading and writing, and nobody else's.
@@ -50,6 +52,7 @@ pub struct Inherited {
 /// Serves until the supervisor says to stop or is gone, and every request has its response.
 pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     settings.compile().map_err(io::Error::other)?;
+    settings.take_countries(&std::mem::take(&mut inherited.countries))?;
     let shared = Arc::new(Shared::new(settings, inherited.link.clone(), inherited.spool.take()));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let doors: Vec<OwnedFd> = (0..shared.settings.threads).map(|_| eventfd(0, flags)).collect::<Result<_, _>>()?;
@@ -105,8 +108,7 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     descriptors.first().map_or(Ok(()), |file| shared.tls.take_ticket_keys(file))?;
                 }
                 ToFront::Settings => {
-                    shared.lanes.expect(&descriptors)?;
-                    sockets = Some(descriptors.into_iter().skip(1).collect());
+                    sockets = Some(shared.lanes.expect(descriptors)?);
                 }
                 ToFront::SettingsWithdrawn => {
                     shared.lanes.expect_none();

@@ -2,11 +2,15 @@
 //! files that the supervisor has opened for it.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::compression::{Coding, Codings};
+use crate::countries::Countries;
 use crate::derived::Derived;
 pub use crate::network::Network;
 pub use crate::rate::RateLimit;
@@ -48,6 +52,11 @@ pub struct Settings {
     pub http2_memory: u64,
     /// The applications, in the supervisor's order.
     pub applications: Vec<Application>,
+    /// How many tables of countries there are. Their files come with the settings.
+    pub country_tables: usize,
+    /// These tables, read by [`Settings::take_countries`].
+    #[serde(skip)]
+    pub countries: Vec<Arc<Countries>>,
 }
 
 impl Settings {
@@ -56,6 +65,13 @@ impl Settings {
         for application in &mut self.applications {
             application.table = Table::new(&application.route)?;
         }
+        Ok(())
+    }
+
+    /// Reads the tables of countries.
+    pub fn take_countries(&mut self, files: &[OwnedFd]) -> io::Result<()> {
+        self.countries =
+            files.iter().map(|file| Countries::from_file(file).map(Arc::new)).collect::<io::Result<_>>()?;
         Ok(())
     }
 }

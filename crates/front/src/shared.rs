@@ -82,7 +82,8 @@ impl Shared {
             room: Notify::new(),
             idle: Notify::new(),
             is_open: watch::Sender::new(false),
-            settings,
+            // A reload replaces them, and then nobody needs these any more.
+            settings: Settings { countries: Vec::new(), ..settings },
         }
     }
 

@@ -16,11 +16,11 @@ use rustix::net::{
 use wire::control::{MAX_PACKET, Message};
 use wire::layout::MAX_DOORS;
 
-use crate::plan::MAX_LISTENERS;
+use crate::plan::{MAX_FILES, MAX_LISTENERS};
 
 /// Descriptors that may be attached to one message.
-/// The front's doors, or a configuration with its executables, its certificates and its listeners.
-const MAX_ATTACHED: usize = MAX_DOORS + 1 + MAX_LISTENERS;
+/// The front's doors, or a configuration with its executables, its files, its certificates and its listeners.
+const MAX_ATTACHED: usize = MAX_DOORS + 1 + MAX_FILES + MAX_LISTENERS;
 
 /// Messages that wait for a peer, at most: more than the supervisor sends to one process in minutes. A peer that leaves so many
 /// unread does not read at all.

@@ -11,6 +11,8 @@ pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 pub const LAST_DELAY: Duration = Duration::from_secs(25);
 /// Listeners of a server at most, those for monitoring included.
 pub const MAX_LISTENERS: usize = 64;
+/// Files that the front gets with its settings, at most.
+pub const MAX_FILES: usize = 8;
 /// A process that lived this long has started well.
 pub const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 

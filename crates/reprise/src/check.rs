@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::acme;
 use crate::certificates;
 use crate::config;
+use crate::country_files;
 use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
@@ -34,6 +35,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
     let finding = isolation::look(&config, &people, &phps);
     acme::check(&config, people.acme.as_ref())?;
     let certificates = certificates::check(&config, people.acme.as_ref())?;
+    country_files::draft_in_child(&config)?;
     print!("{}", describe(&config, &people, &phps, &finding));
     for line in certificates.iter().flat_map(|loaded| &loaded.lines) {
         println!("  {:<13} {line}", "certificate");

@@ -61,11 +61,14 @@ pub fn run() -> Result<Code, Failure> {
     let settings: Settings = serde_json::from_reader(io::BufReader::new(file)).map_err(|error| failed(error.into()))?;
     let others = i32::from(settings.access_log.is_some()) + i32::from(settings.spool.is_some());
     let after = FIRST_DESCRIPTOR + BEFORE_OTHERS + others;
-    let listeners = (after..).take(settings.listeners.len()).map(inherited).collect::<Result<_, _>>();
+    let mut after = after..;
+    let listeners = after.by_ref().take(settings.listeners.len()).map(inherited).collect::<Result<_, _>>();
+    let countries = after.take(settings.country_tables).map(inherited).collect::<Result<_, _>>();
     let inherited = Inherited {
         link: Arc::new(ToSupervisor(Mutex::new(Channel::from_fd(channel)), watched)),
         lifeline,
         listeners: listeners.map_err(failed)?,
+        countries: countries.map_err(failed)?,
         access_log: settings.access_log.map(inherited).transpose().map_err(failed)?,
         spool: settings.spool.map(inherited).transpose().map_err(failed)?,
     };

@@ -9,6 +9,7 @@
 //! | [`acme`] | certificates that an authority issues: the process that orders them |
 //! | [`admin`] | commands to a running server |
 //! | [`certificates`] | the files of certificates, read in a child |
+//! | [`country_files`] | files with the countries of addresses, read in a child |
 //! | [`plan`] | the configuration in the form that supervisor and front use |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
 //! | [`manual`] | the hidden subcommand that writes man pages and shell completions |
@@ -29,6 +30,7 @@ mod admin;
 mod certificates;
 mod check;
 mod config;
+mod country_files;
 mod discover;
 mod exit;
 mod extensions;

@@ -13,6 +13,7 @@ use process::supervisor;
 use process::user::{self, Identity};
 
 use crate::acme;
+use crate::country_files;
 use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::installed::Phps;
@@ -74,6 +75,8 @@ pub fn make(
         ..Settings::default()
     };
     config.give_to_front(&mut settings);
+    country_files::number(config, &mut settings);
+    let files = settings.country_tables;
     let all = config.applications.iter().zip(&people.applications).zip(&people.entries).zip(&phps.of);
     let applications = all.map(|(((application, user), entries), php)| {
         let mut made = php_application(config, application, user.as_ref().map(|(user, _)| user), entries);
@@ -97,6 +100,7 @@ pub fn make(
         certificates: None,
         acme: acme::draft(config, people.acme.as_ref())?,
         settings: settings.map_err(|error| Failure::new(Code::Internal, "the front's settings", error))?,
+        files,
     })
 }
 

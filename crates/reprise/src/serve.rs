@@ -17,6 +17,7 @@ use process::user::{self, Identity};
 use crate::acme;
 use crate::certificates;
 use crate::config;
+use crate::country_files;
 use crate::exit::{Code, Failure};
 use crate::extensions;
 use crate::flags::What;
@@ -66,6 +67,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let people = choose_users(&config)?;
     acme::make_directory(&config, people.acme.as_ref())?;
     let certificates = certificates::draft_in_child(&config, people.acme.as_ref())?;
+    let countries = country_files::draft_in_child(&config)?;
     let (mut sockets, handed): (Vec<OwnedFd>, Vec<Listener>) = handed.into_iter().unzip();
     let listening = listen::open(&config, &handed)?;
     let path = config.state_dir.clone().unwrap_or_else(|| state::default_path(&config.name));
@@ -101,6 +103,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     };
     let mut draft = plan::make(&config, &people, &phps, &listening.listeners, &opened, &finding)?;
     let mut files = phps.open()?;
+    files.extend(countries);
     let notices = attach(&mut draft, &mut files, certificates);
     notices.iter().for_each(|notice| log::line("warning", "supervisor", format_args!("{notice}")));
     let plan = Plan::new(draft, files);
@@ -173,10 +176,12 @@ fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result
     // Last, because what is bound for a refused reload keeps its address for a moment.
     acme::make_directory(&next, people.acme.as_ref())?;
     let certificates = certificates::draft(&next, people.acme.as_ref())?;
+    let countries = country_files::draft(&next)?;
     let listening = listen::open(&next, &plan.listeners)?;
     let mut draft = plan::make(&next, &people, &phps, &listening.listeners, opened, &finding)?;
     draft.notices = missing_extensions(&next, &people, &phps, plan);
     let mut files = phps.open()?;
+    files.extend(countries);
     let notices = attach(&mut draft, &mut files, certificates);
     draft.notices.extend(notices);
     let sockets = listening.into_sockets();

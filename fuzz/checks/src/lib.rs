@@ -9,6 +9,7 @@
 //! | [`cache_control`] | what responses say to caches, and what requests ask of them |
 //! | [`certificate`] | files of certificates |
 //! | [`control`] | packets between the supervisor and its children |
+//! | [`country_file`] | files with the countries of addresses |
 //! | [`forwarded`] | headers of proxies |
 //! | [`framing`] | what a client sends |
 //! | [`http2_frames`] | frames of HTTP/2 |
@@ -30,6 +31,7 @@ pub mod authorization;
 pub mod cache_control;
 pub mod certificate;
 pub mod control;
+pub mod country_file;
 pub mod forwarded;
 pub mod framing;
 pub mod http2_frames;
@@ -49,11 +51,12 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 19] = [
+pub const CHECKS: [(&str, Check); 20] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
     ("control", control::check),
+    ("country_file", country_file::check),
     ("forwarded", forwarded::check),
     ("framing", framing::check),
     ("htpasswd", rules::check_users),

@@ -33,6 +33,11 @@ fn control() {
 }
 
 #[test]
+fn country_file() {
+    replay("country_file");
+}
+
+#[test]
 fn forwarded() {
     replay("forwarded");
 }

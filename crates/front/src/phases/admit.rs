@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::request::{By, Head, Request};
 use crate::route::{self, Route};
 use crate::routing::limits::Together;
-use crate::settings::Application;
+use crate::settings::{Application, Settings};
 use crate::shared::Shared;
 
 /// A request that is for one of the configured applications.
@@ -66,7 +66,7 @@ pub fn admit<'a>(
     if let Some(why) = request.refusal {
         return Err(why);
     }
-    derive(&view.settings.applications, request)?;
+    derive(&view.settings, request)?;
     let request = &*request;
     let host = check(&request.head)?;
     let name = host::name(host);
@@ -130,7 +130,8 @@ impl<'a> Admitted<'a> {
 }
 
 /// Adds the headers that the request's application derives. What the cache or a page asks for has those of its visitor.
-fn derive(applications: &[Application], request: &mut Request) -> Result<(), Refusal> {
+fn derive(settings: &Settings, request: &mut Request) -> Result<(), Refusal> {
+    let applications = &settings.applications;
     let is_new = matches!(request.by, By::Client | By::WarmUp(_));
     if !is_new || applications.iter().all(|application| application.derive.is_empty()) {
         return Ok(());
@@ -142,7 +143,8 @@ fn derive(applications: &[Application], request: &mut Request) -> Result<(), Ref
     };
     if let Some(application) = application {
         let address = request.behind.as_ref().map_or(&request.connection.peer.address, |client| &client.address);
-        derived::add(&application.derive, &mut request.head.headers, address);
+        let client = derived::Client { address, countries: &settings.countries };
+        derived::add(&application.derive, &mut request.head.headers, &client);
     }
     Ok(())
 }

@@ -198,9 +198,10 @@ impl Supervisor {
         }
         match (self.service.settings)(settings, ids) {
             Ok(file) => {
-                let listeners = self.reload.next().map_or(&[][..], |plan| &plan.listeners);
-                let sockets = self.listeners.of(listeners);
-                self.front.send(&ToFront::Settings, &[vec![file.as_fd()], sockets].concat());
+                let next = self.reload.next();
+                let files = next.iter().flat_map(|plan| &plan.files).map(AsFd::as_fd).collect();
+                let sockets = self.listeners.of(next.map_or(&[][..], |plan| &plan.listeners));
+                self.front.send(&ToFront::Settings, &[vec![file.as_fd()], files, sockets].concat());
             }
             Err(error) => self.reload.fail(format!("the front's settings cannot be written: {error}")),
         }

@@ -27,7 +27,7 @@ pub struct Service {
     pub front_arguments: Vec<String>,
     /// Whom the front runs as.
     pub front_user: Option<Identity>,
-    /// Descriptors of the front after its channel, the lifeline and its settings; listeners follow.
+    /// Descriptors of the front after its channel, the lifeline and its settings; listeners and the plan's files follow.
     pub front_descriptors: Vec<OwnedFd>,
     /// The sockets of the plan's listeners, in their order.
     pub listeners: Vec<OwnedFd>,
@@ -81,6 +81,8 @@ pub struct Draft {
     pub acme: Option<AcmeDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
+    /// How many files the front gets with them. They are the descriptors before the certificates'.
+    pub files: usize,
 }
 
 /// The configuration in force. A reload replaces it as a whole.
@@ -103,12 +105,15 @@ pub struct Plan {
     pub acme: Option<AcmeDraft>,
     /// The front's settings, without the generations.
     pub settings: String,
+    /// What the front gets with them: sealed memory files, whose meaning the settings say.
+    pub(super) files: Vec<OwnedFd>,
 }
 
 impl Plan {
-    /// Of a draft and the executables that its applications name by number, opened; then the file of its certificates.
+    /// Of a draft and the executables that its applications name by number, opened; then the front's files and the file of its certificates.
     pub fn new(draft: Draft, mut php: Vec<OwnedFd>) -> Plan {
         let certificates = draft.certificates.and_then(|draft| Some(Certificates::new(draft, php.pop()?)));
+        let files = php.split_off(php.len().saturating_sub(draft.files));
         Plan {
             certificates: certificates.map(Rc::new),
             acme: draft.acme,
@@ -119,6 +124,7 @@ impl Plan {
             notices: draft.notices,
             listeners: draft.listeners,
             settings: draft.settings,
+            files,
         }
     }
 
@@ -268,6 +274,7 @@ impl Plan {
             certificates: None,
             acme: None,
             settings: settings.to_owned(),
+            files: Vec::new(),
         }
     }
 }

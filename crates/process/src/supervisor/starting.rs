@@ -85,6 +85,7 @@ impl Supervisor {
         let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
         descriptors.extend(self.service.front_descriptors.iter().map(AsFd::as_fd));
         descriptors.extend(self.listeners.of(&self.reload.plan().listeners));
+        descriptors.extend(self.reload.plan().files.iter().map(AsFd::as_fd));
         let pid = sys::start(&Program {
             executable: self.service.front.as_fd(),
             arguments: self.service.front_arguments.clone(),

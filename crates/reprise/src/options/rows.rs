@@ -1,6 +1,7 @@
 //! Every option, one row each. `option_table.rs` says what a row is; `scripts/references` writes the reference.
 
 mod authority;
+mod derived_headers;
 mod readers;
 mod routes;
 mod rule_limits;
@@ -23,10 +24,11 @@ use super::reader::{File, Given, Places};
 use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
+use derived_headers::derive;
 use readers::{
-    data_memory, derive, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target,
-    networks, optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths,
-    root, url_path, url_paths, validators,
+    data_memory, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
+    optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
+    url_path, url_paths, validators,
 };
 use routes::routes;
 use scripts::{front_controller, modes};
@@ -238,7 +240,8 @@ option_table! {
         derive: Vec<Derived> = Vec::new(), "{}", Table, Reload,
             "Headers that are made of each request, with a few values each, so that pages which name them in Vary are shared: derive.X-Device = \
              \"device\", derive.X-Language = \"language: de, en\", derive.X-Known = \"has cookie: session, cart_*\", derive.X-Country = \
-             \"cookie country: de, at\", derive.X-Group = \"bucket: 4\" (docs/guides/cache.md#derived-headers).", by derive, to front;
+             \"cookie country: de, at\", derive.X-Group = \"bucket: 4\", derive.X-GeoIP-Country = { file = \"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \
+             countries = [\"DE\", \"AT\"] } (docs/guides/cache.md#derived-headers). A reload reads the file again.", by derive, to front;
         esi: bool = false, "false", Switch, Reload,
             "Whether `<esi:include src=…/>` in responses with Surrogate-Control: content=\"ESI/1.0\" is replaced by what that URL of the \
              same host responds. Scripts learn of it by Surrogate-Capability (docs/guides/cache.md#pages-with-holes).", to front;

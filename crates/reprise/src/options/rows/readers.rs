@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use front::derived::{Derived, From};
 use front::settings::Network;
 use front::target::is_clean;
 use segment::layout::Geometry;
@@ -145,31 +144,6 @@ pub(super) fn networks<S>(given: &Given<'_, '_>, _: &S) -> Result<Vec<Network>, 
         })
     };
     Vec::<String>::read(given)?.iter().map(parse).collect()
-}
-
-/// Headers that are derived, by name.
-pub(super) fn derive(given: &Given<'_, '_>, _: &Application) -> Result<Vec<Derived>, Failure> {
-    let mut all = Vec::new();
-    for (key, value) in given.table()?.iter() {
-        let (at, name) = (key.span().start, key.get_ref().to_ascii_lowercase());
-        let is_name = name.starts_with("x-") && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let is_forwarded = name.starts_with("x-forwarded") || name.starts_with("x-real");
-        if !is_name || is_forwarded {
-            let failure = given.file.fail(at, format!("'{}' cannot be derived", key.get_ref()));
-            return Err(failure.hint("a header of your own, whose name begins with X-: derive.X-Device"));
-        }
-        let DeValue::String(text) = value.get_ref() else {
-            return Err(given.file.fail(value.span().start, format!("'{}' takes a text", key.get_ref())));
-        };
-        let Some(from) = From::parse(text) else {
-            let failure = given.file.fail(value.span().start, format!("\"{text}\" says nothing that can be derived"));
-            return Err(failure.hint(
-                "\"device\", \"language: de, en\", \"has cookie: session\", \"cookie country: de, at\" or \"bucket: 4\"; at most 64 values",
-            ));
-        };
-        all.push(Derived { name, from });
-    }
-    Ok(all)
 }
 
 /// Scripts by path.
