@@ -1,24 +1,32 @@
-//! Places at which a test lets a process die.
+//! Places at which a test lets a process die. Builds without debug assertions have none.
 
-#[cfg(feature = "points")]
+#[cfg(debug_assertions)]
 mod counted {
     use core::sync::atomic::{AtomicI64, Ordering};
 
-    static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+    /// 0: no death is wanted. A process that wants none only reads this, and a rewind finds nothing written.
+    static LEFT: AtomicI64 = AtomicI64::new(0);
 
-    /// The process kills itself at the point with this number, counted from now.
+    #[cfg(target_arch = "x86_64")]
+    const GETPID_KILL: [usize; 2] = [39, 62];
+    #[cfg(target_arch = "aarch64")]
+    const GETPID_KILL: [usize; 2] = [172, 129];
+
+    /// The process kills itself at the point with this number, counted from now; the first is 1.
     pub fn die_at(number: i64) {
         LEFT.store(number, Ordering::Relaxed);
     }
 
     pub(crate) fn point() {
-        if LEFT.fetch_sub(1, Ordering::Relaxed) == 0 {
-            // SAFETY: getpid takes no pointer; SIGKILL to this process.
+        let left = LEFT.load(Ordering::Relaxed);
+        if left == 0 {
+            return;
+        }
+        LEFT.store(left - 1, Ordering::Relaxed);
+        if left == 1 {
+            let [getpid, kill] = GETPID_KILL;
+            // SAFETY: getpid takes no pointer; then SIGKILL to this process.
             unsafe {
-                #[cfg(target_arch = "x86_64")]
-                let (getpid, kill) = (39, 62);
-                #[cfg(target_arch = "aarch64")]
-                let (getpid, kill) = (172, 129);
                 if let Ok(me) = wire::sys::syscall(getpid, [0; 6]) {
                     let _ = wire::sys::syscall(kill, [me, 9, 0, 0, 0, 0]);
                 }
@@ -27,12 +35,12 @@ mod counted {
     }
 }
 
-#[cfg(feature = "points")]
+#[cfg(debug_assertions)]
 pub use counted::die_at;
-#[cfg(feature = "points")]
+#[cfg(debug_assertions)]
 pub(crate) use counted::point;
 
-/// Nothing, in a build without the feature `points`.
-#[cfg(not(feature = "points"))]
+/// Nothing.
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub(crate) fn point() {}
