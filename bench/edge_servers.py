@@ -114,10 +114,10 @@ http {{
 """
 
 
-def start_fpm(own: Path) -> processes.Process:
+def start_fpm(own: Path, env: str = "") -> processes.Process:
     """PHP-FPM, with its socket in that directory."""
     user = f"user = {WEB_USER}\ngroup = {WEB_USER}\nlisten.owner = {WEB_USER}" if os.geteuid() == 0 else ""
-    (own / "fpm.conf").write_text(nginx_fpm.FPM.format(workdir=own, workers=WORKERS, user=user, count="", env=""))
+    (own / "fpm.conf").write_text(nginx_fpm.FPM.format(workdir=own, workers=WORKERS, user=user, count="", env=env))
     fpm = processes.start("php-fpm", [tool(f"php-fpm{PHP}", f"php{PHP}-fpm"), "-y", str(own / "fpm.conf")], own / "fpm-output.log")
     processes.wait_until((own / "fpm.sock").is_socket, 15, fpm, "listening", [own / "fpm.log"])
     return fpm

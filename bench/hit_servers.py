@@ -105,7 +105,7 @@ def start_reprise(workdir: Path, root: Path, program: Path, name: str) -> Server
     return Server(name, port, 0, lambda: reprise.groups(server.pid))
 
 
-def _nginx(own: Path, text: str) -> processes.Process:
+def nginx(own: Path, text: str) -> processes.Process:
     if os.geteuid() == 0:
         shutil.chown(own, WEB_USER, WEB_USER)
     (own / "nginx.conf").write_text(text)
@@ -123,15 +123,15 @@ def start_fastcgi(workdir: Path, root: Path, name: str, is_cached: bool) -> Serv
     fpm = start_fpm(own)
     caches = f"fastcgi_cache_path {own}/cache keys_zone=one:10m max_size=64m; fastcgi_cache_key $scheme$host$request_uri;" if is_cached else ""
     use = "fastcgi_cache one; fastcgi_cache_lock on;" if is_cached else ""
-    nginx = _nginx(own, FPM_AND_NGINX.format(common=nginx_fpm.HTTP.format(workdir=own), own=own, port=port, root=root, workers=WORKERS,
+    server = nginx(own, FPM_AND_NGINX.format(common=nginx_fpm.HTTP.format(workdir=own), own=own, port=port, root=root, workers=WORKERS,
                                              fpm=own / "fpm.sock", caches=caches, use=use, user=_user()))
-    return Server(name, port, 0, lambda: {"front": processes.tree(nginx.pid), "workers": processes.tree(fpm.pid)})
+    return Server(name, port, 0, lambda: {"front": processes.tree(server.pid), "workers": processes.tree(fpm.pid)})
 
 
 def start_proxy(workdir: Path, origin: int) -> Server:
     own, port = own_place(workdir, "nginx-proxy"), processes.free_port()
-    nginx = _nginx(own, PROXY.format(common=nginx_fpm.HTTP.format(workdir=own), own=own, port=port, origin=origin, user=_user()))
-    return Server("nginx-proxy", port, 0, lambda: {"front": processes.tree(nginx.pid)})
+    server = nginx(own, PROXY.format(common=nginx_fpm.HTTP.format(workdir=own), own=own, port=port, origin=origin, user=_user()))
+    return Server("nginx-proxy", port, 0, lambda: {"front": processes.tree(server.pid)})
 
 
 def start_haproxy(workdir: Path, origin: int) -> Server:
