@@ -33,13 +33,15 @@ pub enum Why {
     Malformed,
     /// It is larger than what is stored.
     Size,
+    /// Its body is not as long as its head says.
+    Length,
     /// It is stale already, and cannot be validated.
     Stale,
 }
 
 impl Why {
     /// All, with the word and the text of each.
-    pub const ALL: [(Why, &str, &str); 15] = [
+    pub const ALL: [(Why, &str, &str); 16] = [
         (Why::Method, "method", "another method than GET, or HEAD of a stored GET"),
         (Why::Body, "request-body", "the request has a body"),
         (Why::RequestNoStore, "request-no-store", "the request says no-store"),
@@ -54,6 +56,7 @@ impl Why {
         (Why::Tags, "tags", "the response has more than 1,000 tags, or they cannot be read"),
         (Why::Malformed, "malformed", "Cache-Control cannot be understood"),
         (Why::Size, "size", "the response is larger than `cache_object`"),
+        (Why::Length, "length", "the body is not as long as Content-Length says"),
         (Why::Stale, "stale", "the response is stale when it comes, and has neither ETag nor Last-Modified"),
     ];
 

@@ -205,8 +205,8 @@ fn with_body(
         // PHP adds a Content-Type to every response; a 304 has no content to describe (RFC 9110 §15.4.5).
         head.headers.remove(header::CONTENT_TYPE);
     }
-    if !done || !bodiless {
-        drop_wrong_length(&mut head.headers, &body);
+    if (!done || !bodiless) && drop_wrong_length(&mut head.headers, &body) {
+        head.extensions.insert(WrongLength);
     }
     Response::from_parts(head, body)
 }
@@ -222,12 +222,18 @@ impl Holding<'_> {
     }
 }
 
-/// If the body contradicted PHP's Content-Length, the next response on the connection would be misread.
-fn drop_wrong_length(headers: &mut http::HeaderMap, body: &ResponseBody) {
-    let Some(said) = headers.get(header::CONTENT_LENGTH) else { return };
+/// In a response: PHP had said another length. Something may be missing, so it is for who asked alone.
+#[derive(Clone, Copy)]
+pub struct WrongLength;
+
+/// If the body contradicted PHP's Content-Length, the next response on the connection would be misread. Whether it did.
+fn drop_wrong_length(headers: &mut http::HeaderMap, body: &ResponseBody) -> bool {
+    let Some(said) = headers.get(header::CONTENT_LENGTH) else { return false };
     let said = said.to_str().ok().and_then(|text| text.parse::<u64>().ok());
     let is_single = headers.get_all(header::CONTENT_LENGTH).iter().count() == 1;
-    if said.is_none() || !is_single || body.known_length().is_some_and(|length| Some(length) != said) {
+    let is_wrong = said.is_none() || !is_single || body.known_length().is_some_and(|length| Some(length) != said);
+    if is_wrong {
         headers.remove(header::CONTENT_LENGTH);
     }
+    is_wrong
 }

@@ -156,3 +156,35 @@ fn large_pages_are_stored() {
     ask(&server, &target, &[]);
     wait_until("it is stored", 10, || is_hit(&ask(&server, &target, &[])));
 }
+
+/// A response whose body is not what its head says is for who asked, and for nobody else.
+#[test]
+fn a_body_of_another_length_is_not_kept() {
+    // PHP sends less, or more, than it says.
+    let server = site(3).start();
+    for length in ["1000", "3", "x"] {
+        let target = format!("/short?{PUBLIC}&h[]=Content-Length:+{length}");
+        for _ in 0..3 {
+            if let Ok(response) = std::panic::catch_unwind(|| ask(&server, &target, &[])) {
+                assert!(!is_hit(&response), "{length}: {:?} {}", response.headers, response.text());
+            }
+        }
+    }
+    // Another server's response breaks off, then comes as a whole.
+    let upstream = tests::upstream::Upstream::start(|mut talk| {
+        use std::io::Write;
+        while talk.head().is_some() {
+            let body = if talk.number == 1 { "half" } else { "the whole page" };
+            let head = "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=60\r\nContent-Length: 14\r\n\r\n";
+            let is_sent = talk.stream.write_all(format!("{head}{body}").as_bytes()).is_ok();
+            if talk.number == 1 || !is_sent {
+                return;
+            }
+        }
+    });
+    let server = site(2).route(&format!("prefix = \"/other\"\n{}", upstream.rule())).start();
+    let broken = std::panic::catch_unwind(|| ask(&server, "/other", &[]));
+    assert!(broken.is_err() || !broken.is_ok_and(|response| response.text() == "the whole page"));
+    assert_eq!(ask(&server, "/other", &[]).text(), "the whole page");
+    assert!(is_hit(&ask(&server, "/other", &[])));
+}

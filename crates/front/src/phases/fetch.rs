@@ -18,6 +18,7 @@ use super::keep::purge;
 use super::order::{Confirmed, Order, Ran, came};
 use super::respond;
 use crate::refusal::Refusal;
+use crate::response::WrongLength;
 use crate::response_body::ResponseBody;
 use crate::stored::copied;
 use crate::stored::entry::Entry;
@@ -102,6 +103,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
     let terms = match decided {
         Ok(_) if length.is_some_and(|length| length > most) => Err(Why::Size),
         Ok(_) if head.extensions.get::<crate::upstream::Switch>().is_some() => Err(Why::Status),
+        Ok(_) if head.extensions.get::<WrongLength>().is_some() => Err(Why::Length),
         Ok(_) if !is_as_led => Err(Why::Status),
         decided => decided,
     };

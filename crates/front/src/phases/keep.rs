@@ -15,6 +15,7 @@ use super::compress::Dynamic;
 use super::order::{self, Ran};
 use crate::access;
 use crate::refusal::Refusal;
+use crate::response::WrongLength;
 use crate::shared::Shared;
 use crate::stored::Cached;
 use crate::stored::asking::Asking;
@@ -100,6 +101,7 @@ impl Candidate {
         let asked = asking.asked(&admitted.request.head);
         let rules: Rules = admitted.application.cache_rules.into();
         let decided = match asking.is_whole && head.extensions.get::<crate::upstream::Switch>().is_none() {
+            true if head.extensions.get::<WrongLength>().is_some() => Err(Why::Length),
             true => storing::decide(rules, &asked, head.status, &head.headers, order::came(began)),
             false => Err(Why::Method),
         };
