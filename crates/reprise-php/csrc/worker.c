@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "data/data.h"
 #include "forker.h"
 #include "log.h"
 #include "options.h"
@@ -22,10 +24,16 @@
 /* A child that PHP code forks has no slab (MADV_DONTFORK), and must not act as a worker. */
 void reprise_in_forked_child(void)
 {
+	reprise_data_fork_ended();
 	reprise_worker->is_template = false;
 	snapshot->in_request = false;
 	reprise_worker->is_worker = false;
 	reprise_worker->responding = false;
+}
+
+int reprise_watch_forks(void)
+{
+	return pthread_atfork(reprise_data_fork_begins, NULL, reprise_in_forked_child);
 }
 
 /* The kernel empties this page in each child, however the child is made. Looking at it takes no system call. */

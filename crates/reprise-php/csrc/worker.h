@@ -41,6 +41,8 @@ void reprise_worker_attach(int slab, const struct wire_Geometry *geometry, uint3
 void reprise_worker_offers_memory(void);
 /* Waits until a request is queued for the lane. False: no request will come, and the worker is to end. */
 bool reprise_await_request(void);
+/* In a process that may fork children by PHP code. 0, or an errno. */
+int reprise_watch_forks(void);
 void reprise_in_forked_child(void);
 /* Marks this process: it is a worker, and a child that it forks is none. */
 void reprise_mark_process(void);

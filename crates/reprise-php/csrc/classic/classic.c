@@ -83,7 +83,7 @@ static void run_request(void)
 void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
 	reprise_worker_attach(slab, geometry, slot, eventfds);
-	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+	if (reprise_watch_forks() != 0) {
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_limits_start();

@@ -121,6 +121,28 @@ void reprise_data_in_child(uint32_t place)
 	}
 }
 
+#ifdef __SANITIZE_ADDRESS__
+static uint32_t place_of_child;
+
+void reprise_data_fork_begins(void)
+{
+	place_of_child = reprise_data_before_fork();
+}
+
+void reprise_data_fork_ended(void)
+{
+	reprise_data_in_child(place_of_child);
+}
+#else
+void reprise_data_fork_begins(void)
+{
+}
+
+void reprise_data_fork_ended(void)
+{
+}
+#endif
+
 uint64_t reprise_data_now(void)
 {
 	struct timespec now = {0};

@@ -54,7 +54,10 @@ void reprise_data_leave(void);
 /* A child was reaped; 0: any process may have died. On any stack. */
 void reprise_data_reaped(pid_t pid);
 
-/* Around the fork of a child by PHP code. */
+/* Around the fork of a child by PHP code. A build with AddressSanitizer does not see the call itself, and uses
+ * handlers. */
+void reprise_data_fork_begins(void);
+void reprise_data_fork_ended(void); /* in the child */
 uint32_t reprise_data_before_fork(void);
 void reprise_data_after_fork(uint32_t place, pid_t child);
 void reprise_data_in_child(uint32_t place);

@@ -65,6 +65,8 @@ void reprise_template_loop(void)
 	const char *why = NULL;
 
 	reprise_block_signals();
+	/* Locks that the boot has taken end with it, as those of a request do. */
+	reprise_data_release();
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
 		RAW1(SYS_exit_group, wire_Exit_NotBooted);
@@ -232,7 +234,7 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 	}
 	read_head(head);
 	close(head);
-	if (pthread_atfork(NULL, NULL, reprise_in_forked_child) != 0) {
+	if (reprise_watch_forks() != 0) {
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_worker->pid = getpid();
