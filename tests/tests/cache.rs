@@ -11,6 +11,7 @@ mod mended;
 mod passed_by;
 mod purges;
 mod shared;
+mod silent;
 mod validators;
 
 use std::fs;

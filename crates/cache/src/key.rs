@@ -22,6 +22,21 @@ impl Key {
         self
     }
 
+    /// Adds a part that is in pieces.
+    pub fn add_pieces(&mut self, pieces: &[&[u8]]) -> &mut Key {
+        let start = self.0.len();
+        self.add(b"");
+        pieces.iter().for_each(|piece| self.0.extend_from_slice(piece));
+        let length = self.0.len() - start - 4;
+        self.0[start..start + 4].copy_from_slice(&u32::try_from(length).unwrap_or(ABSENT - 1).to_le_bytes());
+        self
+    }
+
+    /// Without a part, with the room that it had.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Adds a part that is absent, which is not the same as an empty one.
     pub fn absent(&mut self) -> &mut Key {
         self.0.extend_from_slice(&ABSENT.to_le_bytes());
@@ -39,6 +54,12 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+
+    #[test]
+    fn pieces_are_one_part() {
+        let (mut whole, mut pieces) = (Key::new(), Key::new());
+        assert_eq!(whole.add(b"a?b").add(b"c"), pieces.add_pieces(&[b"a", b"?", b"b"]).add_pieces(&[b"c"]));
+    }
 
     #[test]
     fn different_parts_make_different_keys() {

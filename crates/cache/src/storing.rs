@@ -145,6 +145,62 @@ pub fn decide(
     if terms.is_useful() || is_validator(headers) { Ok(terms) } else { Err(Why::Stale) }
 }
 
+/// Beginnings of the names of fields that speak to caches, beside Cache-Control.
+const SPEAKING: [&str; 8] = [
+    "reprise-",
+    "x-litespeed-",
+    "cdn-cache-control",
+    "surrogate-",
+    "cache-tag",
+    "cache-groups",
+    "x-cache-tags",
+    "xkey",
+];
+
+/// Why a response is not stored that says nothing to shared caches, by [`Rules::Safe`]: what [`decide`] says too, at less cost. `None`: the response may say
+/// something, so [`decide`] has to look. A response for which this has a reason has none of [`OWN_FIELDS`].
+pub fn glance(asked: &Asked<'_>, status: StatusCode, headers: &HeaderMap) -> Option<Why> {
+    let (mut has_control, mut has_vary) = (false, false);
+    for name in headers.keys() {
+        if *name == header::CACHE_CONTROL {
+            has_control = true;
+        } else if *name == header::VARY {
+            has_vary = true;
+        } else if *name == header::CONTENT_ENCODING || *name == header::CONTENT_RANGE {
+            return None;
+        } else {
+            let name = name.as_str();
+            if b"crsx".contains(&name.as_bytes()[0]) && SPEAKING.iter().any(|beginning| name.starts_with(beginning)) {
+                return None;
+            }
+        }
+    }
+    let is_plain = *asked.method == Method::GET && !asked.has_body;
+    if !is_plain || asked.headers.contains_key(header::CACHE_CONTROL) {
+        return None;
+    }
+    let directives = if has_control { Directives::of(headers) } else { Directives::default() };
+    if directives.public || directives.s_maxage.is_some() {
+        return None;
+    }
+    if !UNDERSTOOD.contains(&status.as_u16()) {
+        return Some(Why::Status);
+    }
+    if let Some(why) = is_of_one_client(&directives, headers) {
+        return Some(why);
+    }
+    if asked.headers.contains_key(header::AUTHORIZATION) {
+        return Some(Why::Authorization);
+    }
+    if asked.has_cookie {
+        return Some(Why::Cookie);
+    }
+    if has_vary && variant::nominated(Rules::Safe, headers).is_none() {
+        return Some(Why::Vary);
+    }
+    Some(Why::NoFreshness)
+}
+
 /// Whether a response to such a request could be stored at all.
 pub fn may_ask(asked: &Asked<'_>) -> Result<(), Why> {
     if asked.method != Method::GET {

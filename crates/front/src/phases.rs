@@ -114,7 +114,7 @@ pub async fn respond(
     }
     let mut response = match look_up::look_early(&admitted, &body) {
         Early::Answered(response) => response,
-        Early::Asking(asking) => run::run(&admitted, admitted.route(), asking, body).await?,
+        Early::Asks(asks) => run::run(&admitted, admitted.route(), asks, body).await?,
     };
     https::add_hsts(&admitted, &mut response);
     Ok(response)

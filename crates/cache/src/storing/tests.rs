@@ -245,3 +245,59 @@ fn cookies_that_a_response_names_stand_in_the_place_of_cookie_in_vary() {
     assert_eq!(names(Rules::Safe, &[PUBLIC, vary, ("reprise-cache-cookies", "\"a")]), all);
     assert_eq!(names(Rules::Rfc9111, &[PUBLIC, vary, ("reprise-cache-cookies", "session")]), all);
 }
+
+/// Whatever a glance says, a closer look says too; and what it has a reason for says nothing to caches.
+#[test]
+fn a_glance_says_what_a_closer_look_says() {
+    let fields = [
+        ("cache-control", "no-store, no-cache"),
+        ("cache-control", "private, max-age=60"),
+        ("cache-control", "max-age=60"),
+        ("cache-control", "\""),
+        ("cache-control", "no-store, must-understand"),
+        ("cache-control", "s-maxage=60"),
+        ("cache-control", "public"),
+        ("set-cookie", "a=b"),
+        ("vary", "*"),
+        ("vary", "cookie"),
+        ("content-encoding", "gzip"),
+        ("content-range", "bytes 0-1/2"),
+        ("content-type", "text/html"),
+        ("cdn-cache-control", "max-age=60"),
+        ("reprise-cache-control", "max-age=60"),
+        ("reprise-cache-tag", "a"),
+        ("reprise-cache-purge", "*"),
+        ("reprise-cache-cookies", "a"),
+        ("x-litespeed-cache-control", "public, max-age=60"),
+        ("x-litespeed-tag", "a"),
+        ("x-litespeed-purge", "*"),
+        ("cache-tag", "a"),
+        ("cache-tags", "a"),
+        ("x-cache-tags", "a"),
+        ("surrogate-key", "a"),
+        ("surrogate-control", "max-age=60"),
+        ("xkey", "a"),
+        ("cache-groups", "\"a\""),
+        ("expires", "Sun, 06 Nov 2094 08:49:37 GMT"),
+        ("etag", "\"a\""),
+        ("x-own", "a"),
+    ];
+    let requests = [("cookie", "a=b"), ("authorization", "b"), ("cache-control", "no-store"), ("accept", "*/*")];
+    let mut random = fastrand::Rng::with_seed(22);
+    let mut said = 0;
+    for _ in 0..50_000 {
+        let response: Vec<_> = (0..random.usize(..4)).map(|_| *random.choice(&fields).unwrap()).collect();
+        let request: Vec<_> = (0..random.usize(..3)).map(|_| *random.choice(&requests).unwrap()).collect();
+        let status = *random.choice(&[200u16, 206, 299, 304, 404, 500]).unwrap();
+        let (request_headers, response_headers) = (headers(&request), headers(&response));
+        let has_cookie = request_headers.contains_key(header::COOKIE);
+        let asked = Asked { method: &Method::GET, headers: &request_headers, has_cookie, has_body: false };
+        let Some(why) = glance(&asked, StatusCode::from_u16(status).unwrap(), &response_headers) else { continue };
+        said += 1;
+        assert_eq!(of(Rules::Safe, &request, status, &response), Err(why), "{request:?} {status} {response:?}");
+        assert!(!Said::by(&response_headers).is_for_shared_caches(), "{response:?}");
+        assert!(purge::Purge::of_response(&response_headers).is_none(), "{response:?}");
+        assert!(OWN_FIELDS.iter().all(|name| !response_headers.contains_key(name)), "{response:?}");
+    }
+    assert!(said > 10_000, "{said}");
+}

@@ -18,6 +18,7 @@ use crate::route::{self, Route};
 use crate::routing::limits::Together;
 use crate::settings::{Application, Settings};
 use crate::shared::Shared;
+use crate::stored::Cached;
 
 /// A request that is for one of the configured applications.
 pub struct Admitted<'a> {
@@ -96,6 +97,11 @@ pub fn admit<'a>(
 }
 
 impl<'a> Admitted<'a> {
+    /// The cache of its application, if it has one.
+    pub fn cached(&self) -> Option<&'a Cached> {
+        self.view.stored(self.number, &self.shared.stored)
+    }
+
     /// Whether its connection may ask for its host. By TLS, the host has to be one of the connection's certificate, and the certificate
     /// that serves this host now must let the same clients in. In clear, a host that is only for clients with a certificate gets no
     /// request. Between a declared proxy and the front names may differ, and the proxy is believed about its clients.

@@ -80,13 +80,24 @@ async fn fetch(mut order: Order, own: Option<Own>) {
             // He who has asked gets what was stored, with what the response says of it.
             Confirmed::Once(said) => {
                 responses.forget(&stale);
-                responses.pass(&flight.place.url, Why::NoStore);
+                responses.pass(&flight.place, &order.request.head.headers, Why::NoStore);
                 if let Some(own) = own {
                     let _ = own.send(Ok(once(&stale, said)));
                 }
                 return landing.end(Head::Unshared);
             }
             Confirmed::Other => {}
+        }
+    }
+    if order.has_condition && head.status == StatusCode::NOT_MODIFIED && is_as_led {
+        let rules = order.application().cache_rules.into();
+        // What it says of caching it says of the whole response (RFC 9110 §15.4.5).
+        if storing::decide(rules, &order.asked(), StatusCode::OK, &head.headers, came).is_ok() {
+            responses.expect(&flight.place.url);
+            if let Some(own) = own {
+                let _ = own.send(Ok(Response::from_parts(head, body)));
+            }
+            return landing.end(Head::Unmodified);
         }
     }
     if matches!(head.status.as_u16(), 500 | 502 | 503 | 504) {
@@ -115,7 +126,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
                 if let Some(stale) = &order.stale {
                     responses.forget(stale);
                 }
-                responses.pass(&flight.place.url, why);
+                responses.pass(&flight.place, &order.request.head.headers, why);
             }
             head.extensions.insert(why);
             if let Some(own) = own {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cache::key::Key;
 use cache::purge::Purge;
 use cache::status::{self, Did, Forward, Why};
+use cache::storing::Asked;
 use cache::targeted::Said;
 use cache::{Rules, invalidation, storing, tags};
 use http::Response;
@@ -16,9 +18,10 @@ use super::order::{self, Ran};
 use crate::access;
 use crate::refusal::Refusal;
 use crate::response::WrongLength;
+use crate::response_body::ResponseBody;
 use crate::shared::Shared;
 use crate::stored::Cached;
-use crate::stored::asking::Asking;
+use crate::stored::asking::{self, Asking};
 use crate::stored::copied::Copy;
 use crate::stored::entry::{Entry, Since};
 use crate::stored::responses::Responses;
@@ -34,6 +37,8 @@ pub(super) enum Keeping {
     Fetched(Box<Ran>),
     /// It may say what it purges.
     Purging { responses: Arc<Responses> },
+    /// The last response to its URL could not be shared, for this reason, so probably this one cannot either.
+    Passed { since: Since, why: Why },
     /// It may be stored.
     Copy(Box<Candidate>),
     /// It may change what is stored.
@@ -61,8 +66,21 @@ pub(super) struct Change {
 }
 
 impl Keeping {
-    /// The response of a request that ran by itself.
-    pub(super) fn keep(self, admitted: &Admitted<'_>, mut response: Response<Made>) -> Response<Made> {
+    /// What a request that ran by itself has led to. `outcome`: what has responded.
+    pub(super) fn of_result(
+        self,
+        admitted: &Admitted<'_>,
+        mut result: Result<Response<Made>, Refusal>,
+        outcome: impl FnOnce() -> Key,
+    ) -> Result<Response<Made>, Refusal> {
+        match &mut result {
+            Ok(response) => self.keep(admitted, response, outcome),
+            Err(refusal) => self.failed(*refusal),
+        }
+        result
+    }
+
+    fn keep(self, admitted: &Admitted<'_>, response: &mut Response<Made>, outcome: impl FnOnce() -> Key) {
         match self {
             Keeping::Nothing => {
                 for name in &storing::OF_REPRISE {
@@ -75,34 +93,63 @@ impl Keeping {
                 strip(response.headers_mut());
             }
             Keeping::Change(change) => {
-                (*change).apply(admitted, &response);
+                (*change).apply(admitted, response);
                 strip(response.headers_mut());
             }
-            Keeping::Copy(candidate) => return candidate.keep(admitted, response),
+            Keeping::Passed { since, why } => pass(admitted, response, (since, why), outcome),
+            Keeping::Copy(candidate) => candidate.keep(admitted, response),
         }
-        response
     }
 
     /// There is no response.
-    pub(super) fn failed(self, refusal: Refusal) -> Refusal {
+    fn failed(self, refusal: Refusal) {
         if let Keeping::Change(mut change) = self {
             // The script may have come as far as to change something.
             change.is_open = refusal == Refusal::ClientGone || refusal.describe().0.is_server_error();
         }
-        refusal
+    }
+}
+
+/// A response to a URL whose last one could not be shared: if it says nothing to shared caches either, it stays as it is.
+fn pass(
+    admitted: &Admitted<'_>,
+    response: &mut Response<Made>,
+    (since, known): (Since, Why),
+    outcome: impl FnOnce() -> Key,
+) {
+    let &Admitted { request, application, began, .. } = admitted;
+    let Some(Cached { responses, .. }) = admitted.cached() else { return };
+    let (method, headers) = (&request.head.method, &request.head.headers);
+    let asked = Asked { method, headers, has_cookie: asking::has_cookie(request, application), has_body: false };
+    let url = || asking::with_url(request, admitted.host, Key::clone);
+    if let Some(detail) = storing::glance(&asked, response.status(), response.headers()) {
+        if detail != known {
+            responses.passed_for(url(), detail);
+        }
+        let (why, detail) = (Forward::UriMiss, Some(detail));
+        let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
+        return note(admitted, response, &did);
+    }
+    match Asking::new(request, application, admitted.host, url(), admitted.led.clone(), false) {
+        Some(asking) => {
+            let (responses, why, detail) = (responses.clone(), Forward::UriMiss, None);
+            let asking = asking.leads_to(outcome());
+            Candidate { responses, asking, since, why, detail, began }.keep(admitted, response);
+        }
+        None => Keeping::Purging { responses: responses.clone() }.keep(admitted, response, Key::new),
     }
 }
 
 impl Candidate {
-    fn keep(self, admitted: &Admitted<'_>, response: Response<Made>) -> Response<Made> {
+    fn keep(self, admitted: &Admitted<'_>, response: &mut Response<Made>) {
         let Candidate { responses, asking, since, why, detail, began } = self;
         purge(&responses, response.headers());
-        let (mut head, body) = response.into_parts();
+        let request = &admitted.request.head.headers;
         let asked = asking.asked(&admitted.request.head);
         let rules: Rules = admitted.application.cache_rules.into();
-        let decided = match asking.is_whole && head.extensions.get::<crate::upstream::Switch>().is_none() {
-            true if head.extensions.get::<WrongLength>().is_some() => Err(Why::Length),
-            true => storing::decide(rules, &asked, head.status, &head.headers, order::came(began)),
+        let decided = match asking.is_whole && response.extensions().get::<crate::upstream::Switch>().is_none() {
+            true if response.extensions().get::<WrongLength>().is_some() => Err(Why::Length),
+            true => storing::decide(rules, &asked, response.status(), response.headers(), order::came(began)),
             false => Err(Why::Method),
         };
         // What an untrusted header may have changed is for its sender alone.
@@ -110,25 +157,21 @@ impl Candidate {
         let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
         let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
         if let Some(why) = detail.filter(|why| terms.is_none() && responses.why_not(&asking.place.url) != Some(*why)) {
-            responses.pass(&asking.place.url, why);
+            responses.pass(&asking.place, request, why);
         }
-        let body = match terms {
-            Some(terms) => {
-                if let Some(dynamic) = head.extensions.get_mut::<Dynamic>() {
-                    dynamic.is_shared = true;
-                }
-                let names = responses.purges.names(&asking.place, &terms.tags);
-                let request = &admitted.request.head.headers;
-                let mut entry = Entry::new(asking.place, since, names, &head, terms, request);
-                entry.generation = admitted.application.generation;
-                let most = admitted.application.cache_object as usize;
-                body.copied(Copy::new(responses, entry, most))
+        if let Some(terms) = terms {
+            if let Some(dynamic) = response.extensions_mut().get_mut::<Dynamic>() {
+                dynamic.is_shared = true;
             }
-            None => body,
-        };
-        let mut response = Response::from_parts(head, body);
-        tell(admitted, &mut response, &did);
-        response
+            let names = responses.purges.names(&asking.place, &terms.tags);
+            let (head, body) =
+                std::mem::replace(response, Response::new(Made::plain(ResponseBody::none()))).into_parts();
+            let mut entry = Entry::new(asking.place, since, names, &head, terms, request);
+            entry.generation = admitted.application.generation;
+            let most = admitted.application.cache_object as usize;
+            *response = Response::from_parts(head, body.copied(Copy::new(responses, entry, most)));
+        }
+        tell(admitted, response, &did);
     }
 }
 
@@ -192,15 +235,20 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Says what the cache did. A page that does not speak to shared caches, and for which there is nothing, stays as it is.
-pub(super) fn tell(admitted: &Admitted<'_>, response: &mut Response<Made>, did: &Did) {
-    if let Some(cached) = admitted.view.stored(admitted.number, &admitted.shared.stored) {
+/// Counts what the cache did, and notes it for the access log.
+fn note(admitted: &Admitted<'_>, response: &mut Response<Made>, did: &Did) {
+    if let Some(cached) = admitted.cached() {
         cached.responses.count(did);
         cached.by_rule.count(admitted.rule, did);
     }
     if access::is_on() {
         response.extensions_mut().insert(*did);
     }
+}
+
+/// Says what the cache did. A page that does not speak to shared caches, and for which there is nothing, stays as it is.
+pub(super) fn tell(admitted: &Admitted<'_>, response: &mut Response<Made>, did: &Did) {
+    note(admitted, response, did);
     let headers = response.headers_mut();
     if let Did::Hit(_) = did {
         // What is stored has none of what is for the cache alone.

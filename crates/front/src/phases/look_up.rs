@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cache::key::Key;
 use cache::reuse::{self, Reuse};
 use cache::status::{Did, Forward, Why};
-use cache::{cookies, storing, variant};
+use cache::{Rules, cookies, storing, variant};
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Response};
 use tokio::sync::oneshot;
@@ -24,7 +24,7 @@ use crate::in_force::InForce;
 use crate::refusal::Refusal;
 use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::stored::asking::Asking;
+use crate::stored::asking::{self, Asking, Asks};
 use crate::stored::entry::Entry;
 use crate::stored::flight::{Begun, Follower, Head};
 use crate::stored::responses::{Found, Responses};
@@ -47,8 +47,8 @@ pub(super) enum Looked {
 pub(super) enum Early {
     /// It has answered.
     Answered(Response<Made>),
-    /// What the request asks for, once it is known what responds; `None`: it runs by itself.
-    Asking(Option<Asking>),
+    /// What the request asks for, once it is known what responds.
+    Asks(Asks),
 }
 
 /// Asks the cache for a response that needs no look at the file system: a stored one whose URL has led to a script or an upstream a moment ago.
@@ -56,16 +56,42 @@ pub(super) fn look_early(admitted: &Admitted<'_>, body: &RequestBody) -> Early {
     let &Admitted { shared, request, application, host, .. } = admitted;
     // `reprise verify` compares what PHP makes.
     let Some(responses) = asked(admitted).filter(|_| shared.token.mode(request).is_none()) else {
-        return Early::Asking(None);
+        return Early::Asks(Asks::Nothing);
     };
     let has_body = !matches!(body, RequestBody::None);
-    let Some(asking) = Asking::new(request, application, host, admitted.led.clone(), has_body) else {
-        return Early::Asking(None);
+    let is_plain = is_plain(admitted, has_body);
+    let url = asking::with_url(request, host, |url| match responses.passed(url).filter(|_| is_plain) {
+        Some(why) => Err(why),
+        None => Ok(url.clone()),
+    });
+    let url = match url {
+        Ok(url) => url,
+        Err(why) => return Early::Asks(Asks::Passed(why)),
+    };
+    let Some(asking) = Asking::new(request, application, host, url, admitted.led.clone(), has_body) else {
+        return Early::Asks(Asks::Nothing);
     };
     match stored(admitted, responses, &asking) {
         Some(response) => Early::Answered(response),
-        None => Early::Asking(Some(asking)),
+        None => Early::Asks(Asks::For(asking)),
     }
+}
+
+/// Whether a request asks for a whole response in a way that says nothing to caches.
+fn is_plain(admitted: &Admitted<'_>, has_body: bool) -> bool {
+    const MORE: [HeaderName; 6] = [
+        header::CACHE_CONTROL,
+        header::CONTENT_LENGTH,
+        header::IF_MATCH,
+        header::IF_UNMODIFIED_SINCE,
+        header::RANGE,
+        header::UPGRADE,
+    ];
+    let head = &admitted.request.head;
+    head.method == Method::GET
+        && !has_body
+        && Rules::from(admitted.application.cache_rules) == Rules::Safe
+        && !MORE.iter().any(|name| head.headers.contains_key(name))
 }
 
 /// The stored response, if the request surely leads to what has made it.
@@ -89,23 +115,23 @@ fn stored(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking) 
     Some(answer(responses, &entry, admitted))
 }
 
-/// Asks the cache. `asking`: what [`look_early`] has made of the request; `outcome`: what responds.
-pub(super) async fn look_up(admitted: &Admitted<'_>, asking: Option<Asking>, outcome: Key) -> Looked {
+/// Asks the cache. `asks`: what [`look_early`] has made of the request; `outcome`: what responds.
+pub(super) async fn look_up(admitted: &Admitted<'_>, asks: Asks, outcome: impl FnOnce() -> Key) -> Looked {
     if admitted.request.by == By::Fetch {
-        return Looked::Run(Keeping::Fetched(Box::new((admitted.led.clone(), outcome))));
+        return Looked::Run(Keeping::Fetched(Box::new((admitted.led.clone(), outcome()))));
     }
     let Some(responses) = asked(admitted) else {
         return Looked::Run(Keeping::Nothing);
     };
-    let Some(asking) = asking else {
-        let is_safe = admitted.request.head.method.is_safe();
-        return Looked::Run(match is_safe {
-            true => Keeping::Purging { responses: responses.clone() },
-            false => Change::of(admitted).keeping(),
-        });
-    };
-    // The future is large; a connection to an application without a cache does not hold room for it.
-    Box::pin(look(admitted, responses.clone(), asking.leads_to(outcome))).await
+    match asks {
+        // The future is large; a request that does not look further does not hold room for it.
+        Asks::For(asking) => Box::pin(look(admitted, responses.clone(), asking.leads_to(outcome()))).await,
+        Asks::Passed(why) => Looked::Run(Keeping::Passed { since: responses.purges.now(), why }),
+        Asks::Nothing if admitted.request.head.method.is_safe() => {
+            Looked::Run(Keeping::Purging { responses: responses.clone() })
+        }
+        Asks::Nothing => Looked::Run(Change::of(admitted).keeping()),
+    }
 }
 
 /// The cache, if this request is one that asks it.
@@ -114,8 +140,7 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     if application.cache_memory == 0 || ![By::Client, By::Fragment].contains(&request.by) {
         return None;
     }
-    let cached = admitted.view.stored(admitted.number, &admitted.shared.stored);
-    cached.map(|cached| &cached.responses)
+    admitted.cached().map(|cached| &cached.responses)
 }
 
 async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking) -> Looked {
@@ -129,6 +154,8 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking
         };
         let found = responses.find(&asking.place, &request.head.headers, true);
         let is_old = matches!(found, Found::Old(_));
+        // A response of which nobody knows whether it may be shared is the application's and its client's business.
+        let keeps_conditions = matches!(found, Found::Nothing);
         let (why, stale) = match found {
             Found::Entry(entry) | Found::Old(entry) => {
                 entry.is_routed();
@@ -145,7 +172,7 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking
             }
             _ if wants_stored(&request.head.headers) => return Looked::Answered(Err(Refusal::OnlyIfCached)),
             Found::Passed => return keep(responses, asking, Forward::UriMiss, None),
-            Found::Nothing => (Forward::UriMiss, None),
+            Found::Nothing | Found::Gone => (Forward::UriMiss, None),
             Found::NoVariant => (Forward::VaryMiss, None),
         };
         // What was public may be asked for with a cookie: if it no longer is, it goes to that visitor alone.
@@ -158,7 +185,8 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking
         let (own, first) = oneshot::channel();
         let is_first = flight.is_some();
         if let Some(flight) = flight {
-            let order = Order::of_visitor(admitted, &asking, responses.clone(), flight, stale.clone());
+            let (responses, stale) = (responses.clone(), stale.clone());
+            let order = Order::of_visitor(admitted, &asking, responses, flight, stale, keeps_conditions);
             tokio::spawn(fetch::run(order, Some(own)));
         }
         let waited = await_head(admitted, follower).await;
@@ -175,15 +203,19 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking
                 return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
             }
             Head::Shared(_) | Head::Stored(_) => {}
-            Head::Unshared if is_first => {
+            Head::Unmodified if !is_first => {}
+            Head::Unshared | Head::Unmodified if is_first => {
                 return Looked::Answered(first.await.unwrap_or(Err(Refusal::BadResponse)).map(|mut response| {
                     let detail = response.extensions_mut().remove::<Why>();
                     let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
                     tell(admitted, &mut response, &did);
+                    if keeps_conditions {
+                        return response;
+                    }
                     hit::conditioned(response, &request.head, || Made::plain(ResponseBody::none()))
                 }));
             }
-            Head::Unshared | Head::Awaited => return keep(responses, asking, why, None),
+            Head::Unshared | Head::Unmodified | Head::Awaited => return keep(responses, asking, why, None),
             // That concerned the client which had begun it, and which is another.
             Head::Failed(Refusal::ClientGone | Refusal::ClientBusy) if !is_first => {}
             Head::Failed(refusal) => {

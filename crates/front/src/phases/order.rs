@@ -45,6 +45,8 @@ pub(super) struct Order {
     pub(super) stale: Option<Arc<Entry>>,
     /// A request of nobody's.
     pub(super) is_nobody_s: bool,
+    /// It says which response its visitor has.
+    pub(super) has_condition: bool,
 }
 
 /// What a 304 means.
@@ -58,18 +60,21 @@ pub(super) enum Confirmed {
 }
 
 impl Order {
-    /// By the request of a visitor.
+    /// By the request of a visitor. `keeps_conditions`: with what it says of the response that its visitor has.
     pub(super) fn of_visitor(
         admitted: &Admitted<'_>,
         asking: &Asking,
         responses: Arc<Responses>,
         flight: Arc<Flight>,
         stale: Option<Arc<Entry>>,
+        keeps_conditions: bool,
     ) -> Order {
         let request = admitted.request;
-        let head = asking::of_many(&request.head, admitted.application);
+        let head = asking::of_many(&request.head, admitted.application, keeps_conditions);
         let is_new = stale.is_none();
+        let has_condition = asking::has_condition(&head.headers);
         let mut order = Order::new(admitted, head, request.behind.clone(), responses, flight, stale);
+        order.has_condition = has_condition;
         order.has_cookie = asking.has_cookie;
         if is_new {
             // It may be for this visitor alone, and then nobody wants it if he leaves.
@@ -89,7 +94,7 @@ impl Order {
         stale: Arc<Entry>,
     ) -> Order {
         let request = admitted.request;
-        let mut head = asking::of_many(&request.head, admitted.application);
+        let mut head = asking::of_many(&request.head, admitted.application, false);
         head.protocol = Version::HTTP_11;
         head.headers = stale.asked.clone();
         let peer = &request.connection.peer;
@@ -144,6 +149,7 @@ impl Order {
             flight,
             stale,
             is_nobody_s: false,
+            has_condition: false,
         }
     }
 

@@ -14,34 +14,36 @@ use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
 use crate::routing::rule::Upstream;
 use crate::routing::table::Verdict;
-use crate::stored::asking::Asking;
+use crate::stored::asking::Asks;
 use crate::upstream::{self, Order, fields};
 use crate::wrapped::Made;
 
 /// Asks the cache for the response of an upstream, and passes the request on if it has none. `target`: path and query, if the rule says them;
-/// `asking`: what the request asks the cache for.
+/// `asks`: what the request asks the cache for.
 pub(super) async fn pass(
     admitted: &Admitted<'_>,
     verdict: &Verdict<'_>,
     upstream: &Upstream,
     target: Option<&[u8]>,
-    asking: Option<Asking>,
+    asks: Asks,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
-    let mut outcome = Key::new();
-    outcome.add(upstream.name.as_bytes());
-    for part in [target, verdict.path.as_deref(), admitted.query.as_deref()] {
-        match part {
-            Some(part) => outcome.add(part),
-            None => outcome.absent(),
-        };
-    }
-    match look_up::look_up(admitted, asking, outcome).await {
+    let outcome = || {
+        let mut outcome = Key::new();
+        outcome.add(upstream.name.as_bytes());
+        for part in [target, verdict.path.as_deref(), admitted.query.as_deref()] {
+            match part {
+                Some(part) => outcome.add(part),
+                None => outcome.absent(),
+            };
+        }
+        outcome
+    };
+    match look_up::look_up(admitted, asks, outcome).await {
         Looked::Answered(result) => result,
-        Looked::Run(keeping) => match pass_on(admitted, verdict, upstream, target, body).await {
-            Ok(response) => Ok(keeping.keep(admitted, response)),
-            Err(refusal) => Err(keeping.failed(refusal)),
-        },
+        Looked::Run(keeping) => {
+            keeping.of_result(admitted, pass_on(admitted, verdict, upstream, target, body).await, outcome)
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::response_body::ResponseBody;
 use crate::route::{self, Route, Terms};
 use crate::routing::rule::Expires;
 use crate::routing::table::{Asked, Ending, Verdict};
+use crate::stored::asking::Asks;
 use crate::wrapped::Made;
 
 /// Statuses that `expires` concerns.
@@ -31,7 +32,7 @@ pub async fn respond(mut admitted: Admitted<'_>, body: RequestBody) -> Result<Re
     let is = |path: &Option<String>| path.as_ref().is_some_and(|path| path.as_bytes() == admitted.path);
     if is(&application.ping_path) || is(&application.status_path) {
         let route = admitted.route();
-        return run::run(&admitted, route, None, body).await;
+        return run::run(&admitted, route, Asks::Nothing, body).await;
     }
     let request = admitted.request;
     let asked = Asked {
@@ -80,16 +81,16 @@ async fn answer(
     if admitted.application.cache_memory > 0 {
         admitted.led = led(verdict, admitted.query.as_deref());
     }
-    let asking = match look_up::look_early(admitted, &body) {
+    let asks = match look_up::look_early(admitted, &body) {
         Early::Answered(response) => return Ok(response),
-        Early::Asking(asking) => asking,
+        Early::Asks(asks) => asks,
     };
     let path = verdict.path.as_deref().unwrap_or(admitted.path);
     match lead(admitted.application, verdict, path, || admitted.route())? {
-        Lead::Route(route) => run::run(admitted, route, asking, body).await,
+        Lead::Route(route) => run::run(admitted, route, asks, body).await,
         // The future is large; a connection without such requests does not hold room for it.
         Lead::Upstream(upstream, target) => {
-            Box::pin(passed::pass(admitted, verdict, upstream, target, asking, body)).await
+            Box::pin(passed::pass(admitted, verdict, upstream, target, asks, body)).await
         }
         Lead::Redirect(status, location) => {
             let mut response = Response::new(Made::plain(ResponseBody::none()));

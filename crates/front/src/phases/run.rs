@@ -31,7 +31,7 @@ use crate::response_body::ResponseBody;
 use crate::route::{self, Route, Script};
 use crate::sent_file;
 use crate::settings::RequestLimits;
-use crate::stored::asking::Asking;
+use crate::stored::asking::Asks;
 use crate::target::is_at;
 use crate::verified::Mode;
 use crate::wrapped::Made;
@@ -44,16 +44,16 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; HEAD_SIZE]);
 }
 
-/// Makes the response. `asking`: what the request asks the cache for.
+/// Makes the response. `asks`: what the request asks the cache for.
 pub async fn run(
     admitted: &Admitted<'_>,
     route: Route,
-    asking: Option<Asking>,
+    asks: Asks,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
     let (request, lanes) = (admitted.request, admitted.view.of_application(admitted.number));
     let made = match route {
-        Route::Script(script) => return look_up_script(admitted, &script, asking, body).await,
+        Route::Script(script) => return look_up_script(admitted, &script, asks, body).await,
         Route::File(found) => {
             let mut response = match admitted.application.precompressed {
                 true => precompressed::respond(&found, request)?,
@@ -112,29 +112,30 @@ struct Job<'a> {
 async fn look_up_script(
     admitted: &Admitted<'_>,
     script: &Arc<Script>,
-    asking: Option<Asking>,
+    asks: Asks,
     body: RequestBody,
 ) -> Result<Response<Made>, Refusal> {
-    let mut outcome = Key::new();
-    outcome.add(&script.name).add(&script.path_info);
-    match &script.mount {
-        Some((directory, _)) => outcome.add(directory.as_os_str().as_bytes()),
-        None => outcome.absent(),
+    let outcome = || {
+        let mut outcome = Key::new();
+        outcome.add(&script.name).add(&script.path_info);
+        match &script.mount {
+            Some((directory, _)) => outcome.add(directory.as_os_str().as_bytes()),
+            None => outcome.absent(),
+        };
+        match &admitted.query {
+            Some(query) => outcome.add(query),
+            None => outcome.absent(),
+        };
+        outcome
     };
-    match &admitted.query {
-        Some(query) => outcome.add(query),
-        None => outcome.absent(),
-    };
-    match look_up::look_up(admitted, asking, outcome).await {
+    match look_up::look_up(admitted, asks, outcome).await {
         Looked::Answered(result) => result,
         Looked::Run(keeping) => {
-            if let Some(unchanged) = validate(admitted).await {
-                return Ok(keeping.keep(admitted, unchanged));
-            }
-            match run_script(admitted, script, body).await {
-                Ok(response) => Ok(keeping.keep(admitted, response)),
-                Err(refusal) => Err(keeping.failed(refusal)),
-            }
+            let result = match validate(admitted).await {
+                Some(unchanged) => Ok(unchanged),
+                None => run_script(admitted, script, body).await,
+            };
+            keeping.of_result(admitted, result, outcome)
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What a request asks the cache for.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use cache::cookies;
 use cache::key::Key;
+use cache::status::Why;
 use cache::storing::Asked;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
@@ -40,6 +42,14 @@ pub const IN_KEY: [HeaderName; 3] = [
     HeaderName::from_static("x-forwarded-port"),
     HeaderName::from_static("x-forwarded-prefix"),
 ];
+
+/// By these a client says which response it has.
+const CONDITIONS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
+
+/// Whether a request says which response its client has.
+pub fn has_condition(headers: &HeaderMap) -> bool {
+    CONDITIONS.iter().any(|name| headers.contains_key(name))
+}
 
 /// Whether a request has a header that could have made a page for others. PHP and other servers take `_` for `-`. A proxy passes on what its clients
 /// send, but for what it writes itself.
@@ -91,6 +101,16 @@ impl Place {
     }
 }
 
+/// What a request asks the cache for before it is known what responds.
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// For nothing that others get: the last response to its URL could not be shared, for this reason.
+    Passed(Why),
+    /// For this.
+    For(Asking),
+}
+
 /// A request for which the cache is asked.
 pub struct Asking {
     /// What it asks for.
@@ -106,9 +126,16 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// `None`: the cache has nothing for such a request. `host`: as it was sent; `led`: what the rules have said; `has_body`: bytes follow its head.
+    /// `None`: the cache has nothing for such a request. `host`: as it was sent; `url`: its key, by [`with_url`]; `led`: what the rules have said; `has_body`: bytes follow its head.
     /// What responds is not known yet ([`Asking::leads_to`]).
-    pub fn new(request: &Request, application: &Application, host: &str, led: Key, has_body: bool) -> Option<Asking> {
+    pub fn new(
+        request: &Request,
+        application: &Application,
+        host: &str,
+        url: Key,
+        led: Key,
+        has_body: bool,
+    ) -> Option<Asking> {
         let head = &request.head;
         let is_read = head.method == Method::GET || head.method == Method::HEAD;
         let is_more = [header::CONTENT_LENGTH, header::UPGRADE].iter().any(|name| head.headers.contains_key(name));
@@ -119,15 +146,12 @@ impl Asking {
         if head.headers.contains_key(header::IF_MATCH) || head.headers.contains_key(header::IF_UNMODIFIED_SINCE) {
             return None;
         }
-        let is_proxy = request.connection.peer.is_proxy;
-        let is_heedless = !is_heedful(&head.headers, is_proxy);
-        // A client that is known by its certificate is a visitor like one with a cookie.
-        let is_certified = request.connection.peer.tls.as_ref().is_some_and(|tls| tls.served.verifier.is_some());
-        let has_cookie = is_certified || has_own_cookie(&head.headers, application);
+        let is_heedless = !is_heedful(&head.headers, request.connection.peer.is_proxy);
+        let has_cookie = has_cookie(request, application);
         let is_anonymous = !has_cookie && !head.headers.contains_key(header::AUTHORIZATION);
         let (is_https, raw) = (request.is_https(), head.target.raw().concat());
         let place = Place {
-            url: url(is_https, host, &raw, is_proxy.then_some(&head.headers)),
+            url,
             led,
             outcome: Key::new(),
             host: without_default_port(host, is_https).to_owned(),
@@ -154,25 +178,54 @@ impl Asking {
     }
 }
 
+/// Whether a request has a cookie that may make a page its own. A client that is known by its certificate is a visitor like one with a cookie.
+pub fn has_cookie(request: &Request, application: &Application) -> bool {
+    let is_certified = request.connection.peer.tls.as_ref().is_some_and(|tls| tls.served.verifier.is_some());
+    is_certified || has_own_cookie(&request.head.headers, application)
+}
+
+/// Does something with the key of the URL of a request, which takes no memory of its own. `host`: as it was sent.
+pub fn with_url<R>(request: &Request, host: &str, use_key: impl FnOnce(&Key) -> R) -> R {
+    thread_local! {
+        static SCRATCH: RefCell<Key> = const { RefCell::new(Key::new()) };
+    }
+    let head = &request.head;
+    let proxy = request.connection.peer.is_proxy.then_some(&head.headers);
+    SCRATCH.with_borrow_mut(|key| {
+        key.clear();
+        add_url(key, request.is_https(), host, &head.target.raw(), proxy);
+        use_key(key)
+    })
+}
+
 /// The key of a URL. `proxy`: the headers of a request that a declared proxy has sent.
 pub fn url(is_https: bool, host: &str, target: &[u8], proxy: Option<&HeaderMap>) -> Key {
     let mut key = Key::new();
+    add_url(&mut key, is_https, host, &[target], proxy);
+    key
+}
+
+/// `target`: in pieces.
+fn add_url(key: &mut Key, is_https: bool, host: &str, target: &[&[u8]], proxy: Option<&HeaderMap>) {
+    let host = without_default_port(host, is_https);
     key.add(if is_https { b"https" } else { b"http" });
-    key.add(without_default_port(host, is_https).to_ascii_lowercase().as_bytes()).add(target);
+    match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => key.add(host.to_ascii_lowercase().as_bytes()),
+        false => key.add(host.as_bytes()),
+    };
+    key.add_pieces(target);
     for (name, headers) in IN_KEY.iter().filter_map(|name| Some((name, proxy?))) {
         for value in headers.get_all(name) {
             key.add(value.as_bytes());
         }
         key.absent();
     }
-    key
 }
 
 fn without_default_port(host: &str, is_https: bool) -> &str {
     host.strip_suffix(if is_https { ":443" } else { ":80" }).unwrap_or(host)
 }
 
-/// Whether a request has a cookie that may make a page its own.
 fn has_own_cookie(headers: &HeaderMap, application: &Application) -> bool {
     headers.contains_key(header::COOKIE)
         && match &application.cache_cookies {
@@ -181,19 +234,14 @@ fn has_own_cookie(headers: &HeaderMap, application: &Application) -> bool {
         }
 }
 
-/// The head of the request that fetches a response for many: without what only its first visitor wants of it.
-pub fn of_many(head: &Head, application: &Application) -> Head {
-    const OWN: [HeaderName; 6] = [
-        header::IF_MATCH,
-        header::IF_NONE_MATCH,
-        header::IF_MODIFIED_SINCE,
-        header::IF_UNMODIFIED_SINCE,
-        header::IF_RANGE,
-        header::RANGE,
-    ];
+/// The head of the request that fetches a response for many: without what only its first visitor wants of it. `keeps_conditions`: nobody knows yet whether
+/// the response is for many, so the application judges whether that visitor has it already.
+pub fn of_many(head: &Head, application: &Application, keeps_conditions: bool) -> Head {
+    const OWN: [HeaderName; 4] = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE, header::IF_RANGE, header::RANGE];
     let mut head = head.clone();
     head.method = Method::GET;
-    for name in OWN {
+    let conditions = if keeps_conditions { &[][..] } else { &CONDITIONS[..] };
+    for name in OWN.iter().chain(conditions) {
         head.headers.remove(name);
     }
     // Cookies that make no difference are not there to make one.

@@ -65,6 +65,8 @@ pub enum Head {
     Stored(Arc<Entry>),
     /// It may not be shared: everybody asks for himself.
     Unshared,
+    /// Its first client has it already (304). Others may ask for it to be shared.
+    Unmodified,
     /// There is none.
     Failed(Refusal),
 }
@@ -161,7 +163,7 @@ impl Flight {
             // The first has the number 0.
             Head::Awaited => state.followers.keys().any(|number| *number > 0),
             Head::Shared(_) | Head::Stored(_) => true,
-            Head::Unshared | Head::Failed(_) => false,
+            Head::Unshared | Head::Unmodified | Head::Failed(_) => false,
         }
     }
 

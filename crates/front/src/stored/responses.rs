@@ -24,8 +24,8 @@ use crate::compression::Coding;
 
 /// Variants of one URL, at most. More make the oldest go.
 const MOST_VARIANTS: usize = 32;
-/// The part of the budget for URLs whose responses cannot be shared.
-const OF_PASSED: u64 = 32;
+/// The part of the budget for what is known of URLs without a stored response.
+const OF_KNOWN: u64 = 32;
 
 /// What is stored for a key.
 #[derive(Clone)]
@@ -62,10 +62,19 @@ impl Weighter<Key, Stored> for ByBytes {
 #[derive(Clone)]
 struct ByLength;
 
-impl Weighter<Key, Why> for ByLength {
-    fn weight(&self, key: &Key, _: &Why) -> u64 {
+impl Weighter<Key, Known> for ByLength {
+    fn weight(&self, key: &Key, _: &Known) -> u64 {
         (key.as_bytes().len() + OVERHEAD / 4) as u64
     }
+}
+
+/// What the last response to a URL has said, if it is not stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// It could not be shared.
+    Unshared(Why),
+    /// It was a 304 of a response that could.
+    Shared,
 }
 
 /// What is found for a request.
@@ -74,8 +83,10 @@ pub enum Found {
     Entry(Arc<Entry>),
     /// The same, but a purge has made it stale.
     Old(Arc<Entry>),
-    /// Nothing for this URL.
+    /// Nothing for this URL, of which nothing is known.
     Nothing,
+    /// Nothing for this URL, but its last response said that it may be shared.
+    Gone,
     /// Nothing for such a request.
     NoVariant,
     /// The last response to this URL could not be shared.
@@ -87,8 +98,9 @@ pub struct Responses {
     /// Bytes, at most.
     budget: AtomicU64,
     places: Cache<Key, Stored, ByBytes, RandomState>,
-    /// URLs whose last response could not be shared, so that nobody waits for the next one. Each response is looked at anew.
-    passed: Cache<Key, Why, ByLength>,
+    /// URLs and variants whose last response could not be shared, so that nobody waits for the next one: each response is looked at anew. And URLs of which
+    /// it is known that it can. None of them has a response in `places`, unless that is being stored at this moment.
+    known: Cache<Key, Known, ByLength>,
     flights: Mutex<HashMap<Key, Arc<Flight>>>,
     /// What was purged, or changed by an unsafe method.
     pub purges: Purges,
@@ -116,7 +128,7 @@ pub struct Counts {
 impl Responses {
     /// With room for so many bytes. `object`: those of the largest response.
     pub fn new(budget: u64, object: u64) -> Responses {
-        let most = budget - budget / OF_PASSED;
+        let most = budget - budget / OF_KNOWN;
         // The store is in parts that are locked by themselves. None may be too small for the largest response.
         let parts = (most / object.saturating_mul(8).max(1)).clamp(1, 64) as usize;
         let options = OptionsBuilder::new()
@@ -135,7 +147,7 @@ impl Responses {
         Responses {
             budget: AtomicU64::new(budget),
             places,
-            passed: Cache::with_weighter((budget / OF_PASSED / 256).max(16) as usize, budget / OF_PASSED, ByLength),
+            known: Cache::with_weighter((budget / OF_KNOWN / 256).max(16) as usize, budget / OF_KNOWN, ByLength),
             flights: Mutex::default(),
             purges: Purges::default(),
             held: Arc::default(),
@@ -148,8 +160,8 @@ impl Responses {
     /// Room for another number of bytes.
     pub fn resize(&self, budget: u64) {
         if self.budget.swap(budget, Ordering::Relaxed) != budget {
-            self.places.set_capacity(budget - budget / OF_PASSED);
-            self.passed.set_capacity(budget / OF_PASSED);
+            self.places.set_capacity(budget - budget / OF_KNOWN);
+            self.known.set_capacity(budget / OF_KNOWN);
         }
     }
 
@@ -167,13 +179,22 @@ impl Responses {
     pub fn find(&self, place: &Place, headers: &HeaderMap, is_led: bool) -> Found {
         let url = &place.url;
         let stored = match self.places.get(url) {
-            Some(Stored::Variants(variants)) => match self.places.get(&self.variant_key(&variants, url, headers)) {
-                Some(Stored::Response(entry)) => Stored::Response(entry),
-                _ => return Found::NoVariant,
-            },
+            Some(Stored::Variants(variants)) => {
+                let key = self.variant_key(&variants, url, headers);
+                match self.places.get(&key) {
+                    Some(Stored::Response(entry)) => Stored::Response(entry),
+                    _ if self.known.get(&key).is_some() => return Found::Passed,
+                    _ => return Found::NoVariant,
+                }
+            }
             Some(stored) => stored,
-            None if self.passed.get(url).is_some() => return Found::Passed,
-            None => return Found::Nothing,
+            None => {
+                return match self.known.get(url) {
+                    Some(Known::Unshared(_)) => Found::Passed,
+                    Some(Known::Shared) => Found::Gone,
+                    None => Found::Nothing,
+                };
+            }
         };
         match stored {
             // By other rules it is another response.
@@ -183,7 +204,7 @@ impl Responses {
                 match self.purges.of(&entry) {
                     Purged::No => Found::Entry(entry),
                     Purged::Softly => Found::Old(entry),
-                    Purged::Gone => Found::Nothing,
+                    Purged::Gone => Found::Gone,
                 }
             }
             _ => Found::Nothing,
@@ -198,7 +219,7 @@ impl Responses {
             return false;
         }
         let url = entry.place.url.clone();
-        self.passed.remove(&url);
+        self.known.remove(&url);
         if entry.terms.nominated.is_empty() {
             self.forget_coded(&url, &entry);
             self.places.insert(url, Stored::Response(entry));
@@ -215,6 +236,7 @@ impl Responses {
                 self.places.remove(&oldest);
             }
         }
+        self.known.remove(&key);
         self.forget_coded(&key, &entry);
         self.places.insert(key, Stored::Response(entry));
         true
@@ -287,14 +309,47 @@ impl Responses {
         key
     }
 
-    /// Remembers that the response to a URL cannot be shared.
-    pub fn pass(&self, url: &Key, why: Why) {
-        self.passed.insert(url.clone(), why);
+    /// Remembers that the response to a request with these headers cannot be shared, unless one is stored that may answer others.
+    pub fn pass(&self, place: &Place, headers: &HeaderMap, why: Why) {
+        let url = &place.url;
+        let key = match self.places.peek(url) {
+            Some(Stored::Variants(variants)) => self.variant_key(&variants, url, headers),
+            _ => url.clone(),
+        };
+        if let Some(Stored::Response(entry)) = self.places.peek(&key) {
+            let is_of_place = entry.place.led == place.led && entry.place.outcome == place.outcome;
+            if is_of_place && self.purges.of(&entry) != Purged::Gone {
+                return;
+            }
+            self.places.remove(&key);
+        }
+        self.known.insert(key, Known::Unshared(why));
+    }
+
+    /// Remembers that a URL has a response that can be shared, though it is not stored.
+    pub fn expect(&self, url: &Key) {
+        self.known.insert(url.clone(), Known::Shared);
+    }
+
+    /// Why the last response to a URL could not be shared, if nothing is stored for the URL.
+    pub fn passed(&self, url: &Key) -> Option<Why> {
+        match self.known.get(url)? {
+            Known::Unshared(why) => Some(why),
+            Known::Shared => None,
+        }
+    }
+
+    /// The same for a request with the same URL: for another reason.
+    pub fn passed_for(&self, url: Key, why: Why) {
+        self.known.insert(url, Known::Unshared(why));
     }
 
     /// Why the last response to a URL was not stored.
     pub fn why_not(&self, url: &Key) -> Option<Why> {
-        self.passed.peek(url)
+        match self.known.peek(url)? {
+            Known::Unshared(why) => Some(why),
+            Known::Shared => None,
+        }
     }
 
     /// All that is stored for a URL.

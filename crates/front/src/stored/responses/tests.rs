@@ -85,7 +85,7 @@ impl Zipf {
 /// Hits of the store and of LRU over a trace.
 fn hits(budget: u64, trace: impl Iterator<Item = u64>) -> (f64, f64) {
     let responses = Responses::new(budget, 64 * 1024);
-    let mut lru = Lru::new(budget - budget / OF_PASSED);
+    let mut lru = Lru::new(budget - budget / OF_KNOWN);
     let (mut ours, mut theirs, mut all) = (0u32, 0u32, 0u32);
     for number in trace {
         let page = page(number);
@@ -126,7 +126,21 @@ fn it_holds_as_many_bytes_as_it_may() {
         for number in 0..budget / 1024 {
             responses.store(page(number));
         }
-        let share = responses.bytes() as f64 / (budget - budget / OF_PASSED) as f64;
+        let share = responses.bytes() as f64 / (budget - budget / OF_KNOWN) as f64;
         assert!((0.98..=1.0).contains(&share), "{budget}: {share}");
     }
+}
+
+/// What is remembered of URLs whose responses are not stored has a limit, and what is asked for often stays.
+#[test]
+fn what_is_passed_is_remembered_within_bounds() {
+    const BUDGET: u64 = 4 << 20;
+    let responses = Responses::new(BUDGET, 64 * 1024);
+    let often = page(0);
+    responses.pass(&often.place, &HeaderMap::new(), Why::NoFreshness);
+    for number in 1..100_000 {
+        responses.pass(&page(number).place, &HeaderMap::new(), Why::NoFreshness);
+        assert!(responses.passed(&often.place.url).is_some(), "{number}");
+    }
+    assert!(responses.known.weight() <= BUDGET / OF_KNOWN && responses.known.len() > 100);
 }
