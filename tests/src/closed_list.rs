@@ -11,6 +11,9 @@ pub const HEADERS: [&str; 5] = ["connection", "content-length", "date", "server"
 /// Those of them that both send, equally often.
 const BOTH: [&str; 2] = ["date", "server"];
 
+/// What Reprise's cache has done, which it says to pages for shared caches alone.
+const CACHE_STATUS: &str = "cache-status";
+
 /// Drawn, or counted from the moment of the answer: values of ten bytes and more, times in the future.
 pub const COOKIES: &str = "values of Set-Cookie";
 
@@ -128,12 +131,15 @@ impl ClosedList {
     /// some first.
     pub fn headers(&mut self, answer: &Response) -> Vec<String> {
         let mut headers: Vec<(&str, String)> = Vec::new();
+        let is_public = answer.header("cache-control").is_some_and(|text| text.contains("public"));
         for (name, value) in &answer.headers {
             if HEADERS.contains(&name.as_str()) {
                 self.count(&format!("header {name}"));
                 if BOTH.contains(&name.as_str()) {
                     headers.push((name, format!("{name}: <{name}>")));
                 }
+            } else if name == CACHE_STATUS && is_public {
+                *self.used.entry(format!("header {name} of a page for shared caches")).or_default() += 1;
             } else if name == "set-cookie" {
                 headers.push((name, format!("{name}: {}", self.cookie(value))));
             } else if name == "expires" && self.is_now(value, answer) {

@@ -332,9 +332,9 @@ fn ping_and_status_are_those_of_php_fpm() {
     assert_eq!((&status["pool"], &status["process manager"]), (&"app".into(), &"static".into()));
     // Four at once for two workers.
     let slow: Vec<_> = (0..4)
-        .map(|_| {
+        .map(|number| {
             let port = server.port;
-            std::thread::spawn(move || tests::Client::new(port).get("/?us=300000").status)
+            std::thread::spawn(move || tests::Client::new(port).get(&format!("/?us=300000&n={number}")).status)
         })
         .collect();
     wait_until("two wait", 5, || {

@@ -122,12 +122,13 @@ fn a_path_may_have_more_time_than_the_others() {
 fn a_client_has_no_more_requests_than_it_may() {
     let setup = in_mode(MODES[0], "if (isset($_GET['slow'])) usleep(700_000); echo 'done';");
     let server = setup.application("workers = 8\nclient_requests = 2").server("proxies = [\"127.0.0.1\"]").start();
-    let ask = |client: &str, path: &str| {
+    let ask = &|client: &str, path: &str| {
         let answer = server.client().request("GET", path, &[("X-Forwarded-For", client)], b"");
         (answer.status, answer.header("retry-after").map(str::to_owned))
     };
     std::thread::scope(|scope| {
-        let slow: Vec<_> = (0..6).map(|_| scope.spawn(|| ask("192.0.2.1", "/?slow"))).collect();
+        // Pages of their own: who waits for another's response has no request that runs.
+        let slow: Vec<_> = (0..6).map(|n| scope.spawn(move || ask("192.0.2.1", &format!("/?slow={n}")))).collect();
         let statuses: Vec<_> = slow.into_iter().map(|one| one.join().unwrap()).collect();
         assert_eq!(statuses.iter().filter(|(status, _)| *status == 200).count(), 2, "{statuses:?}");
         assert_eq!(statuses.iter().filter(|one| **one == (429, Some("1".to_owned()))).count(), 4, "{statuses:?}");

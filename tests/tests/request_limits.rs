@@ -84,18 +84,21 @@ fn paths_have_limits_of_their_own() {
     let (server, [begun, released]) = waiting(limits);
     let queued = || sum(&server.status(&["--json"]), "waiting");
     std::thread::scope(|scope| {
-        let ask = |path: &'static str| scope.spawn(move || Client::new(server.port).get(path));
+        let ask = |path: &str| {
+            let path = path.to_owned();
+            scope.spawn(move || Client::new(server.port).get(&path))
+        };
         let first = ask("/?wait");
         wait_until("the worker is taken", 20, || is_written(&begun));
-        let second = ask("/");
+        let second = ask("/?second");
         wait_until("the second waits", 20, || queued() >= 1);
         refused(&server.get("/less/than"), 503, "queue-full");
         let began = Instant::now();
         refused(&server.get("/hasty"), 503, "queue-timeout");
         assert!(began.elapsed() < tests::seconds(10), "{:?}", began.elapsed());
-        let others: Vec<_> = (0..60).map(|_| ask("/more")).collect();
+        let others: Vec<_> = (0..60).map(|number| ask(&format!("/more?{number}"))).collect();
         wait_until("more wait than the application lets", 20, || queued() >= 61);
-        refused(&server.get("/"), 503, "queue-full");
+        refused(&server.get("/?over"), 503, "queue-full");
         std::fs::write(released, "x").unwrap();
         for one in [first, second].into_iter().chain(others) {
             assert_eq!(one.join().unwrap().status, 200);

@@ -285,7 +285,9 @@ fn minutes_after(now: &str, expires: &str) -> Option<String> {
 fn seen(answer: &Response, script: &str) -> (u16, String, BTreeMap<String, Vec<String>>, String) {
     let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in &answer.headers {
-        if OTHERWISE.contains(&name.as_str()) {
+        let is_public = answer.header("cache-control").is_some_and(|text| text.contains("public"));
+        // What speaks to shared caches learns from this one what it did; nothing else does.
+        if OTHERWISE.contains(&name.as_str()) || name == "cache-status" && is_public {
             continue;
         }
         let mut value = value.replace(script, "SCRIPT");

@@ -119,7 +119,7 @@ fn applications_without_rules_or_without_a_cache() {
     let server = site(1).start();
     ask(&server, &kept("/a"), &[]);
     assert_eq!(status_of(&server, "-"), Some((vec![0, 0, 0, 1, 0, 0], 0.0)));
-    let server = Setup::empty().file("index.php", "<?php echo 1;").start();
+    let server = Setup::empty().file("index.php", "<?php echo 1;").application("cache_memory = 0").start();
     server.get("/");
     let status: Value = serde_json::from_str(&server.status(&["--json"])).unwrap();
     assert_eq!(status["caches"], json!({}));

@@ -300,7 +300,7 @@ fn changes_of_posts_purge_what_shows_them() {
 /// Without a cache no client sees what pages say to it.
 #[test]
 fn wordpress_without_a_cache_says_nothing_of_it() {
-    let site = Site::start("snapshot", "");
+    let site = Site::start("snapshot", "cache_memory = 0");
     for path in ["/", "/post-5/", "/"] {
         assert_eq!(status_of(&site.page(path)), "", "{path}");
     }

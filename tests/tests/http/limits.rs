@@ -111,8 +111,9 @@ fn one_request_more_than_the_queue_holds_is_answered_503() {
     let server = marking().application("workers = 1\nqueue = 3").start();
     let mut held = hold(&server, "one");
     let mut waiting: Vec<Client> = (0..3).map(|_| server.client()).collect();
-    for client in &mut waiting {
-        client.send(b"GET /mark.php?waits HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    for (number, client) in waiting.iter_mut().enumerate() {
+        // Pages of their own: requests for the same page may wait for one of them, and then take no place in the queue.
+        client.send(format!("GET /mark.php?waits={number} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
         // The front takes connections in turn: this one is answered when the other has been read.
         assert_eq!(server.get("/a.txt").status, 200);
     }

@@ -217,8 +217,8 @@ option_table! {
         rate_limits: Vec<RateLimit> = Vec::new(), "[]", Rates, Reload,
             "How often one client address (for IPv6 one /64) may ask for a path and all below it: \
              [{ path = \"/login\", rate = \"10/m\" }]. More get 429 (docs/operations/limits.md).", to front;
-        cache_memory: u64 = 0, "0 (no cache)", Size, Reload,
-            "Most memory for stored responses that many visitors get: \"64M\" (docs/guides/cache.md).", to front;
+        cache_memory: u64 = 64 << 20, "\"64M\"", Size, Reload,
+            "Most memory for stored responses that many visitors get; 0 switches the cache off (docs/guides/cache.md).", to front;
         data_cache_memory: u64 = 64 << 20, "\"64M\"", Size, Reload,
             "Memory of the data cache, in which reprise_cache() keeps PHP values for all workers of the application (docs/guides/data-cache.md): 1M \
              to 4G; 0 switches it off. Only what is used is taken. Another size starts with an empty cache.", by data_memory;
