@@ -94,7 +94,7 @@ def start(parent: Path, name: str) -> tuple[processes.Started, int]:
         f"state_dir = {reprise.quoted(str(workdir / 'state'))}",
         f"access_log = {reprise.quoted(str(workdir / 'access.log'))}",
         *OPTIONS.get(name, []),
-        "[[application]]", f"root = {reprise.quoted(str(root))}", f"workers = {WORKERS}", "queue = 3000", 'queue_timeout = "60s"',
+        "[[application]]", f"root = {reprise.quoted(str(root))}", f"workers = {WORKERS}", "cache_memory = 0", "queue = 3000", 'queue_timeout = "60s"',
         *([f'user = "{WEB_USER}"'] if os.geteuid() == 0 else []),
     ]) + "\n")
     server = processes.start("reprise", [str(reprise.BUILT), "serve", "--config", str(config)], workdir / "output.log")

@@ -104,6 +104,8 @@ def configuration(site: Site, count: bool = False, request_timeout: str = "") ->
         f"root = {quoted(str(site.root))}",
         *([f"user = {quoted(site.user)}"] if os.geteuid() == 0 else []),
         f"workers = {site.workers}",
+        # Each response is made by PHP, as the peers' are.
+        "cache_memory = 0",
         *([f'status_path = "{STATUS}"'] if count else []),
         *([f"request_timeout = {quoted(request_timeout)}"] if request_timeout else []),
         *(application(site.boot) if site.boot else []),
