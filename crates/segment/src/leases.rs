@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::alive;
+use crate::alive::{self, Who};
 use crate::layout::{Counter, Lease};
 use crate::points::point;
 use crate::process::{Locked, Process};
@@ -37,8 +37,9 @@ impl Process {
                 if owner == place {
                     return Answer::Own(number);
                 }
-                if lease.until.load(Ordering::Relaxed) > now {
-                    let who = crate::alive::Who(view.reader(owner - 1).who.load(Ordering::Acquire));
+                // Nobody may have reaped the owner: the parent of a child that a request has forked need not.
+                let who = Who(view.reader(owner - 1).who.load(Ordering::Acquire));
+                if lease.until.load(Ordering::Relaxed) > now && who.0 != 0 && !who.is_dead() {
                     return Answer::Held(number, lease.word.load(Ordering::Acquire), who.pid());
                 }
                 free = Some(number);
@@ -100,7 +101,7 @@ impl Process {
         if lease.word.load(Ordering::Acquire) == word {
             let owner = lease.owner.load(Ordering::Acquire);
             if owner != 0 {
-                let who = alive::Who(self.view.reader(owner - 1).who.load(Ordering::Acquire));
+                let who = Who(self.view.reader(owner - 1).who.load(Ordering::Acquire));
                 if who.is_dead() {
                     self.sweep(Some(who.pid()));
                 }

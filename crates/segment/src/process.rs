@@ -25,6 +25,8 @@ pub struct Process {
     place: u32,
     /// Whether its place says an epoch.
     is_reading: bool,
+    /// Whether all places were taken: the next request looks again.
+    is_without_place: bool,
     /// How many leases it has.
     pub(crate) leases: u32,
     /// Whether the control data is present in its page tables.
@@ -47,6 +49,7 @@ impl Process {
             view,
             place: 0,
             is_reading: false,
+            is_without_place: false,
             leases: 0,
             has_control: false,
             populate: None,
@@ -70,7 +73,12 @@ impl Process {
             }
         }
         if self.place == 0 {
-            self.place = self.claim(Who::me()?)? + 1;
+            if self.is_without_place {
+                return None;
+            }
+            let place = Who::me().and_then(|who| self.claim(who));
+            self.is_without_place = place.is_none();
+            self.place = place? + 1;
         }
         Some(self.view.reader(self.place - 1))
     }
@@ -81,10 +89,7 @@ impl Process {
     }
 
     fn claim(&mut self, who: Who) -> Option<u32> {
-        self.try_claim(who).or_else(|| {
-            (0..self.view.geometry.reader_count).for_each(|number| self.sweep_without_lock(number));
-            self.try_claim(who)
-        })
+        self.try_claim(who).or_else(|| (0..self.view.geometry.reader_count).find(|&number| self.take_over(number, who)))
     }
 
     fn try_claim(&self, who: Who) -> Option<u32> {
@@ -118,6 +123,7 @@ impl Process {
     /// The request has ended, and nothing in the memory of this process points into the segment. Takes back its leases.
     pub fn end_request(&mut self) {
         if self.place == 0 {
+            self.is_without_place = false;
             return;
         }
         let reader = self.view.reader(self.place - 1);
@@ -161,6 +167,7 @@ impl Process {
         let own = self.view.reader(self.place - 1);
         let number = self.claim(Who::reserved(self.place - 1))?;
         let reader = self.view.reader(number);
+        reader.parent.store(Who(own.who.load(Ordering::Relaxed)).pid(), Ordering::Relaxed);
         reader.since.store(own.since.load(Ordering::Relaxed), Ordering::Relaxed);
         reader.epoch.store(own.epoch.load(Ordering::Relaxed), Ordering::SeqCst);
         Some(number)
@@ -309,19 +316,23 @@ impl Process {
         who.0 == 0 || who.is_dead()
     }
 
-    /// When all places are taken there may be none for whoever needs the lock to free one.
-    fn sweep_without_lock(&self, number: u32) {
-        if let Some(who) = self.is_gone(number) {
-            let reader = self.view.reader(number);
-            let holds = (0..self.view.geometry.lease_count)
-                .any(|lease| self.view.lease(lease).owner.load(Ordering::Acquire) == number + 1);
-            let has_lock = self.view.header().lock.load(Ordering::Acquire) & !SLEEPS == number + 1;
-            if !holds && !has_lock {
-                reader.epoch.store(0, Ordering::Relaxed);
-                reader.pending.store(0, Ordering::Relaxed);
-                let _ = reader.who.compare_exchange(who.0, 0, Ordering::AcqRel, Ordering::Relaxed);
-            }
+    /// The place of the dead for who has none. He may need it to get the lock, so this is done without. One exchange decides whose it is:
+    /// what he then finds there is his to clear, and whoever sweeps meanwhile sees that the dead is not there any more.
+    fn take_over(&self, number: u32, who: Who) -> bool {
+        let Some(dead) = self.is_gone(number) else { return false };
+        let reader = self.view.reader(number);
+        let holds = (0..self.view.geometry.lease_count)
+            .any(|lease| self.view.lease(lease).owner.load(Ordering::Acquire) == number + 1);
+        let has_lock = self.view.header().lock.load(Ordering::Acquire) & !SLEEPS == number + 1;
+        if holds || has_lock || reader.who.compare_exchange(dead.0, who.0, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            return false;
         }
+        point();
+        reader.parent.store(alive::parent(), Ordering::Relaxed);
+        reader.pending.store(0, Ordering::Relaxed);
+        reader.epoch.store(0, Ordering::Release);
+        true
     }
 
     /// Takes back what the dead have. `of`: only places of this process and of its children, for who has reaped it.
@@ -335,12 +346,7 @@ impl Process {
             }
             let Some(who) = self.is_gone(number) else { continue };
             let Some(mut locked) = self.lock() else { return swept };
-            if locked.process.view.reader(number).who.load(Ordering::Acquire) == who.0 {
-                locked.empty(number);
-                reader.who.store(0, Ordering::Release);
-                locked.process.view.header().swept.fetch_add(1, Ordering::Relaxed);
-                swept += 1;
-            }
+            swept += u32::from(locked.sweep_place(number, who));
         }
         swept
     }
@@ -360,14 +366,25 @@ impl Locked<'_> {
             if reader.epoch.load(Ordering::Relaxed) == 0 && reader.pending.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            if self.process.is_gone(number).is_some() {
-                self.empty(number);
-                reader.who.store(0, Ordering::Release);
-                view.header().swept.fetch_add(1, Ordering::Relaxed);
-                has_buried = true;
+            if let Some(dead) = self.process.is_gone(number) {
+                has_buried |= self.sweep_place(number, dead);
             }
         }
         has_buried
+    }
+
+    /// The place of the dead is nobody's. While it is emptied it is this process', so nobody takes it over. False: somebody has.
+    fn sweep_place(&mut self, number: u32, dead: Who) -> bool {
+        let view = self.view();
+        let (reader, me) = (view.reader(number), view.reader(self.process.place - 1).who.load(Ordering::Relaxed));
+        if reader.who.compare_exchange(dead.0, me, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        point();
+        self.empty(number);
+        reader.who.store(0, Ordering::Release);
+        view.header().swept.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     /// What a place stands for is taken back.
@@ -388,6 +405,7 @@ impl Locked<'_> {
     /// The owner of the lock died. What it was about to change is made anew from the index, whose slots are single words.
     fn repair(&mut self) {
         let view = self.view();
+        self.repair_open();
         let mut entries = 0;
         for number in 0..view.geometry.regions {
             view.region(number).live.store(0, Ordering::Relaxed);

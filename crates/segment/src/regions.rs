@@ -92,6 +92,7 @@ impl Locked<'_> {
         }
         point();
         self.open(fresh, State::Open);
+        point();
         view.header().open.store(fresh + 1, Ordering::Relaxed);
         Some(self.take(fresh, 0, size))
     }
@@ -172,6 +173,20 @@ impl Locked<'_> {
             self.process.touch(from, 1, true);
         }
         Some(self.take(first, 0, size))
+    }
+
+    /// The open region is the one that the header names, and it alone is in that state: somebody died between the two.
+    pub(crate) fn repair_open(&mut self) {
+        let view = self.view();
+        let open = view.header().open.load(Ordering::Relaxed);
+        if open > view.geometry.regions || (open > 0 && view.state(open - 1) != State::Open) {
+            view.header().open.store(0, Ordering::Relaxed);
+        }
+        for number in (0..view.geometry.regions).filter(|number| number + 1 != open) {
+            if view.state(number) == State::Open {
+                view.set_state(number, State::Full);
+            }
+        }
     }
 
     /// Parts whose first region does not say that it has them: somebody died while he took them, or gave them back.

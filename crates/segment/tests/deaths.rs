@@ -125,3 +125,40 @@ fn killed_at_random_beside_others() {
         check(&mut process, workers[0]);
     }
 }
+
+/// Who dies between two regions leaves one that takes entries: the one that is named. Another would be given to somebody else while
+/// entries lie in it.
+#[test]
+fn a_death_between_two_regions_leaves_one_open() {
+    for point in 0..amount(60, 60) {
+        let mut process = segment(1 << 20);
+        let words = process.view.geometry.chunk / 8 - 200;
+        let pid = fork(|| {
+            process.begin(None);
+            let _ = store(&mut process, b"first", 1, words, &[], 0, Condition::Any);
+            die_at(point as i64);
+            let _ = store(&mut process, b"second", 2, words, &[], 0, Condition::Any);
+            0
+        });
+        reap(pid);
+        process.sweep(Some(pid as u32));
+        store(&mut process, b"small", 3, 1, &[], 0, Condition::Any).unwrap();
+        for key in [&b"first"[..], b"second", b"small"] {
+            process.delete(key, None, 1);
+        }
+        process.end_request();
+        store(&mut process, b"kept", 4, 50, &[], 0, Condition::Any).unwrap();
+        for round in 0..60 {
+            let key = [b'x', round];
+            store(&mut process, &key, u64::from(round), words / 2, &[], 0, Condition::Any).unwrap();
+            let _ = store(&mut process, b"large", 9, words * 2, &[], 0, Condition::Any);
+            assert!(fetch(&mut process, b"kept", 1).is_none_or(|seed| seed == 4), "point {point}");
+            process.end_request();
+        }
+        let open = (0..process.view.geometry.regions).filter(|&region| {
+            process.view.region(region).state.load(std::sync::atomic::Ordering::Relaxed)
+                == segment::layout::State::Open as u32
+        });
+        assert_eq!(open.count(), 1, "point {point}");
+    }
+}
