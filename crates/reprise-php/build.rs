@@ -41,6 +41,7 @@ fn main() {
         "engine/gmp_random",
         "engine/handlers",
         "engine/heap",
+        "engine/included_paths",
         "engine/ini",
         "engine/late_code",
         "engine/libphp",

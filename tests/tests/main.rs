@@ -16,6 +16,7 @@ mod confined;
 mod container;
 mod damaged;
 mod data_cache;
+mod data_cache_attacks;
 mod documents;
 mod fault_suite;
 mod faults;

@@ -108,6 +108,10 @@ static bool compute(struct computation *computation, zval *result)
 	}
 	order.tags = tags.tags;
 	order.tag_count = tags.count;
+	/* It may take long, and what this process got is copied. */
+	if (reprise_data->is_attached) {
+		reprise_data_has_copied();
+	}
 	uint64_t began = raw_nanoseconds();
 	bool is_computed = call(computation, result);
 	if (is_computed && reprise_data->is_attached) {
@@ -258,6 +262,17 @@ static bool await(const struct computation *computation, struct segment_Value *f
 	return reprise_data_find(computation->key, found);
 }
 
+/* A value that throws when it is unserialized is as none: its class may be another one by now. False: exit() was
+ * called. */
+static bool may_compute(struct computation *computation)
+{
+	if (reprise_report_exception("a value of the data cache cannot be read, and is computed anew")) {
+		return true;
+	}
+	give_back(computation);
+	return false;
+}
+
 static void answer(struct computation *computation, double early, zval *result)
 {
 	struct segment_Value found;
@@ -267,6 +282,9 @@ static void answer(struct computation *computation, double early, zval *result)
 	bool is_found = reprise_data_find(computation->key, &found);
 	for (;;) {
 		if (is_found && give_found(computation, &found, early, result)) {
+			return;
+		}
+		if (!may_compute(computation)) {
 			return;
 		}
 		enum lease lease = computation->has_lease ? MINE : ask_lease(computation->key, &computation->leased);
@@ -281,6 +299,9 @@ static void answer(struct computation *computation, double early, zval *result)
 			if (is_found && reprise_data_give(result, &found)) {
 				give_back(computation);
 				segment_count(&reprise_data->process, HITS);
+				return;
+			}
+			if (!may_compute(computation)) {
 				return;
 			}
 		}

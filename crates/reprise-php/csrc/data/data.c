@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../engine/included_paths.h"
 #include "../engine/shared_values.h"
 #include "../log.h"
 #include "../options.h"
@@ -50,7 +51,9 @@ void reprise_data_attach(void)
 	/* Code of the application must not find it. The mappings stay. */
 	close(reprise_options.data_file);
 	reprise_data->is_attached = failed == 0;
-	if (failed) {
+	if (reprise_data->is_attached) {
+		reprise_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
+	} else {
 		reprise_log_line(
 		    "error", "the data cache is off in this generation: %s; a reload tries again (docs/guides/data-cache.md)",
 		    reasons[failed]);

@@ -180,6 +180,16 @@ static void give_kept(zval *target, const zval *value, const struct segment_Valu
 /* ---- giving values -------------------------------------------------------------------------------------------------
  */
 
+/* Code that runs while these bytes are read gets values, too, and ends what this process holds if it gets copies. */
+static void take_bytes(zval *bytes, const zval *value)
+{
+	if (reprise_data->use == DATA_SHARES) {
+		ZVAL_COPY_VALUE(bytes, value);
+	} else {
+		ZVAL_STRINGL(bytes, Z_STRVAL_P(value), Z_STRLEN_P(value));
+	}
+}
+
 static bool unserialize(zval *target, const zval *bytes)
 {
 	const unsigned char *at = (const unsigned char *)Z_STRVAL_P(bytes), *end = at + Z_STRLEN_P(bytes);
@@ -201,32 +211,28 @@ static bool unserialize(zval *target, const zval *bytes)
 bool reprise_data_give(zval *target, const struct segment_Value *found)
 {
 	const zval *value = (const zval *)(const void *)found->zval;
-	zval result;
+	zval result, bytes;
 
 	switch ((enum data_kind)found->kind) {
 	case DATA_NUMBER: ZVAL_LONG(target, (zend_long)__atomic_load_n(&Z_LVAL_P(value), __ATOMIC_RELAXED)); return true;
-	case DATA_IGBINARY: {
-		zval bytes;
-		if (!has_igbinary()) {
+	case DATA_IGBINARY:
+	case DATA_SERIALIZED: {
+		bool is_igbinary = found->kind == DATA_IGBINARY;
+		if (is_igbinary && !has_igbinary()) {
 			return false;
 		}
-		ZVAL_COPY_VALUE(&bytes, value);
+		take_bytes(&bytes, value);
 		ZVAL_UNDEF(&result);
-		if (!call_igbinary("igbinary_unserialize", &result, &bytes)) {
+		bool is_whole =
+		    is_igbinary ? call_igbinary("igbinary_unserialize", &result, &bytes) : unserialize(&result, &bytes);
+		zval_ptr_dtor(&bytes);
+		if (!is_whole) {
 			zval_ptr_dtor(&result);
 			return false;
 		}
 		ZVAL_COPY_VALUE(target, &result);
 		return true;
 	}
-	case DATA_SERIALIZED:
-		ZVAL_UNDEF(&result);
-		if (!unserialize(&result, value)) {
-			zval_ptr_dtor(&result);
-			return false;
-		}
-		ZVAL_COPY_VALUE(target, &result);
-		return true;
 	case DATA_LAID_OUT: break;
 	}
 	if (reprise_data->use == DATA_SHARES) {

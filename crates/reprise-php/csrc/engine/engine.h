@@ -22,6 +22,7 @@
  * gmp_random.c, random_state.h  generators of random numbers
  * handlers.c           handlers of errors and exceptions
  * heap.c               ZendMM's heap: its free pages
+ * included_paths.c     paths of scripts, as opcache gets them
  * ini.c                the table of settings
  * interrupt.h          a call before PHP's next step
  * last_error.h         the last error that PHP has reported

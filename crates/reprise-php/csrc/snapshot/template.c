@@ -65,8 +65,8 @@ void reprise_template_loop(void)
 	const char *why = NULL;
 
 	reprise_block_signals();
-	/* Locks that the boot has taken end with it, as those of a request do. */
-	reprise_data_release();
+	/* Locks that the boot has taken end with it, as those of a request do, and what it has got is copied. */
+	reprise_data_end_request();
 	if (!reprise_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
 		RAW1(SYS_exit_group, wire_Exit_NotBooted);
@@ -238,13 +238,14 @@ static _Noreturn void become_template(struct forker *forker, enum wire_Isolation
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_worker->pid = getpid();
+	/* From here on it is not the prototype, whose place in the data cache it must not use. */
+	reprise_data_begin(DATA_COPIES, false);
+	/* Of the lane's workers before, whose forker is gone. */
+	reprise_data_reaped(0);
 	if (isolation == wire_Isolation_WorkerMode) {
 		reprise_worker_mode_run(forker);
 	}
 	reprise_worker->is_template = true;
-	reprise_data_begin(DATA_COPIES, false);
-	/* Of the lane's workers before, whose forker is gone. */
-	reprise_data_reaped(0);
 	reprise_overtime_watch();
 	reprise_note_descriptors();
 	choose_isolation(isolation);

@@ -1,0 +1,15 @@
+/* Paths of scripts that are included. */
+#ifndef REPRISE_INCLUDED_PATHS_H
+#define REPRISE_INCLUDED_PATHS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * opcache keeps the path by which a script is included, and counts references to it, even if it is an interned string
+ * (ZendAccelerator.c: accel_new_interned_key). From now on it gets copies of paths in this memory, which can only be
+ * read. To be called once, when PHP's modules have started.
+ */
+void reprise_included_paths_copy(uintptr_t memory, size_t size);
+
+#endif
