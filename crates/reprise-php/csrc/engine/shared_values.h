@@ -1,7 +1,25 @@
 /*
  * Values in memory that all workers of an application read: arrays as opcache lays out constant ones (immutable, so PHP
- * copies them before it changes them), and strings that are interned, but not permanent. PHP's process-wide tables
- * (pcre_cache) keep pointers to permanent strings for ever, and these strings are gone one day.
+ * copies them before it changes them), and strings that are interned, but not permanent. Interned strings that are not
+ * permanent are what literals are without opcache: they end with the request, and PHP knows that. Permanent ones would
+ * be kept: pcre_cache has a pointer to such a key for ever.
+ *
+ * What lives longer than a request, in PHP 8.2 and 8.4 (tests/tests/data_cache_tables.rs looks for pointers from all of
+ * it after a request has used values in each way):
+ *
+ * | table | what it takes |
+ * |---|---|
+ * | pcre_cache, its tables of characters by locale | copies of what is not permanent |
+ * | settings: values set by ini_set(), and what their handlers keep | the string; put back at the end of the request |
+ * | putenv(), setlocale(), openlog(), textdomain(), date_default_timezone_set() | copies of the bytes |
+ * | BG(ctype_string), MBSTRG(last_used_encoding_name), the last error, strtok(), PS(mod_user_class_name), PS(id) | the
+ *   string; let go at the end of the request |
+ * | constants, classes, aliases, functions of a request; static variables | the string; gone with the request |
+ * | persistent streams and connections (streams, mysqlnd, PDO, Redis, Memcached), by name | copies of the bytes |
+ * | mb_ereg's cache, SOAP's cache of descriptions, cached phars, libxml, ICU, Oniguruma, SQLite, curl | copies of the
+ *   bytes; SQLite's statements point to bound strings until they are finalized, at the end of the request |
+ * | APCu, igbinary, msgpack, opcache's scripts, classes and strings | copies, also of what is interned |
+ * | opcache's paths of scripts | copies, but it counts references to the string before: included_paths.h |
  */
 #ifndef REPRISE_SHARED_VALUES_H
 #define REPRISE_SHARED_VALUES_H
