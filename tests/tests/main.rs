@@ -17,6 +17,8 @@ mod container;
 mod damaged;
 mod data_cache;
 mod data_cache_attacks;
+mod data_cache_deaths;
+mod data_cache_suites;
 mod data_cache_tables;
 mod documents;
 mod fault_suite;

@@ -1,0 +1,151 @@
+//! php-src's tests of arrays, strings and regular expressions, with their literals fetched from the data cache: what they print is the same, the
+//! values in the cache are unchanged, and nothing writes to memory that can only be read.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tests::peer::php_version;
+use tests::server::project;
+use tests::snapshot::isolations;
+use tests::{Server, Setup, amount};
+
+const DIRECTORIES: [&str; 5] =
+    ["ext/standard/tests/array", "ext/standard/tests/strings", "ext/pcre/tests", "ext/spl/tests", "Zend/tests"];
+
+/// `from_cache()`, and the look at the end whether a value has changed.
+const BEFORE: &str = r#"<?php
+final class Given { public static array $keys = []; }
+function from_cache(mixed $value): mixed {
+    $key = md5(serialize($value));
+    Given::$keys[$key] = true;
+    reprise_cache_add("literal $key", $value);
+    return reprise_cache_fetch("literal $key", $value);
+}
+register_shutdown_function(function () {
+    foreach (Given::$keys as $key => $_) {
+        $value = reprise_cache_fetch("literal $key", $key);
+        if ($value !== $key && md5(serialize($value)) !== $key) echo "\nCHANGED: ", serialize($value);
+    }
+});
+"#;
+
+const SCRIPTS: [(&str, &str); 3] = [
+    ("classic", "<?php include $_GET['test'];"),
+    ("snapshot", "<?php reprise_snapshot(); include $_GET['test'];"),
+    ("worker", "<?php while (reprise_handle_request(function () { include $_GET['test']; }));"),
+];
+
+/// They look at where a literal stands, and why.
+const DIFFERENT: [(&str, &str); 9] = [
+    ("ext-standard-tests-array-array_next_error2.php", "a literal cannot be passed by reference"),
+    ("ext-standard-tests-array-prev_error3.php", "a literal cannot be passed by reference"),
+    ("ext-pcre-tests-preg_match_all_error3.php", "a literal cannot be passed by reference"),
+    ("Zend-tests-list_008.php", "a literal cannot be written to"),
+    ("Zend-tests-constant_expressions_dynamic.php", "a constant is what it is about"),
+    ("Zend-tests-dynamic_fully_qualified_call.php", "a name that the compiler knows is another in the message"),
+    ("Zend-tests-gh13097_a.php", "the name of the class has its place in the file"),
+    ("Zend-tests-gh13097_b.php", "the name of the class has its place in the file"),
+    ("Zend-tests-halt_compiler1.php", "a place in the file"),
+];
+
+fn source() -> PathBuf {
+    let target = project().join("target/foreign");
+    let output = Command::new(project().join("tests/foreign/fetch")).arg(php_version()).arg(target).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}
+
+/// A server for one mode, with the tests and their names.
+fn server(source: &Path, mode: &str, script: &str, jit: bool, isolation: &str) -> (Server, Vec<String>) {
+    let mut setup = Setup::empty().file("index.php", script).file("before.php", BEFORE);
+    let root = setup.document_root().to_owned();
+    for kind in ["plain", "cache"] {
+        setup = setup.file(&format!("{kind}/.keep"), "");
+    }
+    let through = project().join("tests/tests/data_cache/through_cache.php");
+    let output = Command::new("php").arg(through).args([source, &root]).args(DIRECTORIES).output().unwrap();
+    let names: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    assert!(names.len() > 2000, "{}\n{}", names.len(), String::from_utf8_lossy(&output.stderr));
+    let before = root.join("before.php").display().to_string();
+    for (name, value) in
+        [("auto_prepend_file", before.as_str()), ("display_errors", "1"), ("html_errors", "0"), ("log_errors", "0")]
+    {
+        setup = setup.ini(name, value);
+    }
+    for (name, value) in
+        [("error_reporting", "32767"), ("memory_limit", "256M"), ("precision", "14"), ("serialize_precision", "-1")]
+    {
+        setup = setup.ini(name, value);
+    }
+    if jit {
+        for (name, value) in [
+            ("jit", "tracing"),
+            ("jit_buffer_size", "32M"),
+            ("jit_hot_loop", "2"),
+            ("jit_hot_func", "2"),
+            ("jit_hot_return", "1"),
+            ("jit_hot_side_exit", "1"),
+        ] {
+            setup = setup.ini(&format!("opcache.{name}"), value);
+        }
+    }
+    let lines = if mode == "worker" { "max_requests = 1".to_owned() } else { String::new() };
+    let isolation = if mode == "snapshot" { format!("\nisolation = \"{isolation}\"") } else { String::new() };
+    (setup.application(&format!("workers = 3\n{lines}{isolation}")).start(), names)
+}
+
+fn run(server: &Server, kind: &str, name: &str) -> String {
+    let root = server.directory().join("app/public");
+    let response = server.get(&format!("/index.php?test={}/{kind}/{name}", root.display()));
+    format!("{}\n{}", response.status, response.text().replace("/cache/", "/plain/"))
+}
+
+#[test]
+fn tests_of_php_do_the_same_with_values_from_the_cache() {
+    let source = source();
+    let different: BTreeSet<&str> = DIFFERENT.iter().map(|(name, _)| *name).collect();
+    for (mode, script) in SCRIPTS {
+        for (jit, isolation) in [(false, isolations()[0]), (true, isolations()[0])] {
+            let (server, names) = server(&source, mode, script, jit, isolation);
+            let step = names.len() / amount(120, names.len()).min(names.len());
+            let (next, failed, changing) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0));
+            let chosen: Vec<&String> = names.iter().skip(usize::from(jit)).step_by(step.max(1)).collect();
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        while let Some(name) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            let plain = run(&server, "plain", name);
+                            let cached = run(&server, "cache", name);
+                            if plain == cached || different.contains(name.as_str()) {
+                                continue;
+                            }
+                            if plain == run(&server, "plain", name) && cached == run(&server, "cache", name) {
+                                failed
+                                    .lock()
+                                    .unwrap()
+                                    .push(format!("--- {name}\n{plain}\n--- from the cache\n{cached}"));
+                            } else {
+                                changing.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    });
+                }
+            });
+            let failed = failed.into_inner().unwrap();
+            let log = server.log();
+            assert!(
+                failed.is_empty(),
+                "{mode}, JIT {jit}: {} of {}\n{}",
+                failed.len(),
+                chosen.len(),
+                failed.join("\n")
+            );
+            assert!(!log.contains("was killed by") && !log.contains("Segmentation"), "{mode}, JIT {jit}: {log}");
+            println!("{mode}, JIT {jit}: {} tests, {} are not alike twice", chosen.len(), changing.into_inner());
+        }
+    }
+}
