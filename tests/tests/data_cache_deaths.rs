@@ -19,6 +19,7 @@ case 'die':
         foreach ([1, 2] as $n) { $seed = mt_rand(); if (($pid = pcntl_fork()) === 0) { $is = work($seed, 100000, $parent); file_put_contents(getenv('RUNS') . '/wrong', "$is\n", FILE_APPEND); posix_kill(getmypid(), SIGKILL); } $children[] = $pid; }
         usleep(mt_rand(0, 3000));
         foreach ($children as $pid) { posix_kill($pid, SIGKILL); pcntl_waitpid($pid, $status); }
+        file_put_contents(getenv('RUNS') . '/kills', 'kk', FILE_APPEND);
         $wrong .= work(mt_rand(), 5);
     }
     echo $wrong === str_repeat('right', 20) ? 'right' : $wrong; break;
@@ -91,18 +92,16 @@ fn sure(server: &Server, query: &str) -> String {
     text.unwrap()
 }
 
-/// Children of requests die all the time; workers do, too, and now and then the process that forks them.
-fn die(server: &Server, requests: usize, kills: usize, forkers: usize) {
-    let (next, wrong, is_over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+/// Children of requests die all the time; workers do, too, and now and then the process that forks them, until so many are dead.
+fn die(server: &Server, wanted: usize) {
+    let (next, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (workers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let children = || std::fs::metadata(server.directory().join("runs/kills")).map_or(0, |file| file.len() as usize);
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                loop {
+                while !is_over.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= requests {
-                        is_over.store(true, Ordering::Relaxed);
-                        return;
-                    }
                     let what = if number % 3 == 0 { "work" } else { "die" };
                     match get(server, &format!("{what}&seed={number}")).as_deref() {
                         Some("right") | None => {}
@@ -115,40 +114,38 @@ fn die(server: &Server, requests: usize, kills: usize, forkers: usize) {
             });
         }
         let mut random = fastrand::Rng::with_seed(7);
-        for number in 0..kills {
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
-            thread::sleep(Duration::from_millis(random.u64(1..60)));
-            if forkers > 0 && number % (kills / forkers).max(1) == 5 {
+        while children() + workers.load(Ordering::Relaxed) < wanted {
+            thread::sleep(Duration::from_millis(random.u64(1..150)));
+            if random.u8(..40) == 0 {
                 if let Some(prototype) = server.prototype() {
                     process::kill(prototype, Signal::SIGKILL);
                 }
             } else if let Some(worker) = random.choice(server.workers()) {
                 process::kill(worker, Signal::SIGKILL);
+                workers.fetch_add(1, Ordering::Relaxed);
             }
         }
+        is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(wrong.into_inner(), 0);
     let said = std::fs::read_to_string(server.directory().join("runs/wrong")).unwrap_or_default();
     assert!(!said.contains("wrong"), "{said}");
-    // What came to its end in the moment of the last deaths has its time, then all is free at once.
     assert_eq!(sure(server, "after"), "free");
-    println!("{}", sure(server, "stats"));
+    println!("{} children and {} workers killed: {}", children(), workers.into_inner(), sure(server, "stats"));
     let crashes = server.log().lines().filter(|line| line.contains("SIGSEGV") || line.contains("SIGBUS")).count();
     assert_eq!(crashes, 0, "{}", server.log());
 }
 
 #[test]
 fn deaths_of_classic_workers_their_children_and_their_forker() {
-    die(&classic(), amount(60, 400), amount(60, 2_000), 3);
+    die(&classic(), amount(600, 10_000));
 }
 
 #[test]
 fn deaths_of_clones_and_their_children() {
     let server =
         with_runs(snapshot(FUNCTIONS, WORK)).application(&format!("isolation = \"{}\"", best_isolation())).start();
-    die(&server, amount(30, 300), amount(30, 1_000), 2);
+    die(&server, amount(300, 5_000));
 }
 
 /// From a worker's death until another has its lock.
