@@ -9,8 +9,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The first eight bytes of a segment that is in use.
 pub const MAGIC: u64 = 0x5245_5052_4953_4531;
+/// The same of one that another build has found. Values in it may be older than what was removed since, so nobody begins to use it again.
+pub const ABANDONED: u64 = MAGIC ^ 1;
 /// Changes with everything in this file, and with how values are laid out.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 /// The smallest segment, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
 /// The largest.
@@ -68,6 +70,8 @@ pub struct Header {
     pub taken_over: AtomicU64,
     /// Entries that are linked.
     pub entries: AtomicU64,
+    /// When somebody looked for the dead among all readers, in milliseconds.
+    pub buried: AtomicU64,
 }
 
 /// What a process counts.

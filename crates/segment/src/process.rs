@@ -14,6 +14,8 @@ use crate::view::View;
 /// How long a waiter for the lock sleeps until it looks whether the owner lives, in milliseconds.
 const LOCK_LOOK: u32 = 20;
 const SPINS: u32 = 200;
+/// Milliseconds between two looks for the dead by those who need memory.
+const BURY_AFTER: u64 = 50;
 /// The top bit of the lock: somebody sleeps.
 const SLEEPS: u32 = 1 << 31;
 
@@ -357,9 +359,15 @@ impl Locked<'_> {
         self.process.view
     }
 
-    /// Takes back what the dead have. Whether there was something.
-    pub(crate) fn bury(&mut self) -> bool {
+    /// Takes back what the dead have. Whether there was something. What a look at all readers costs, while others wait for the lock, is
+    /// spent seldom: whoever has reaped a process has swept it.
+    pub(crate) fn bury(&mut self, now: u64) -> bool {
         let view = self.view();
+        let last = view.header().buried.swap(now.max(1), Ordering::Relaxed);
+        if last != 0 && now.wrapping_sub(last) < BURY_AFTER {
+            view.header().buried.store(last, Ordering::Relaxed);
+            return false;
+        }
         let mut has_buried = false;
         for number in self.process.readers() {
             let reader = view.reader(number);

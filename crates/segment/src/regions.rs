@@ -86,7 +86,7 @@ impl Locked<'_> {
                 return Some(self.take(open - 1, cursor, size));
             }
         }
-        let fresh = self.find_free()?;
+        let fresh = self.find_free(now)?;
         if open > 0 {
             view.set_state(open - 1, State::Full);
         }
@@ -123,11 +123,11 @@ impl Locked<'_> {
         offset
     }
 
-    fn find_free(&mut self) -> Option<u32> {
+    fn find_free(&mut self, now: u64) -> Option<u32> {
         let view = self.view();
         let free = |view: &View| (0..view.geometry.regions).find(|&region| view.state(region) == State::Free);
         free(&view).or_else(|| {
-            self.reclaim();
+            self.reclaim(now);
             free(&view)
         })
     }
@@ -136,7 +136,7 @@ impl Locked<'_> {
     fn give_large(&mut self, size: u64, now: u64) -> Option<u64> {
         let view = self.view();
         let count = size.div_ceil(view.geometry.chunk) as u32;
-        self.reclaim();
+        self.reclaim(now);
         let places = || (0..=view.geometry.regions.saturating_sub(count)).map(|from| from..from + count);
         let found =
             places().find(|place| place.clone().all(|region| view.state(region) == State::Free)).or_else(|| {
@@ -157,7 +157,7 @@ impl Locked<'_> {
                         self.evict(region, 0, now);
                     }
                 }
-                self.reclaim();
+                self.reclaim(now);
                 best.clone().all(|region| view.state(region) == State::Free).then_some(best)
             })?;
         let first = found.start;
@@ -214,10 +214,10 @@ impl Locked<'_> {
     }
 
     /// Regions that no reader can hold anything of are free. A reader that is dead holds nothing.
-    pub(crate) fn reclaim(&mut self) {
+    pub(crate) fn reclaim(&mut self, now: u64) {
         self.reclaim_seen();
         let view = self.view();
-        if (0..view.geometry.regions).any(|region| view.state(region) == State::Retired) && self.bury() {
+        if (0..view.geometry.regions).any(|region| view.state(region) == State::Retired) && self.bury(now) {
             self.reclaim_seen();
         }
     }
@@ -305,7 +305,7 @@ impl Locked<'_> {
                 let (hot, bit) = view.hot(slot);
                 let was_used = hot.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
                 let stays = was_used && size <= budget && view.is_good(entry, offset, now);
-                if !(stays && self.move_entry(slot, offset, size)) {
+                if !(stays && self.move_entry(slot, offset, size, now)) {
                     view.slot(slot).store(0, Ordering::Release);
                     view.header().evicted.fetch_add(1, Ordering::Relaxed);
                     view.header().entries.fetch_sub(1, Ordering::Relaxed);
@@ -368,10 +368,10 @@ impl Locked<'_> {
     }
 
     /// To the open region, if there is room without another eviction.
-    fn move_entry(&mut self, slot: u64, offset: u64, size: u64) -> bool {
+    fn move_entry(&mut self, slot: u64, offset: u64, size: u64, now: u64) -> bool {
         let view = self.view();
         let Some(relocate) = self.process.relocate else { return false };
-        let Some(to) = self.give(size, 0) else { return false };
+        let Some(to) = self.give(size, now) else { return false };
         self.process.touch(offset, size, false);
         // SAFETY: both lie in regions with `size` bytes; the target was taken just now, and is linked to nothing.
         unsafe { core::ptr::copy_nonoverlapping(view.reading(offset), view.writing(to), size as usize) };

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wire::sys::{Errno, syscall};
 
-use crate::layout::{Entry, Geometry, Header, IDENTITY, LAYOUT, Lease, MAGIC, Reader, Region, WAYS};
+use crate::layout::{ABANDONED, Entry, Geometry, Header, IDENTITY, LAYOUT, Lease, MAGIC, Reader, Region, WAYS};
 use crate::sip;
 
 #[cfg(target_arch = "x86_64")]
@@ -141,12 +141,20 @@ impl View {
             words[place / 8] |= u64::from(byte) << (place % 8 * 8);
         }
         let header = self.header();
-        if header.magic.load(Ordering::Acquire) == MAGIC {
+        let magic = header.magic.load(Ordering::Acquire);
+        if magic == ABANDONED {
+            return Err(Unusable::Foreign);
+        }
+        if magic == MAGIC {
             let same = header.layout.load(Ordering::Relaxed) == u64::from(LAYOUT)
                 && header.size.load(Ordering::Relaxed) == self.geometry.size
                 && header.address.load(Ordering::Relaxed) == address
                 && header.identity.iter().zip(words).all(|(is, wanted)| is.load(Ordering::Relaxed) == wanted);
-            return if same { Ok(()) } else { Err(Unusable::Foreign) };
+            if !same {
+                header.magic.store(ABANDONED, Ordering::Release);
+                return Err(Unusable::Foreign);
+            }
+            return Ok(());
         }
         header.layout.store(u64::from(LAYOUT), Ordering::Relaxed);
         header.size.store(self.geometry.size, Ordering::Relaxed);

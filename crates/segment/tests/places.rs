@@ -9,7 +9,7 @@ use segment::alive::Who;
 use segment::entries::Condition;
 use segment::leases::Answer;
 use segment::process::Process;
-use support::{amount, fork, reap, segment, store};
+use support::{amount, fork, kill, reap, segment, store};
 
 /// Takes a place, gets a value, and ends as a killed process does.
 fn die_with_a_value(process: &mut Process) -> i32 {
@@ -96,4 +96,49 @@ fn children_are_swept_with_their_parent() {
     });
     assert_eq!(reap(parent), 0);
     assert_eq!(process.sweep(Some(parent as u32)), 2);
+}
+
+/// Who finds no memory looks for the dead among all that hold some, but not each time: others wait for the lock meanwhile.
+#[test]
+fn a_full_segment_is_not_searched_for_the_dead_at_each_store() {
+    let mut process = segment(1 << 20);
+    store(&mut process, b"value", 7, 100, &[], 0, Condition::Any).unwrap();
+    process.leave();
+    let holders: Vec<i32> = (0..60)
+        .map(|_| {
+            fork(|| {
+                process.begin(None);
+                let found = process.find(b"value", 1).is_some();
+                std::thread::sleep(Duration::from_secs(30));
+                i32::from(!found)
+            })
+        })
+        .collect();
+    process.begin(None);
+    while process.view.header().high.load(Ordering::Relaxed) < 60
+        || (0..60).any(|number| process.view.reader(number).epoch.load(Ordering::Relaxed) == 0)
+    {
+        std::thread::yield_now();
+    }
+    let mut refused = 0;
+    for round in 0..2_000u32 {
+        refused += u32::from(store(&mut process, &round.to_ne_bytes(), 1, 1_000, &[], 0, Condition::Any).is_err());
+    }
+    let looked = processor_time();
+    for round in 0..500u32 {
+        assert!(store(&mut process, &round.to_ne_bytes(), 1, 1_000, &[], 0, Condition::Any).is_err());
+    }
+    let took = processor_time() - looked;
+    holders.iter().for_each(|pid| kill(*pid));
+    for pid in holders {
+        reap(pid);
+    }
+    assert!(refused > 1_000, "{refused}");
+    assert!(took < Duration::from_millis(250), "500 refused stores took {took:?}");
+}
+
+/// Of this thread.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }

@@ -3,7 +3,9 @@
 #include <php.h>
 #include <zend_system_id.h>
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,8 +34,35 @@ static size_t identity(uint8_t *target, size_t size)
 	return used < 0 ? 0 : (size_t)used < size ? (size_t)used : size - 1;
 }
 
+static int attach(int file)
+{
+	uint8_t build[64] = {0};
+
+	int failed = segment_attach(&reprise_data->process, file, reprise_options.data_address, reprise_options.data_size,
+	                            build, identity(build, sizeof build), relocate);
+	/* Code of the application must not find it. The mappings stay. */
+	close(file);
+	return failed;
+}
+
+/* The supervisor knows one file for the application, and not that PHP was built anew, or has other extensions that
+ * change how it compiles. */
+static int make_file(void)
+{
+	int file = memfd_create("reprise-data", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (file >= 0
+	    && (ftruncate(file, (off_t)reprise_options.data_size) != 0
+	        || fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0)) {
+		close(file);
+		file = -1;
+	}
+	return file;
+}
+
 void reprise_data_attach(void)
 {
+	enum { FOREIGN = 3 };
 	static const char *const reasons[] = {
 	    "",
 	    "its size is none that a segment has",
@@ -41,15 +70,17 @@ void reprise_data_attach(void)
 	    "another build of PHP or Reprise made it",
 	    "the kernel refuses to map it",
 	};
-	uint8_t build[64] = {0};
 
 	if (reprise_options.data_file < 0) {
 		return;
 	}
-	int failed = segment_attach(&reprise_data->process, reprise_options.data_file, reprise_options.data_address,
-	                            reprise_options.data_size, build, identity(build, sizeof build), relocate);
-	/* Code of the application must not find it. The mappings stay. */
-	close(reprise_options.data_file);
+	int failed = attach(reprise_options.data_file), file;
+	if (failed == FOREIGN && (file = make_file()) >= 0) {
+		reprise_log_line("notice",
+		                 "the data cache is empty, and this generation's alone until the server is restarted: "
+		                 "another build of PHP made the values");
+		failed = attach(file);
+	}
 	reprise_data->is_attached = failed == 0;
 	if (reprise_data->is_attached) {
 		reprise_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
