@@ -36,7 +36,8 @@ fn work(process: &mut Process, seed: u64, steps: u64) {
                     // SAFETY: what was reserved.
                     unsafe {
                         let zval = process.view.writing(offset).cast::<u64>();
-                        (zval.write(step), zval.add(1).write(words));
+                        zval.write(step);
+                        zval.add(1).write(words);
                         let data = process.view.writing(offset + at).cast::<u64>();
                         (0..words as usize).for_each(|number| data.add(number).write(step));
                     }
