@@ -119,7 +119,12 @@ final class Snapshot
         global $wpdb;
         do_action('reprise_before_snapshot');
         // Options and posts are read anew by each request.
-        wp_cache_flush();
+        if (function_exists('wp_cache_supports') && wp_cache_supports('flush_runtime')) {
+            // What an object cache keeps for other requests stays.
+            wp_cache_flush_runtime();
+        } else {
+            wp_cache_flush();
+        }
         if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
             \WP_Theme_JSON_Resolver::clean_cached_data();
         }
