@@ -6,7 +6,7 @@ set -euo pipefail
 
 release=forky
 # What the test applications ask for. The rest follows from the packages' own dependencies.
-wanted=(php-symfony-{framework-bundle,runtime,twig-bundle,security-bundle,yaml,http-kernel,dotenv,console,cache,form,validator,translation,asset,serializer,monolog-bridge}
+wanted=(php-symfony-{framework-bundle,runtime,twig-bundle,security-bundle,yaml,http-kernel,dotenv,console,cache,lock,form,validator,translation,asset,serializer,monolog-bridge}
   php-doctrine-dbal php-laravel-framework wordpress wordpress-theme-twentytwenty{four,five} mediawiki)
 # Named outright, these keep apt from choosing Apache.
 instead_of_apache=(nginx-light php php-fpm)

@@ -28,7 +28,7 @@ instead_of_apache=("$php"-fpm php nginx)
 common=("$php"-{cli,opcache} composer)
 symfony=("$php"-{sqlite3,xml,intl,mbstring}
   php-symfony-framework-bundle php-symfony-runtime php-symfony-twig-bundle php-symfony-security-bundle php-symfony-yaml
-  php-symfony-http-kernel php-symfony-dotenv php-symfony-console php-symfony-cache php-symfony-form php-symfony-validator
+  php-symfony-http-kernel php-symfony-dotenv php-symfony-console php-symfony-cache php-symfony-lock php-symfony-form php-symfony-validator
   php-symfony-translation php-symfony-asset php-symfony-serializer php-symfony-monolog-bridge php-doctrine-dbal
   php-doctrine-annotations)
 laravel=("$php"-{sqlite3,xml,mbstring,curl} php-laravel-framework)

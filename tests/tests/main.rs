@@ -2,6 +2,7 @@
 
 mod acme;
 mod acme_pebble;
+mod adapters;
 mod apps;
 mod as_fpm;
 mod attributes;
