@@ -1,5 +1,5 @@
 <?php
-// php through_cache.php SOURCE TARGET DIRECTORY…   Writes tests of php-src below SOURCE to TARGET, twice: as they are (plain/), and with each literal
+// php through_cache.php SOURCE TARGET STEP FIRST DIRECTORY…   Writes each STEP-th of the tests of php-src below SOURCE to TARGET, twice: as they are (plain/), and with each literal
 // array and string of their code fetched from the data cache (cache/). Prints their names. Tests that need more than code are left out.
 
 /** The end of the literal that begins at a token, or null. */
@@ -70,9 +70,13 @@ function transform(string $code): string {
     return $out;
 }
 
-[, $source, $target] = $argv;
-foreach (array_slice($argv, 3) as $directory) {
+[, $source, $target, $step, $first] = $argv;
+$count = 0;
+foreach (array_slice($argv, 5) as $directory) {
     foreach (glob("$source/$directory/*.phpt") as $test) {
+        if ($count++ % $step != $first) {
+            continue;
+        }
         $sections = preg_split('/^--([A-Z_]+)--\r?\n/m', file_get_contents($test), -1, PREG_SPLIT_DELIM_CAPTURE);
         $named = [];
         for ($i = 1; $i + 1 < count($sections); $i += 2) {
