@@ -43,7 +43,10 @@ fn classic(workers: usize, more: &str) -> Server {
     let script = format!(
         "<?php header('X-Mode: ' . reprise_info()['mode']);\ntry {{ switch ($_GET['do'] ?? '') {{\n{CASES}\n}} }} catch (Throwable $e) {{ echo get_class($e), ': ', $e->getMessage(); }}"
     );
-    with_runs(Setup::empty()).file("index.php", script).application(&format!("workers = {workers}\n{more}")).start()
+    with_runs(Setup::empty())
+        .file("index.php", script)
+        .application(&format!("workers = {workers}\ncache_memory = 0\n{more}"))
+        .start()
 }
 
 /// In a worker script.
@@ -416,8 +419,10 @@ fn rewinds_stay_fast() {
 fn many_workers_hold_one_copy() {
     let workers = amount(20, 200);
     let script = "<?php reprise_cache_add('big', array_map(fn ($i) => \"row $i\" . str_repeat('x', 900), range(1, 4000))); $big = reprise_cache_fetch('big'); $sum = 0; foreach ($big as $row) $sum += strlen($row); touch(getenv('RUNS') . '/' . getmypid()); for ($i = 0; $i < 4000 && count(scandir(getenv('RUNS'))) < (int)$_GET['all'] + 2; $i++) { usleep(5000); clearstatcache(); } echo $sum;";
-    let server =
-        with_runs(Setup::empty()).file("index.php", script).application(&format!("workers = {workers}")).start();
+    let server = with_runs(Setup::empty())
+        .file("index.php", script)
+        .application(&format!("workers = {workers}\ncache_memory = 0"))
+        .start();
     get(&server, "&all=0");
     thread::scope(|scope| {
         let asked: Vec<_> = (0..workers).map(|_| scope.spawn(|| get(&server, &format!("&all={workers}")))).collect();
