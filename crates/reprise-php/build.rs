@@ -295,6 +295,7 @@ fn segment_header(segment: &Path, target: &Path) {
     cbindgen::Builder::new()
         .with_config(config)
         .with_src(segment.join("src/ffi.rs"))
+        .with_src(segment.join("src/ffi/asked.rs"))
         .with_src(segment.join("src/ffi/lives.rs"))
         .generate()
         .expect("the C header of segment can be generated")

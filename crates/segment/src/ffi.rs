@@ -1,5 +1,6 @@
 //! The same functions for C. Every one is a leaf: it returns, whatever happens, and no `longjmp` can cross it.
 
+mod asked;
 mod lives;
 
 use core::mem::MaybeUninit;

@@ -14,6 +14,8 @@
 //! | [`entries`] | finding, storing, removing |
 //! | [`regions`] | memory for entries, and who makes room |
 //! | [`leases`] | who computes a value |
+//! | [`numbers`] | what is counted, and what it holds |
+//! | [`questions`], [`text`] | what people ask, and the text of answers |
 //! | [`ffi`] | the same for C |
 #![cfg_attr(not(test), no_std)]
 #![allow(clippy::missing_panics_doc)]
@@ -23,8 +25,11 @@ pub mod entries;
 pub mod ffi;
 pub mod layout;
 pub mod leases;
+pub mod numbers;
 pub mod points;
 pub mod process;
+pub mod questions;
 pub mod regions;
 pub mod sip;
+pub mod text;
 pub mod view;

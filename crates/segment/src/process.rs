@@ -7,7 +7,7 @@
 use core::sync::atomic::{Ordering, fence};
 
 use crate::alive::{self, Who};
-use crate::layout::{COUNTERS, Counter, MOST_CHUNKS, Populate, Reader, Relocate, State};
+use crate::layout::{Counter, MOST_CHUNKS, Populate, Reader, Relocate, State};
 use crate::points::point;
 use crate::view::View;
 
@@ -233,29 +233,6 @@ impl Process {
             // Nobody else writes it.
             counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-    }
-
-    /// What all processes have counted.
-    pub fn counted(&self) -> [u64; COUNTERS] {
-        let mut sums = [0; COUNTERS];
-        for (number, sum) in sums.iter_mut().enumerate() {
-            *sum = self.view.header().counted[number].load(Ordering::Relaxed);
-            for reader in self.readers() {
-                *sum += self.view.reader(reader).counted[number].load(Ordering::Relaxed);
-            }
-        }
-        sums
-    }
-
-    /// The process whose request has held values longest, and since when.
-    pub fn holder(&self) -> Option<(u32, u64)> {
-        let held = self
-            .readers()
-            .map(|number| self.view.reader(number))
-            .filter(|reader| reader.epoch.load(Ordering::Relaxed) != 0);
-        let held =
-            held.map(|reader| (Who(reader.who.load(Ordering::Relaxed)).pid(), reader.since.load(Ordering::Relaxed)));
-        held.min_by_key(|(_, since)| *since)
     }
 
     pub(crate) fn readers(&self) -> core::ops::Range<u32> {

@@ -54,7 +54,7 @@ ZEND_FUNCTION(reprise_cache_stats)
 	if (!reprise_data->is_attached) {
 		return;
 	}
-	segment_statistics(&reprise_data->process, &is);
+	segment_statistics(&reprise_data->process, reprise_data_now(), &is);
 	for (size_t i = 0; i < segment_COUNTED; i++) {
 		add_assoc_long(return_value, counted[i], (zend_long)is.counted[i]);
 	}

@@ -1,7 +1,5 @@
 //! What concerns processes: leases, requests that end, forks, deaths, and what all have counted.
 
-use core::sync::atomic::Ordering;
-
 use super::{COUNTED, SegmentProcess, process, slice};
 use crate::leases::Answer;
 
@@ -43,8 +41,8 @@ pub struct Statistics {
     pub retired: u64,
     /// Process that holds them longest; 0: none.
     pub holder: u32,
-    /// Since when, in milliseconds.
-    pub since: u64,
+    /// For how long, in milliseconds.
+    pub held_ms: u64,
     /// See [`COUNTED`].
     pub counted: [u64; COUNTED],
 }
@@ -186,24 +184,22 @@ pub unsafe extern "C" fn segment_sweep(p: *mut SegmentProcess, reaped: u32) -> u
 /// # Safety
 /// `p` is attached; `target` is for the answer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn segment_statistics(p: *mut SegmentProcess, target: *mut Statistics) {
+pub unsafe extern "C" fn segment_statistics(p: *mut SegmentProcess, now: u64, target: *mut Statistics) {
     // SAFETY: by contract.
     let process = unsafe { process(p) };
-    let (view, header) = (process.view, process.view.header());
-    let (live, retired) = view.used();
-    let holder = process.holder();
+    let is = process.numbers(now);
     let statistics = Statistics {
-        size: view.geometry.size,
-        largest: view.geometry.largest(),
-        live,
-        entries: header.entries.load(Ordering::Relaxed),
-        evicted: header.evicted.load(Ordering::Relaxed),
-        refused: header.refused.load(Ordering::Relaxed),
-        swept: header.swept.load(Ordering::Relaxed),
-        taken_over: header.taken_over.load(Ordering::Relaxed),
-        retired,
-        holder: holder.map_or(0, |(pid, _)| pid),
-        since: holder.map_or(0, |(_, since)| since),
+        size: is.memory,
+        largest: is.largest,
+        live: is.bytes,
+        entries: is.entries,
+        evicted: is.evicted,
+        refused: is.refused,
+        swept: is.swept,
+        taken_over: is.taken_over,
+        retired: is.held,
+        holder: is.holder,
+        held_ms: is.held_ms,
         counted: process.counted(),
     };
     // SAFETY: by contract.
