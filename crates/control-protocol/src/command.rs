@@ -15,6 +15,13 @@ pub enum Command {
     Trace(i32),
     /// A question to the cache of responses: a purge, what it has for a URL, what it has done, or the token that passes by it. The front reads it.
     Cache(String),
+    /// A question to the data cache of an application. A process of the application's user answers it (`segment::questions`).
+    Data {
+        /// Which application; empty: the only one that has a data cache.
+        application: String,
+        /// A line for each word.
+        question: String,
+    },
 }
 
 impl Command {
@@ -27,6 +34,10 @@ impl Command {
             Some(("trace", pid)) => pid.trim().parse().ok().map(Command::Trace),
             // A text of several lines, as a string of JSON on one.
             Some(("cache", text)) => serde_json::from_str(text).ok().map(Command::Cache),
+            Some(("data", text)) => {
+                let (application, question) = serde_json::from_str(text).ok()?;
+                Some(Command::Data { application, question })
+            }
             _ => None,
         }
     }
@@ -40,6 +51,9 @@ impl Display for Command {
             Command::Status => text.write_str("status"),
             Command::Trace(pid) => write!(text, "trace {pid}"),
             Command::Cache(question) => write!(text, "cache {}", serde_json::Value::from(question.as_str())),
+            Command::Data { application, question } => {
+                write!(text, "data {}", serde_json::Value::from([application.as_str(), question].as_slice()))
+            }
         }
     }
 }
@@ -52,10 +66,23 @@ mod tests {
     #[test]
     fn commands_are_read_as_they_are_written() {
         let question = Command::Cache("purge\n\nhard\nt\"a\"".to_owned());
-        for command in [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711), question] {
+        let data = Command::Data { application: "shop \"1\"".to_owned(), question: "keys\na\n100".to_owned() };
+        let plain = [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711)];
+        for command in plain.into_iter().chain([question, data]) {
             assert_eq!(Command::parse(&command.to_string()), Some(command));
         }
-        for line in ["", "stop", "status now", "trace", "trace x", "Reload", "reload ", "cache purge"] {
+        for line in [
+            "",
+            "stop",
+            "status now",
+            "trace",
+            "trace x",
+            "Reload",
+            "reload ",
+            "cache purge",
+            "data keys",
+            "data [\"a\"]",
+        ] {
             assert_eq!(Command::parse(line), None, "{line:?}");
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::outcome::Outcome;
 use crate::status::{
-    CacheRule, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage, Status, Worker,
+    CacheRule, DataCache, DataHolder, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage,
+    Status, Worker,
 };
 
 const BEGIN: &str = "# Status as JSON
@@ -21,11 +22,12 @@ end of the connection.
 
 | line | response |
 |---|---|
-| `status` | the object above, without `caches` |
+| `status` | the object above, without `caches` and `data_caches` |
 | `trace PID` | how it went, and the PHP stack of that worker |
 | `reload` | how it went, when the reload has ended |
 | `cache \"rules\\nNAME\"` | what the cache of that application has done: a line for each rule, with the numbers from `hit` to `bypass` and the rule |
 | `cache \"token\\n\"` | the token by which `reprise verify` chooses the mode and passes by the cache of responses |
+| `data [\"NAME\", \"QUESTION\"]` | what a process of that application answers about its data cache: text, and no control character but line feeds |
 
 How a command went:
 
@@ -44,6 +46,8 @@ pub fn page() -> String {
         ("Each worker in `workers`", Worker::KEYS),
         ("`rewinds`", Rewinds::KEYS),
         ("Each rule in `caches`", CacheRule::KEYS),
+        ("Each data cache in `data_caches`", DataCache::KEYS),
+        ("`holder`", DataHolder::KEYS),
     ];
     let mut text = BEGIN.to_owned();
     for (title, keys) in objects {

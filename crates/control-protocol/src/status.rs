@@ -66,6 +66,65 @@ object! {
         /// what the [cache of responses](../guides/cache.md) of each application has done, by the application's name. `reprise status` adds it: absent in what the control socket sends, and while no front answers
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         pub caches: Option<BTreeMap<String, Vec<CacheRule>>>,
+        /// what the [data cache](../guides/data-cache.md) of each application that has one has done, by the application's name. `reprise status` adds it: absent in what the control socket sends, and an application is absent while it does not answer
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub data_caches: Option<BTreeMap<String, DataCache>>,
+    }
+}
+
+object! {
+    /// What a data cache has done, and what it holds, as processes of its application say.
+    #[derive(Default)]
+    pub struct DataCache {
+        /// fetches that found a value
+        pub hits: u64,
+        /// fetches that found none
+        pub misses: u64,
+        /// values that were given out stale
+        pub stale: u64,
+        /// values stored
+        pub stores: u64,
+        /// requests that waited for a value that another computed
+        pub waits: u64,
+        /// values computed
+        pub computed: u64,
+        /// values that made room for others
+        pub evicted: u64,
+        /// values not stored, because no memory could be used again yet
+        pub refused: u64,
+        /// processes that died and whose leases were taken back
+        pub swept: u64,
+        /// values that it holds
+        pub entries: u64,
+        /// bytes of these values
+        pub bytes: u64,
+        /// bytes that it may use: `data_cache_memory`
+        pub memory: u64,
+        /// bytes of removed values that requests may still hold
+        pub held: u64,
+        /// who has had values longest; `null`: no request has one now
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub holder: Option<DataHolder>,
+    }
+}
+
+object! {
+    /// The process whose request has had values of a data cache longest.
+    #[derive(Default)]
+    pub struct DataHolder {
+        /// its process id
+        pub pid: i32,
+        /// seconds since its request got the first one
+        pub seconds: f64,
+        /// the lane of the worker, `classic` or a key; `null`: it is no worker, but perhaps the child of one
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub lane: Option<String>,
+        /// number of the worker in its lane
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub slot: Option<usize>,
+        /// method and target of its request
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub request: Option<String>,
     }
 }
 
@@ -230,7 +289,10 @@ mod tests {
                     "cpu_seconds":0.75,"memory_kib":2048}]},
                 {"script":"/index.php","mode":"snapshot","state":"booting","template":104}]},
             {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]},
-        "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]}}"#;
+        "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]},
+        "data_caches":{"app":{"hits":9,"misses":8,"stale":7,"stores":6,"waits":5,"computed":4,"evicted":3,"refused":2,"swept":1,
+            "entries":10,"bytes":1000,"memory":67108864,"held":500,
+            "holder":{"pid":103,"seconds":0.5,"lane":"classic","slot":0,"request":"GET /"}}}}"#;
 
     /// A key that is renamed, lost or added, or written otherwise than before, is found.
     #[test]

@@ -42,6 +42,7 @@
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`stored`] | the cache of responses |
+//! | [`data_counts`] | what the data caches of applications have done |
 //! | [`compression`] | which responses are compressed, by which coding, and how |
 //! | [`hit`] | a stored response as the response to a request |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
@@ -76,6 +77,7 @@ mod compression;
 pub mod connection;
 pub mod control;
 pub mod countries;
+mod data_counts;
 pub mod derived;
 mod doors;
 mod durations;

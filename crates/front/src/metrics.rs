@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cache::status::{Result as Results, Why};
+use wire::control::DataCounts;
 use wire::layout::{Activity, Recycle};
 
+use crate::data_counts::{self, DataCaches};
 use crate::derived::by_country;
 use crate::durations::BOUNDS_MS;
 use crate::http2_limits;
@@ -121,6 +123,7 @@ pub fn metrics(
     tls: &Tls,
     upstreams: upstream::Numbers,
     stored: &Stored,
+    data: &DataCaches,
 ) -> String {
     let mut open = Family::new("reprise_connections", "gauge", "Client connections.");
     let mut requests = Family::new("reprise_requests", "counter", "Requests given to PHP.");
@@ -196,10 +199,26 @@ pub fn metrics(
         .chain(of_upstreams(upstreams))
         .chain(of_caches(stored))
         .chain([of_countries()])
+        .chain(of_data_caches(view, data))
         .map(|family| family.lines)
         .collect();
     text.push_str("# EOF\n");
     text
+}
+
+/// What the data caches have done and hold, a few seconds ago.
+fn of_data_caches(view: &View, data: &DataCaches) -> Vec<Family> {
+    let names = view.settings.applications.iter().map(|application| application.name.as_str());
+    let told: Vec<(&str, DataCounts)> = names.filter_map(|name| Some((name, data.of(name)?))).collect();
+    let families = data_counts::METRICS.iter().map(|(name, kind, help, value)| {
+        let mut family = Family::new(name, kind, help);
+        let suffix = if *kind == "counter" { "_total" } else { "" };
+        for (application, counts) in &told {
+            family.add(suffix, &[("application", application)], value(counts));
+        }
+        family
+    });
+    families.collect()
 }
 
 /// What there is of upstreams.

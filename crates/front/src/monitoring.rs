@@ -96,6 +96,7 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
                     &shared.tls,
                     shared.upstreams.numbers(),
                     &shared.stored,
+                    &shared.data_counts,
                 ),
             )
         }

@@ -87,6 +87,11 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                 }
                 ToFront::AccessLog => shared.renew_access_log(descriptors),
+                ToFront::DataCounts { generation, counts } => {
+                    if let Some((view, number)) = shared.lanes.view_of(generation) {
+                        shared.data_counts.told(&view.settings.applications[number].name, counts);
+                    }
+                }
                 ToFront::Cache { ticket } => cache_questions::answer(&shared, &*inherited.link, ticket, &descriptors),
                 ToFront::Certificates => {
                     let taken = descriptors.first().map_or(Err("no file".to_owned()), |file| shared.tls.take(file));
@@ -154,6 +159,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         ToFront::Lane { .. }
         | ToFront::AccessLog
         | ToFront::Cache { .. }
+        | ToFront::DataCounts { .. }
         | ToFront::Certificates
         | ToFront::TicketKeys
         | ToFront::Answers { .. }

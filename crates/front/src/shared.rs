@@ -12,6 +12,7 @@ use crate::access;
 use crate::addresses::Addresses;
 use crate::clients::Clients;
 use crate::control::Link;
+use crate::data_counts::DataCaches;
 use crate::lanes::Lanes;
 use crate::passwords::Passwords;
 use crate::rate::Rates;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub spool: Arc<Spool>,
     /// Responses that are kept for many.
     pub stored: Stored,
+    /// What the data caches of applications have done.
+    pub data_counts: DataCaches,
     /// What lets requests of `reprise verify` choose their mode and pass by the cache.
     pub token: Token,
     /// Servers that respond in the place of PHP.
@@ -75,6 +78,7 @@ impl Shared {
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
             stored: Stored::default(),
+            data_counts: DataCaches::default(),
             token: Token::default(),
             upstreams: Upstreams::default(),
             access_log: Mutex::new(None),

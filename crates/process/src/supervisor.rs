@@ -28,7 +28,7 @@
 //! | [`acme`] | the process that orders certificates |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
-//! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`] | clients, helper processes, traces and questions that are under way |
+//! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`], [`data_questions`] | clients, helper processes, traces and questions that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
@@ -42,6 +42,7 @@ mod child;
 mod control_socket;
 mod damage;
 mod data_caches;
+mod data_questions;
 mod deaths;
 mod discovery;
 mod elastic;
@@ -88,6 +89,7 @@ pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, Look
 use child::Forker;
 use control_socket::ControlSocket;
 use data_caches::DataCaches;
+use data_questions::DataQuestions;
 use errands::Errands;
 pub use errands::open_access_log;
 use front_link::FrontLink;
@@ -121,6 +123,7 @@ pub struct Supervisor {
     traces: Traces,
     cache_questions: CacheQuestions,
     data_caches: DataCaches,
+    data_questions: DataQuestions,
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
@@ -161,6 +164,7 @@ impl Supervisor {
             traces: Traces::default(),
             cache_questions: CacheQuestions::default(),
             data_caches: DataCaches::default(),
+            data_questions: DataQuestions::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
             rate: Rate::begin(),
@@ -191,6 +195,7 @@ impl Supervisor {
             // Messages before deaths: a message that a process sent before it died counts.
             self.take_messages();
             self.take_errands();
+            self.take_data_answers();
             self.reap();
             self.end_what_is_overdue();
             self.forget_generations();
@@ -285,6 +290,7 @@ impl Supervisor {
         watched.extend(self.acme.child().map(|acme| acme.channel.watched()));
         watched.extend(self.outputs().map(reads));
         watched.extend(self.errands.watched().map(reads));
+        watched.extend(self.data_questions.watched().map(reads));
         watched.extend(self.control_socket.iter().flat_map(ControlSocket::watched));
         if crate::log::is_waiting() {
             watched.push(crate::log::room());

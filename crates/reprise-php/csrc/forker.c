@@ -220,8 +220,8 @@ static void reap(struct forker *forker)
 	}
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		struct forker_child *entry = find_child(forker, (pid_t)pid);
+		reprise_data_reaped((pid_t)pid);
 		if (entry) {
-			reprise_data_reaped((pid_t)pid);
 			report_death(forker, entry, status);
 			entry->pid = 0;
 			forker->alive--;
@@ -255,7 +255,18 @@ static void obey(struct forker *forker, const struct wire_ToForker *what, const 
 		break;
 	case wire_ToForker_Spawn: spawn(forker, what->spawn.slot, what->spawn.epoch); break;
 	case wire_ToForker_Trace: reprise_forker_trace(forker, what->trace.pid); break;
-	case wire_ToForker_Ping: reprise_forker_tell(forker, &pong); break;
+	case wire_ToForker_DataQuestion:
+		if (count == 2 && forker->methods->answer) {
+			forker->methods->answer(forker, descriptors[0], descriptors[1]);
+			return;
+		}
+		break;
+	case wire_ToForker_Ping:
+		if (forker->methods->tell_counts) {
+			forker->methods->tell_counts(forker);
+		}
+		reprise_forker_tell(forker, &pong);
+		break;
 	case wire_ToForker_Drain: forker->draining = true; break;
 	}
 	close_all(descriptors, count);

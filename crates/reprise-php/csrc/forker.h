@@ -26,6 +26,10 @@ struct forker_methods {
 	long (*fork_worker)(struct forker *, uint32_t slot);
 	/* NULL in a template. Owns the two descriptors. */
 	long (*fork_template)(struct forker *, enum wire_Isolation isolation, int control, int head);
+	/* NULL in a template. Owns the two descriptors. */
+	void (*answer)(struct forker *, int question, int answer);
+	/* NULL in a template. Before each Pong. */
+	void (*tell_counts)(struct forker *);
 };
 
 struct forker_child {

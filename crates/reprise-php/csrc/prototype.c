@@ -14,6 +14,7 @@
 
 #include "bodies.h"
 #include "classic/classic.h"
+#include "data/ask.h"
 #include "data/data.h"
 #include "forker.h"
 #include "log.h"
@@ -68,7 +69,12 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	return pid;
 }
 
-static const struct forker_methods methods = {.fork_worker = fork_worker, .fork_template = reprise_template_fork};
+static const struct forker_methods methods = {
+    .fork_worker = fork_worker,
+    .fork_template = reprise_template_fork,
+    .answer = reprise_data_question,
+    .tell_counts = reprise_data_tell_counts,
+};
 
 /* Added to oom_score_adj of workers: the kernel then takes them for larger by a tenth of all memory. */
 #define OFFERED 100
@@ -130,5 +136,6 @@ int reprise_prototype_run(void)
 	struct wire_FromForker ready = {.tag = wire_FromForker_PrototypeReady};
 	reprise_describe_bodies(&ready.prototype_ready.bodies);
 	reprise_forker_tell(forker, &ready);
+	reprise_data_tell_counts(forker);
 	return reprise_forker_run(forker);
 }

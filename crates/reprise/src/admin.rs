@@ -1,6 +1,7 @@
 //! `reprise reload`, `status`, `trace`, `purge` and `cache`: ask a running server by the control socket in its state directory.
 
 mod caches;
+pub mod data;
 pub mod purge;
 mod table;
 
@@ -112,6 +113,12 @@ pub fn token(which: &Which) -> Result<String, Failure> {
     question(which, "token\n".to_owned(), "the token of the server")
 }
 
+/// To standard output. A reader that has seen enough is no failure.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 /// `reprise reload`.
 pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
     let command = if only_certificates { Command::ReloadCertificates } else { Command::Reload };
@@ -130,13 +137,18 @@ pub fn status(which: &Which, is_json: bool, is_all: bool, watch: bool) -> Result
         let text = if is_json {
             // Passed on as it is, with keys that this version does not know.
             let mut object: serde_json::Map<String, serde_json::Value> = response.read()?;
-            if let Some(caches) = response.read().ok().and_then(|status| caches::of(&response.directory, &status)) {
-                object.insert("caches".to_owned(), serde_json::json!(caches));
+            if let Ok(status) = response.read::<Status>() {
+                if let Some(caches) = caches::of(&response.directory, &status) {
+                    object.insert("caches".to_owned(), serde_json::json!(caches));
+                }
+                let data = data::of(&response.directory, &status);
+                object.insert("data_caches".to_owned(), serde_json::json!(data));
             }
             format!("{}\n", serde_json::Value::Object(object))
         } else {
             let mut status: Status = response.read()?;
             status.caches = caches::of(&response.directory, &status);
+            status.data_caches = Some(data::of(&response.directory, &status));
             table::status(&status, is_all)
         };
         let mut out = std::io::stdout().lock();

@@ -119,7 +119,7 @@ enum Verb {
         after_help = "Examples:\n  reprise purge --tag post-5 --tag home\n  reprise purge --prefix https://shop.example/shoes/ --soft\n  reprise purge --all --application shop"
     )]
     Purge(admin::purge::Asked),
-    /// Look into the cache of responses
+    /// Look into the cache of responses (explain), and into the data cache of an application (all others)
     #[command(subcommand)]
     Cache(admin::purge::CacheVerb),
     /// Check a configuration or directory and print what would be served
@@ -204,6 +204,7 @@ fn main() -> ExitCode {
         Verb::Trace { pid, which } => admin::trace(&which, pid),
         Verb::Purge(asked) => admin::purge::purge(&asked),
         Verb::Cache(admin::purge::CacheVerb::Explain { url, which }) => admin::purge::explain(&url, &which),
+        Verb::Cache(admin::purge::CacheVerb::Data(verb)) => admin::data::run(&verb),
         Verb::Check { options: true, .. } => check::print(&options::reference()),
         Verb::Check { exit_codes: true, .. } => check::print(&exit::reference()),
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),

@@ -23,7 +23,9 @@ mod with_forker;
 mod with_front;
 
 pub use codec::{MAX_PACKET, Malformed, Message, Packet};
-pub use names::{Bodies, Isolation, LaneId, LaneOffer, MAX_LANES, RequestId, RunningRequest, SETTINGS_FILE};
+pub use names::{
+    Bodies, DataCounts, Isolation, LaneId, LaneOffer, MAX_LANES, RequestId, RunningRequest, SETTINGS_FILE,
+};
 pub use with_acme::{FromAcme, ToAcme};
 pub use with_errand::{FromErrand, ToErrand};
 pub use with_forker::{FromForker, ToForker};

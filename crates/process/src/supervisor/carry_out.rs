@@ -89,6 +89,7 @@ impl Supervisor {
                 }
                 Ok(Command::Trace(process)) => self.trace_for(process, client),
                 Ok(Command::Cache(question)) => self.cache_asked(&question, client),
+                Ok(Command::Data { application, question }) => self.data_asked(&application, &question, client),
                 Err(line) => {
                     log("warning", format_args!("control socket: there is no command {line:?}"));
                     self.respond(vec![client], Err("there is no such command"));

@@ -242,6 +242,7 @@ impl Supervisor {
             let is_prototype = lane == CLASSIC;
             match message {
                 FromForker::PrototypeReady { bodies } if is_prototype => self.prototype_ready(id, bodies),
+                FromForker::DataCounts { counts } if is_prototype => self.data_counted(id, counts),
                 FromForker::FilesChanged if is_prototype => {
                     self.reload(|reload, generations| reload.files_changed(id, generations))
                 }
@@ -269,6 +270,7 @@ impl Supervisor {
                 // The application's code can make a template send anything. These are not for a template to send.
                 FromForker::PrototypeReady { .. }
                 | FromForker::FilesChanged
+                | FromForker::DataCounts { .. }
                 | FromForker::TemplateSpawned { .. }
                 | FromForker::TemplateNotSpawned { .. }
                 | FromForker::TemplateDead { .. }

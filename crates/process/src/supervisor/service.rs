@@ -256,6 +256,7 @@ impl Application {
             slow_timeout: Duration::from_secs(5),
             slow_headers: Vec::new(),
             upstreams: Vec::new(),
+            data_cache: 0,
         }
     }
 }

@@ -67,6 +67,7 @@ impl Supervisor {
             }),
             applications,
             caches: None,
+            data_caches: None,
         }
     }
 

@@ -35,7 +35,7 @@ pub struct Asked {
 /// What is asked of the cache.
 #[derive(Subcommand)]
 pub enum CacheVerb {
-    /// Say what is stored for a URL, for whom, and for how long; or why nothing is
+    /// Say what the cache of responses has for a URL, for whom, and for how long; or why nothing is
     #[command(after_help = "Example:\n  reprise cache explain https://shop.example/shoes?page=2")]
     Explain {
         /// The URL
@@ -44,6 +44,8 @@ pub enum CacheVerb {
         #[command(flatten)]
         which: Which,
     },
+    #[command(flatten)]
+    Data(super::data::DataVerb),
 }
 
 /// `reprise purge`.

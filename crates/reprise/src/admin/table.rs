@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{CacheRule, Generation, Lane, Spool, Stage, Status, Worker};
+use control_protocol::status::{CacheRule, DataCache, Generation, Lane, Spool, Stage, Status, Worker};
 use wire::layout::Activity;
 
 /// Workers shown of a generation, and rules of a cache, unless all are asked for.
@@ -40,6 +40,9 @@ pub fn status(status: &Status, is_all: bool) -> String {
     for (name, rules) in status.caches.iter().flatten() {
         text.push_str(&format!("\n{name}, cache of responses\n{}", cache(rules, is_all)));
     }
+    for (name, cache) in status.data_caches.iter().flatten() {
+        text.push_str(&format!("\n{name}, data cache\n{}", data_cache(cache)));
+    }
     text
 }
 
@@ -62,6 +65,36 @@ fn cache(rules: &[CacheRule], is_all: bool) -> String {
         rows.push(row);
     }
     format!("{}{}", table(&rows), more(rules.len().saturating_sub(shown)))
+}
+
+/// What a data cache has done and holds.
+pub fn data_cache(cache: &DataCache) -> String {
+    let fetches = [cache.hits, cache.stale, cache.misses].into_iter().fold(0, u64::saturating_add);
+    let ready = cache.hits.saturating_add(cache.stale) as f64 / fetches.max(1) as f64;
+    let mut text = format!(
+        "  {} values, {} of {}; {:.1}% of {fetches} fetches found one, {} of them stale\n  {} stored, {} computed, {} waits for another; {} evicted, {} refused, {} processes swept\n",
+        cache.entries,
+        kilobytes(cache.bytes),
+        kilobytes(cache.memory),
+        ready * 100.0,
+        cache.stale,
+        cache.stores,
+        cache.computed,
+        cache.waits,
+        cache.evicted,
+        cache.refused,
+        cache.swept,
+    );
+    if cache.held > 0 {
+        let by = cache.holder.as_ref().map_or(String::new(), |holder| {
+            let place = holder.lane.iter().zip(holder.slot).map(|(lane, slot)| format!(" ({lane}, slot {slot})"));
+            let request = holder.request.iter().map(|request| format!(": {request}"));
+            let more: String = place.chain(request).collect();
+            format!(", longest by process {} for {}{more}", holder.pid, time(Some(holder.seconds)))
+        });
+        text.push_str(&format!("  {} of removed values are held{by}\n", kilobytes(cache.held)));
+    }
+    text
 }
 
 fn more(rest: usize) -> String {
@@ -129,6 +162,11 @@ fn workers(generation: &Generation, is_all: bool) -> String {
     format!("{}{}", table(&rows), more(all.len().saturating_sub(shown)))
 }
 
+/// Bytes, in the unit that leaves few digits.
+pub fn kilobytes(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{:.1}K", bytes as f64 / 1024.0) } else { megabytes(bytes) }
+}
+
 fn megabytes(bytes: u64) -> String {
     format!("{:.1}M", bytes as f64 / f64::from(1 << 20))
 }
@@ -138,7 +176,7 @@ fn or_dash(value: Option<impl Display>) -> String {
 }
 
 /// A time in seconds.
-fn time(seconds: Option<f64>) -> String {
+pub fn time(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     match seconds {
         ..0.9995 => format!("{:.0}ms", seconds * 1000.0),
@@ -150,7 +188,7 @@ fn time(seconds: Option<f64>) -> String {
 }
 
 /// Columns as wide as their widest cell. The last column has no padding.
-fn table(rows: &[Vec<String>]) -> String {
+pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -82,6 +82,57 @@ pub struct Bodies {
 
 structure_field!(Bodies { limit, settings_file });
 
+/// What an application's data cache has done, and what it holds, as one of its processes says.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataCounts {
+    /// Fetches that found a value.
+    pub hits: u64,
+    /// Fetches that found none.
+    pub misses: u64,
+    /// Values that were stale when they were given out.
+    pub stale: u64,
+    /// Values stored.
+    pub stores: u64,
+    /// Times that a request waited for a value that another computed.
+    pub waits: u64,
+    /// Values computed.
+    pub computed: u64,
+    /// Values that made room for others.
+    pub evicted: u64,
+    /// Values that were not stored, because no memory could be used again.
+    pub refused: u64,
+    /// Processes that died and were swept.
+    pub swept: u64,
+    /// Values that it holds.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// Bytes that cannot be used again yet.
+    pub held: u64,
+    /// How long the oldest request that holds them has held them.
+    pub held_ms: u64,
+}
+
+structure_field!(DataCounts {
+    hits,
+    misses,
+    stale,
+    stores,
+    waits,
+    computed,
+    evicted,
+    refused,
+    swept,
+    entries,
+    bytes,
+    memory,
+    held,
+    held_ms
+});
+
 /// How a lane keeps requests apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]

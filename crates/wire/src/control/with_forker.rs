@@ -2,7 +2,7 @@
 //! types as tagged structures, and reads and writes packets by `wire_read_message` and `wire_write_message`.
 
 use super::codec::messages;
-use super::names::{Bodies, Isolation};
+use super::names::{Bodies, DataCounts, Isolation};
 use crate::layout::Geometry;
 
 /// Supervisor → forker. Each message but `Boot` is about the forker's own lane.
@@ -36,8 +36,11 @@ pub enum ToForker {
         /// The worker.
         pid: i32,
     },
-    /// Send `Pong`.
+    /// Send `Pong`. A prototype of an application with a data cache sends `DataCounts` before it.
     Ping,
+    /// To a prototype: have a child answer a question about the data cache (attached: a file with the question, and a pipe for the
+    /// answer). No message follows: the pipe ends with the answer.
+    DataQuestion,
     /// Finish the requests that are there, take no new one, then end.
     Drain,
 }
@@ -49,6 +52,7 @@ messages!(ToForker {
     0x304 => Trace { pid }
     0x305 => Ping {}
     0x306 => Drain {}
+    0x307 => DataQuestion {}
 });
 
 /// Forker → supervisor. Messages are about the forker's own lane, except those of a prototype about templates.
@@ -130,6 +134,11 @@ pub enum FromForker {
     Pong,
     /// Files that a generation has loaded have changed.
     FilesChanged,
+    /// A prototype says what the data cache has done and holds.
+    DataCounts {
+        /// What.
+        counts: DataCounts,
+    },
 }
 
 messages!(FromForker {
@@ -144,4 +153,5 @@ messages!(FromForker {
     0x409 => Traced { pid }
     0x40a => Pong {}
     0x40b => FilesChanged {}
+    0x40c => DataCounts { counts }
 });

@@ -1,7 +1,7 @@
 //! Between the supervisor and the front.
 
 use super::codec::messages;
-use super::names::{LaneId, LaneOffer, RequestId, RunningRequest};
+use super::names::{DataCounts, LaneId, LaneOffer, RequestId, RunningRequest};
 
 /// Supervisor → front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,13 @@ pub enum ToFront {
         /// By which the answer names the question.
         ticket: u64,
     },
+    /// What the data cache of a generation's application has done, and what it holds.
+    DataCounts {
+        /// The generation.
+        generation: u32,
+        /// What.
+        counts: DataCounts,
+    },
 }
 
 messages!(ToFront {
@@ -95,6 +102,7 @@ messages!(ToFront {
     0x10f => Connecting { ticket, error }
     0x110 => Answers { number }
     0x111 => Cache { ticket }
+    0x112 => DataCounts { generation, counts }
 });
 
 /// Front → supervisor.

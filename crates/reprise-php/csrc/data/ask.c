@@ -1,0 +1,88 @@
+/* See ask.h. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../forker.h"
+#include "../log.h"
+#include "ask.h"
+#include "data.h"
+#include "show.h"
+
+/* Nobody waits longer for an answer. */
+#define MOST_SECONDS 10
+
+static void become_answerer(struct forker *forker, pid_t parent)
+{
+	const struct rlimit time = {MOST_SECONDS, MOST_SECONDS}, none = {0, 0};
+	sigset_t all;
+
+	/* Whatever the values do to this process, it has no socket to the supervisor, and ends. It is not dumpable. */
+	reprise_forker_leave(forker);
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	alarm(MOST_SECONDS);
+	(void)setrlimit(RLIMIT_CPU, &time);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+		_exit(wire_Exit_Unhealthy);
+	}
+}
+
+void reprise_data_question(struct forker *forker, int question, int answer)
+{
+	static const char nothing[] = "failed\nthe data cache is off in this generation; the log says why\nend\n";
+	pid_t parent = getpid();
+
+	if (!reprise_data->is_attached) {
+		(void)!write(answer, nothing, sizeof nothing - 1);
+	} else {
+		pid_t pid = fork();
+		if (pid == 0) {
+			become_answerer(forker, parent);
+			reprise_data_begin(DATA_COPIES, false);
+			segment_answer(&reprise_data->process, question, answer, reprise_data_now(), reprise_data_show);
+			reprise_data_leave();
+			_exit(0);
+		}
+		if (pid < 0) {
+			reprise_log_line("error", "no process can be started to answer a question about the data cache");
+		}
+	}
+	close(question);
+	close(answer);
+}
+
+void reprise_data_tell_counts(struct forker *forker)
+{
+	struct segment_Statistics is;
+
+	if (!reprise_data->is_attached) {
+		return;
+	}
+	segment_statistics(&reprise_data->process, reprise_data_now(), &is);
+	struct wire_FromForker message = {
+	    .tag = wire_FromForker_DataCounts,
+	    .data_counts = {.counts =
+	                        {
+	                            .hits = is.counted[0],
+	                            .misses = is.counted[1],
+	                            .stale = is.counted[2],
+	                            .stores = is.counted[3],
+	                            .waits = is.counted[4],
+	                            .computed = is.counted[5],
+	                            .evicted = is.evicted,
+	                            .refused = is.refused,
+	                            .swept = is.swept,
+	                            .entries = is.entries,
+	                            .bytes = is.live,
+	                            .memory = is.size,
+	                            .held = is.retired,
+	                            .held_ms = is.held_ms,
+	                        }},
+	};
+	reprise_forker_tell(forker, &message);
+}

@@ -1,0 +1,10 @@
+/* A value of the data cache as PHP code, for people. */
+#ifndef REPRISE_DATA_SHOW_H
+#define REPRISE_DATA_SHOW_H
+
+#include "data.h"
+
+/* Runs no code of the application: what was serialized is shown as the bytes that it is. */
+void reprise_data_show(const struct segment_Value *value, struct segment_AnswerText *text);
+
+#endif
