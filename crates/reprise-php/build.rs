@@ -75,6 +75,7 @@ fn main() {
         "data/ask",
         "data/data",
         "data/show",
+        "data/waits",
         "data/values",
         "data/entries",
         "data/compute",

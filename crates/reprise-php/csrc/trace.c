@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
+#include "data/waits.h"
 #include "engine/frames.h"
 #include "forker.h"
 #include "raw.h"
@@ -17,6 +18,7 @@ void reprise_forker_trace(struct forker *forker, pid_t pid)
 	long file = RAW2(SYS_memfd_create, "reprise-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (file >= 0 && reprise_forker_has(forker, pid)) {
+		reprise_data_write_wait((int)file, pid);
 		reprise_write_frames((int)file, pid);
 	}
 	reprise_forker_tell_with(forker, &traced, (int)file);

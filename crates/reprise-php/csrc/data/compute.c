@@ -258,7 +258,9 @@ static bool await(const struct computation *computation, struct segment_Value *f
 	if (now >= until) {
 		return false;
 	}
+	reprise_data->wait = (struct data_wait){ZSTR_VAL(computation->key), ZSTR_LEN(computation->key), leased->owner};
 	segment_wait(&reprise_data->process, leased, until - now < LOOK_MS ? (uint32_t)(until - now) : LOOK_MS);
+	reprise_data->wait.key = NULL;
 	return reprise_data_find(computation->key, found);
 }
 

@@ -7,6 +7,8 @@
  * entries.c  values by their keys
  * whole.c    values by their tags, all values, and what is counted
  * locks.c    locks by name
+ * ask.c      what people ask, and what is counted, in the prototype; show.c: values for people
+ * waits.c    what a request waits for, read by its forker
  *
  * Who gets a value shares it until the request has ended, if that is sure to be noticed: in classic mode and after a
  * snapshot. A boot and a worker script keep values longer than that, and get copies.
@@ -27,11 +29,19 @@ enum data_use {
 	DATA_SHARES  /* as they are; the request's end is told */
 };
 
+/* A value that another process computes. Its forker reads this while the worker waits. */
+struct data_wait {
+	const char *key; /* NULL: it waits for none */
+	size_t size;
+	uint32_t owner; /* process id */
+};
+
 /* In service memory: no rewind touches it. */
 struct data_state {
 	struct segment_process_state process;
 	bool is_attached;
 	enum data_use use;
+	struct data_wait wait;
 };
 
 extern struct data_state *reprise_data;
