@@ -20,6 +20,7 @@ mod data_cache;
 mod data_cache_attacks;
 mod data_cache_deaths;
 mod data_cache_isolation;
+mod data_cache_seen;
 mod data_cache_suites;
 mod data_cache_tables;
 mod documents;
