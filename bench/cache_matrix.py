@@ -23,11 +23,12 @@ class Client:
 
 @dataclass(frozen=True)
 class Value:
-    """A record of three fields, with the rows of a query's result if there are any."""
+    """A record of three fields, with the rows of a query's result if there are any, or with what a site has."""
 
-    rows: int
+    rows: int  # rows, points of a menu or routes
     keys: int  # how many different ones are stored, at least
     about_bytes: int  # as PHP serializes it
+    kind: str = "rows"  # as the PHP script knows it
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,21 @@ CLIENTS = {
     "phpredis": Client("PhpRedis", "redis", "redis", f"php{PHP}-redis", ("php", "igbinary", "by-hand")),
     "predis": Client("Predis", "redis", "", "php-predis", ("php", "by-hand")),
     "apcu": Client("APCu", "", "apcu", f"php{PHP}-apcu", ("php", "igbinary", "by-hand")),
+    "reprise": Client("Reprise", "", "", "", ("php",)),
 }
 SERIALIZERS = {
-    "php": "PHP's own; with Predis, which has none, by calls of serialize() and unserialize()",
+    "php": "PHP's own; with Predis, which has none, by calls of serialize() and unserialize(); with Reprise none: it keeps arrays as they are",
     "igbinary": "igbinary by the client, as an option of it",
     "by-hand": "igbinary_serialize() and igbinary_unserialize() in PHP code, the client stores strings",
 }
-VALUES = {"small": Value(0, 100, 80), "medium": Value(25, 100, 4_300), "huge": Value(800, 16, 140_000)}
+VALUES = {"small": Value(0, 100, 80), "medium": Value(25, 100, 4_300), "huge": Value(800, 16, 140_000),
+          "menu": Value(150, 100, 30_000, "menu"), "routes": Value(400, 16, 158_000, "routes")}
+SITE = ("menu", "routes")  # what a site has; few read such values alone
 OPERATIONS = {
     "get": Operation("get"), "set": Operation("set"), "multi-10": Operation("multi", 10), "multi-250": Operation("multi", 250),
     "multi-500": Operation("multi", 500), "miss": Operation("miss"),
 }
-TRANSPORTS = {"unix": "unix socket", "tcp": "TCP, 127.0.0.1", "memory": "shared memory (APCu)"}
+TRANSPORTS = {"unix": "unix socket", "tcp": "TCP, 127.0.0.1", "memory": "shared memory (APCu, Reprise)"}
 PROCESSES = (1, 50, 100, 150)
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "client": tuple(CLIENTS), "serializer": tuple(SERIALIZERS), "value": tuple(VALUES), "operation": tuple(OPERATIONS),
@@ -87,7 +91,7 @@ class Cell:
     def is_possible(self) -> bool:
         size, value = OPERATIONS[self.operation].size, VALUES[self.value]
         return (self.serializer in CLIENTS[self.client].serializers
-                and (self.transport == "memory") == (self.client == "apcu")
+                and (self.transport == "memory") == (not CLIENTS[self.client].server)
                 and size * value.about_bytes <= MULTI_LIMIT_BYTES
                 # Nothing is read by a miss.
                 and (self.operation != "miss" or (self.value, self.serializer) == ("small", "php")))
@@ -96,6 +100,8 @@ class Cell:
         """Whether it is in the default choice, in which one thing is varied at a time around one medium get."""
         value, operation, transport, processes = self.shape
         near = transport == "unix" and processes == 1
+        if value in SITE:
+            return transport == "unix" and (operation == "get" and processes in (1, 50) or near and operation == "set") and self.serializer != "by-hand"
         if self.serializer != "php":
             return near and operation in ("get", "set", "multi-250") and (operation != "multi-250" or value == "medium")
         return (near and (value == "medium" or operation in ("get", "set", "miss"))
@@ -133,7 +139,7 @@ def cells(full: bool, filters: Filters) -> list[Cell]:
         if possible:
             raise Failure(f"nothing of the default choice is {asked}", "add --full: it has what is asked for")
         raise Failure(f"nothing can be measured with {asked}",
-                      "APCu has the transport memory, the others unix and tcp; a miss is measured with small values and php")
+                      "APCu and Reprise have the transport memory, the others unix and tcp; a miss is measured with small values and php")
     return chosen
 
 

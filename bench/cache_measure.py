@@ -114,8 +114,9 @@ def turn(row: Row, php: cache_php.Php, server: Server | None, address: Address, 
             use.capacity_s += elapsed * (os.cpu_count() or 1)
             use.steal_s += steal_now - steal
             use.foreign_s += busy_now - busy - server_ns / 1e9 - (said.get("user_us", 0) + said.get("system_us", 0)) / 1e6
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            control.process.popen.wait(5)
+        if control.request is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                control.process.popen.wait(5)
     except cache_php.Broken as failure:
         said = {"failures": 1, "wrong": 0, "first": f"{failure.args[0]}: {failure.detail}".strip()}
     finally:

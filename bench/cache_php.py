@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cache_reprise
 import processes
 from cache_matrix import CLIENTS, OPERATIONS, VALUES, Cell
 from cache_servers import Address
 from distribution import PHP
 from failure import Failure, tool
+from peers import reprise
 from processes import Started
 
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "cache_client.php"
@@ -32,6 +34,8 @@ SETTINGS = {
     # It is the only client that compresses by itself at this size; Memcached's is switched off by an option.
     "memcache.compress_threshold": "0",
 }
+# Of the same kind, for PHP in Reprise. The rest is as Reprise has it.
+REPRISE_SETTINGS = {name: SETTINGS[name] for name in ("memory_limit", "log_errors", "opcache.jit", "opcache.jit_buffer_size")}
 PROBE = """
 $versions = ['php' => PHP_VERSION, 'opcache' => ini_get('opcache.enable_cli') && function_exists('opcache_get_status')
     && is_array($status = opcache_get_status(false)) && $status['opcache_enabled'], 'jit' => $status['jit']['on'] ?? false];
@@ -56,7 +60,7 @@ class Php:
 
     @classmethod
     def prepare(cls, workdir: Path, settings: dict[str, str], clients: Sequence[str]) -> Php:
-        wanted = {CLIENTS[name].extension for name in clients} | {"igbinary"} | ({"msgpack"} if "memcached" in clients else set())
+        wanted = {CLIENTS[name].extension for name in clients if CLIENTS[name].extension} | {"igbinary"} | ({"msgpack"} if "memcached" in clients else set())
         lines = ["zend_extension=opcache", *(f"extension={name}" for name in EXTENSIONS if name in wanted)]
         lines += [f"{name}={value}" for name, value in {**SETTINGS, **settings}.items()]
         ini = workdir / "php.ini"
@@ -81,7 +85,10 @@ class Php:
             raise Failure(f"PHP has no {name}()", f"apt-get install php{PHP}-cli php{PHP}-igbinary")
         for name in clients:
             client = CLIENTS[name]
-            if not found[client.extension or "predis"]:
+            if name == "reprise":
+                reprise.check(reprise.settings())
+                found |= reprise.versions(reprise.settings())
+            elif not found[client.extension or "predis"]:
                 raise Failure(f"{client.label} is not there: {self.program} does not load it", f"apt-get install {client.package}",
                               told.stderr)
         if not found["opcache"]:
@@ -100,8 +107,8 @@ class Broken(Failure):
 class Control:
     """The line to the PHP parent of one turn. What does not come in time, or breaks, is a failure with PHP's output."""
 
-    def __init__(self, process: Started, listener: socket.socket) -> None:
-        self.process, self.received = process, b""
+    def __init__(self, process: Started, listener: socket.socket, request: socket.socket | None = None) -> None:
+        self.process, self.received, self.request = process, b"", request
         listener.settimeout(0.05)
         deadline = time.monotonic() + START_DEADLINE_S
         while True:
@@ -145,6 +152,8 @@ class Control:
 
     def close(self) -> None:
         self.connection.close()
+        if self.request:
+            self.request.close()
 
 
 def begin(php: Php, cell: Cell, address: Address, workdir: Path, seconds: float, timeout: int, verify: str) -> Control:
@@ -156,12 +165,21 @@ def begin(php: Php, cell: Cell, address: Address, workdir: Path, seconds: float,
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(1)
+        if cell.client == "reprise":
+            path.chmod(0o666)
+            process, port = cache_reprise.start(SCRIPT, REPRISE_SETTINGS, workdir)
+            control = Control(process, listener, cache_reprise.begin(port, path))
+            return _told(control, cell, address, seconds, timeout, verify)
         process = processes.start("PHP", php.command(*arguments, str(SCRIPT), str(path)), workdir / "php.log", env=php.environment())
         control = Control(process, listener)
+    return _told(control, cell, address, seconds, timeout, verify)
+
+
+def _told(control: Control, cell: Cell, address: Address, seconds: float, timeout: int, verify: str) -> Control:
     operation, value = OPERATIONS[cell.operation], VALUES[cell.value]
     control.say(json.dumps({
         "client": cell.client, "serializer": cell.serializer, "operation": operation.name, "size": operation.size,
-        "rows": value.rows, "keys": max(value.keys, operation.size), "processes": cell.processes,
+        "rows": value.rows, "kind": value.kind, "keys": max(value.keys, operation.size), "processes": cell.processes,
         "socket": address.socket, "port": address.port, "seconds": seconds, "timeout": timeout, "verify": verify,
     }))
     return control

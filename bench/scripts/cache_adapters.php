@@ -235,6 +235,39 @@ final class ApcuClient implements Client
     }
 }
 
+// The values of Reprise's data cache are read as they lie there.
+final class RepriseClient implements Client
+{
+    public function get(string $key): mixed
+    {
+        return reprise_cache_fetch($key);
+    }
+
+    public function set(string $key, mixed $value): bool
+    {
+        return reprise_cache_store($key, $value);
+    }
+
+    public function many(array $keys): array
+    {
+        return reprise_cache_fetch_many($keys);
+    }
+
+    public function named(): bool
+    {
+        return true;
+    }
+
+    public function clear(): void
+    {
+        reprise_cache_flush();
+    }
+
+    public function close(): void
+    {
+    }
+}
+
 // A client that stores the strings which PHP code makes of values.
 final class Serialized implements Client
 {
@@ -282,6 +315,7 @@ function connect(array $cell): Client
         'phpredis' => new PhpRedisClient($cell),
         'predis' => new PredisClient($cell),
         'apcu' => new ApcuClient,
+        'reprise' => new RepriseClient,
     };
     if ($cell['serializer'] === 'by-hand') {
         return new Serialized($client, igbinary_serialize(...), igbinary_unserialize(...));

@@ -1,5 +1,5 @@
 <?php
-// One turn of bench/cache-clients. argv[1] is a unix socket, on which lines of JSON go to and fro: first the cell to
+// One turn of bench/cache-clients. argv[1], or the query in Reprise, names a unix socket, on which lines of JSON go to and fro: first the cell to
 // measure; "ready" when all clients are connected and have seen the right values; "go"; "done"; "check"; the result.
 // The clients are forked of one parent, as children of PHP-FPM are: APCu's segment is theirs together.
 
@@ -45,10 +45,40 @@ final class Count
     }
 }
 
-// A small record, or one with the rows of a query's result. Each value differs from all others.
-function value(int $number, int $rows): array
+// Points of a menu with some below each, as a content management system has them.
+function menu(int $number, int $size): array
+{
+    $points = [];
+    for ($i = 0; $i < $size; $i++) {
+        $point = ['id' => $number * 1000 + $i, 'label' => "Point $i of menu $number", 'url' => "/area-" . intdiv($i, 10) . "/page-$i",
+            'active' => $i % 7 === 0, 'classes' => ['menu-item', "level-" . ($i % 10 ? 2 : 1)], 'children' => []];
+        if ($i % 10) {
+            $points[intdiv($i, 10)]['children'][] = $point;
+        } else {
+            $points[intdiv($i, 10)] = $point;
+        }
+    }
+    return $points;
+}
+
+// Routes as a framework compiles them.
+function routes(int $number, int $size): array
+{
+    $routes = [];
+    for ($i = 0; $i < $size; $i++) {
+        $routes["app_area{$number}_action_$i"] = [['id', '_locale'], ['_controller' => "App\\Controller\\Area{$number}Controller::action$i", '_locale' => 'en'],
+            ['id' => '\\d+', '_locale' => 'de|en|fr'], [['variable', '/', '\\d+', 'id', true], ['text', "/area-$number/action-$i"]], [], []];
+    }
+    return $routes;
+}
+
+// A small record, or one with the rows of a query's result or what a site has. Each value differs from all others.
+function value(int $number, int $rows, string $kind): array
 {
     $value = ['number' => $number, 'name' => "visitor $number", 'seen' => 1700000000 + $number];
+    if ($kind !== 'rows') {
+        return $value + [$kind => $kind($number, $rows)];
+    }
     for ($i = 0; $i < $rows; $i++) {
         $id = $number * 1000 + $i;
         $value['rows'][] = ['id' => $id, 'title' => "Article $id of the shop", 'slug' => 'article-' . dechex($id * 2654435761 & 0xffffffff),
@@ -65,7 +95,7 @@ final class Work
     public function __construct(public readonly array $cell)
     {
         for ($i = 0; $i < $cell['keys']; $i++) {
-            $this->values["cell:$i"] = value($i, $cell['rows']);
+            $this->values["cell:$i"] = value($i, $cell['rows'], $cell['kind']);
         }
         $this->keys = array_keys($this->values);
     }
@@ -319,7 +349,7 @@ function turn(Work $work, $control): array
     return summary(array_column($children, 'result')) + ['overhead_ns' => $overhead, 'bytes' => stored_bytes($work->cell, reset($work->values))];
 }
 
-$control = stream_socket_client('unix://' . $argv[1]);
+$control = stream_socket_client('unix://' . ($argv[1] ?? $_GET['control']));
 stream_set_timeout($control, 3600);
 try {
     $result = turn(new Work(json_decode(fgets($control), true)), $control);

@@ -199,7 +199,7 @@ class Servers(unittest.TestCase):
                 self.assertEqual((row.failures, row.wrong, row.reason), (0, 0, ""))
                 self.assertGreater(row.median("operations"), 0)
                 self.assertGreater(row.median("p99_us"), 0)
-                self.assertEqual(row.median("server_us") > 0, cell.client != "apcu")
+                self.assertEqual(row.median("server_us") > 0, bool(CLIENTS[cell.client].server))
 
     def damaged(self, cell: Cell, old: bytes, new: bytes, after: int, verify: str = "around") -> Row:
         damage = Damage(self.workdir / "damage.sock", self.servers[cell.server].address, old, new, after)
@@ -262,7 +262,7 @@ class Program(unittest.TestCase):
     def test_unknown_names(self) -> None:
         done = script("--client", "phpredis,predi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("--client predi: unknown\nhint: known: memcached, memcache, phpredis, predis, apcu", done.stderr)
+        self.assertIn("--client predi: unknown\nhint: known: memcached, memcache, phpredis, predis, apcu, reprise", done.stderr)
 
     def test_a_file_that_cannot_be_written_is_said_before(self) -> None:
         done = script("--client", "apcu", "--csv", "/nowhere/result.csv")
