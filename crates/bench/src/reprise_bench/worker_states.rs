@@ -88,7 +88,16 @@ mod tests {
     fn status(applications: Vec<(&str, Vec<Generation>)>) -> Status {
         let applications = applications.into_iter().map(|(name, all)| (name.to_owned(), all)).collect();
         let version = "1.2.3".to_owned();
-        Status { version, pid: 1, seconds: 1.0, state: ServerState::Serving, front: None, applications, caches: None }
+        Status {
+            version,
+            pid: 1,
+            seconds: 1.0,
+            state: ServerState::Serving,
+            front: None,
+            applications,
+            caches: None,
+            data_caches: None,
+        }
     }
 
     /// Each worker counts once, whatever its lane, generation and application.
