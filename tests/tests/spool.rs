@@ -132,9 +132,9 @@ fn limits_make_php_wait() {
 /// A disk that takes no more: memory alone is used, the log says so, and each response is complete.
 #[test]
 fn a_full_disk_costs_nobody_a_byte() {
-    // No file may become larger than that; the shared memory of a lane is smaller.
+    // No file may become larger than that; the shared memory of a lane is smaller, and that of the data cache, which has none here.
     let limited = ["prlimit".into(), "--fsize=40000000".into(), tests::server::program()];
-    let server = site(2).application("queue = 16").command::<PathBuf>(limited).start();
+    let server = site(2).application("queue = 16\ndata_cache_memory = 0").command::<PathBuf>(limited).start();
     let client = stalled(&server, "/?kb=60000&n=5");
     wait_until("a write has failed", 30, || metric(&server, "reprise_spool_errors_total") > 0);
     wait_until("it is logged", 10, || server.log().contains("the spool's file cannot be written: File too large"));
