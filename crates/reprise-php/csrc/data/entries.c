@@ -142,15 +142,24 @@ ZEND_FUNCTION(reprise_cache_fetch_many)
 	ZEND_HASH_FOREACH_END();
 }
 
-/* With `only_if` the value is stored in the place of that string alone. */
-static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names, bool only_new, zend_string *only_if)
+static bool remove_value(const zend_string *key, uint64_t version)
+{
+	return reprise_data->is_attached
+	       && segment_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
+	                         reprise_data_now());
+}
+
+/* With `only_if` the value is stored in the place of that string alone. `argument` is the number of that for `ttl`,
+ * behind which the one for the tags stands. */
+static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names, bool only_new, zend_string *only_if,
+                  uint32_t argument)
 {
 	struct data_tags tags;
 	struct data_order order = {.key = key, .condition = only_new ? 1 : 0};
 	struct segment_Value found;
 
-	if (!reprise_data_key(key, 1) || !reprise_data_seconds(ttl, 3, &order.ttl) || !reprise_data_tags(&tags, names, 4)
-	    || !reprise_data->is_attached) {
+	if (!reprise_data_key(key, 1) || !reprise_data_seconds(ttl, argument, &order.ttl)
+	    || !reprise_data_tags(&tags, names, argument + 1) || !reprise_data->is_attached) {
 		return false;
 	}
 	if (only_if) {
@@ -169,7 +178,12 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	order.tags = tags.tags;
 	order.tag_count = tags.count;
 	order.flush = segment_flushes(&reprise_data->process);
-	return reprise_data_store(&order, value) == DATA_STORED;
+	enum data_stored result = reprise_data_store(&order, value);
+	if (!only_new && (result == DATA_TOO_LARGE || result == DATA_NO_ROOM)) {
+		/* Who wanted another value there must not find the old one. */
+		remove_value(key, only_if ? found.version : 0);
+	}
+	return result == DATA_STORED;
 }
 
 bool reprise_data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
@@ -200,7 +214,7 @@ static void store_function(INTERNAL_FUNCTION_PARAMETERS, bool only_new)
 	Z_PARAM_ARRAY_HT(tags)
 	Z_PARAM_STR_OR_NULL(only_if)
 	ZEND_PARSE_PARAMETERS_END();
-	bool is_stored = store(key, value, ttl, tags, only_new, only_if);
+	bool is_stored = store(key, value, ttl, tags, only_new, only_if, 3);
 	if (reprise_has_exception()) {
 		RETURN_THROWS();
 	}
@@ -235,7 +249,7 @@ ZEND_FUNCTION(reprise_cache_store_many)
 	ZEND_HASH_FOREACH_KEY_VAL(values, index, name, value)
 	{
 		zend_string *key = key_of(NULL, name, index);
-		all_stored = store(key, value, ttl, tags, false, NULL) && all_stored;
+		all_stored = store(key, value, ttl, tags, false, NULL, 2) && all_stored;
 		zend_string_release(key);
 		if (reprise_has_exception()) {
 			RETURN_THROWS();
@@ -243,13 +257,6 @@ ZEND_FUNCTION(reprise_cache_store_many)
 	}
 	ZEND_HASH_FOREACH_END();
 	RETURN_BOOL(all_stored);
-}
-
-static bool delete (const zend_string *key, uint64_t version)
-{
-	return reprise_data->is_attached
-	       && segment_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
-	                         reprise_data_now());
 }
 
 ZEND_FUNCTION(reprise_cache_delete)
@@ -268,7 +275,7 @@ ZEND_FUNCTION(reprise_cache_delete)
 	if (only_if && !reprise_data_is_string(key, only_if, &found)) {
 		RETURN_FALSE;
 	}
-	RETURN_BOOL(delete (key, only_if ? found.version : 0));
+	RETURN_BOOL(remove_value(key, only_if ? found.version : 0));
 }
 
 ZEND_FUNCTION(reprise_cache_delete_many)
@@ -284,7 +291,7 @@ ZEND_FUNCTION(reprise_cache_delete_many)
 		zend_string *key = key_of(name, NULL, 0);
 		bool is_key = key && reprise_data_key(key, 1);
 		if (is_key) {
-			delete (key, 0);
+			remove_value(key, 0);
 		}
 		if (key) {
 			zend_string_release(key);
