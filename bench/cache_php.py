@@ -167,11 +167,7 @@ def begin(php: Php, cell: Cell, address: Address, workdir: Path, seconds: float,
         listener.listen(1)
         if cell.client == "reprise":
             path.chmod(0o666)
-            # A clone in root's home is closed to PHP's user.
-            script = workdir / SCRIPT.name
-            script.write_bytes(SCRIPT.read_bytes())
-            script.chmod(0o644)
-            process, port = cache_reprise.start(script, REPRISE_SETTINGS, workdir)
+            process, port = cache_reprise.start(SCRIPT, REPRISE_SETTINGS, workdir)
             control = Control(process, listener, cache_reprise.begin(port, path))
             return _told(control, cell, address, seconds, timeout, verify)
         process = processes.start("PHP", php.command(*arguments, str(SCRIPT), str(path)), workdir / "php.log", env=php.environment())

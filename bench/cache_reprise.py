@@ -13,7 +13,9 @@ from peers import WEB_USER, reprise
 from processes import Started
 
 READY_DEADLINE_S = 30.0
-ENTRY = "<?php require {script};\n"
+ENTRY = "<?php require dirname(__DIR__) . '/{script}';\n"
+# What the script itself requires.
+BESIDE = "cache_adapters.php"
 # As APCu has.
 MEMORY = "1G"
 
@@ -24,7 +26,11 @@ def start(script: Path, settings: dict[str, str], workdir: Path) -> tuple[Starte
     shutil.rmtree(own, ignore_errors=True)
     root = own / "public"
     root.mkdir(parents=True)
-    (root / "index.php").write_text(ENTRY.format(script=repr(str(script))))
+    # Copies: a repository in root's home is closed to PHP's user.
+    for name in (script.name, BESIDE):
+        (own / name).write_bytes(script.with_name(name).read_bytes())
+        (own / name).chmod(0o644)
+    (root / "index.php").write_text(ENTRY.format(script=script.name))
     workdir.chmod(0o711)
     lines = [
         f'listen = ["http://127.0.0.1:{port}"]', f"state_dir = {reprise.quoted(str(own / 'state'))}", 'access_log = "off"', "front_threads = 1",
