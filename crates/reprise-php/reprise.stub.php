@@ -196,7 +196,7 @@ function reprise_cache_fetch_many(array $keys, mixed $default = null): array {}
 
 /**
  * Stores a value for $ttl seconds; 0: until it is removed. With $only_if it is stored only if the present value is that string. Returns whether it is
- * stored: it is not if it is larger than `data_cache_value`, or if memory that may be used again comes only when other requests have ended; then the old
+ * stored: it is not if it is larger than an eighth of `data_cache_memory`, or if memory that may be used again comes only when other requests have ended; then the old
  * value is gone, too. A resource, or an
  * array nested deeper than 512 levels, is a ValueError.
  *

@@ -136,8 +136,8 @@ impl Process {
         self.reader().map_or(0, |_| self.view.key(hash).load(Ordering::Acquire))
     }
 
-    /// Room for an entry, which this process fills at [`Entry::value_at`] and links by [`Process::publish`] or gives up by
-    /// [`Process::abandon`]. Its offset.
+    /// Room for an entry, which this process fills at [`Entry::value_at`] and links by [`Process::publish`]; if it does not, the end of its
+    /// request gives it up. Its offset.
     ///
     /// # Errors
     /// [`Refused`].
@@ -183,13 +183,6 @@ impl Process {
         }
         point();
         Ok(offset)
-    }
-
-    /// The entry will not be linked.
-    pub fn abandon(&mut self) {
-        if self.place() > 0 {
-            self.view.reader(self.place() - 1).pending.store(0, Ordering::Release);
-        }
     }
 
     /// Links a filled entry, in the place of another with its key. False: the condition does not hold.

@@ -201,23 +201,6 @@ pub unsafe extern "C" fn segment_find(
     }
 }
 
-/// Finds the value in slot `from` or behind it.
-///
-/// # Safety
-/// `p` is attached; `target` is for a value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn segment_next(p: *mut SegmentProcess, from: u64, now: u64, target: *mut Value) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let process = process(p);
-        let found = process.next(from, now);
-        if let Some(found) = &found {
-            target.write(value(process, found));
-        }
-        found.is_some()
-    }
-}
-
 /// Counts one: hits 0, misses 1, stale 2, stores 3, waits 4, computed 5.
 ///
 /// # Safety
@@ -299,16 +282,6 @@ pub unsafe extern "C" fn segment_publish(
     };
     // SAFETY: by contract.
     unsafe { process(p) }.publish(offset, condition, now)
-}
-
-/// What was reserved will not be linked.
-///
-/// # Safety
-/// `p` is attached.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn segment_abandon(p: *mut SegmentProcess) {
-    // SAFETY: by contract.
-    unsafe { process(p) }.abandon();
 }
 
 /// Removes a value; `version` 0: whichever it is.

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::alive::{self, Who};
-use crate::layout::{Counter, Lease};
+use crate::layout::Lease;
 use crate::points::point;
 use crate::process::{Locked, Process};
 
@@ -75,14 +75,6 @@ impl Process {
         is_own
     }
 
-    /// Whether a lease is still this process'.
-    pub fn has_lease(&self, number: u32, hash: u64) -> bool {
-        let lease = self.view.lease(number);
-        self.place() != 0
-            && lease.owner.load(Ordering::Acquire) == self.place()
-            && lease.hash.load(Ordering::Relaxed) == hash
-    }
-
     /// Gives all leases back.
     pub fn release_all(&mut self) {
         let place = self.place();
@@ -107,11 +99,6 @@ impl Process {
                 }
             }
         }
-    }
-
-    /// Counts somebody who waits.
-    pub fn count_wait(&mut self) {
-        self.count(Counter::Waits);
     }
 }
 

@@ -66,17 +66,24 @@ pub struct Kernel;
 
 impl Futex for Kernel {
     fn wait(&self, word: &AtomicU32, expected: u32, timeout_ms: u32) {
-        let timeout = [timeout_ms as u64 / 1000, timeout_ms as u64 % 1000 * 1_000_000];
-        let at = core::ptr::from_ref(word) as usize;
-        // SAFETY: FUTEX_WAIT (0) reads the word and the timeout, both alive here. Any error means: look again.
-        let _ = unsafe { syscall(nr::FUTEX, [at, 0, expected as usize, timeout.as_ptr() as usize, 0, 0]) };
+        wait_at(core::ptr::from_ref(word) as usize, expected, timeout_ms);
     }
 
     fn wake(&self, word: &AtomicU32) {
-        let at = core::ptr::from_ref(word) as usize;
-        // SAFETY: FUTEX_WAKE (1) only uses the address. It cannot fail for a mapped, aligned word.
-        let _ = unsafe { syscall(nr::FUTEX, [at, 1, i32::MAX as usize, 0, 0, 0]) };
+        wake_at(core::ptr::from_ref(word) as usize);
     }
+}
+
+/// `at` is the address of a word that is mapped as long as this sleeps.
+fn wait_at(at: usize, expected: u32, timeout_ms: u32) {
+    let timeout = [timeout_ms as u64 / 1000, timeout_ms as u64 % 1000 * 1_000_000];
+    // SAFETY: FUTEX_WAIT (0) reads the word and the timeout, both alive here. Any error means: look again.
+    let _ = unsafe { syscall(nr::FUTEX, [at, 0, expected as usize, timeout.as_ptr() as usize, 0, 0]) };
+}
+
+fn wake_at(at: usize) {
+    // SAFETY: FUTEX_WAKE (1) only uses the address. It cannot fail for a mapped, aligned word.
+    let _ = unsafe { syscall(nr::FUTEX, [at, 1, i32::MAX as usize, 0, 0, 0]) };
 }
 
 /// A clock that costs next to nothing to read: it runs evenly, at a rate that has to be found out by who reads it, and is the same in all processes.
@@ -97,16 +104,12 @@ pub fn ticks() -> u64 {
 
 /// Sleeps while `*word == expected`, at most `timeout_ms`. `word` lies in memory that processes share.
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_ms: u32) {
-    let timeout = [timeout_ms as u64 / 1000, timeout_ms as u64 % 1000 * 1_000_000];
-    let at = core::ptr::from_ref(word) as usize;
-    // SAFETY: as in `Kernel::wait`.
-    let _ = unsafe { syscall(nr::FUTEX, [at, 0, expected as usize, timeout.as_ptr() as usize, 0, 0]) };
+    wait_at(core::ptr::from_ref(word) as usize, expected, timeout_ms);
 }
 
 /// Wakes all processes that sleep on `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
-    // SAFETY: as in `Kernel::wake`.
-    let _ = unsafe { syscall(nr::FUTEX, [core::ptr::from_ref(word) as usize, 1, i32::MAX as usize, 0, 0, 0]) };
+    wake_at(core::ptr::from_ref(word) as usize);
 }
 
 /// Seconds since 1970.
