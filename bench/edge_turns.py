@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import processes
 from edge_servers import Server
@@ -31,6 +32,15 @@ class Turn:
     rate: float
     front_us: float  # processor time of a response: who speaks with clients
     all_us: float  # with PHP
+    p99_us: float | None = None  # of a response, where the client tells it
+
+
+class Sent(NamedTuple):
+    """What a client did in a turn."""
+
+    requests: int  # or connections
+    seconds: float
+    p99_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -40,8 +50,7 @@ class Clients:
     script: Path
     handshakes: Path
 
-    def run(self, server: Server, row: Scenario, seconds: int) -> tuple[int, float]:
-        """Requests (or connections) and seconds."""
+    def run(self, server: Server, row: Scenario, seconds: int) -> Sent:
         if row.client == "wrk":
             return self._wrk(server, row, seconds)
         if row.client == "h2load":
@@ -49,9 +58,9 @@ class Clients:
         command = [str(self.handshakes), "handshakes", f"127.0.0.1:{server.https}", "--connections", str(self.connections), "--seconds", str(seconds),
                    "--path", row.path, *(["--resume"] if row.client == "resumed" else [])]
         told = json.loads(_output(command, seconds + 30))
-        return int(told["connections"]), float(told["seconds"])
+        return Sent(int(told["connections"]), float(told["seconds"]))
 
-    def _wrk(self, server: Server, row: Scenario, seconds: int) -> tuple[int, float]:
+    def _wrk(self, server: Server, row: Scenario, seconds: int) -> Sent:
         load = Load(1, self.connections, 8, "", self.script)
         scheme, port = ("https", server.https) if row.is_tls else ("http", server.http)
         command = [word.replace("http://127.0.0.1", f"{scheme}://localhost") for word in load.command(port, row.path, seconds)]
@@ -59,9 +68,9 @@ class Clients:
         told = json.loads(_output(command, seconds + 40, is_error=True).strip().splitlines()[-1])
         if any(told[name] for name in ("connect", "read", "write", "status", "timeout")):
             raise Failure(f"wrk against {server.name} counted errors", detail=json.dumps(told))
-        return int(told["requests"]), told["duration_us"] / 1e6
+        return Sent(int(told["requests"]), told["duration_us"] / 1e6, told["p99_us"])
 
-    def _h2load(self, server: Server, row: Scenario, seconds: int) -> tuple[int, float]:
+    def _h2load(self, server: Server, row: Scenario, seconds: int) -> Sent:
         command = [tool("h2load", "nghttp2-client"), "-c", str(self.connections), "-m", "10", "-t", "1", "-D", str(seconds),
                    f"https://localhost:{server.https}{row.path}"]
         told = _output(command, seconds + 40)
@@ -69,7 +78,7 @@ class Clients:
         took = re.search(r"finished in ([\d.]+)(m?)s, ([\d.]+) req/s", told)
         if not found or not took or int(found[2]) or int(found[3]) or "h2" not in told:
             raise Failure(f"h2load against {server.name} counted errors", detail=told)
-        return int(found[1]), int(found[1]) / float(took[3])
+        return Sent(int(found[1]), int(found[1]) / float(took[3]))
 
 
 def _output(command: list[str], seconds: int, is_error: bool = False) -> str:
@@ -84,10 +93,10 @@ def _output(command: list[str], seconds: int, is_error: bool = False) -> str:
 
 def turn(server: Server, row: Scenario, clients: Clients, seconds: int) -> Turn:
     before = processes.CpuReading.take(server.groups())
-    requests, took = clients.run(server, row, seconds)
+    requests, took, p99 = clients.run(server, row, seconds)
     spent, _ = processes.CpuReading.take(server.groups()).since(before)
     front = spent.get("front", 0)
-    return Turn(requests / took, front / requests / 1e3, (front + spent.get("workers", 0)) / requests / 1e3)
+    return Turn(requests / took, front / requests / 1e3, (front + spent.get("workers", 0)) / requests / 1e3, p99)
 
 
 def measured(servers: list[Server], row: Scenario, clients: Clients, rounds: int) -> dict[str, list[Turn]]:

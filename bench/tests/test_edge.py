@@ -57,7 +57,7 @@ class Numbers(unittest.TestCase):
         server = edge.Server("one", 1, 2, dict)
         good = "Application protocol: h2\nfinished in 2.00s, 500.00 req/s, 1MB/s\nrequests: 1000 total, 1000 started, 1000 done, {} succeeded, {} failed, 0 errored, 0 timeout\n"
         with mock.patch.object(edge_turns, "_output", return_value=good.format(1000, 0)):
-            self.assertEqual(clients.run(server, edge.SCENARIOS["h2"], 2), (1000, 2.0))
+            self.assertEqual(clients.run(server, edge.SCENARIOS["h2"], 2)[:2], (1000, 2.0))
         for told in (good.format(999, 1), "nothing", good.format(1000, 0).replace("h2", "http/1.1")):
             with mock.patch.object(edge_turns, "_output", return_value=told), self.assertRaises(Failure):
                 clients.run(server, edge.SCENARIOS["h2"], 2)
@@ -74,7 +74,7 @@ class Run(unittest.TestCase):
         self.assertEqual({name: sorted(row) for name, row in told.items()}, {name: ["nginx", "reprise"] for name in ("1k", "resumed", "hello-tls")})
         for row in told.values():
             for one in row.values():
-                self.assertGreater(min(one[0].values()), 0)
+                self.assertGreater(min(value for value in one[0].values() if value is not None), 0)
 
     def test_a_mistyped_scenario(self) -> None:
         done = subprocess.run([sys.executable, BENCH / "edge", "resume"], capture_output=True, text=True, timeout=60)
