@@ -55,7 +55,7 @@ fn who_leaves_takes_nothing_from_the_others() {
     first.send(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port).as_bytes()).expect("sent");
     wait_until("the first one runs", 10, || runs_of(&server, "/c?") == 1);
     let (port, other) = (server.port, target.clone());
-    let others: Vec<_> = (0..8)
+    let others: Vec<_> = (0..tests::amount(8, 1000))
         .map(|_| {
             let other = other.clone();
             thread::spawn(move || Client::new(port).get(&other))
@@ -72,10 +72,11 @@ fn who_leaves_takes_nothing_from_the_others() {
 #[test]
 fn a_worker_that_dies_costs_the_crowd_nothing() {
     let server = site(4).start();
-    let pages = crowd(&server, 40, &format!("/d?{SHARED}&dies=1&ms=200"));
+    let count = tests::amount(40, 1000);
+    let pages = crowd(&server, count, &format!("/d?{SHARED}&dies=1&ms=200"));
     let failed = pages.iter().filter(|page| page.status == 502).count();
     // The one that has begun it is told, as without a cache.
-    assert!(failed <= 1 && pages.iter().filter(|page| page.status == 200).count() == 40 - failed, "{failed}");
+    assert!(failed <= 1 && pages.iter().filter(|page| page.status == 200).count() == count - failed, "{failed}");
     assert_eq!(runs_of(&server, "/d?"), 2);
 }
 

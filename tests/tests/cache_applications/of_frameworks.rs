@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
 use tests::bridged::{LARAVEL_WARM, RUNTIME, SYMFONY_WARM, bridged, build, build_bridged, require_package, served_in};
 use tests::compare::{Visitor, value};
 use tests::peer::{run_to_end, web_user};
 use tests::server::Directory;
-use tests::{Response, Server, Setup};
+use tests::{Client, Response, Server, Setup};
 
 use super::{is_hit, is_stored, status_of, stranger};
 
@@ -97,6 +98,28 @@ fn symfony_s_own_headers_are_heard() {
         if mode != "classic" {
             served_in(&server, mode);
         }
+    }
+}
+
+/// A crowd at a page of Symfony that is not there yet: PHP runs once. When the page is purged while the crowd asks, at most twice.
+#[test]
+fn a_crowd_has_a_page_of_symfony_made_once() {
+    let (_place, application) = build("symfony");
+    require_package(&application);
+    let server = Setup::root(&application.join("public")).application(CACHE).start();
+    let port = server.port;
+    let count = tests::amount(100, 1000);
+    for (is_purged, most) in [(false, 1), (true, 2)] {
+        assert_eq!(stranger(&server).get("/purge/all/x").text(), "true");
+        let askers: Vec<_> =
+            (0..count).map(|_| thread::spawn(move || Client::new(port).get("/shared/open/1"))).collect();
+        if is_purged {
+            assert_eq!(stranger(&server).get("/purge/tag/page-1").text(), "true");
+        }
+        let pages: Vec<_> = askers.into_iter().map(|asker| asker.join().expect("a response")).collect();
+        assert!(pages.iter().all(|page| page.status == 200));
+        let made = pages.iter().filter(|page| !is_hit(page) && !status_of(page).contains("collapsed")).count();
+        assert!((1..=most).contains(&made), "purged {is_purged}: made {made} times");
     }
 }
 
