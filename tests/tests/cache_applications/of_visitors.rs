@@ -198,7 +198,10 @@ fn total() -> usize {
 
 fn report(name: &str, server: &Server, site: &Site) {
     let total = total();
-    let hits = visit(server, site, total).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    // Others come after them: in the full run they are 1,008.
+    let crowds = amount(1, 1_000usize.div_ceil(NAMES.len()));
+    let visit = || visit(server, site, total / crowds).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    let hits: usize = (0..crowds).map(|_| visit()).sum();
     println!("{name}: {total} requests, {hits} from the cache");
     assert!(hits > total / 20, "{name}: {hits} of {total} from the cache");
 }
