@@ -44,13 +44,7 @@ fn a_lane_whose_workers_cannot_map_their_slab_is_replaced() {
         let server = start(mode);
         server.get("/?header");
         // Those that have it mapped go on; those that come instead of them cannot.
-        for pid in
-            server.status(&["--all"]).lines().filter_map(|line| line.split_whitespace().next()?.parse::<i32>().ok())
-        {
-            // The numbers of the data cache stand there, too.
-            if !process::is_php(pid) {
-                continue;
-            }
+        for pid in server.workers() {
             process::kill(pid, Signal::SIGKILL);
         }
         wait_until("a new generation serves", 60, || server.log().contains("reloaded: app generation 2"));

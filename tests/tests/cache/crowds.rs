@@ -1,6 +1,6 @@
 //! Crowds: one response is made for all that ask for it at once.
 
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tests::{Client, Response, Server, wait_until};
@@ -9,15 +9,22 @@ use super::{PUBLIC, SHARED, ask, is_hit, runs_of, site, status_of};
 
 /// So many requests for one page at once.
 fn crowd(server: &Server, count: usize, target: &str) -> Vec<Response> {
+    begin(server, count, target).into_iter().map(joined).collect()
+}
+
+fn begin(server: &Server, count: usize, target: &str) -> Vec<JoinHandle<Response>> {
     let ports = vec![server.port; count];
-    let askers: Vec<_> = ports
+    ports
         .into_iter()
         .map(|port| {
             let target = target.to_owned();
             thread::spawn(move || Client::new(port).get(&target))
         })
-        .collect();
-    askers.into_iter().map(|asker| asker.join().expect("a response")).collect()
+        .collect()
+}
+
+fn joined(asker: JoinHandle<Response>) -> Response {
+    asker.join().expect("a response")
 }
 
 /// A crowd at a page that is not there yet: PHP runs once.
@@ -54,18 +61,62 @@ fn who_leaves_takes_nothing_from_the_others() {
     let mut first = Client::new(server.port);
     first.send(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port).as_bytes()).expect("sent");
     wait_until("the first one runs", 10, || runs_of(&server, "/c?") == 1);
-    let (port, other) = (server.port, target.clone());
-    let others: Vec<_> = (0..tests::amount(8, 1000))
-        .map(|_| {
-            let other = other.clone();
-            thread::spawn(move || Client::new(port).get(&other))
-        })
-        .collect();
+    let others = begin(&server, tests::amount(8, 1000), &target);
     drop(first);
-    let pages: Vec<Response> = others.into_iter().map(|other| other.join().expect("a response")).collect();
+    let pages: Vec<Response> = others.into_iter().map(joined).collect();
     assert!(pages.iter().all(|page| page.status == 200 && page.body == pages[0].body));
-    assert!(runs_of(&server, "/c?") <= 2);
+    assert_eq!(runs_of(&server, "/c?"), 1);
     assert!(is_hit(&ask(&server, &target, &[])));
+}
+
+/// A page that has expired, and that may not be used any longer, is made once more.
+#[test]
+fn a_page_that_has_expired_is_made_once() {
+    let server = site(4).start();
+    let target = "/h?h[]=Cache-Control:+s-maxage%3D1&ms=300";
+    assert_eq!(ask(&server, target, &[]).status, 200);
+    wait_until("it has expired", 10, || ask(&server, target, &[("Cache-Control", "only-if-cached")]).status == 504);
+    let pages = crowd(&server, tests::amount(100, 1000), target);
+    assert!(pages.iter().all(|page| page.status == 200 && page.body == pages[0].body), "all have one page");
+    assert_eq!(runs_of(&server, "/h?"), 2);
+}
+
+/// The first one of a crowd does not read on: the others have the whole page meanwhile, and it was made once.
+#[test]
+fn who_reads_slowly_holds_up_nobody() {
+    // More than the kernel takes for a client that reads nothing.
+    const BYTES: usize = 7 << 20;
+    let server = site(4).application("cache_object = \"12M\"").start();
+    let target = format!("/i?{SHARED}&bytes={BYTES}&ms=300");
+    let mut first = Client::new(server.port);
+    first.send(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port).as_bytes()).expect("sent");
+    wait_until("the first one's page is made", 10, || runs_of(&server, "/i?") == 1);
+    let others = begin(&server, tests::amount(8, 300), &target);
+    for other in others {
+        let page = joined(other);
+        assert!(page.status == 200 && page.body.len() > BYTES, "{} bytes", page.body.len());
+    }
+    assert_eq!(runs_of(&server, "/i?"), 1);
+    let mut page = first.read_head().expect("a head");
+    first.read_body(&mut page, false).expect("the page");
+    assert!(page.body.len() > BYTES);
+}
+
+/// A page that is purged while a crowd waits for it is made at most once more, and who asks after the purge gets the new one.
+#[test]
+fn a_page_that_is_purged_meanwhile_is_made_twice() {
+    let server = site(4).start();
+    let target = format!("/j?{SHARED}&ms=1500");
+    let count = tests::amount(50, 500);
+    let before = begin(&server, count, &target);
+    wait_until("the page is being made", 10, || runs_of(&server, "/j?") == 1);
+    let (said, code) = server.reprise(&["purge", "--url", &target]);
+    assert_eq!((code, runs_of(&server, "/j?")), (0, 1), "{said}");
+    let after: Vec<_> = begin(&server, count, &target).into_iter().map(joined).collect();
+    let before: Vec<_> = before.into_iter().map(joined).collect();
+    assert!(after.iter().all(|page| page.status == 200 && page.body == after[0].body));
+    assert!(before.iter().all(|page| page.status == 200) && before.iter().any(|page| page.body != after[0].body));
+    assert_eq!(runs_of(&server, "/j?"), 2);
 }
 
 /// The worker of a crowd's page is killed: one of them asks once more.

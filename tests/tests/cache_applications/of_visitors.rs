@@ -209,14 +209,16 @@ fn report(name: &str, server: &Server, site: &Site) {
 fn with_bridge(name: &str, site: &Site, warm_up: &str, mode: &str, root: &Path) {
     let server = bridged(root, mode, warm_up).env("APP_RUNTIME", RUNTIME).application("cache_memory = \"16M\"").start();
     report(&format!("{name}, {mode}"), &server, site);
-    served_in(&server, mode);
+    if mode != "classic" {
+        served_in(&server, mode);
+    }
 }
 
 /// No page of Symfony that was made for others reaches a visitor for whom it is not.
 #[test]
 fn symfony_s_visitors_get_what_is_for_them() {
     let (_place, application) = build_bridged("symfony");
-    for mode in ["snapshot", "worker"] {
+    for mode in ["snapshot", "worker", "classic"] {
         with_bridge("symfony", &SYMFONY, SYMFONY_WARM, mode, &application.join("public"));
     }
 }
@@ -225,16 +227,16 @@ fn symfony_s_visitors_get_what_is_for_them() {
 #[test]
 fn laravel_s_visitors_get_what_is_for_them() {
     let (_place, application) = build_laravel();
-    for mode in ["snapshot", "worker"] {
+    for mode in ["snapshot", "worker", "classic"] {
         with_bridge("laravel", &LARAVEL, LARAVEL_WARM, mode, &application.join("public"));
     }
 }
 
-fn wordpress(root: &Path, says: &str) -> Server {
+fn wordpress(root: &Path, mode: &str, says: &str) -> Server {
     let plugins = root.join("wp-content/mu-plugins");
     fs::copy(project().join("tests/apps/wordpress/mark.php"), plugins.join("mark.php")).expect("a plugin");
     fs::write(plugins.join("says.php"), says).expect("a plugin");
-    Setup::root(root).application("mode.\"index.php\" = \"snapshot\"\ncache_memory = \"32M\"").start()
+    Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\ncache_memory = \"32M\"")).start()
 }
 
 /// No page of WordPress that was made for others reaches a visitor for whom it is not. If a plugin takes the names of cookies away, the visitors say so.
@@ -243,8 +245,10 @@ fn wordpress_s_visitors_get_what_is_for_them() {
     let (_database, _place, application) = build_wordpress();
     add_authors(USERS, &application);
     let root = application.join("htdocs");
-    report("wordpress, snapshot", &wordpress(&root, SAYS), &WORDPRESS);
+    for mode in &["snapshot", "classic"][..amount(1, 2)] {
+        report(&format!("wordpress, {mode}"), &wordpress(&root, mode, SAYS), &WORDPRESS);
+    }
     let careless = format!("{SAYS}add_filter('reprise_cache_cookies', fn () => ['nothing']);\n");
-    let seen = visit(&wordpress(&root, &careless), &WORDPRESS, 160).expect_err("pages of others");
+    let seen = visit(&wordpress(&root, "snapshot", &careless), &WORDPRESS, 160).expect_err("pages of others");
     assert!(seen.contains(" gets "), "{seen}");
 }
