@@ -123,7 +123,7 @@ if (!function_exists('reprise_cache')) {
 }
 
 if (!function_exists('reprise_cache_fetch')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_fetch(string $key, mixed $default = null): mixed
     {
         return \Reprise\Cache\Fallback::of()->fetch($key, $default);
@@ -132,7 +132,7 @@ if (!function_exists('reprise_cache_fetch')) {
 
 if (!function_exists('reprise_cache_fetch_many')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param list<string> $keys
      * @return array<string, mixed>
@@ -150,7 +150,7 @@ if (!function_exists('reprise_cache_fetch_many')) {
 
 if (!function_exists('reprise_cache_store')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param list<string> $tags
      */
@@ -162,7 +162,7 @@ if (!function_exists('reprise_cache_store')) {
 
 if (!function_exists('reprise_cache_store_many')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param array<string, mixed> $values
      * @param list<string> $tags
@@ -180,7 +180,7 @@ if (!function_exists('reprise_cache_store_many')) {
 
 if (!function_exists('reprise_cache_add')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param list<string> $tags
      */
@@ -191,7 +191,7 @@ if (!function_exists('reprise_cache_add')) {
 }
 
 if (!function_exists('reprise_cache_delete')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_delete(string $key, ?string $only_if = null): bool
     {
         return \Reprise\Cache\Fallback::of()->delete($key, $only_if);
@@ -200,7 +200,7 @@ if (!function_exists('reprise_cache_delete')) {
 
 if (!function_exists('reprise_cache_delete_many')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param list<string> $keys
      */
@@ -215,7 +215,7 @@ if (!function_exists('reprise_cache_delete_many')) {
 }
 
 if (!function_exists('reprise_cache_increment')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|false
     {
         return \Reprise\Cache\Fallback::of()->increment($key, $by, $ttl);
@@ -224,7 +224,7 @@ if (!function_exists('reprise_cache_increment')) {
 
 if (!function_exists('reprise_cache_invalidate')) {
     /**
-     * The same as for reprise_cache().
+     * Works as reprise_cache() does.
      *
      * @param list<string> $tags
      */
@@ -235,7 +235,7 @@ if (!function_exists('reprise_cache_invalidate')) {
 }
 
 if (!function_exists('reprise_cache_lock')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_lock(string $name, float $lease = 30.0): bool
     {
         return \Reprise\Cache\Fallback::of()->lock($name, $lease);
@@ -243,7 +243,7 @@ if (!function_exists('reprise_cache_lock')) {
 }
 
 if (!function_exists('reprise_cache_unlock')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_unlock(string $name): bool
     {
         return \Reprise\Cache\Fallback::of()->unlock($name);
@@ -251,7 +251,7 @@ if (!function_exists('reprise_cache_unlock')) {
 }
 
 if (!function_exists('reprise_cache_flush')) {
-    /** The same as for reprise_cache(). */
+    /** Works as reprise_cache() does. */
     function reprise_cache_flush(): bool
     {
         return \Reprise\Cache\Fallback::of()->flush();

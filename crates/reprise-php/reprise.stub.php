@@ -174,7 +174,7 @@ function reprise_cache(string $key, callable $compute, int $ttl = 0, int $stale 
 /**
  * Returns the value of $key, or $default if there is none that is good.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->fetch($key, $default);
  */
 function reprise_cache_fetch(string $key, mixed $default = null): mixed {}
@@ -184,7 +184,7 @@ function reprise_cache_fetch(string $key, mixed $default = null): mixed {}
  *
  * @param list<string> $keys
  * @return array<string, mixed>
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     $values = [];
  *     foreach ($keys as $key) {
  *         $values[$key] = reprise_cache_fetch((string) $key, $default);
@@ -196,12 +196,11 @@ function reprise_cache_fetch_many(array $keys, mixed $default = null): array {}
 
 /**
  * Stores a value for $ttl seconds; 0: until it is removed. With $only_if it is stored only if the present value is that string. Returns whether it is
- * stored: it is not if it is larger than an eighth of `data_cache_memory`, or if memory that may be used again comes only when other requests have ended; then the old
- * value is gone, too. A resource, or an
- * array nested deeper than 512 levels, is a ValueError.
+ * stored: it is not if it is larger than an eighth of `data_cache_memory`, or if memory that may be used again comes only when other requests have ended; then the
+ * old value is gone, too. A resource, or an array nested deeper than 512 levels, is a ValueError.
  *
  * @param list<string> $tags
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->store($key, $value, $ttl, $tags, $only_if);
  */
 function reprise_cache_store(string $key, mixed $value, int $ttl = 0, array $tags = [], ?string $only_if = null): bool {}
@@ -211,7 +210,7 @@ function reprise_cache_store(string $key, mixed $value, int $ttl = 0, array $tag
  *
  * @param array<string, mixed> $values
  * @param list<string> $tags
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     $all = true;
  *     foreach ($values as $key => $value) {
  *         $all = reprise_cache_store((string) $key, $value, $ttl, $tags) && $all;
@@ -225,7 +224,7 @@ function reprise_cache_store_many(array $values, int $ttl = 0, array $tags = [])
  * Stores a value if there is none that is good. Returns whether it is stored.
  *
  * @param list<string> $tags
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->add($key, $value, $ttl, $tags);
  */
 function reprise_cache_add(string $key, mixed $value, int $ttl = 0, array $tags = []): bool {}
@@ -233,7 +232,7 @@ function reprise_cache_add(string $key, mixed $value, int $ttl = 0, array $tags 
 /**
  * Removes a value; with $only_if, only if it is that string. Returns whether there was one.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->delete($key, $only_if);
  */
 function reprise_cache_delete(string $key, ?string $only_if = null): bool {}
@@ -242,7 +241,7 @@ function reprise_cache_delete(string $key, ?string $only_if = null): bool {}
  * Removes all of $keys.
  *
  * @param list<string> $keys
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     foreach ($keys as $key) {
  *         reprise_cache_delete((string) $key);
  *     }
@@ -254,7 +253,7 @@ function reprise_cache_delete_many(array $keys): bool {}
 /**
  * Adds $by to a stored integer, and returns the sum. If there is none, $by is stored for $ttl seconds. Returns false if the value is no integer.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->increment($key, $by, $ttl);
  */
 function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|false {}
@@ -263,7 +262,7 @@ function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|fa
  * All values with one of $tags are gone, those that are being computed too. Returns whether there is a data cache.
  *
  * @param list<string> $tags
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->invalidate($tags);
  */
 function reprise_cache_invalidate(array $tags): bool {}
@@ -272,7 +271,7 @@ function reprise_cache_invalidate(array $tags): bool {}
  * Takes a lock for at most $lease seconds. Returns whether it is this request's now: false if any has it, also this one. It ends with the request, and with
  * the process.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->lock($name, $lease);
  */
 function reprise_cache_lock(string $name, float $lease = 30.0): bool {}
@@ -280,7 +279,7 @@ function reprise_cache_lock(string $name, float $lease = 30.0): bool {}
 /**
  * Gives a lock back. Returns whether it was this request's.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->unlock($name);
  */
 function reprise_cache_unlock(string $name): bool {}
@@ -288,7 +287,7 @@ function reprise_cache_unlock(string $name): bool {}
 /**
  * All values of the application are gone.
  *
- * @elsewhere The same as for reprise_cache().
+ * @elsewhere Works as reprise_cache() does.
  *     return \Reprise\Cache\Fallback::of()->flush();
  */
 function reprise_cache_flush(): bool {}
