@@ -73,6 +73,8 @@ fn main() {
         "functions",
         "caching",
         "data/ask",
+        "data/cluster",
+        "data/talk",
         "data/data",
         "data/show",
         "data/waits",
@@ -292,6 +294,7 @@ fn segment_header(segment: &Path, target: &Path) {
         ..cbindgen::Config::default()
     };
     config.export.prefix = Some("segment_".to_owned());
+    config.export.include = vec!["Word".to_owned()];
     config.export.rename.insert("SegmentProcess".to_owned(), "process_state".to_owned());
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     config.style = cbindgen::Style::Tag;
@@ -300,6 +303,8 @@ fn segment_header(segment: &Path, target: &Path) {
         .with_src(segment.join("src/ffi.rs"))
         .with_src(segment.join("src/ffi/asked.rs"))
         .with_src(segment.join("src/ffi/lives.rs"))
+        .with_src(segment.join("src/ffi/others.rs"))
+        .with_src(segment.join("src/talk.rs"))
         .generate()
         .expect("the C header of segment can be generated")
         .write_to_file(target);

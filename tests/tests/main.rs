@@ -11,6 +11,7 @@ mod bridges_package;
 mod cache;
 mod cache_applications;
 mod cache_conformance;
+mod cluster;
 mod compression;
 mod config;
 mod confined;

@@ -55,6 +55,13 @@ fn respond(shared: &Shared, question: &str) -> Option<Result<String, String>> {
             let (application, text) = rest.split_once('\n')?;
             Some(purge(shared, application, &Purge::parse(text.as_bytes())?))
         }
+        // What another node has purged, which knows that already. An application that has stored nothing has nothing to purge.
+        "elsewhere" => {
+            let (application, text) = rest.split_once('\n')?;
+            let purge = Purge::parse(text.as_bytes())?;
+            shared.stored.named(application).iter().for_each(|cached| cached.responses.purge_here(&purge));
+            Some(Ok(String::new()))
+        }
         "explain" => {
             let mut lines = rest.split('\n');
             let (scheme, host, target) = (lines.next()?, lines.next()?, lines.next()?);

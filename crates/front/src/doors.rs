@@ -46,7 +46,8 @@ pub fn look(shared: &Shared, lane: &Lane, door: usize) {
     lane.collect(door);
     lane.purges(|application, purge| {
         if let Some(Cached { responses, .. }) = shared.stored.named(application) {
-            responses.purge(purge);
+            // The worker tells other nodes by itself, and waits for that.
+            responses.purge_here(purge);
         }
     });
     lane.report(|application| status::report(shared.began, &shared.lanes.beside(lane), application));

@@ -238,6 +238,9 @@ pub struct Application {
     pub limits: RequestLimits,
     /// Bytes of stored responses; 0: no cache.
     pub cache_memory: u64,
+    /// Whether purges are passed on to other nodes.
+    #[serde(default)]
+    pub shares_purges: bool,
     /// Bytes of the largest response that is stored.
     pub cache_object: u64,
     /// The rules of the cache.

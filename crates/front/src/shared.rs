@@ -68,6 +68,7 @@ impl Shared {
     /// For a front that begins now.
     pub fn new(settings: Settings, link: Arc<dyn Link>, spool: Option<OwnedFd>) -> Shared {
         Shared {
+            stored: Stored::new(link.clone()),
             lanes: Lanes::new(settings.clone(), link),
             tls: Tls::default(),
             began: SystemTime::now(),
@@ -77,7 +78,6 @@ impl Shared {
             connections: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
-            stored: Stored::default(),
             data_counts: DataCaches::default(),
             token: Token::default(),
             upstreams: Upstreams::default(),

@@ -12,6 +12,7 @@
 //! | [`purges`] | what was purged |
 //! | [`coded`] | compressed bodies of stored responses |
 //! | [`in_flight`] | what responses on their way hold |
+//! | [`teller`] | what other nodes are to purge, too |
 //! | [`copied`] | a copy of a response, made while its client gets it |
 
 pub mod asking;
@@ -23,17 +24,20 @@ pub mod flight;
 pub mod in_flight;
 pub mod purges;
 pub mod responses;
+pub mod teller;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::control::Link;
 use crate::settings::Application;
 use by_rule::ByRule;
 use responses::Responses;
+use teller::Teller;
 
 /// The stored responses of all applications. They are lost with the front.
-#[derive(Default)]
 pub struct Stored {
+    link: Arc<dyn Link>,
     applications: Mutex<HashMap<String, Known>>,
 }
 
@@ -53,6 +57,11 @@ pub struct Cached {
 }
 
 impl Stored {
+    /// Nothing yet.
+    pub fn new(link: Arc<dyn Link>) -> Stored {
+        Stored { link, applications: Mutex::default() }
+    }
+
     /// That of an application, if it has a cache. [`crate::lanes::View::stored`] remembers it.
     pub fn of(&self, application: &Application) -> Option<Cached> {
         let (budget, object) = (application.cache_memory, application.cache_object);
@@ -69,6 +78,7 @@ impl Stored {
                 known.cached.by_rule = by_rule();
                 known.generation = application.generation;
                 known.cached.responses.resize(budget);
+                known.cached.responses.tells_others(application.shares_purges);
                 return Some(known.cached.clone());
             }
             all.remove(&application.name);
@@ -76,7 +86,9 @@ impl Stored {
         if budget == 0 {
             return None;
         }
-        let responses = Arc::new(Responses::new(budget, object));
+        let teller = Teller::new(self.link.clone(), &application.name);
+        let responses = Arc::new(Responses::new(budget, object).with_teller(teller));
+        responses.tells_others(application.shares_purges);
         let cached = Cached { responses, by_rule: ByRule::new(&application.table, None) };
         all.insert(application.name.clone(), Known { generation: application.generation, cached: cached.clone() });
         Some(cached)

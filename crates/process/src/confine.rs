@@ -53,6 +53,22 @@ pub fn acme(directory: &Path) -> io::Result<Vec<String>> {
     })
 }
 
+/// Confines the process that talks to a store: it writes no file and starts no program. Returns what this kernel cannot do, in words.
+pub fn store() -> io::Result<Vec<String>> {
+    sys::renounce_privileges()?;
+    capabilities::renounce()?;
+    let limit = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let rules = rules.handle_access(AccessFs::from_write(LANDLOCK) | AccessFs::Execute)?.create()?;
+        Ok(rules.restrict_self()?.ruleset)
+    };
+    Ok(match limit() {
+        Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
+        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
+        Err(why) => vec![format!("Landlock: {why}")],
+    })
+}
+
 /// What this kernel cannot do.
 pub(crate) fn forbid_all() -> Vec<String> {
     let mut missing = Vec::new();

@@ -58,6 +58,11 @@ impl Lines {
         Lines { has_levels: true, ..Lines::new("warning acme".to_owned(), None) }
     }
 
+    /// Of the process that talks to the store of an application. It begins lines with their level.
+    pub fn of_store(name: &str) -> Lines {
+        Lines { has_levels: true, ..Lines::new(format!("warning store {}", escape(name.as_bytes())), None) }
+    }
+
     fn new(label: String, application: Option<String>) -> Lines {
         Lines { label, has_levels: false, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
     }
@@ -132,7 +137,9 @@ impl Lines {
     fn with_level<'a>(&self, line: &'a [u8]) -> (String, &'a [u8]) {
         let of = |level: &'static str| Some((level, line.strip_prefix(level.as_bytes())?.strip_prefix(b" ")?));
         match LEVELS.into_iter().filter(|_| self.has_levels).find_map(of) {
-            Some((level, text)) => (format!("{level} acme"), text),
+            Some((level, text)) => {
+                (format!("{level} {}", self.label.split_once(' ').map_or("", |(_, rest)| rest)), text)
+            }
             None => (self.label.clone(), line),
         }
     }

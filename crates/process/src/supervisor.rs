@@ -26,6 +26,7 @@
 //! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`acme`] | the process that orders certificates |
+//! | [`data_caches`], [`stores`] | segments of data caches, and the processes that talk to other nodes |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
 //! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`], [`data_questions`] | clients, helper processes, traces and questions that are under way |
@@ -65,6 +66,7 @@ mod shutdown;
 mod starting;
 mod status;
 mod stopping;
+mod stores;
 mod template;
 mod templates;
 mod trace;
@@ -103,6 +105,7 @@ pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;
 use status::Rate;
+use stores::Stores;
 use trace::Traces;
 
 /// How often workers that boot are looked at: only their slab says when they have booted.
@@ -123,6 +126,7 @@ pub struct Supervisor {
     traces: Traces,
     cache_questions: CacheQuestions,
     data_caches: DataCaches,
+    stores: Stores,
     data_questions: DataQuestions,
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
@@ -164,6 +168,7 @@ impl Supervisor {
             traces: Traces::default(),
             cache_questions: CacheQuestions::default(),
             data_caches: DataCaches::default(),
+            stores: Stores::default(),
             data_questions: DataQuestions::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
@@ -183,6 +188,7 @@ impl Supervisor {
             self.start_what_is_missing();
             self.tend_certificates();
             self.start_acme();
+            self.start_stores();
             self.warm_up();
             self.announce(ready);
             if let Some(outcome) = self.finished() {
@@ -232,12 +238,14 @@ impl Supervisor {
         self.forkers().for_each(|forker| forker.channel.flush());
         self.front.flush();
         self.acme.child().into_iter().for_each(|child| child.channel.flush());
+        self.stores.children().for_each(|child| child.channel.flush());
         crate::log::flush();
     }
 
     fn take_messages(&mut self) {
         self.listen_to_front();
         self.listen_to_acme();
+        self.listen_to_stores();
         for (id, lane) in self.all_lanes() {
             self.listen_to_forker(id, lane);
         }
@@ -266,7 +274,8 @@ impl Supervisor {
     fn pass_on_output(&mut self) {
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         let generations = self.generations.all_mut().map(|generation| &mut generation.output);
-        for output in generations.chain([self.front.output_mut(), self.acme.output_mut()]) {
+        let others = [self.front.output_mut(), self.acme.output_mut()];
+        for output in generations.chain(others).chain(self.stores.outputs_mut()) {
             crate::log::pass_on(&output.read(&mut bytes, now));
         }
     }
@@ -288,6 +297,7 @@ impl Supervisor {
         watched.extend(self.forkers().map(|forker| forker.channel.watched()));
         watched.extend(self.front.child().map(|front| front.channel.watched()));
         watched.extend(self.acme.child().map(|acme| acme.channel.watched()));
+        watched.extend(self.stores.children().map(|store| store.channel.watched()));
         watched.extend(self.outputs().map(reads));
         watched.extend(self.errands.watched().map(reads));
         watched.extend(self.data_questions.watched().map(reads));
@@ -311,6 +321,7 @@ impl Supervisor {
             self.service.notify.next_turn(now),
             self.front.wakes(now),
             self.acme.wakes(now),
+            self.stores.wakes(now),
             self.errands.deadline(),
             booting,
         ];
@@ -330,7 +341,8 @@ impl Supervisor {
     }
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {
-        self.generations.all().map(|generation| &generation.output).chain([self.front.output(), self.acme.output()])
+        let generations = self.generations.all().map(|generation| &generation.output);
+        generations.chain([self.front.output(), self.acme.output()]).chain(self.stores.outputs())
     }
 
     /// How messages to the front that runs now name a lane.

@@ -16,6 +16,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "data/cluster.h"
 #include "engine/request_state.h"
 #include "variables.h"
 #include "wire.h"
@@ -38,6 +39,8 @@ static void purge_send(struct purge *purge)
 	if (purge->text.s && ZSTR_LEN(purge->text.s) > strlen(purge->head)) {
 		purge->is_done &=
 		    wire_purge(&reprise_worker->wire, (const uint8_t *)ZSTR_VAL(purge->text.s), ZSTR_LEN(purge->text.s));
+		smart_str_0(&purge->text);
+		reprise_cluster_purge(purge->text.s);
 		smart_str_free(&purge->text);
 		purge_begin(purge);
 	}

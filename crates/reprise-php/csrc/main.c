@@ -86,6 +86,8 @@ enum {
 	OPT_DATA_ADDRESS,
 	OPT_DATA_SIZE,
 	OPT_DATA_WAIT,
+	OPT_DATA_STALENESS,
+	OPT_STORE,
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
 	OPT_PHP_INI,
@@ -124,6 +126,8 @@ static const struct option long_options[] = {
     {"data-address", required_argument, NULL, OPT_DATA_ADDRESS},
     {"data-size", required_argument, NULL, OPT_DATA_SIZE},
     {"data-wait", required_argument, NULL, OPT_DATA_WAIT},
+    {"data-staleness", required_argument, NULL, OPT_DATA_STALENESS},
+    {"store", required_argument, NULL, OPT_STORE},
     {"watch", no_argument, NULL, OPT_WATCH},
     {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
@@ -264,6 +268,8 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_DATA_ADDRESS: reprise_options.data_address = strtoull(optarg, NULL, 10); break;
 		case OPT_DATA_SIZE: reprise_options.data_size = strtoull(optarg, NULL, 10); break;
 		case OPT_DATA_WAIT: reprise_options.data_wait = strtoull(optarg, NULL, 10); break;
+		case OPT_DATA_STALENESS: reprise_options.data_staleness = strtoull(optarg, NULL, 10); break;
+		case OPT_STORE: reprise_options.data_store = number(optarg); break;
 		case OPT_WATCH: reprise_options.watches = true; break;
 		case OPT_WATCH_EXCEPT:
 			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {

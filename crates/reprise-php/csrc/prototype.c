@@ -113,6 +113,9 @@ int reprise_prototype_run(void)
 	if (reprise_options.userfaultfd >= 0) {
 		reprise_options.userfaultfd = reprise_lift(reprise_options.userfaultfd);
 	}
+	if (reprise_options.data_store >= 0) {
+		reprise_options.data_store = reprise_lift(reprise_options.data_store);
+	}
 	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
 		forker->eventfds[i] = -1;
 	}

@@ -136,6 +136,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
             line("ini", format!("{name} = {value} (fixed)"));
         }
     }
+    for (name, store) in config.applications.iter().filter_map(|one| Some((&one.name, crate::store::described(one)?))) {
+        line("store", format!("{name}: {store}"));
+    }
     line("isolation", finding.text.clone());
     if let Some(hint) = &finding.hint {
         line("hint", hint.clone());

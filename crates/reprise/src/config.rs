@@ -198,6 +198,7 @@ fn check_certificates(config: &Config) -> Result<(), Failure> {
         }
     }
     check_automatic(config)?;
+    config.applications.iter().try_for_each(crate::store::check)?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`serve`], [`check`], [`route`], [`verify`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
+//! | [`store`] | the store that an application's nodes share: the process that talks to it |
 //! | [`acme`] | certificates that an authority issues: the process that orders them |
 //! | [`admin`] | commands to a running server |
 //! | [`certificates`] | the files of certificates, read in a child |
@@ -50,6 +51,7 @@ mod presets;
 mod references;
 mod route;
 mod serve;
+mod store;
 mod survey;
 mod verify;
 mod version;
@@ -171,6 +173,8 @@ enum Verb {
     Front,
     #[command(hide = true)]
     Acme,
+    #[command(hide = true)]
+    Store { address: u64, size: u64 },
     /// Write man pages and shell completions into a directory
     #[command(hide = true)]
     Manual {
@@ -216,6 +220,7 @@ fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
         Verb::Acme => acme::run(),
+        Verb::Store { address, size } => store::run(address, size),
         Verb::Manual { directory } => manual::write(&directory, Command::command()),
     };
     let code = match result {

@@ -21,6 +21,7 @@ use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
 use crate::php_ini;
+use crate::store;
 
 /// What is opened once and stays open.
 #[derive(Clone)]
@@ -89,9 +90,13 @@ pub fn make(
         made.arguments.extend(finding.needs.iter().flat_map(|needs| ["--needs".to_owned(), needs.clone()]));
         made
     });
+    let mut applications: Vec<supervisor::Application> = applications.collect();
+    for (made, configured) in applications.iter_mut().zip(&config.applications) {
+        made.store = store::draft(configured)?;
+    }
     let settings = serde_json::to_string(&settings);
     Ok(supervisor::Draft {
-        applications: applications.collect(),
+        applications,
         drain_timeout: config.drain_timeout,
         isolation: finding.said(),
         notices: Vec::new(),
@@ -163,6 +168,7 @@ fn front_application(application: &Application) -> front::settings::Application 
         paths: application.limits.iter().map(|(path, of_path)| (path.clone(), limits(of_path))).collect(),
         fingerprinted: application.fingerprinted.clone().unwrap_or_default(),
         slow_ms: milliseconds(application.slow_timeout),
+        shares_purges: store::staleness(application) > 0,
         ..front::settings::Application::default()
     };
     application.give_to_front(&mut made);
@@ -212,6 +218,7 @@ fn php_application(
         arguments.extend([(*flag).to_owned(), limit.to_string()]);
     }
     arguments.extend(["--data-wait".to_owned(), application.data_cache_wait.as_millis().to_string()]);
+    arguments.extend(["--data-staleness".to_owned(), store::staleness(application).to_string()]);
     if application.scrub {
         arguments.push("--scrub".to_owned());
     }
@@ -248,6 +255,7 @@ fn php_application(
         user: user.cloned(),
         limits: application.process_limits(),
         data_cache: application.data_cache_memory,
+        store: None,
         workers: application.workers(),
         min_workers: application.least_workers(),
         max_workers: application.max_workers,

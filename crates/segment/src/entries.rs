@@ -253,6 +253,7 @@ impl Process {
     pub fn invalidate(&mut self, name: &[u8]) -> bool {
         let is_there = self.reader().is_some();
         if is_there {
+            self.view.announce();
             self.view.tag(self.view.hash(name)).fetch_add(1, Ordering::AcqRel);
         }
         is_there
@@ -262,6 +263,7 @@ impl Process {
     pub fn flush(&mut self) -> bool {
         let is_there = self.reader().is_some();
         if is_there {
+            self.view.announce();
             self.view.header().flush.fetch_add(1, Ordering::AcqRel);
         }
         is_there

@@ -2,6 +2,7 @@
 
 mod asked;
 mod lives;
+mod others;
 
 use core::mem::MaybeUninit;
 

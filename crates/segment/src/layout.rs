@@ -12,7 +12,7 @@ pub const MAGIC: u64 = 0x5245_5052_4953_4531;
 /// The same of one that another build has found. Values in it may be older than what was removed since, so nobody begins to use it again.
 pub const ABANDONED: u64 = MAGIC ^ 1;
 /// Changes with everything in this file, and with how values are laid out.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 /// The smallest segment, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
 /// The largest.
@@ -72,6 +72,31 @@ pub struct Header {
     pub entries: AtomicU64,
     /// When somebody looked for the dead among all readers, in milliseconds.
     pub buried: AtomicU64,
+    /// What is known of other nodes.
+    pub cluster: Cluster,
+}
+
+/// What the process that talks to the store shared with other nodes has found out. Times are milliseconds of the monotonic clock.
+#[repr(C)]
+pub struct Cluster {
+    /// For how long a value is good without news of other nodes; 0: no other node changes anything.
+    pub staleness: AtomicU64,
+    /// Counts what concerns many values: tags and everything. It counts before that takes effect.
+    pub news: AtomicU64,
+    /// When it had all news; 0: it never had.
+    pub heard: AtomicU64,
+    /// When it could last take requests; 0: it cannot.
+    pub ready: AtomicU64,
+    /// Changes that no other node has been told, because nobody could take them.
+    pub untold: AtomicU64,
+    /// Of those, what it has seen.
+    pub told: AtomicU64,
+    /// Changes that it has taken, and that no other node has been told.
+    pub unsent: AtomicU64,
+    /// Names the bus; 0: none was read.
+    pub bus: AtomicU64,
+    /// How far it was read.
+    pub position: [AtomicU64; 2],
 }
 
 /// What a process counts.

@@ -14,6 +14,7 @@
 //! | [`entries`] | finding, storing, removing |
 //! | [`regions`] | memory for entries, and who makes room |
 //! | [`leases`] | who computes a value |
+//! | [`cluster`] | what is known of other nodes; [`talk`]: what is said to the process that knows them |
 //! | [`numbers`] | what is counted, and what it holds |
 //! | [`questions`], [`text`] | what people ask, and the text of answers |
 //! | [`ffi`] | the same for C |
@@ -21,6 +22,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod alive;
+pub mod cluster;
 pub mod entries;
 pub mod ffi;
 pub mod layout;
@@ -31,5 +33,6 @@ pub mod process;
 pub mod questions;
 pub mod regions;
 pub mod sip;
+pub mod talk;
 pub mod text;
 pub mod view;

@@ -34,6 +34,9 @@ impl View {
         if entry.flush != self.header().flush.load(Ordering::Acquire) || (entry.hard != 0 && entry.hard <= now) {
             return false;
         }
+        if !self.is_fresh(entry.stored, now) {
+            return false;
+        }
         let tags = self.tags_of(entry, offset);
         tags.iter().all(|tag| self.tag(tag.counter).load(Ordering::Acquire) == tag.generation)
     }

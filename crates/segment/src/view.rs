@@ -58,6 +58,11 @@ pub struct View {
     pub geometry: Geometry,
 }
 
+// SAFETY: what is reached by a view is an atomic, or lies in an entry, whose rules are those for processes: threads are bound by the same.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
 fn map(descriptor: i32, at: u64, size: u64, protection: usize) -> Result<*mut u8, Unusable> {
     // SAFETY: a new mapping, which replaces none.
     let made = unsafe {
@@ -101,6 +106,24 @@ impl View {
     /// # Errors
     /// [`Unusable`]; nothing is mapped then.
     pub fn attach(descriptor: i32, address: u64, size: u64, identity: &[u8]) -> Result<View, Unusable> {
+        View::map_both(descriptor, address, size, |view| view.make_or_check(address, identity))
+    }
+
+    /// The same for a process that reads no values, so that it need not know which PHP they are of. [`Unusable::Foreign`] also means that no
+    /// prototype has attached yet.
+    ///
+    /// # Errors
+    /// [`Unusable`]; nothing is mapped then.
+    pub fn join(descriptor: i32, address: u64, size: u64) -> Result<View, Unusable> {
+        View::map_both(descriptor, address, size, |view| view.check(address))
+    }
+
+    fn map_both(
+        descriptor: i32,
+        address: u64,
+        size: u64,
+        check: impl FnOnce(&View) -> Result<(), Unusable>,
+    ) -> Result<View, Unusable> {
         let geometry = Geometry::of(size).filter(|geometry| geometry.size == size).ok_or(Unusable::Size)?;
         match is_sealed(descriptor, size) {
             Ok(true) => {}
@@ -116,7 +139,7 @@ impl View {
             }
         };
         let view = View { reads, writes, geometry };
-        let made = view.make_or_check(address, identity);
+        let made = check(&view);
         if made.is_err() {
             view.unmap();
         }
@@ -134,6 +157,15 @@ impl View {
         }
     }
 
+    fn check(&self, address: u64) -> Result<(), Unusable> {
+        let header = self.header();
+        let is_it = header.magic.load(Ordering::Acquire) == MAGIC
+            && header.layout.load(Ordering::Relaxed) == u64::from(LAYOUT)
+            && header.size.load(Ordering::Relaxed) == self.geometry.size
+            && header.address.load(Ordering::Relaxed) == address;
+        if is_it { Ok(()) } else { Err(Unusable::Foreign) }
+    }
+
     /// One process at a time comes here: the supervisor starts one prototype of an application after the other.
     fn make_or_check(&self, address: u64, identity: &[u8]) -> Result<(), Unusable> {
         let mut words = [0u64; IDENTITY / 8];
@@ -146,11 +178,8 @@ impl View {
             return Err(Unusable::Foreign);
         }
         if magic == MAGIC {
-            let same = header.layout.load(Ordering::Relaxed) == u64::from(LAYOUT)
-                && header.size.load(Ordering::Relaxed) == self.geometry.size
-                && header.address.load(Ordering::Relaxed) == address
-                && header.identity.iter().zip(words).all(|(is, wanted)| is.load(Ordering::Relaxed) == wanted);
-            if !same {
+            let is_same = header.identity.iter().zip(words).all(|(is, wanted)| is.load(Ordering::Relaxed) == wanted);
+            if !is_same || self.check(address).is_err() {
                 header.magic.store(ABANDONED, Ordering::Release);
                 return Err(Unusable::Foreign);
             }

@@ -21,6 +21,7 @@ mod with_acme;
 mod with_errand;
 mod with_forker;
 mod with_front;
+mod with_store;
 
 pub use codec::{MAX_PACKET, Malformed, Message, Packet};
 pub use names::{
@@ -30,6 +31,7 @@ pub use with_acme::{FromAcme, ToAcme};
 pub use with_errand::{FromErrand, ToErrand};
 pub use with_forker::{FromForker, ToForker};
 pub use with_front::{FromFront, ToFront};
+pub use with_store::{FromStore, ToStore};
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use super::entry::{Entry, OVERHEAD};
 use super::flight::{Flight, Follower};
 use super::in_flight::Held;
 use super::purges::{Purged, Purges};
+use super::teller::Teller;
 use crate::compression::Coding;
 
 /// Variants of one URL, at most. More make the oldest go.
@@ -108,6 +109,8 @@ pub struct Responses {
     ids: AtomicU64,
     /// Two, so that nobody can find two variants with one key.
     hashers: [RandomState; 2],
+    /// Passes purges on.
+    teller: Option<Teller>,
     /// What was done.
     pub counts: Counts,
 }
@@ -153,8 +156,19 @@ impl Responses {
             held: Arc::default(),
             ids: AtomicU64::new(0),
             hashers: [RandomState::new(), RandomState::new()],
+            teller: None,
             counts: Counts::default(),
         }
+    }
+
+    /// The same, with somebody who tells other nodes of purges.
+    pub fn with_teller(self, teller: Teller) -> Responses {
+        Responses { teller: Some(teller), ..self }
+    }
+
+    /// Whether there are other nodes.
+    pub fn tells_others(&self, is_wanted: bool) {
+        self.teller.iter().for_each(|teller| teller.wants(is_wanted));
     }
 
     /// Room for another number of bytes.
@@ -374,8 +388,14 @@ impl Responses {
         }
     }
 
-    /// Purges. What is on its way may have any tag: it is not stored if it is purged, and no later request joins it.
+    /// Purges here and on other nodes.
     pub fn purge(&self, purge: &Purge) {
+        self.purge_here(purge);
+        self.teller.iter().for_each(|teller| teller.tell(purge));
+    }
+
+    /// Purges. What is on its way may have any tag: it is not stored if it is purged, and no later request joins it.
+    pub fn purge_here(&self, purge: &Purge) {
         self.counts.purges.fetch_add(1, Ordering::Relaxed);
         self.purges.purge(purge, || lock(&self.flights).clear());
     }
@@ -386,6 +406,7 @@ impl Responses {
         self.purges.purge(&purge, || {
             lock(&self.flights).retain(|_, flight| flight.place.target != target);
         });
+        self.teller.iter().for_each(|teller| teller.tell(&purge));
     }
 
     /// A place in the flight for a request, and the flight if this request begins it.

@@ -31,18 +31,26 @@ struct DataCache {
     address: u64,
 }
 
+/// What a prototype gets.
+pub(super) struct Attached<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) arguments: Vec<String>,
+    /// Where the segment lies, and its size.
+    pub(super) place: (u64, u64),
+}
+
 /// One for each application that has one, by its name.
 #[derive(Default)]
 pub(super) struct DataCaches(BTreeMap<String, DataCache>);
 
 impl DataCaches {
-    /// The file of an application, with the arguments for its prototype, whose descriptor for it is `number`. None: it has no data cache.
+    /// What the prototype of an application gets. Its descriptor for it is `number`. None: it has no data cache.
     pub(super) fn of(
         &mut self,
         application: &Application,
         php: BorrowedFd<'_>,
         number: usize,
-    ) -> io::Result<Option<(BorrowedFd<'_>, Vec<String>)>> {
+    ) -> io::Result<Option<Attached<'_>>> {
         let Some(geometry) = Geometry::of(application.data_cache) else {
             self.0.remove(&application.name);
             return Ok(None);
@@ -65,10 +73,11 @@ impl DataCaches {
             ("--data-address", cache.address.to_string()),
             ("--data-size", geometry.size.to_string()),
         ];
-        Ok(Some((
-            cache.file.as_fd(),
-            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
-        )))
+        Ok(Some(Attached {
+            file: cache.file.as_fd(),
+            arguments: arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
+            place: (cache.address, geometry.size),
+        }))
     }
 
     /// Applications that are no longer served.

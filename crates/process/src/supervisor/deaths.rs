@@ -28,6 +28,11 @@ impl Supervisor {
                 self.acme_died(ending);
                 continue;
             }
+            if self.stores.is_process(pid) {
+                self.listen_to_stores();
+                self.store_died(pid, ending);
+                continue;
+            }
             match self.forker_of(pid) {
                 Some((id, CLASSIC)) => {
                     self.listen_to_forker(id, CLASSIC);

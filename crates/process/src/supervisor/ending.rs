@@ -63,7 +63,9 @@ impl Supervisor {
                 self.pass_on_last_output(&[id]);
                 self.generations.remove(id);
                 let generations = &self.generations;
-                self.data_caches.keep_only(|name| generations.all().any(|one| one.application.name == name));
+                let is_served = |name: &str| generations.all().any(|one| one.application.name == name);
+                self.data_caches.keep_only(is_served);
+                self.stores.keep_only(is_served);
             }
         }
     }

@@ -114,6 +114,7 @@ impl Supervisor {
                 self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
             }
             FromFront::Cache { ticket } => self.cache_answered(ticket, &attached),
+            FromFront::Purged => self.purged_here(&attached),
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::AnswersTaken { number } => self.answers_taken(number),
             FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),

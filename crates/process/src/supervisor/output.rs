@@ -39,6 +39,11 @@ impl Output {
         Output::new(Lines::of_acme())
     }
 
+    /// As above.
+    pub(super) fn of_store(name: &str) -> io::Result<Output> {
+        Output::new(Lines::of_store(name))
+    }
+
     /// The end that children write to.
     pub(super) fn writer(&self) -> BorrowedFd<'_> {
         self.to.as_fd()

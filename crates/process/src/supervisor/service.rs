@@ -173,6 +173,8 @@ pub struct Application {
     pub limits: ProcessLimits,
     /// Bytes of its data cache; 0: it has none.
     pub data_cache: u64,
+    /// Settings of the process that talks to the store which its nodes share, if they share one. There are secrets in it.
+    pub store: Option<String>,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.
@@ -257,6 +259,7 @@ impl Application {
             slow_headers: Vec::new(),
             upstreams: Vec::new(),
             data_cache: 0,
+            store: None,
         }
     }
 }

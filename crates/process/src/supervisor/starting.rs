@@ -123,9 +123,13 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
-        if let Some((file, more)) = self.data_caches.of(application, generation.php.as_fd(), 3 + descriptors.len())? {
-            descriptors.push(file);
-            arguments.extend(more);
+        if let Some(data) = self.data_caches.of(application, generation.php.as_fd(), 3 + descriptors.len())? {
+            descriptors.push(data.file);
+            arguments.extend(data.arguments);
+            if let Some(door) = self.stores.of(application, data.file, data.place)? {
+                arguments.extend(["--store".to_owned(), (3 + descriptors.len()).to_string()]);
+                descriptors.push(door);
+            }
         }
         arguments.extend(["--generation".to_owned(), generation.ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());

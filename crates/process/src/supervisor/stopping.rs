@@ -59,6 +59,7 @@ impl Supervisor {
         if end.kills {
             self.kill_everything();
         }
+        self.stores.end();
         // The last output of processes that have just ended.
         self.pass_on_last_output(&self.generations.ids());
         Some(end.outcome)

@@ -86,5 +86,6 @@ impl Supervisor {
         }
         self.front.end_unresponsive();
         self.end_unresponsive_acme();
+        self.end_unresponsive_stores();
     }
 }

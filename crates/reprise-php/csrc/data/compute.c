@@ -30,6 +30,7 @@
 #include "../request.h"
 #include "../worker.h"
 #include "arguments.h"
+#include "cluster.h"
 #include "values.h"
 
 enum { HITS = 0, MISSES = 1, STALE = 2, WAITS = 4, COMPUTED = 5 };
@@ -50,6 +51,7 @@ struct computation {
 	uint64_t stale;
 	struct segment_Leased leased;
 	bool has_lease;
+	uint64_t age; /* milliseconds since the value was stored that this replaces; 0: there is none */
 };
 
 static struct {
@@ -89,10 +91,12 @@ static bool call(struct computation *computation, zval *result)
 	return is_called && !reprise_has_exception() && !Z_ISUNDEF_P(result);
 }
 
-/* Computes and stores. False: an exception was thrown. The lease is given back in any case but that of a fatal error,
- * when the end of the request does it. */
-static bool compute(struct computation *computation, zval *result)
+/* Computes and stores, unless another node does it: that has `wait` milliseconds. `age`: of the value that is renewed;
+ * 0: there is none. False: an exception was thrown, or another node renews it. The lease is given back in any case but
+ * that of a fatal error, when the end of the request does it. */
+static bool compute(struct computation *computation, uint64_t wait, uint64_t age, zval *result)
 {
+	int talk = -1;
 	struct data_tags tags;
 	struct data_order order = {.key = computation->key, .stale = computation->stale, .condition = 2};
 
@@ -111,6 +115,12 @@ static bool compute(struct computation *computation, zval *result)
 	/* It may take long, and what this process got is copied. */
 	if (reprise_data->is_attached) {
 		reprise_data_has_copied();
+		enum cluster_answer turn = reprise_cluster_turn(&order, computation->tags, wait, age, &talk, result);
+		if (turn == CLUSTER_VALUE || (turn == CLUSTER_HELD && age > 0) || reprise_has_exception()) {
+			reprise_cluster_computed(talk, &order, NULL, NULL);
+			give_back(computation);
+			return turn == CLUSTER_VALUE;
+		}
 	}
 	uint64_t began = raw_nanoseconds();
 	bool is_computed = call(computation, result);
@@ -122,8 +132,13 @@ static bool compute(struct computation *computation, zval *result)
 		if (computation->ttl > 0 || computation->ttl == ZEND_LONG_MAX) {
 			order.ttl = computation->ttl >= DATA_MOST_SECONDS ? 0 : (uint64_t)computation->ttl * 1000;
 			is_computed = reprise_data_store(&order, result) != DATA_THROWN;
+			if (is_computed) {
+				reprise_cluster_computed(talk, &order, computation->tags, result);
+				talk = -1;
+			}
 		}
 	}
+	reprise_cluster_computed(talk, &order, NULL, NULL);
 	give_back(computation);
 	if (!is_computed) {
 		zval_ptr_dtor(result);
@@ -159,7 +174,7 @@ static ZEND_FUNCTION(reprise_cache_later)
 	for (size_t i = 0; i < later.count; i++) {
 		zval result;
 		php_output_start_default();
-		bool is_computed = compute(&later.list[i], &result);
+		bool is_computed = compute(&later.list[i], 0, later.list[i].age, &result);
 		php_output_discard();
 		if (is_computed) {
 			zval_ptr_dtor(&result);
@@ -236,8 +251,9 @@ static bool give_found(struct computation *computation, struct segment_Value *fo
 	}
 	if (ask_lease(computation->key, &computation->leased) == MINE) {
 		computation->has_lease = true;
+		computation->age = now > found->stored ? now - found->stored : 1;
 		if (computation->stale == 0 || !do_later(computation)) {
-			if (compute(computation, result)) {
+			if (compute(computation, 0, computation->age, result)) {
 				zval_ptr_dtor(&old);
 				return true;
 			}
@@ -309,8 +325,9 @@ static void answer(struct computation *computation, double early, zval *result)
 		}
 		bool is_over = reprise_data_now() >= until || reprise_is_interrupted();
 		if (lease != HELD || is_over) {
+			uint64_t now = reprise_data_now();
 			segment_count(&reprise_data->process, MISSES);
-			(void)compute(computation, result);
+			(void)compute(computation, is_over || now >= until ? 0 : until - now, 0, result);
 			return;
 		}
 		if (!has_waited) {
@@ -357,7 +374,7 @@ ZEND_FUNCTION(reprise_cache)
 		answer(&computation, early, &result);
 		reprise_data_has_copied();
 	} else {
-		(void)compute(&computation, &result);
+		(void)compute(&computation, 0, 0, &result);
 	}
 	if (reprise_has_exception()) {
 		zval_ptr_dtor(&result);

@@ -17,6 +17,7 @@
 #include "../snapshot/interpose.h"
 #include "../snapshot/snapshot.h"
 #include "data.h"
+#include "talk.h"
 
 struct data_state *reprise_data;
 
@@ -83,6 +84,8 @@ void reprise_data_attach(void)
 	}
 	reprise_data->is_attached = failed == 0;
 	if (reprise_data->is_attached) {
+		reprise_data->door = reprise_options.data_store > 0 ? reprise_options.data_store : 0;
+		segment_set_staleness(&reprise_data->process, reprise_options.data_staleness);
 		reprise_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
 	} else {
 		reprise_log_line(
@@ -110,6 +113,7 @@ void reprise_data_begin(enum data_use use, bool counts_faults)
 void reprise_data_release(void)
 {
 	if (reprise_data->is_attached) {
+		reprise_talk_end();
 		segment_release_all(&reprise_data->process);
 	}
 }
@@ -117,6 +121,7 @@ void reprise_data_release(void)
 void reprise_data_end_request(void)
 {
 	if (reprise_data->is_attached) {
+		reprise_talk_end();
 		segment_end_request(&reprise_data->process);
 	}
 }
@@ -149,6 +154,9 @@ void reprise_data_after_fork(uint32_t place, pid_t child)
 
 void reprise_data_in_child(uint32_t place)
 {
+	if (reprise_data && reprise_data->is_attached) {
+		reprise_talk_leave();
+	}
 	if (reprise_data && reprise_data->is_attached && !segment_in_child(&reprise_data->process, place)) {
 		/* It cannot say any longer that it holds values, and their memory may be used again. */
 		RAW1(SYS_exit_group, 1);

@@ -7,6 +7,8 @@
  * entries.c  values by their keys
  * whole.c    values by their tags, all values, and what is counted
  * locks.c    locks by name
+ * cluster.c  values that other nodes have, and what is told to them; talk.c: conversations with the process that knows
+ *            them (crates/store)
  * ask.c      what people ask, and what is counted, in the prototype; show.c: values for people
  * waits.c    what a request waits for, read by its forker
  *
@@ -36,12 +38,22 @@ struct data_wait {
 	uint32_t owner; /* process id */
 };
 
+/* Conversations of a request that stay open: computations for other nodes, within each other, and locks. */
+#define DATA_MOST_TALKS 32
+
+struct data_talk {
+	int file;      /* plus one; 0: free */
+	uint64_t name; /* of a lock: its hash; else 0 */
+};
+
 /* In service memory: no rewind touches it. */
 struct data_state {
 	struct segment_process_state process;
 	bool is_attached;
+	int door; /* to the process that talks to other nodes; 0: there is none */
 	enum data_use use;
 	struct data_wait wait;
+	struct data_talk talks[DATA_MOST_TALKS];
 };
 
 extern struct data_state *reprise_data;

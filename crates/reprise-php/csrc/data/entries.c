@@ -5,6 +5,7 @@
 
 #include "../engine/request_state.h"
 #include "arguments.h"
+#include "cluster.h"
 #include "data.h"
 #include "values.h"
 
@@ -66,15 +67,19 @@ bool reprise_data_find(const zend_string *key, struct segment_Value *found)
 }
 
 /* A value that need not be renewed, as a value of PHP. */
-static bool fetch(zval *target, const zend_string *key)
+static bool fetch(zval *target, zend_string *key)
 {
 	struct segment_Value found;
 	bool is_found = reprise_data_find(key, &found) && (found.soft == 0 || found.soft > reprise_data_now())
 	                && reprise_data_give(target, &found);
 
 	if (reprise_data->is_attached) {
-		segment_count(&reprise_data->process, is_found ? HITS : MISSES);
 		reprise_data_has_copied();
+		if (!is_found && !reprise_has_exception()) {
+			is_found = reprise_cluster_fetch(key, target) == CLUSTER_VALUE;
+			reprise_data_has_copied();
+		}
+		segment_count(&reprise_data->process, is_found ? HITS : MISSES);
 	}
 	return is_found;
 }
@@ -162,17 +167,24 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	    || !reprise_data_tags(&tags, names, argument + 1) || !reprise_data->is_attached) {
 		return false;
 	}
-	if (only_if) {
+	if (only_new && reprise_data_find(key, &found) && (found.hard == 0 || found.hard > reprise_data_now())) {
+		/* Nothing needs to be laid out. */
+		reprise_data_has_copied();
+		return false;
+	}
+	enum cluster_answer answer = reprise_cluster_store(&order, names, value, only_new, only_if);
+	if (answer == CLUSTER_NONE || answer == CLUSTER_HELD || reprise_has_exception()) {
+		return false;
+	}
+	if (answer == CLUSTER_DONE) {
+		/* The store has decided for all nodes. */
+		order.condition = 0;
+	} else if (only_if) {
 		if (!reprise_data_is_string(key, only_if, &found)) {
 			return false;
 		}
 		order.condition = 3;
 		order.number = found.version;
-	}
-	if (only_new && reprise_data_find(key, &found) && (found.hard == 0 || found.hard > reprise_data_now())) {
-		/* Nothing needs to be laid out. */
-		reprise_data_has_copied();
-		return false;
 	}
 	reprise_data_has_copied();
 	order.tags = tags.tags;
@@ -181,7 +193,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	enum data_stored result = reprise_data_store(&order, value);
 	if (!only_new && (result == DATA_TOO_LARGE || result == DATA_NO_ROOM)) {
 		/* Who wanted another value there must not find the old one. */
-		remove_value(key, only_if ? found.version : 0);
+		remove_value(key, order.condition == 3 ? found.version : 0);
 	}
 	return result == DATA_STORED;
 }
@@ -272,7 +284,12 @@ ZEND_FUNCTION(reprise_cache_delete)
 	if (!reprise_data_key(key, 1)) {
 		RETURN_THROWS();
 	}
-	if (only_if && !reprise_data_is_string(key, only_if, &found)) {
+	enum cluster_answer answer = reprise_cluster_delete(key, only_if);
+	if (only_if && answer == CLUSTER_DONE) {
+		remove_value(key, 0);
+		RETURN_TRUE;
+	}
+	if (only_if && (answer == CLUSTER_NONE || !reprise_data_is_string(key, only_if, &found))) {
 		RETURN_FALSE;
 	}
 	RETURN_BOOL(remove_value(key, only_if ? found.version : 0));
@@ -291,6 +308,7 @@ ZEND_FUNCTION(reprise_cache_delete_many)
 		zend_string *key = key_of(name, NULL, 0);
 		bool is_key = key && reprise_data_key(key, 1);
 		if (is_key) {
+			(void)reprise_cluster_delete(key, NULL);
 			remove_value(key, 0);
 		}
 		if (key) {
@@ -326,6 +344,16 @@ ZEND_FUNCTION(reprise_cache_increment)
 	}
 	if (!reprise_data->is_attached) {
 		RETURN_FALSE;
+	}
+	zend_long of_all;
+	switch (reprise_cluster_increment(&order, by, &of_all)) {
+	case CLUSTER_DONE:
+		/* Who asks next gets what the store has. */
+		remove_value(key, 0);
+		RETURN_LONG(of_all);
+	case CLUSTER_NONE:
+	case CLUSTER_HELD: RETURN_FALSE;
+	default: break;
 	}
 	ZVAL_LONG(&first, by);
 	order.flush = segment_flushes(&reprise_data->process);

@@ -6,6 +6,7 @@
 #include <php.h>
 
 #include "arguments.h"
+#include "cluster.h"
 #include "data.h"
 
 enum { MINE = 0, OWN = 1 };
@@ -34,7 +35,14 @@ ZEND_FUNCTION(reprise_cache_lock)
 		zend_argument_value_error(2, "must be more than 0 and at most %d seconds", DATA_MOST_SECONDS);
 		RETURN_THROWS();
 	}
-	RETURN_BOOL(reprise_data->is_attached && ask_lock(name, seconds, &leased) == MINE);
+	if (!reprise_data->is_attached || ask_lock(name, seconds, &leased) != MINE) {
+		RETURN_FALSE;
+	}
+	if (reprise_cluster_lock(name, (uint64_t)(seconds * 1000)) == CLUSTER_HELD) {
+		segment_release(&reprise_data->process, &leased);
+		RETURN_FALSE;
+	}
+	RETURN_TRUE;
 }
 
 ZEND_FUNCTION(reprise_cache_unlock)
@@ -53,6 +61,9 @@ ZEND_FUNCTION(reprise_cache_unlock)
 	}
 	/* Who asks for a lock that nobody has gets it, and gives it back. */
 	unsigned lease = ask_lock(name, 0.001, &leased);
+	if (lease == OWN) {
+		reprise_cluster_unlock(name);
+	}
 	bool is_released = (lease == MINE || lease == OWN) && segment_release(&reprise_data->process, &leased);
 	RETURN_BOOL(lease == OWN && is_released);
 }

@@ -246,6 +246,68 @@ bool reprise_data_give(zval *target, const struct segment_Value *found)
 	return true;
 }
 
+/* ---- other nodes ---------------------------------------------------------------------------------------------------
+ */
+
+zend_string *reprise_data_encode(zval *value, enum data_kind *kind)
+{
+	zval bytes;
+
+	ZVAL_DEREF(value);
+	switch (Z_TYPE_P(value)) {
+	case IS_STRING:
+		*kind = DATA_LAID_OUT;
+		ZVAL_COPY(&bytes, value);
+		break;
+	case IS_LONG:
+		*kind = DATA_NUMBER;
+		ZVAL_STRINGL(&bytes, (const char *)&Z_LVAL_P(value), sizeof Z_LVAL_P(value));
+		break;
+	default:
+		if (!serialize(value, &bytes, kind)) {
+			return NULL;
+		}
+	}
+	if (Z_STRLEN(bytes) > segment_LARGEST_VALUE) {
+		zval_ptr_dtor(&bytes);
+		return NULL;
+	}
+	return Z_STR(bytes);
+}
+
+bool reprise_data_decode(zval *target, enum data_kind kind, zend_string *bytes)
+{
+	zval text;
+	zend_long number;
+
+	ZVAL_STR(&text, bytes);
+	switch (kind) {
+	case DATA_LAID_OUT: ZVAL_STR_COPY(target, bytes); return true;
+	case DATA_NUMBER:
+		if (ZSTR_LEN(bytes) != sizeof number) {
+			return false;
+		}
+		memcpy(&number, ZSTR_VAL(bytes), sizeof number);
+		ZVAL_LONG(target, number);
+		return true;
+	case DATA_SERIALIZED: break;
+	case DATA_IGBINARY:
+		if (!has_igbinary()) {
+			return false;
+		}
+		break;
+	default: return false;
+	}
+	ZVAL_UNDEF(target);
+	bool is_whole =
+	    kind == DATA_IGBINARY ? call_igbinary("igbinary_unserialize", target, &text) : unserialize(target, &text);
+	if (!is_whole) {
+		zval_ptr_dtor(target);
+		ZVAL_UNDEF(target);
+	}
+	return is_whole;
+}
+
 void reprise_data_has_copied(void)
 {
 	if (reprise_data->use != DATA_SHARES) {

@@ -3,6 +3,7 @@
 #include <php.h>
 
 #include "arguments.h"
+#include "cluster.h"
 #include "data.h"
 
 ZEND_FUNCTION(reprise_cache_invalidate)
@@ -28,6 +29,7 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 	}
 	ZEND_HASH_FOREACH_END();
 	bool is_done = reprise_data->is_attached;
+	reprise_cluster_invalidate(names);
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		ZVAL_DEREF(name);
@@ -41,6 +43,7 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 ZEND_FUNCTION(reprise_cache_flush)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
+	reprise_cluster_invalidate(NULL);
 	RETURN_BOOL(reprise_data->is_attached && segment_flush(&reprise_data->process));
 }
 

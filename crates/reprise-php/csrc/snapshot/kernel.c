@@ -16,6 +16,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "../data/data.h"
 #include "../forker.h"
 #include "../raw.h"
 #include "clone.h"
@@ -109,10 +110,14 @@ static int64_t count_descriptors(void)
 static bool is_service_descriptor(int number)
 {
 	const struct forker *forker = reprise_forker;
-	const int known[] = {forker->lifeline,           snapshot->uffd,
-	                     snapshot->pagemap,          snapshot->statm,
-	                     snapshot->task_directory,   snapshot->descriptor_directory,
-	                     snapshot->working_directory};
+	const int known[] = {forker->lifeline,
+	                     snapshot->uffd,
+	                     snapshot->pagemap,
+	                     snapshot->statm,
+	                     snapshot->task_directory,
+	                     snapshot->descriptor_directory,
+	                     snapshot->working_directory,
+	                     reprise_data->door > 0 ? reprise_data->door : -1};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (number == known[i]) {

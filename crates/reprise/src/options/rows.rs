@@ -224,6 +224,19 @@ option_table! {
              to 4G; 0 switches it off. Only what is used is taken. Another size starts with an empty cache.", by data_memory;
         data_cache_wait: Duration = Duration::from_secs(10), "\"10s\"", Time(0, 3600), Reload,
             "How long reprise_cache() waits for a value that another worker computes, until it computes it, too.";
+        data_cache_store: Option<String> = None, "none: the cache is this server's alone", Text, Reload,
+            "Store that the application's nodes share, so that a value is computed once for all of them and what one removes is gone on all: \
+             \"valkey://USER:PASSWORD@HOST:6379/0\" or redis://; valkeys:// or rediss:// by TLS; valkey+unix:///PATH; memcached://HOST:11211 shares \
+             values alone (docs/guides/data-cache.md#several-nodes).";
+        data_cache_secret: Option<String> = None, "required with data_cache_store", Text, Reload,
+            "Signs what lies in data_cache_store, so that nobody who can write there can put values into PHP: at least 16 bytes, the same on all \
+             nodes.";
+        data_cache_staleness: Duration = Duration::from_secs(10), "\"10s\"", Time(1, 3600), Reload,
+            "For how long a value may be given out when nothing is heard from data_cache_store, so that another node may have removed it.";
+        data_cache_store_timeout: Duration = Duration::from_millis(250), "\"250ms\"", Time(0, 60), Reload,
+            "How long data_cache_store may take to connect, and for each response. A request that finds it slower goes on without it.";
+        data_cache_store_ca: Option<PathBuf> = None, "the system's authorities", Text, Reload,
+            "Certificates of the authorities that data_cache_store's certificate is checked against, in PEM.", by optional_file;
         cache_object: u64 = 4 << 20, "\"4M\"", Size, Reload,
             "Largest body of a response that is stored. A larger one is passed on.", to front;
         cache_rules: CacheRules = CacheRules::Safe, "\"safe\"", Text, Reload,

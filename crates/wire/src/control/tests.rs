@@ -35,6 +35,8 @@ fn each_message_has_one_size_and_comes_back() {
     check::<FromErrand>(FromErrand::KINDS);
     check::<ToAcme>(ToAcme::KINDS);
     check::<FromAcme>(FromAcme::KINDS);
+    check::<ToStore>(ToStore::KINDS);
+    check::<FromStore>(FromStore::KINDS);
 }
 
 /// A packet of one direction is none of another.
@@ -42,7 +44,8 @@ fn each_message_has_one_size_and_comes_back() {
 fn no_number_is_used_twice() {
     let all = || {
         let with_front = [ToFront::KINDS, FromFront::KINDS, FromErrand::KINDS];
-        let others = [ToForker::KINDS, FromForker::KINDS, ToAcme::KINDS, FromAcme::KINDS];
+        let others =
+            [ToForker::KINDS, FromForker::KINDS, ToAcme::KINDS, FromAcme::KINDS, ToStore::KINDS, FromStore::KINDS];
         with_front.into_iter().chain(others).flatten()
     };
     for kind in all() {

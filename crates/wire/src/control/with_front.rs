@@ -221,6 +221,8 @@ pub enum FromFront {
         /// Of the question.
         ticket: u64,
     },
+    /// Responses were purged (attached: a sealed file with the application's name and the purge), and other nodes are to do the same.
+    Purged,
 }
 
 messages!(FromFront {
@@ -243,4 +245,5 @@ messages!(FromFront {
     0x211 => Connect { ticket, generation, address }
     0x212 => AnswersTaken { number }
     0x213 => Cache { ticket }
+    0x214 => Purged {}
 });

@@ -1,0 +1,308 @@
+//! The processes that talk to the stores of the applications' data caches: one for each application that has a store, with its user. Workers
+//! reach it by the *door*, a socket that outlives it. Without it, and without the store, everything else goes on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use wire::control::{FromStore, ToFront, ToStore};
+
+use super::child::Child;
+use super::output::Output;
+use super::restart::Restart;
+use super::service::Application;
+use super::{Supervisor, log, send};
+use crate::channel::{Channel, Received};
+use crate::exited::Ending;
+use crate::user::Identity;
+use crate::{boot, capabilities, sys};
+
+/// A process that lived for so long has worked.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// How long it may take to tell other nodes what they were not told, when the server ends.
+const LAST: Duration = Duration::from_secs(3);
+/// Bytes of a purge.
+const MOST_PURGED: usize = 256 * 1024;
+
+/// What decides whether a process that runs is the one that is wanted.
+#[derive(Clone, PartialEq, Eq)]
+struct Wanted {
+    settings: String,
+    user: Option<Identity>,
+    address: u64,
+    size: u64,
+}
+
+struct Store {
+    wanted: Wanted,
+    /// The segment's file.
+    file: OwnedFd,
+    /// Its end, and the workers'.
+    door: (OwnedFd, OwnedFd),
+    child: Option<Child<ToStore, FromStore>>,
+    /// It was told to end, because something else is wanted.
+    is_ended: bool,
+    restart: Restart,
+    output: Output,
+}
+
+/// One for each application that has one, by its name.
+#[derive(Default)]
+pub(super) struct Stores(BTreeMap<String, Store>);
+
+impl Store {
+    fn new(name: &str, wanted: Wanted, file: OwnedFd, now: Instant) -> io::Result<Store> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(Store {
+            wanted,
+            file,
+            door: socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?,
+            child: None,
+            is_ended: false,
+            restart: Restart::new(now),
+            output: Output::of_store(name)?,
+        })
+    }
+
+    fn kill(&mut self) {
+        self.child.iter().for_each(|child| sys::kill(child.pid, Signal::SIGKILL));
+        self.is_ended = self.child.is_some();
+    }
+}
+
+impl Stores {
+    /// The workers' end of the door, if the application has a store. `file` is that of its segment, `address` and `size` where it lies.
+    pub(super) fn of(
+        &mut self,
+        application: &Application,
+        file: BorrowedFd<'_>,
+        (address, size): (u64, u64),
+    ) -> io::Result<Option<BorrowedFd<'_>>> {
+        let Some(settings) = &application.store else {
+            self.0.get_mut(&application.name).into_iter().for_each(Store::kill);
+            self.0.remove(&application.name);
+            return Ok(None);
+        };
+        let wanted = Wanted { settings: settings.clone(), user: application.user.clone(), address, size };
+        match self.0.get_mut(&application.name) {
+            Some(store) if store.wanted == wanted => {}
+            Some(store) => {
+                (store.wanted, store.file) = (wanted, file.try_clone_to_owned()?);
+                store.kill();
+            }
+            None => {
+                let store = Store::new(&application.name, wanted, file.try_clone_to_owned()?, Instant::now())?;
+                self.0.insert(application.name.clone(), store);
+            }
+        }
+        Ok(self.0.get(&application.name).map(|store| store.door.1.as_fd()))
+    }
+
+    /// Applications that are no longer served.
+    pub(super) fn keep_only(&mut self, is_served: impl Fn(&str) -> bool) {
+        for (name, store) in &mut self.0 {
+            if !is_served(name) {
+                store.kill();
+            }
+        }
+        self.0.retain(|name, _| is_served(name));
+    }
+
+    pub(super) fn children(&self) -> impl Iterator<Item = &Child<ToStore, FromStore>> {
+        self.0.values().filter_map(|store| store.child.as_ref())
+    }
+
+    pub(super) fn is_process(&self, pid: i32) -> bool {
+        self.children().any(|child| child.pid == pid)
+    }
+
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
+        self.0.values().map(|store| &store.output)
+    }
+
+    pub(super) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
+        self.0.values_mut().map(|store| &mut store.output)
+    }
+
+    /// When one that is missing may be started, if that is not yet.
+    pub(super) fn wakes(&self, now: Instant) -> Option<Instant> {
+        self.0.values().filter(|store| store.child.is_none()).filter_map(|store| store.restart.wakes(now)).min()
+    }
+
+    /// It was reaped. Returns its application, and whether that was expected.
+    fn died(&mut self, pid: i32, now: Instant) -> Option<(String, bool)> {
+        let is_it = |store: &Store| store.child.as_ref().is_some_and(|child| child.pid == pid);
+        let (name, store) = self.0.iter_mut().find(|(_, store)| is_it(store))?;
+        let child = store.child.take()?;
+        let is_expected = std::mem::take(&mut store.is_ended);
+        if !is_expected {
+            let lived = now.saturating_duration_since(child.since);
+            store.restart.died(lived, lived >= HEALTHY_AFTER, now);
+        }
+        Some((name.clone(), is_expected))
+    }
+
+    /// Another process told this server of a purge, which the process of that application tells to other nodes.
+    fn purged(&self, application: &str, text: BorrowedFd<'_>) {
+        let child = self.0.get(application).and_then(|store| store.child.as_ref());
+        child.into_iter().for_each(|child| send(&child.channel, &ToStore::Purged, &[text]));
+    }
+
+    /// The server ends, and nothing changes any more.
+    pub(super) fn end(&mut self) {
+        self.children().for_each(|child| send(&child.channel, &ToStore::End, &[]));
+        let until = Instant::now() + LAST;
+        for store in self.0.values_mut() {
+            let Some(child) = store.child.take() else { continue };
+            child.channel.flush();
+            if !has_ended_by(child.pid, until) {
+                sys::kill(child.pid, Signal::SIGKILL);
+            }
+            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(child.pid), None);
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts the processes that are missing, unless the server ends.
+    pub(super) fn start_stores(&mut self) {
+        let now = Instant::now();
+        if self.shutdown.is_begun() {
+            return;
+        }
+        for (name, store) in &mut self.stores.0 {
+            if store.child.is_some() || !store.restart.is_due(now) {
+                continue;
+            }
+            match spawn(self.service.front.as_fd(), self.lifeline.0.as_fd(), store) {
+                Ok(child) => store.child = Some(child),
+                Err(error) => {
+                    log("error", format_args!("{name}: the process for the store cannot be started: {error}"));
+                    store.restart.failed(None, now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn listen_to_stores(&mut self) {
+        let mut purges = Vec::new();
+        for (name, store) in &mut self.stores.0 {
+            loop {
+                match store.child.as_ref().map(|child| child.channel.receive()) {
+                    Some(Ok(Received::Message(FromStore::Purged, attached))) => {
+                        let text = attached.first().and_then(|file| boot::read(file, MOST_PURGED).ok());
+                        purges.extend(text.map(|text| (name.clone(), text)));
+                    }
+                    Some(Err(error)) => {
+                        log("error", format_args!("{name}: a message of the process for the store: {error}"));
+                        store.kill();
+                        break;
+                    }
+                    Some(Ok(Received::Nothing | Received::Closed)) | None => break,
+                }
+            }
+        }
+        purges.into_iter().for_each(|(name, text)| self.purge_as_elsewhere(&name, &text));
+    }
+
+    /// What another node has purged.
+    fn purge_as_elsewhere(&self, name: &str, text: &[u8]) {
+        let question = [b"elsewhere\n", name.as_bytes(), b"\n", text].concat();
+        match boot::sealed(&question) {
+            // Nobody waits for the answer.
+            Ok(file) => self.front.send(&ToFront::Cache { ticket: 0 }, &[file.as_fd()]),
+            Err(error) => log("error", format_args!("{name}: another node's purge is not passed on: {error}")),
+        }
+    }
+
+    /// The front has purged: `attached` is a sealed file with the application's name, a line feed and the purge.
+    pub(super) fn purged_here(&self, attached: &[OwnedFd]) {
+        let Some(text) = attached.first().and_then(|file| boot::read(file, MOST_PURGED).ok()) else { return };
+        let Some(at) = text.iter().position(|&byte| byte == b'\n') else { return };
+        let name = String::from_utf8_lossy(&text[..at]);
+        match boot::sealed(&text[at + 1..]) {
+            Ok(file) => self.stores.purged(&name, file.as_fd()),
+            Err(error) => log("error", format_args!("{name}: a purge is not passed on: {error}")),
+        }
+    }
+
+    pub(super) fn store_died(&mut self, pid: i32, ending: Ending) {
+        let Some((name, is_expected)) = self.stores.died(pid, Instant::now()) else { return };
+        if !is_expected && !self.shutdown.is_begun() {
+            log("error", format_args!("{name}: the process for the store {ending}; another one follows"));
+        }
+    }
+
+    /// Kills those that read no messages.
+    pub(super) fn end_unresponsive_stores(&mut self) {
+        for (name, store) in &mut self.stores.0 {
+            if store.child.as_ref().is_some_and(|child| child.channel.is_overrun()) && !store.is_ended {
+                log("error", format_args!("{name}: the process for the store is killed: it reads no messages"));
+                store.kill();
+                store.restart.failed(None, Instant::now());
+            }
+        }
+    }
+}
+
+/// Waits for the end of a child that was not reaped yet.
+fn has_ended_by(pid: i32, until: Instant) -> bool {
+    let Some(pid) = rustix::process::Pid::from_raw(pid) else { return true };
+    let Ok(file) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return false };
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    let mut watched = [PollFd::new(&file, PollFlags::IN)];
+    poll(&mut watched, Some(&timeout)).is_ok_and(|count| count > 0)
+}
+
+fn spawn(program: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, store: &Store) -> io::Result<Child<ToStore, FromStore>> {
+    let (ours, theirs) = Channel::pair()?;
+    let wanted = &store.wanted;
+    let settings = boot::sealed(wanted.settings.as_bytes())?;
+    let pid = sys::start(&sys::Program {
+        executable: program,
+        arguments: ["reprise-store", "store", &wanted.address.to_string(), &wanted.size.to_string()]
+            .map(str::to_owned)
+            .to_vec(),
+        environment: Vec::new(),
+        descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd(), store.file.as_fd(), store.door.0.as_fd()],
+        messages: Some(store.output.writer()),
+        user: wanted.user.as_ref(),
+        limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
+    })?;
+    Ok(Child::new(pid, ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> OwnedFd {
+        boot::sealed(b"segment").unwrap()
+    }
+
+    #[test]
+    fn a_process_ends_when_something_else_is_wanted() {
+        let mut stores = Stores::default();
+        let mut shop = Application::for_test("shop");
+        assert!(stores.of(&shop, file().as_fd(), (1, 2)).unwrap().is_none());
+        shop.store = Some("one".to_owned());
+        assert!(stores.of(&shop, file().as_fd(), (1, 2)).unwrap().is_some());
+        let (ours, _theirs) = Channel::pair().unwrap();
+        // A process that does not exist.
+        stores.0.get_mut("shop").unwrap().child = Some(Child::new(0, ours));
+        stores.of(&shop, file().as_fd(), (1, 2)).unwrap();
+        assert!(!stores.0["shop"].is_ended);
+        stores.of(&shop, file().as_fd(), (1, 3)).unwrap();
+        assert!(stores.0["shop"].is_ended, "its segment is another one");
+        let now = Instant::now();
+        assert_eq!(stores.died(0, now), Some(("shop".to_owned(), true)));
+        assert!(stores.0["shop"].restart.is_due(now));
+        stores.keep_only(|name| name != "shop");
+        assert!(stores.0.is_empty());
+    }
+}

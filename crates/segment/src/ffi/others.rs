@@ -1,0 +1,54 @@
+//! What C knows and says of other nodes.
+
+use super::{SegmentProcess, process};
+use crate::talk::Head;
+
+/// For so many milliseconds values are good without news of other nodes; 0: there are none.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_set_staleness(p: *mut SegmentProcess, milliseconds: u64) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.view.set_staleness(milliseconds);
+}
+
+/// Whether somebody takes requests for the store.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_store_is_ready(p: *mut SegmentProcess, now: u64) -> bool {
+    // SAFETY: by contract.
+    unsafe { process(p) }.view.is_store_ready(now)
+}
+
+/// Something was changed of which nobody could tell other nodes.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_owe(p: *mut SegmentProcess) {
+    // SAFETY: by contract.
+    unsafe { process(p) }.view.owe();
+}
+
+/// Counts what concerns many values.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_news(p: *mut SegmentProcess) -> u64 {
+    // SAFETY: by contract.
+    unsafe { process(p) }.view.news()
+}
+
+/// Whether a head has sizes that it may have.
+///
+/// # Safety
+/// `head` is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_talk_is_sound(head: *const Head) -> bool {
+    // SAFETY: by contract.
+    unsafe { &*head }.is_sound()
+}

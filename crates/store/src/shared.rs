@@ -1,0 +1,98 @@
+//! What the threads of the process share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use segment::view::View;
+
+use crate::envelope::{Change, Message, Position, Sealer};
+use crate::known::Known;
+use crate::outbox::Outbox;
+use crate::pool::Pool;
+use crate::settings::{Kind, Settings};
+
+/// All of it.
+pub struct Shared {
+    pub settings: Settings,
+    pub kind: Kind,
+    pub sealer: Sealer,
+    pub pool: Pool,
+    pub outbox: Outbox,
+    known: Mutex<Known>,
+    read: Condvar,
+    /// Messages and values whose signature is not right.
+    pub forged: AtomicU64,
+    pub view: View,
+}
+
+impl Shared {
+    pub fn new(settings: Settings, kind: Kind, view: View) -> Shared {
+        Shared {
+            sealer: Sealer::new(&settings.application, &settings.secret),
+            pool: Pool::new(settings.clone(), kind.clone()),
+            outbox: Outbox::default(),
+            known: Mutex::default(),
+            read: Condvar::new(),
+            forged: AtomicU64::new(0),
+            settings,
+            kind,
+            view,
+        }
+    }
+
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the bus was read up to there, at most so long.
+    pub fn await_position(&self, position: Position, patience: Duration) {
+        let waits = |known: &mut Known| known.position() < position;
+        drop(self.read.wait_timeout_while(self.known(), patience, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The bus was read further.
+    pub fn has_read(&self) {
+        self.read.notify_all();
+    }
+
+    /// Something has changed here. It holds for this node at once; the others are told. Returns by what one can wait for that.
+    pub fn tell(&self, change: Change) -> (u64, u64) {
+        let has_bus = self.kind.has_bus();
+        let expect = |sequence: u64, change: &Change| {
+            let mut known = self.known();
+            if sequence == 1 {
+                known.expect_nothing();
+            }
+            if has_bus {
+                known.expect(sequence, change);
+            } else {
+                known.mark(crate::memcached::now(), change);
+            }
+        };
+        self.outbox.tell(change, expect, &|waiting| self.view.set_unsent(waiting as u64))
+    }
+
+    /// A message that lies in the store with what it says.
+    pub fn announcement(&self, key: &[u8], version: u64) -> (Change, Vec<u8>) {
+        let change = Change::Key(key.to_vec(), version);
+        let message = Message { node: self.outbox.node(), sequence: 0, change: change.clone() };
+        (change, self.sealer.seal_message(&message))
+    }
+
+    /// Everything until here is known; what is computed from now on is as of this.
+    pub fn as_of(&self) -> (u64, Position) {
+        let known = self.known();
+        (known.bus(), if self.kind.has_bus() { known.position() } else { crate::memcached::now() })
+    }
+
+    pub fn count_forged(&self) {
+        if self.forged.fetch_add(1, Ordering::Relaxed) == 0 {
+            crate::log::log(
+                "error",
+                "something in the store is not signed with this application's secret, and counts as not there: another \
+                 secret on another node, or somebody else writes into the store (docs/guides/data-cache.md)",
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What nodes do while the store is away, slow, full, restarted or answers rubbish.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::Cluster;
+use super::store::{Does, Redis, Way};
+
+/// Without a store each node computes once, and nothing fails.
+#[test]
+fn without_a_store_each_node_computes_once() {
+    let mut redis = Redis::start(&[]);
+    let cluster = Cluster::start(3, &redis.url(), "workers = 8");
+    redis.stop();
+    let before = cluster.runs();
+    let answers = cluster.crowd(16, "compute&key=alone&ms=100");
+    assert_eq!(cluster.runs(), before + 3, "{answers:?}");
+    assert_eq!(
+        (cluster.get(0, "store&value=1"), cluster.get(0, "fetch"), cluster.get(0, "add&value=2")),
+        ("true".into(), "1".into(), "false".into())
+    );
+    assert_eq!((cluster.get(0, "count&key=c"), cluster.get(0, "lock&key=l")), ("1".into(), "true".into()));
+    tests::wait_until("the log says so", 10, || cluster.nodes[0].log().contains("the store of the data cache is away"));
+    redis.again();
+    tests::wait_until("the log says so", 20, || {
+        cluster.nodes[0].log().contains("the store of the data cache is there again")
+    });
+    cluster.await_store(0);
+}
+
+/// A value that another node has removed is never given out longer than declared, whatever happens to the bus.
+#[test]
+fn no_value_is_older_than_declared() {
+    let mut redis = Redis::start(&[]);
+    let way = Way::to(redis.port);
+    let bound = Duration::from_secs(2);
+    let cluster = Cluster::by(&[&way.url(), &redis.url()], "data_cache_staleness = \"2s\"");
+    for does in [Does::Breaks, Does::Swallows, Does::Garbles] {
+        let stored = cluster.get(1, "store&value=\"old\"&tags[]=t");
+        assert_eq!(stored, "true");
+        cluster.until_all("the value is there", "fetch", "\"old\"");
+        way.now(does);
+        assert_eq!(cluster.get(1, "invalidate&tags[]=t"), "true");
+        let since = Instant::now();
+        tests::wait_until("the value is too old", 20, || {
+            let asked = since.elapsed();
+            let is_old = cluster.get(0, "fetch") == "\"old\"";
+            // The clock of the cache goes by ticks of 4 ms.
+            assert!(!is_old || asked <= bound + Duration::from_millis(20), "{asked:?}");
+            !is_old
+        });
+        assert!(since.elapsed() > Duration::from_millis(500), "a value is good for a while without news");
+        // What this node computes is good meanwhile.
+        assert_eq!(cluster.get(0, "store&key=own&value=1"), "true");
+        assert_eq!(cluster.get(0, "fetch&key=own"), "1");
+        way.now(Does::Passes);
+        tests::wait_until("the store is heard again", 20, || {
+            cluster.get(1, "store&key=heard&value=1") == "true" && cluster.get(0, "fetch&key=heard") == "1"
+        });
+        assert_eq!(cluster.get(0, "fetch"), "\"none\"");
+        cluster.get(1, "delete&key=heard");
+        cluster.until_all("it is gone", "fetch&key=heard", "\"none\"");
+    }
+    // A restarted store knows nothing: what was removed meanwhile, nobody knows.
+    assert_eq!(cluster.get(1, "store&value=\"old\"&tags[]=t"), "true");
+    cluster.until_all("the value is there", "fetch", "\"old\"");
+    redis.again();
+    tests::wait_until("nothing from before is there", 20, || cluster.get(0, "fetch") == "\"none\"");
+}
+
+/// What is changed while the store is away is told when it is there again.
+#[test]
+fn what_was_not_told_is_told_later() {
+    let redis = Redis::start(&[]);
+    let way = Way::to(redis.port);
+    let cluster = Cluster::by(&[&way.url(), &redis.url()], "");
+    tests::wait_until("both share a value", 20, || {
+        cluster.get(0, "store&value=1&tags[]=t");
+        cluster.get(1, "fetch") == "1"
+    });
+    way.now(Does::Breaks);
+    let began = Instant::now();
+    assert_eq!(cluster.get(0, "invalidate&tags[]=t"), "true");
+    assert!(began.elapsed() < tests::seconds(2), "{:?}", began.elapsed());
+    assert_eq!(cluster.get(0, "fetch"), "\"none\"");
+    way.now(Does::Passes);
+    tests::wait_until("the other is told", 20, || cluster.get(1, "fetch") == "\"none\"");
+}
+
+/// A store that stands still or has no memory costs a request little.
+#[test]
+fn a_store_that_stands_still_or_is_full_delays_nobody_for_long() {
+    let redis = Redis::start(&["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]);
+    let cluster = Cluster::start(2, &redis.url(), "data_cache_store_timeout = \"100ms\"");
+    kill(Pid::from_raw(redis.pid()), Signal::SIGSTOP).unwrap();
+    let began = Instant::now();
+    for number in 0..20 {
+        assert!(cluster.get(0, &format!("compute&key=slow{number}")).contains("made"));
+    }
+    assert!(began.elapsed() < tests::seconds(8), "{:?}", began.elapsed());
+    kill(Pid::from_raw(redis.pid()), Signal::SIGCONT).unwrap();
+    cluster.await_store(0);
+    // It refuses to store: the value is this node's alone, and no old one comes back.
+    let value = format!("\"{}\"", "x".repeat(6000));
+    for number in 0..400 {
+        assert_eq!(cluster.get(0, &format!("store&key=full{number}&value={value}")), "true");
+        assert_eq!(cluster.get(0, &format!("fetch&key=full{number}")).len(), value.len());
+    }
+    assert!(redis.say(&["INFO", "errorstats"]).contains("OOM"), "{}", redis.say(&["INFO", "errorstats"]));
+}

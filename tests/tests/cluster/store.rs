@@ -1,0 +1,145 @@
+//! Stores that nodes share, and the way to them, which can be cut.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use tests::peer::Program;
+use tests::server::{Directory, free_port};
+
+/// A Redis server.
+pub struct Redis {
+    pub port: u16,
+    directory: Directory,
+    arguments: Vec<String>,
+    program: Option<Program>,
+}
+
+impl Redis {
+    pub fn start(arguments: &[&str]) -> Redis {
+        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let mut redis = Redis { port: free_port(), directory: Directory::new(), arguments, program: None };
+        redis.again();
+        redis
+    }
+
+    /// Starts it anew; what was in it is gone.
+    pub fn again(&mut self) {
+        self.program = None;
+        let mut command = Command::new("redis-server");
+        command.args(["--save", "", "--port", &self.port.to_string(), "--dir"]).arg(&self.directory.0);
+        command.args(&self.arguments);
+        let mut program = Program::start(&mut command, &self.directory.0.join("redis.log"));
+        let port = self.port;
+        program.await_ready(20, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        self.program = Some(program);
+    }
+
+    pub fn stop(&mut self) {
+        self.program = None;
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.program.as_ref().unwrap().pid()
+    }
+
+    pub fn url(&self) -> String {
+        format!("valkey://127.0.0.1:{}", self.port)
+    }
+
+    /// What it says to a command.
+    pub fn say(&self, arguments: &[&str]) -> String {
+        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+}
+
+/// Memcached.
+pub fn memcached(directory: &Path) -> (Program, u16) {
+    let port = free_port();
+    let mut command = Command::new("memcached");
+    command.args(["-u", "nobody", "-l", "127.0.0.1", "-p", &port.to_string()]);
+    let mut program = Program::start(&mut command, &directory.join("memcached.log"));
+    program.await_ready(10, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    (program, port)
+}
+
+/// What a way does with what comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    Passes = 0,
+    /// Connections end, and new ones are refused at once.
+    Breaks = 1,
+    /// Nothing comes through, and nobody is told.
+    Swallows = 2,
+    /// The store's responses are rubbish.
+    Garbles = 3,
+}
+
+/// A way to a store.
+pub struct Way {
+    pub port: u16,
+    does: Arc<AtomicU8>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Way {
+    pub fn to(port: u16) -> Way {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let way = Way { port: listener.local_addr().unwrap().port(), does: Arc::default(), open: Arc::default() };
+        let (does, open) = (way.does.clone(), way.open.clone());
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                if does.load(Ordering::SeqCst) == Does::Breaks as u8 {
+                    continue;
+                }
+                let Ok(store) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                client.set_nodelay(true).unwrap();
+                store.set_nodelay(true).unwrap();
+                open.lock().unwrap().extend([client.try_clone().unwrap(), store.try_clone().unwrap()]);
+                let ends = [(client.try_clone().unwrap(), store.try_clone().unwrap(), false), (store, client, true)];
+                for (from, to, is_response) in ends {
+                    let does = does.clone();
+                    thread::spawn(move || pass(from, to, is_response, &does));
+                }
+            }
+        });
+        way
+    }
+
+    pub fn now(&self, does: Does) {
+        self.does.store(does as u8, Ordering::SeqCst);
+        let mut open = self.open.lock().unwrap();
+        // What swallowed bytes has lost them for ever, so its connections do not go on.
+        if does != Does::Swallows {
+            open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("valkey://127.0.0.1:{}", self.port)
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, is_response: bool, does: &AtomicU8) {
+    let mut bytes = [0; 65536];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        match does.load(Ordering::SeqCst) {
+            2 => continue,
+            3 if is_response => {
+                bytes[..count].iter_mut().enumerate().for_each(|(at, byte)| *byte = b"\0$*9\r\n:x"[at % 8])
+            }
+            _ => {}
+        }
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
