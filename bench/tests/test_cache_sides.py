@@ -1,4 +1,4 @@
-"""Self-test of bench/cache-deaths: what is counted, and what is refused."""
+"""Self-test of bench/cache-deaths and of bench/cache-frameworks: what is counted, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import http.server
 import json
+import os
 import random
 import subprocess
 import sys
@@ -109,10 +110,19 @@ class Program(unittest.TestCase):
         self.assertIn("| reprise | 8 |", done.stdout)
 
     def test_unknown_names(self) -> None:
-        for name, said in (("cache-deaths", "unknown side 'apc'\nhint: did you mean 'apcu'?"),):
+        for name, said in (("cache-deaths", "unknown side 'apc'\nhint: did you mean 'apcu'?"), ("cache-frameworks", "unknown page 'apc'")):
             done = script(name, "apc")
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(said, done.stderr)
+
+    def test_ratios_are_those_of_one_mode(self) -> None:
+        code = f"import runpy; table = runpy.run_path({str(BENCH / 'cache-frameworks')!r})['table']; from edge_turns import Turn\n" \
+               "print(table({f'{store}, {mode}': [Turn(rate * number, 0, 1000 / rate / number) for number in (1, 2)]\n" \
+               "    for mode, factor in (('snapshot', 10), ('classic', 1)) for store, rate in (('redis', 2 * factor), ('reprise', 3 * factor))}))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, env={**os.environ, "PYTHONPATH": str(BENCH)})
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
+        self.assertEqual([row[:2] for row in rows[2:]], [["classic", "redis"], ["classic", "reprise"], ["snapshot", "redis"], ["snapshot", "reprise"]], done.stderr)
+        self.assertEqual([row[4] for row in rows[2:]], ["1.50 (1.50–1.50)", "", "1.50 (1.50–1.50)", ""])
 
 
 if __name__ == "__main__":
