@@ -58,7 +58,7 @@ OPERATIONS = {
     "multi-500": Operation("multi", 500), "miss": Operation("miss"),
 }
 TRANSPORTS = {"unix": "unix socket", "tcp": "TCP, 127.0.0.1", "memory": "shared memory (APCu, Reprise)"}
-PROCESSES = (1, 50, 100, 150)
+PROCESSES = (1, 2, 50, 100, 150)
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "client": tuple(CLIENTS), "serializer": tuple(SERIALIZERS), "value": tuple(VALUES), "operation": tuple(OPERATIONS),
     "transport": tuple(TRANSPORTS), "processes": tuple(map(str, PROCESSES)),

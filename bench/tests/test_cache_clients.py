@@ -46,7 +46,7 @@ def made(cell: Cell, rates: list[float], client_us: float = 10.0, size: int = 80
 
 class Matrix(unittest.TestCase):
     def test_unknown_names_are_refused_with_those_known(self) -> None:
-        for dimension, name in (("client", "predi"), ("value", "tiny"), ("processes", "2"), ("serializer", ""), ("operation", "multi")):
+        for dimension, name in (("client", "predi"), ("value", "tiny"), ("processes", "3"), ("serializer", ""), ("operation", "multi")):
             with self.assertRaises(Failure) as caught:
                 cache_matrix.choose(dimension, name)
             self.assertIn(f"known: {', '.join(cache_matrix.DIMENSIONS[dimension])}", str(caught.exception))
