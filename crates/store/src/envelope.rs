@@ -9,7 +9,6 @@ const VALUE: &[u8; 4] = b"Rv1\0";
 const MESSAGE: &[u8; 4] = b"Rb1\0";
 /// Bytes of a value's numbers, with what begins it.
 const VALUE_HEAD: usize = 4 + 6 * 8 + 4 * 4;
-const MESSAGE_HEAD: usize = 4 + 2 * 8 + 4;
 
 /// A place in the stream: what the store calls an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,27 +139,7 @@ impl Sealer {
     /// A value from the store. `None`: nobody who has the secret has stored it with this key.
     pub fn open_value(&self, key: &[u8], sealed: &[u8]) -> Option<Value> {
         let (bytes, version) = self.open(sealed, key)?;
-        let mut bytes = Bytes(bytes);
-        if bytes.take(4)? != VALUE {
-            return None;
-        }
-        let mut value = Value {
-            bus: bytes.long()?,
-            as_of: Position { ms: bytes.long()?, count: bytes.long()? },
-            stored: bytes.long()?,
-            soft: bytes.long()?,
-            hard: bytes.long()?,
-            cost: bytes.word()?,
-            kind: bytes.word()?,
-            tags: Vec::new(),
-            bytes: Vec::new(),
-            version,
-        };
-        let (tags, size) = (bytes.word()? as usize, bytes.word()? as usize);
-        value.tags = bytes.take(tags)?.to_vec();
-        value.bytes = bytes.take(size)?.to_vec();
-        let are_tags = segment::talk::tags(&value.tags).is_some();
-        (are_tags && bytes.0.is_empty()).then_some(value)
+        Value::read(bytes, version)
     }
 
     /// A message for the bus.
@@ -184,8 +163,42 @@ impl Sealer {
     /// A message from the bus. `None`: nobody who has the secret has sent it, or a newer release has.
     pub fn open_message(&self, sealed: &[u8]) -> Option<Message> {
         let (bytes, _) = self.open(sealed, MESSAGE)?;
+        Message::read(bytes)
+    }
+}
+
+impl Value {
+    /// From its bytes without the signature, which has to be checked before.
+    pub fn read(bytes: &[u8], version: u64) -> Option<Value> {
         let mut bytes = Bytes(bytes);
-        if bytes.0.len() < MESSAGE_HEAD || bytes.take(4)? != MESSAGE {
+        if bytes.take(4)? != VALUE {
+            return None;
+        }
+        let mut value = Value {
+            bus: bytes.long()?,
+            as_of: Position { ms: bytes.long()?, count: bytes.long()? },
+            stored: bytes.long()?,
+            soft: bytes.long()?,
+            hard: bytes.long()?,
+            cost: bytes.word()?,
+            kind: bytes.word()?,
+            tags: Vec::new(),
+            bytes: Vec::new(),
+            version,
+        };
+        let (tags, size) = (bytes.word()? as usize, bytes.word()? as usize);
+        value.tags = bytes.take(tags)?.to_vec();
+        value.bytes = bytes.take(size)?.to_vec();
+        let are_tags = segment::talk::tags(&value.tags).is_some();
+        (are_tags && bytes.0.is_empty()).then_some(value)
+    }
+}
+
+impl Message {
+    /// From its bytes without the signature, which has to be checked before.
+    pub fn read(bytes: &[u8]) -> Option<Message> {
+        let mut bytes = Bytes(bytes);
+        if bytes.take(4)? != MESSAGE {
             return None;
         }
         let (node, sequence, word, version) = (bytes.long()?, bytes.long()?, bytes.word()?, bytes.long()?);

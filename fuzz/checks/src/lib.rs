@@ -14,6 +14,7 @@
 //! | [`framing`] | what a client sends |
 //! | [`http2_frames`] | frames of HTTP/2 |
 //! | [`log`] | what of a request the access log shows |
+//! | [`nodes`] | what workers say to the process that talks to the store, and what lies there |
 //! | [`proxy_header`] | what a connection of a load balancer begins with |
 //! | [`purge`] | what is to be purged, pages with holes, names of cookies |
 //! | [`range`] | Range and If-Range |
@@ -36,6 +37,7 @@ pub mod forwarded;
 pub mod framing;
 pub mod http2_frames;
 pub mod log;
+pub mod nodes;
 pub mod proxy_header;
 pub mod purge;
 pub mod range;
@@ -51,7 +53,7 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 20] = [
+pub const CHECKS: [(&str, Check); 21] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
@@ -62,6 +64,7 @@ pub const CHECKS: [(&str, Check); 20] = [
     ("htpasswd", rules::check_users),
     ("http2_frames", http2_frames::check),
     ("log", log::check),
+    ("nodes", nodes::check),
     ("proxy_header", proxy_header::check),
     ("purge", purge::check),
     ("range", range::check),
