@@ -262,7 +262,7 @@ if (!function_exists('reprise_cache_stats')) {
     /**
      * Returns an empty array.
      *
-     * @return array<string, int>
+     * @return array<string, int|string>
      */
     function reprise_cache_stats(): array
     {

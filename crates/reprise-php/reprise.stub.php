@@ -295,9 +295,10 @@ function reprise_cache_flush(): bool {}
 /**
  * Returns what the data cache holds and has counted: `hits`, `misses`, `stale`, `stores`, `waits`, `computed`, `entries`, `bytes` of them, `memory`, the
  * `largest` value in bytes, `evicted` entries, `refused` stores, bytes `held` by requests that may still use removed values, the process that is the `holder`
- * of the oldest, and `swept` and `taken_over`: processes that died in the middle of something. An empty array if there is no data cache.
+ * of the oldest, and `swept` and `taken_over`: processes that died in the middle of something. With `data_cache_store` also whether the `store` is
+ * `ready` or `away`. An empty array if there is no data cache.
  *
- * @return array<string, int>
+ * @return array<string, int|string>
  * @elsewhere Returns an empty array.
  *     return [];
  */

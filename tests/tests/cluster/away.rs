@@ -13,6 +13,7 @@ use super::store::{Does, Redis, Way};
 fn without_a_store_each_node_computes_once() {
     let mut redis = Redis::start(&[]);
     let cluster = Cluster::start(3, &redis.url(), "workers = 8");
+    assert!(cluster.get(0, "stats").contains("\"store\":\"ready\""));
     redis.stop();
     let before = cluster.runs();
     let answers = cluster.crowd(16, "compute&key=alone&ms=100");
@@ -23,6 +24,7 @@ fn without_a_store_each_node_computes_once() {
     );
     assert_eq!((cluster.get(0, "count&key=c"), cluster.get(0, "lock&key=l")), ("1".into(), "true".into()));
     tests::wait_until("the log says so", 10, || cluster.nodes[0].log().contains("the store of the data cache is away"));
+    tests::wait_until("the statistics say so", 10, || cluster.get(0, "stats").contains("\"store\":\"away\""));
     redis.again();
     tests::wait_until("the log says so", 20, || {
         cluster.nodes[0].log().contains("the store of the data cache is there again")

@@ -35,7 +35,7 @@ enum data_use {
 struct data_wait {
 	const char *key; /* NULL: it waits for none */
 	size_t size;
-	uint32_t owner; /* process id */
+	uint32_t owner; /* process id; 0: another node computes it */
 };
 
 /* Conversations of a request that stay open: computations for other nodes, within each other, and locks. */

@@ -42,8 +42,12 @@ void reprise_data_write_wait(int file, pid_t pid)
 		raw_add(&text, one);
 	}
 	raw_add(&text, wait.size > size ? "…\"" : "\"");
-	raw_add(&text, " of the data cache, which process ");
-	raw_add_number(&text, wait.owner);
-	raw_add(&text, " computes\n");
+	if (wait.owner == 0) {
+		raw_add(&text, " of the data cache, which another node computes\n");
+	} else {
+		raw_add(&text, " of the data cache, which process ");
+		raw_add_number(&text, wait.owner);
+		raw_add(&text, " computes\n");
+	}
 	RAW3(SYS_write, file, text.bytes, text.size);
 }

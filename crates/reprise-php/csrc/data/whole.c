@@ -5,6 +5,7 @@
 #include "arguments.h"
 #include "cluster.h"
 #include "data.h"
+#include "talk.h"
 
 ZEND_FUNCTION(reprise_cache_invalidate)
 {
@@ -71,4 +72,7 @@ ZEND_FUNCTION(reprise_cache_stats)
 	add_assoc_long(return_value, "holder", (zend_long)is.holder);
 	add_assoc_long(return_value, "swept", (zend_long)is.swept);
 	add_assoc_long(return_value, "taken_over", (zend_long)is.taken_over);
+	if (reprise_data->door > 0) {
+		add_assoc_string(return_value, "store", reprise_talk_is_possible() ? "ready" : "away");
+	}
 }
