@@ -258,6 +258,34 @@ if (!function_exists('reprise_cache_flush')) {
     }
 }
 
+if (!function_exists('reprise_store_read')) {
+    /**
+     * There is no store.
+     *
+     * @return string|false|null
+     */
+    function reprise_store_read(string $key): mixed
+    {
+        return false;
+    }
+}
+
+if (!function_exists('reprise_store_write')) {
+    /** There is no store. */
+    function reprise_store_write(string $key, string $value, int $ttl): bool
+    {
+        return false;
+    }
+}
+
+if (!function_exists('reprise_store_remove')) {
+    /** There is no store. */
+    function reprise_store_remove(string $key): bool
+    {
+        return false;
+    }
+}
+
 if (!function_exists('reprise_cache_stats')) {
     /**
      * Returns an empty array.

@@ -81,6 +81,7 @@ fn main() {
         "data/values",
         "data/entries",
         "data/compute",
+        "data/kept",
         "data/locks",
         "data/whole",
         "opcache",

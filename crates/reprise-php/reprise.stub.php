@@ -293,6 +293,32 @@ function reprise_cache_unlock(string $name): bool {}
 function reprise_cache_flush(): bool {}
 
 /**
+ * Returns a string that reprise_store_write() has put into `data_cache_store`; null: there is none; false: the store cannot be asked, or there is none.
+ *
+ * @return string|false|null
+ * @elsewhere There is no store.
+ *     return false;
+ */
+function reprise_store_read(string $key): mixed {}
+
+/**
+ * Puts a string into `data_cache_store`, for $ttl seconds; 0: for thirty days. It lies there alone: no worker keeps a copy, and neither reprise_cache_flush()
+ * nor eviction in this server removes it. It is for what must not be lost, such as sessions. Returns false if the store has not taken it.
+ *
+ * @elsewhere There is no store.
+ *     return false;
+ */
+function reprise_store_write(string $key, string $value, int $ttl): bool {}
+
+/**
+ * Removes what reprise_store_write() has put there. Returns false if the store cannot be asked.
+ *
+ * @elsewhere There is no store.
+ *     return false;
+ */
+function reprise_store_remove(string $key): bool {}
+
+/**
  * Returns what the data cache holds and has counted: `hits`, `misses`, `stale`, `stores`, `waits`, `computed`, `entries`, `bytes` of them, `memory`, the
  * `largest` value in bytes, `evicted` entries, `refused` stores, bytes `held` by requests that may still use removed values, the process that is the `holder`
  * of the oldest, and `swept` and `taken_over`: processes that died in the middle of something. With `data_cache_store` also whether the `store` is

@@ -37,6 +37,8 @@ case 'lock': echo json_encode(reprise_cache_lock($key, 20)); if (isset($_GET['un
 case 'unlock': echo json_encode([reprise_cache_lock($key, 20), reprise_cache_unlock($key), reprise_cache_lock($key, 20)]); break;
 case 'page': header('Cache-Control: s-maxage=600'); header('Cache-Tag: news'); echo getenv('NODE'), ' ', file_get_contents(getenv('RUNS') . '/page'); break;
 case 'purge': echo json_encode(reprise_cache_purge(['news'])); break;
+case 'session': require getenv('PACKAGE') . '/Session/Handler.php'; Reprise\Session\Handler::register(); ini_set('session.use_strict_mode', '1'); session_start();
+    $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; if (isset($_GET['destroy'])) session_destroy(); echo json_encode([$_SESSION['n'], session_id()]); break;
 case 'stats': echo json_encode(reprise_cache_stats()); break;
 } } catch (Throwable $e) { echo get_class($e), ': ', $e->getMessage(); }
 "#;
@@ -54,6 +56,7 @@ fn node(number: usize, runs: &Path, url: &str, secret: &str, more: &str) -> Serv
         .file("index.php", SCRIPT)
         .env("RUNS", runs.to_str().unwrap())
         .env("NODE", &number.to_string())
+        .env("PACKAGE", runs.join("composer").to_str().unwrap())
         .application(&format!("data_cache_store = \"{url}\"\ndata_cache_secret = \"{secret}\""))
         .application(more)
         .start()
@@ -68,6 +71,7 @@ impl Cluster {
     fn by(urls: &[&str], more: &str) -> Cluster {
         let runs = Directory::new();
         std::fs::set_permissions(&runs.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        tests::server::copy(&tests::server::project().join("composer/src"), &runs.0.join("composer"));
         let nodes = urls.iter().enumerate().map(|(number, url)| node(number, &runs.0, url, SECRET, more)).collect();
         let cluster = Cluster { nodes, runs };
         (0..cluster.nodes.len()).for_each(|node| cluster.await_store(node));

@@ -11,12 +11,13 @@ pub const LARGEST_TAGS: usize = 64 * (2 + 1024);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     // Requests.
-    /// The value of `key`.
+    /// The value of `key`; if `flag` is 1, that which was put there as kept.
     Get = 1,
     /// The value of `key`, or the right to compute it: waits for another's computation for `first` milliseconds. If `flag` is 1, a value that is to be
     /// renewed is none. The right ends with the conversation.
     Lease = 2,
-    /// Store a value. `flag` 0: tell other nodes that it has changed; 1: only if there is none; 2: it was computed with the right of this conversation.
+    /// Store a value. `flag` 0: tell other nodes that it has changed; 1: only if there is none; 2: it was computed with the right of this conversation; 3: it is
+    /// kept, whatever the bus says, and lies in the store alone; 4: what is kept is removed.
     Put = 3,
     /// Something has changed: `flag` 1 tags, 2 `key`, 3 everything, 4 stored responses as the text in the value says. Waits for `first` milliseconds
     /// until that is written down.

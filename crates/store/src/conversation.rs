@@ -146,6 +146,8 @@ impl Conversation<'_> {
                 return reply(Word::Done);
             }
             _ if !self.shared.view.is_store_ready(crate::log::now()) => return self.cannot(request),
+            Some(Word::Get) if request.head.flag == 1 => self.kept(&request.key),
+            Some(Word::Put) if request.head.flag >= 3 => self.keep(request),
             Some(Word::Get) => {
                 self.find(&request.key).map(|found| found.map_or(reply(Word::None), |(value, _)| give(value)))
             }
@@ -201,6 +203,26 @@ impl Conversation<'_> {
             is_good = shared.known().is_good(key, &value);
         }
         Ok(Some((is_good.then_some(value), sealed)))
+    }
+
+    /// What is kept is signed with another name, so that no value of the cache can be put in its place.
+    fn kept(&self, key: &[u8]) -> Result<Reply, Unasked> {
+        let shared = self.shared;
+        let Some(sealed) = shared.pool.ask(|remote| remote.get(Name::Kept, key))? else { return Ok(reply(Word::None)) };
+        let Some(value) = shared.sealer.open_value(&leased(b's', key), &sealed) else {
+            shared.count_forged();
+            return Ok(reply(Word::None));
+        };
+        Ok(if value.hard == 0 || value.hard > wall() { give(value) } else { reply(Word::None) })
+    }
+
+    fn keep(&self, request: &Request) -> Result<Reply, Unasked> {
+        let (shared, key) = (self.shared, &request.key);
+        let value = self.value(request, &request.value, shared.as_of());
+        let sealed = shared.sealer.seal_value(&leased(b's', key), &value);
+        let kept = (request.head.flag == 3).then(|| (&sealed[..], lasts(&value)));
+        shared.pool.ask(|remote| remote.keep(key, kept))?;
+        Ok(reply(Word::Done))
     }
 
     fn lease(&mut self, request: &Request) -> Result<Reply, Unasked> {

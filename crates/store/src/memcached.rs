@@ -132,6 +132,21 @@ impl Memcached {
         Ok(message.map(|_| now()))
     }
 
+    pub fn keep(&mut self, key: &[u8], value: Option<(&[u8], u64)>) -> Result<(), Failed> {
+        let name = self.name(Name::Kept, key);
+        match value {
+            None => {
+                self.ask(&format!("md {name}"), None)?;
+            }
+            Some((sealed, ms)) => {
+                if !self.store(&format!("ms {name} {}", sealed.len()), sealed, ms)? {
+                    return Err(Failed("memcached has not stored a value".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub fn add(&mut self, name: Name, key: &[u8], sealed: &[u8], ms: u64) -> Result<bool, Failed> {
         let name = self.name(name, key);
         self.store(&format!("ms {name} {} ME", sealed.len()), sealed, ms)

@@ -57,6 +57,12 @@ impl Remote {
         either!(self, remote => remote.set(key, sealed, ms.clamp(1, LONGEST), message))
     }
 
+    /// Stores a value that is kept for so many milliseconds; `None` removes it.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn keep(&mut self, key: &[u8], value: Option<(&[u8], u64)>) -> Result<(), Failed> {
+        either!(self, remote => remote.keep(key, value.map(|(sealed, ms)| (sealed, ms.clamp(1, LONGEST)))))
+    }
+
     /// Stores a value if there is none. Whether it was stored.
     #[allow(clippy::missing_errors_doc)]
     pub fn add(&mut self, name: Name, key: &[u8], sealed: &[u8], ms: u64) -> Result<bool, Failed> {

@@ -38,6 +38,8 @@ pub enum Name {
     Value,
     /// Who computes it, or a lock.
     Lease,
+    /// A value that no change of others concerns, such as a session.
+    Kept,
 }
 
 impl Name {
@@ -46,6 +48,7 @@ impl Name {
         match self {
             Name::Value => b'v',
             Name::Lease => b'l',
+            Name::Kept => b's',
         }
     }
 }

@@ -91,6 +91,15 @@ impl Valkey {
         Ok(Some(position(&id)?))
     }
 
+    pub fn keep(&mut self, key: &[u8], value: Option<(&[u8], u64)>) -> Result<(), Failed> {
+        let name = self.name(Name::Kept, key);
+        let done = match value {
+            Some((sealed, ms)) => cmd("SET").arg(name).arg(sealed).arg("PX").arg(ms).exec(&mut self.connection),
+            None => cmd("DEL").arg(name).exec(&mut self.connection),
+        };
+        Ok(done?)
+    }
+
     pub fn add(&mut self, name: Name, key: &[u8], sealed: &[u8], ms: u64) -> Result<bool, Failed> {
         let done: Value =
             cmd("SET").arg(self.name(name, key)).arg(sealed).arg("NX").arg("PX").arg(ms).query(&mut self.connection)?;

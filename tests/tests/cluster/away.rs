@@ -43,6 +43,11 @@ fn no_value_is_older_than_declared() {
         let stored = cluster.get(1, "store&value=\"old\"&tags[]=t");
         assert_eq!(stored, "true");
         cluster.until_all("the value is there", "fetch", "\"old\"");
+        // The message about it has come, too: it is before this one on the bus.
+        assert_eq!(cluster.get(0, "store&key=mark&value=1&tags[]=m"), "true");
+        assert_eq!(cluster.get(1, "invalidate&tags[]=m"), "true");
+        cluster.until_all("a later message has come", "fetch&key=mark", "\"none\"");
+        assert_eq!(cluster.get(0, "fetch"), "\"old\"");
         way.now(does);
         assert_eq!(cluster.get(1, "invalidate&tags[]=t"), "true");
         let since = Instant::now();

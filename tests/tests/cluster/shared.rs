@@ -142,6 +142,48 @@ fn what_one_node_purges_is_purged_on_all() {
     }
 }
 
+/// A session is the same on all nodes, one of its requests runs at a time, and no eviction or flush ends it.
+#[test]
+fn sessions_are_those_of_all_nodes() {
+    let mut redis = Redis::start(&[]);
+    let cluster = Cluster::start(3, &redis.url(), "workers = 4\ndata_cache_memory = \"1M\"");
+    let session = |node: usize, id: &str, more: &str| {
+        let mut client = cluster.nodes[node].client();
+        let request = format!("GET /?do=session{more} HTTP/1.1\r\nHost: a\r\nCookie: PHPSESSID={id}\r\n\r\n");
+        client.send(request.as_bytes()).unwrap();
+        client.read(false).unwrap().text()
+    };
+    let first = session(0, "", "");
+    let id = first.trim_start_matches("[1,\"").trim_end_matches("\"]").to_owned();
+    assert!(id.len() >= 20, "{first}");
+    let mut numbers: Vec<String> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..30)
+            .map(|turn| {
+                let (session, id) = (&session, &id);
+                scope.spawn(move || session(turn % 3, id, ""))
+            })
+            .collect();
+        asked.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    numbers.sort_by_key(|text| text.split([',', '[']).nth(1).and_then(|number| number.parse::<u32>().ok()));
+    assert_eq!(numbers, (2..=31).map(|number| format!("[{number},\"{id}\"]")).collect::<Vec<_>>());
+    // What fills the cache of a node, or empties it, ends no session.
+    let value = format!("\"{}\"", "x".repeat(3000));
+    for number in 0..500 {
+        cluster.get(1, &format!("store&key=fill{number}&value={value}"));
+    }
+    assert_eq!(cluster.get(1, "flush"), "true");
+    assert_eq!(session(1, &id, ""), format!("[32,\"{id}\"]"));
+    // One that is destroyed, or that nobody has begun, gets another name.
+    assert_eq!(session(2, &id, "&destroy"), "[33,\"\"]");
+    assert!(session(0, &id, "").starts_with("[1,") && !session(0, "invented", "").contains("invented"));
+    // Without the store nobody is logged out: there is no answer.
+    redis.stop();
+    tests::wait_until("the store is away", 10, || cluster.get(0, "stats").contains("\"store\":\"away\""));
+    let text = session(0, &id, "");
+    assert!(text.contains("RuntimeException: the store with the sessions cannot be asked"), "{text}");
+}
+
 /// Who cannot sign is not believed, and applications do not see each other's values.
 #[test]
 fn values_are_those_of_the_application_and_its_secret() {
