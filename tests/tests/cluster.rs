@@ -33,7 +33,7 @@ case 'delete': echo json_encode(reprise_cache_delete($key, $_GET['if'] ?? null))
 case 'invalidate': echo json_encode(reprise_cache_invalidate($tags)); break;
 case 'flush': echo json_encode(reprise_cache_flush()); break;
 case 'count': echo json_encode(reprise_cache_increment($key, (int)($_GET['by'] ?? 1))); break;
-case 'lock': echo json_encode(reprise_cache_lock($key, 20)); if (isset($_GET['until'])) touch(getenv('RUNS') . '/locked'); if (isset($_GET['until'])) while (!file_exists(getenv('RUNS') . '/' . $_GET['until'])) { usleep(2000); clearstatcache(); } break;
+case 'lock': while (!($got = reprise_cache_lock($key, 20)) && isset($_GET['until'])) usleep(2000); echo json_encode($got); if (isset($_GET['until'])) touch(getenv('RUNS') . '/locked'); if (isset($_GET['until'])) while (!file_exists(getenv('RUNS') . '/' . $_GET['until'])) { usleep(2000); clearstatcache(); } break;
 case 'unlock': echo json_encode([reprise_cache_lock($key, 20), reprise_cache_unlock($key), reprise_cache_lock($key, 20)]); break;
 case 'page': header('Cache-Control: s-maxage=600'); header('Cache-Tag: news'); echo getenv('NODE'), ' ', file_get_contents(getenv('RUNS') . '/page'); break;
 case 'purge': echo json_encode(reprise_cache_purge(['news'])); break;

@@ -7,6 +7,15 @@ use crate::view::View;
 /// For so many milliseconds the process that talks to the store counts as ready after it has said so.
 pub const READY_FOR: u64 = 1500;
 
+/// The same for its saying that it lives.
+pub const ALIVE_FOR: u64 = 1000;
+
+/// A value from the store may be older than this node knows by as much as the process counts as ready without news. Values are good for so much
+/// shorter here.
+fn slack(staleness: u64) -> u64 {
+    if staleness == 0 { READY_FOR } else { READY_FOR.min(staleness / 2) }
+}
+
 impl View {
     /// For so many milliseconds a value is good without news of other nodes; 0: for ever, because there are none.
     pub fn set_staleness(&self, milliseconds: u64) {
@@ -18,13 +27,25 @@ impl View {
     pub(crate) fn is_fresh(&self, stored: u64, now: u64) -> bool {
         let cluster = &self.header().cluster;
         let staleness = cluster.staleness.load(Ordering::Acquire);
-        staleness == 0 || now.saturating_sub(stored.max(cluster.heard.load(Ordering::Acquire))) <= staleness
+        staleness == 0
+            || now.saturating_sub(stored.max(cluster.heard.load(Ordering::Acquire))) <= staleness - slack(staleness)
     }
 
     /// Whether somebody takes requests for the store.
     pub fn is_store_ready(&self, now: u64) -> bool {
         let ready = self.header().cluster.ready.load(Ordering::Acquire);
-        ready != 0 && now.saturating_sub(ready) < READY_FOR
+        ready != 0 && now.saturating_sub(ready) < slack(self.header().cluster.staleness.load(Ordering::Acquire))
+    }
+
+    /// The process that talks to the store lives.
+    pub fn set_alive(&self, now: u64) {
+        self.header().cluster.alive.store(now, Ordering::Release);
+    }
+
+    /// Whether that process has said lately that it lives, whatever the store does.
+    pub fn is_talker_alive(&self, now: u64) -> bool {
+        let alive = self.header().cluster.alive.load(Ordering::Acquire);
+        alive != 0 && now.saturating_sub(alive) < ALIVE_FOR
     }
 
     /// Counts what concerns many values. Who got a value from elsewhere puts it here only if this has stayed the same since he asked.
@@ -127,12 +148,14 @@ mod tests {
         let view = view();
         assert!(view.is_fresh(0, u64::MAX));
         view.set_staleness(100);
-        assert!(view.is_fresh(50, 150) && !view.is_fresh(50, 151));
+        assert!(view.is_fresh(50, 100) && !view.is_fresh(50, 101));
         view.set_heard(120);
-        assert!(view.is_fresh(50, 220) && !view.is_fresh(50, 221) && view.is_fresh(121, 221));
+        assert!(view.is_fresh(50, 170) && !view.is_fresh(50, 171) && view.is_fresh(121, 171));
         assert!(!view.is_store_ready(1));
         view.set_ready(Some(1000));
-        assert!(view.is_store_ready(1000 + READY_FOR - 1) && !view.is_store_ready(1000 + READY_FOR));
+        assert!(view.is_store_ready(1000 + 49) && !view.is_store_ready(1000 + 50));
+        view.set_alive(1000);
+        assert!(view.is_talker_alive(1999) && !view.is_talker_alive(2000));
         assert_eq!(view.owed(), None);
         view.owe();
         assert_eq!(view.owed(), Some(1));

@@ -85,6 +85,8 @@ pub struct Cluster {
     pub news: AtomicU64,
     /// When it had all news; 0: it never had.
     pub heard: AtomicU64,
+    /// When it has last said that it lives.
+    pub alive: AtomicU64,
     /// When it could last take requests; 0: it cannot.
     pub ready: AtomicU64,
     /// Changes that no other node has been told, because nobody could take them.

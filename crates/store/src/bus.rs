@@ -6,16 +6,20 @@ use std::time::Duration;
 use segment::process::Process;
 
 use crate::breaker::pause;
-use crate::envelope::{Change, Message, Position};
+use crate::envelope::{Change, ELSEWHERE, Message, Position};
 use crate::known::Meaning;
 use crate::link::Link;
-use crate::log::{log, now};
+use crate::log::{log, log_seldom, now};
 use crate::remote::Remote;
 use crate::shared::Shared;
 use crate::terms::Failed;
 
+/// The purge of all responses, as the front reads it.
+const EVERYTHING: &[u8] = b"hard\na";
 /// Messages that are read or written in one go.
 const AT_ONCE: usize = 1000;
+/// How often this node looks whether the bus is still the same, in milliseconds.
+const CHECK: u64 = 1000;
 /// How long the store is asked to wait for a message. It bounds by how much later than `heard` says this node knows that the store is there.
 const LISTEN: Duration = Duration::from_millis(300);
 
@@ -30,15 +34,19 @@ pub fn write(shared: &Shared) -> ! {
         }
         let was_connected = connection.is_some();
         let connected = connection.take().map_or_else(|| Remote::connect(&shared.settings, &shared.kind), Ok);
-        let told = connected.and_then(|mut remote| remote.tell(&shared.sealer, &batch.messages).map(|()| remote));
+        let told = connected
+            .and_then(|mut remote| remote.tell(&shared.sealer, &batch.messages, batch.repeated).map(|()| remote));
         match told {
             Ok(remote) => {
                 failures = 0;
                 connection = Some(remote);
                 shared.outbox.sent(&batch, &|waiting| shared.view.set_unsent(waiting as u64));
             }
-            Err(_) => {
-                // Who listens says why in the log. An idle connection may just have ended.
+            Err(failed) => {
+                // An idle connection may just have ended.
+                if !was_connected {
+                    log_seldom(&format!("other nodes cannot be told yet what has changed: {failed}"));
+                }
                 shared.outbox.again();
                 if !was_connected {
                     std::thread::sleep(pause(failures));
@@ -53,13 +61,11 @@ pub fn write(shared: &Shared) -> ! {
 pub fn hear(shared: &Shared, link: &dyn Link) -> ! {
     let mut hearer = Hearer { shared, link, segment: Process::new(shared.view, None), was_heard: None };
     let mut failures = 0;
-    if shared.view.unsent() != 0 {
-        // The process before this one has died with them.
-        shared.tell(Change::Flush);
-    }
     loop {
         let Err(failed) = hearer.listen();
         shared.view.set_ready(None);
+        // A store that was restarted may have lost what it was told last.
+        shared.outbox.again();
         if hearer.was_heard != Some(false) {
             log("error", &format!("the store of the data cache is away: {failed}"));
         }
@@ -85,7 +91,7 @@ impl Hearer<'_> {
         let (bus, floor) = remote.bus()?;
         // Up to here the segment has what was told.
         let applied = self.begin(bus, floor);
-        let mut is_all = false;
+        let (mut is_all, mut checked) = (false, now());
         loop {
             let asked = now();
             let from = shared.known().position();
@@ -101,13 +107,19 @@ impl Hearer<'_> {
             }
             if is_all {
                 shared.view.set_heard(asked);
-                shared.view.set_ready(Some(now()));
+                shared.view.set_ready(Some(asked));
                 if self.was_heard == Some(false) {
                     log("notice", "the store of the data cache is there again");
                 }
                 self.was_heard = Some(true);
             }
             self.tell_owed();
+            if now().saturating_sub(checked) > CHECK {
+                checked = now();
+                if remote.bus()?.0 != bus {
+                    return Err(Failed("it was emptied, or another one is in its place".to_owned()));
+                }
+            }
         }
     }
 
@@ -125,7 +137,7 @@ impl Hearer<'_> {
         let applied = if of_segment == bus { Position { ms, count } } else { Position::default() };
         let has_gap = of_segment != bus || (floor > applied && shared.kind.has_bus());
         if has_gap {
-            self.segment.flush();
+            self.lose();
             shared.view.set_position(bus, [floor.ms, floor.count]);
         }
         applied
@@ -140,18 +152,34 @@ impl Hearer<'_> {
         let mut known = self.shared.known();
         let meaning = known.read(position, &message);
         if is_own {
-            known.came_back(message.sequence, &message.change);
+            known.came_back(message.node, message.sequence, &message.change);
         }
         drop(known);
         if meaning == Meaning::Gap {
-            self.segment.flush();
+            self.lose();
         }
-        if is_new && !is_own && meaning != Meaning::Known {
-            self.apply(message);
+        // A worker may have died before what it told took effect here.
+        let is_done = is_own && (message.sequence == 0 || matches!(message.change, Change::Key(_, ELSEWHERE)));
+        if is_new && !is_done && meaning != Meaning::Known {
+            self.apply(message, is_own);
         }
     }
 
-    fn apply(&mut self, message: Message) {
+    /// Nobody knows what was lost.
+    fn lose(&mut self) {
+        self.segment.flush();
+        if self.shared.kind.has_bus() {
+            self.purge(EVERYTHING);
+        }
+    }
+
+    fn purge(&self, text: &[u8]) {
+        if let Err(error) = self.link.purge(text) {
+            log("error", &format!("a purge of another node is not passed on: {error}"));
+        }
+    }
+
+    fn apply(&mut self, message: Message, is_own: bool) {
         match message.change {
             Change::Tag(name) => {
                 self.segment.invalidate(&name);
@@ -163,18 +191,20 @@ impl Hearer<'_> {
             Change::Flush => {
                 self.segment.flush();
             }
-            Change::Purge(text) => {
-                if let Err(error) = self.link.purge(&text) {
-                    log("error", &format!("a purge of another node is not passed on: {error}"));
-                }
+            // This node's front has purged before it was told.
+            Change::Purge(_) if is_own => {}
+            Change::Purge(text) => self.purge(&text),
+            Change::Lost if is_own => {
+                self.segment.flush();
             }
+            Change::Lost => self.lose(),
         }
     }
 
     /// Workers have changed something and reached nobody.
     fn tell_owed(&mut self) {
         if let Some(owed) = self.shared.view.owed() {
-            self.shared.tell(Change::Flush);
+            self.shared.tell(Change::Lost);
             // What came from the store meanwhile may be what was removed.
             self.segment.flush();
             self.shared.view.has_told(owed);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use segment::talk::{self, HEAD, Head, Word};
 
-use crate::envelope::{Change, Position, Value, version};
+use crate::envelope::{Change, ELSEWHERE, Position, Value, version};
 use crate::pool::Unasked;
 use crate::remote::Remote;
 use crate::shared::Shared;
@@ -174,7 +174,8 @@ impl Conversation<'_> {
             _ => false,
         };
         if is_change {
-            self.shared.tell(Change::Key(request.key.clone(), 0));
+            // The worker goes on to store it here.
+            self.shared.tell(Change::Key(request.key.clone(), ELSEWHERE));
         }
         reply(Word::Away)
     }
@@ -257,10 +258,12 @@ impl Conversation<'_> {
 
     fn take_lease(&mut self, key: &[u8], ms: u64, is_extended: bool) -> Result<bool, Unasked> {
         let token = self.token;
+        // If there is no response, the store may have given it all the same.
+        let until = Instant::now() + if is_extended { LONGEST_LEASE } else { Duration::from_millis(ms) };
+        self.held.push(Held { key: key.to_vec(), is_extended, until });
         let is_mine = self.shared.pool.ask(|remote| remote.add(Name::Lease, key, &token, ms))?;
-        if is_mine {
-            let until = Instant::now() + if is_extended { LONGEST_LEASE } else { Duration::from_millis(ms) };
-            self.held.push(Held { key: key.to_vec(), is_extended, until });
+        if !is_mine {
+            self.held.pop();
         }
         Ok(is_mine)
     }
@@ -308,6 +311,11 @@ impl Conversation<'_> {
                 // Without the right to compute nobody knows what was known when it began.
                 let Some(as_of) = self.as_of.take() else { return Ok(reply(Word::None)) };
                 let value = self.value(request, &request.value, as_of);
+                if !shared.known().is_good(key, &value) {
+                    // It was changed or removed meanwhile.
+                    self.release_all();
+                    return Ok(reply(Word::None));
+                }
                 let sealed = shared.sealer.seal_value(key, &value);
                 let stored = shared.pool.ask(|remote| remote.set(key, &sealed, lasts(&value), None));
                 self.release_all();
@@ -422,7 +430,11 @@ impl Conversation<'_> {
         };
         let told: Vec<(u64, u64)> = changes.into_iter().map(|change| self.shared.tell(change)).collect();
         let patience = Duration::from_millis(request.head.first.min(1000));
+        let until = Instant::now() + patience;
         let is_done = told.last().is_none_or(|&last| self.shared.outbox.wait_for(last, patience));
+        if let Some(&last) = told.last().filter(|_| is_done && self.shared.kind.has_bus()) {
+            self.shared.await_own(last, until.saturating_duration_since(Instant::now()));
+        }
         reply(if is_done { Word::Done } else { Word::Later })
     }
 }

@@ -10,6 +10,9 @@ const MESSAGE: &[u8; 4] = b"Rb1\0";
 /// Bytes of a value's numbers, with what begins it.
 const VALUE_HEAD: usize = 4 + 6 * 8 + 4 * 4;
 
+/// The version of a value that its node alone has. No value in the store has it.
+pub const ELSEWHERE: u64 = 1;
+
 /// A place in the stream: what the store calls an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -49,12 +52,14 @@ pub struct Value {
 pub enum Change {
     /// All values with a tag are gone.
     Tag(Vec<u8>),
-    /// The value of a key is another one: that with this version; 0: there is none.
+    /// The value of a key is another one: that with this version; 0: there is none; [`ELSEWHERE`]: the node that says it has it.
     Key(Vec<u8>, u64),
     /// All values are gone.
     Flush,
     /// Responses are purged: the text that the front takes.
     Purge(Vec<u8>),
+    /// Nobody knows what: all values are gone, and all responses are purged.
+    Lost,
 }
 
 /// A message of the bus.
@@ -153,6 +158,7 @@ impl Sealer {
             Change::Key(key, version) => (2, *version, key),
             Change::Flush => (3, 0, &[]),
             Change::Purge(text) => (4, 0, text),
+            Change::Lost => (5, 0, &[]),
         };
         bytes.extend_from_slice(&word.to_le_bytes());
         bytes.extend_from_slice(&version.to_le_bytes());
@@ -208,6 +214,7 @@ impl Message {
             2 => Change::Key(name, version),
             3 => Change::Flush,
             4 => Change::Purge(name),
+            5 => Change::Lost,
             _ => return None,
         };
         Some(Message { node, sequence, change })

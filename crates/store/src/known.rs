@@ -42,6 +42,8 @@ pub struct Known {
     /// Changes of this node that the bus has not given back yet, by the sequence number of the last.
     pending: HashMap<u64, u64>,
     nodes: HashMap<u64, u64>,
+    /// The last of this node's own messages that came back: of which node, and its number.
+    own: (u64, u64),
 }
 
 impl Default for Known {
@@ -61,6 +63,7 @@ impl Known {
             marks: HashMap::new(),
             pending: HashMap::new(),
             nodes: HashMap::new(),
+            own: (0, 0),
         }
     }
 
@@ -72,7 +75,7 @@ impl Known {
         match change {
             Change::Tag(name) => Some(self.hash('t', name)),
             Change::Key(key, _) => Some(self.hash('k', key)),
-            Change::Flush => Some(self.hash('f', &[])),
+            Change::Flush | Change::Lost => Some(self.hash('f', &[])),
             Change::Purge(_) => None,
         }
     }
@@ -129,7 +132,10 @@ impl Known {
             return Meaning::Known;
         }
         if self.nodes.len() >= MOST_NODES && last.is_none() {
+            // Gaps of those that were dropped would not be seen.
             self.nodes.clear();
+            self.nodes.insert(message.node, message.sequence);
+            return Meaning::Gap;
         }
         self.nodes.insert(message.node, message.sequence);
         match last {
@@ -159,8 +165,16 @@ impl Known {
         }
     }
 
+    /// Whether that message of this node has come back.
+    pub fn has_come_back(&self, (node, sequence): (u64, u64)) -> bool {
+        self.own.0 == node && self.own.1 >= sequence
+    }
+
     /// The bus has it.
-    pub fn came_back(&mut self, sequence: u64, change: &Change) {
+    pub fn came_back(&mut self, node: u64, sequence: u64, change: &Change) {
+        if sequence > 0 {
+            self.own = (node, sequence);
+        }
         if let Some(hash) = self.hash_of(change) {
             if self.pending.get(&hash).is_some_and(|&last| last <= sequence) {
                 self.pending.remove(&hash);
@@ -269,9 +283,9 @@ mod tests {
         known.expect(1, &change);
         known.expect(2, &change);
         assert!(!known.is_good(b"k", &value(5, b"menu", 0)));
-        known.came_back(1, &change);
+        known.came_back(8, 1, &change);
         assert!(!known.is_good(b"k", &value(5, b"menu", 0)));
-        known.came_back(2, &change);
+        known.came_back(8, 2, &change);
         assert!(known.is_good(b"k", &value(5, b"menu", 0)), "the bus' own mark says the rest");
     }
 

@@ -191,8 +191,8 @@ impl Memcached {
         Ok(())
     }
 
-    pub fn tell(&mut self, _: &Sealer, messages: &[Message]) -> Result<(), Failed> {
-        for message in messages {
+    pub fn tell(&mut self, _: &Sealer, messages: &[Message], repeated: usize) -> Result<(), Failed> {
+        for message in messages.iter().skip(repeated) {
             if let crate::envelope::Change::Key(key, _) = &message.change {
                 let name = self.name(Name::Value, key);
                 self.ask(&format!("md {name}"), None)?;

@@ -17,6 +17,8 @@ const AGAIN: usize = 1000;
 pub struct Batch {
     /// In their order.
     pub messages: Vec<Message>,
+    /// So many of them, the first ones, were sent before.
+    pub repeated: usize,
     /// Which outbox they are of: [`Outbox::sent`] takes it.
     node: u64,
 }
@@ -43,7 +45,7 @@ pub type OnCount<'a> = &'a dyn Fn(usize);
 fn size(change: &Change) -> usize {
     64 + match change {
         Change::Tag(name) | Change::Key(name, _) | Change::Purge(name) => name.len(),
-        Change::Flush => 0,
+        Change::Flush | Change::Lost => 0,
     }
 }
 
@@ -81,7 +83,7 @@ impl Outbox {
         if inner.waiting.len() >= MOST || inner.bytes + size(&change) > MOST_BYTES {
             // Another node's name: what was not sent is no gap.
             *inner = Inner::new();
-            change = Change::Flush;
+            change = Change::Lost;
         }
         inner.last += 1;
         let message = Message { node: inner.node, sequence: inner.last, change };
@@ -121,8 +123,8 @@ impl Outbox {
         }
         let again =
             if std::mem::take(&mut inner.is_again) { inner.recent.iter().cloned().collect() } else { Vec::new() };
-        let fresh = inner.waiting.iter().take(most).cloned();
-        Batch { messages: again.into_iter().chain(fresh).collect(), node: inner.node }
+        let (repeated, fresh) = (again.len(), inner.waiting.iter().take(most).cloned());
+        Batch { messages: again.into_iter().chain(fresh).collect(), repeated, node: inner.node }
     }
 
     /// These were taken. `count` gets the number that waits still.
@@ -146,6 +148,7 @@ impl Outbox {
     pub fn again(&self) {
         let mut inner = self.lock();
         inner.is_again = !inner.recent.is_empty();
+        self.changed.notify_all();
     }
 
     /// Which node this is, until too many messages wait.
@@ -194,10 +197,10 @@ mod tests {
             tell(&outbox, "b");
         }
         let batch = outbox.next(9, Duration::ZERO);
-        assert_eq!((names(&batch), batch.messages[0].sequence), (vec!["Flush".to_owned()], 1));
+        assert_eq!((names(&batch), batch.messages[0].sequence), (vec!["Lost".to_owned()], 1));
         assert!(outbox.node() != first.0 && !outbox.wait_for(first, Duration::ZERO));
         outbox.sent(&old, &|_| panic!("it is of another node"));
         tell(&outbox, &"x".repeat(MOST_BYTES));
-        assert_eq!(names(&outbox.next(9, Duration::ZERO)), ["Flush"]);
+        assert_eq!(names(&outbox.next(9, Duration::ZERO)), ["Lost"]);
     }
 }

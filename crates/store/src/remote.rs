@@ -93,10 +93,10 @@ impl Remote {
         either!(self, remote => remote.release(key, token))
     }
 
-    /// Puts messages on the bus, in their order; values of keys that they name are removed.
+    /// Puts messages on the bus, in their order; values of keys that they name are removed, but for those of the first `repeated`, which were told before.
     #[allow(clippy::missing_errors_doc)]
-    pub fn tell(&mut self, sealer: &Sealer, messages: &[Message]) -> Result<(), Failed> {
-        either!(self, remote => remote.tell(sealer, messages))
+    pub fn tell(&mut self, sealer: &Sealer, messages: &[Message], repeated: usize) -> Result<(), Failed> {
+        either!(self, remote => remote.tell(sealer, messages, repeated))
     }
 
     /// The name of the bus, where it begins, and whether something was taken off its beginning. Makes one if there is none.

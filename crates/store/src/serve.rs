@@ -16,7 +16,7 @@ use crate::bus;
 use crate::conversation::converse;
 use crate::envelope::Change;
 use crate::link::{Link, Said};
-use crate::log::log_seldom;
+use crate::log::{log_seldom, now};
 use crate::settings::{Settings, kind};
 use crate::shared::Shared;
 
@@ -26,6 +26,8 @@ const MOST_CONVERSATIONS: usize = 256;
 const STACK: usize = 512 << 10;
 /// How often this process looks whether a prototype has made the segment.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often this process says that it lives.
+const ALIVE: Duration = Duration::from_millis(300);
 /// How long changes that were not told yet may take when the server ends.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -68,6 +70,11 @@ pub fn run(
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let Some(view) = join(place, lifeline)? else { return Ok(()) };
     let shared = Arc::new(Shared::new(settings, kind, view));
+    // What the process before this one has said of itself is over, and what it had not told it cannot tell any more.
+    shared.view.set_ready(None);
+    if shared.view.unsent() != 0 {
+        shared.tell(Change::Lost);
+    }
     {
         let shared = shared.clone();
         spawn("bus-write", move || {
@@ -84,7 +91,8 @@ pub fn run(
         })?;
     }
     let conversations = Arc::new(AtomicUsize::new(0));
-    while wait(&[door.as_fd(), link.descriptor()], lifeline, None)? {
+    while wait(&[door.as_fd(), link.descriptor()], lifeline, Some(ALIVE))? {
+        shared.view.set_alive(now());
         match link.receive()? {
             Said::Purged(text) => {
                 shared.tell(Change::Purge(text));

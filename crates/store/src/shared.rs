@@ -51,6 +51,12 @@ impl Shared {
         drop(self.read.wait_timeout_while(self.known(), patience, waits).unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Waits until a message of this node has come back, at most so long: what is computed from then on is as of that.
+    pub fn await_own(&self, told: (u64, u64), patience: Duration) {
+        let waits = |known: &mut Known| !known.has_come_back(told);
+        drop(self.read.wait_timeout_while(self.known(), patience, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// The bus was read further.
     pub fn has_read(&self) {
         self.read.notify_all();

@@ -25,6 +25,8 @@ use crate::{boot, capabilities, sys};
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// How long it may take to tell other nodes what they were not told, when the server ends.
 const LAST: Duration = Duration::from_secs(3);
+/// The purge of all responses, as the front reads it.
+const EVERYTHING: &[u8] = b"hard\na";
 /// Bytes of a purge.
 const MOST_PURGED: usize = 256 * 1024;
 
@@ -48,6 +50,8 @@ struct Store {
     is_ended: bool,
     restart: Restart,
     output: Output,
+    /// The front has purged something while there was no process.
+    has_missed: bool,
 }
 
 /// One for each application that has one, by its name.
@@ -65,6 +69,7 @@ impl Store {
             is_ended: false,
             restart: Restart::new(now),
             output: Output::of_store(name)?,
+            has_missed: false,
         })
     }
 
@@ -147,9 +152,12 @@ impl Stores {
     }
 
     /// Another process told this server of a purge, which the process of that application tells to other nodes.
-    fn purged(&self, application: &str, text: BorrowedFd<'_>) {
-        let child = self.0.get(application).and_then(|store| store.child.as_ref());
-        child.into_iter().for_each(|child| send(&child.channel, &ToStore::Purged, &[text]));
+    fn purged(&mut self, application: &str, text: BorrowedFd<'_>) {
+        let Some(store) = self.0.get_mut(application) else { return };
+        match &store.child {
+            Some(child) => send(&child.channel, &ToStore::Purged, &[text]),
+            None => store.has_missed = true,
+        }
     }
 
     /// The server ends, and nothing changes any more.
@@ -179,7 +187,14 @@ impl Supervisor {
                 continue;
             }
             match spawn(self.service.front.as_fd(), self.lifeline.0.as_fd(), store) {
-                Ok(child) => store.child = Some(child),
+                Ok(child) => {
+                    // Which purges were missed nobody knows any more.
+                    if let Some(file) = store.has_missed.then(|| boot::sealed(EVERYTHING).ok()).flatten() {
+                        send(&child.channel, &ToStore::Purged, &[file.as_fd()]);
+                        store.has_missed = false;
+                    }
+                    store.child = Some(child);
+                }
                 Err(error) => {
                     log("error", format_args!("{name}: the process for the store cannot be started: {error}"));
                     store.restart.failed(None, now);
@@ -200,6 +215,7 @@ impl Supervisor {
                     Some(Err(error)) => {
                         log("error", format_args!("{name}: a message of the process for the store: {error}"));
                         store.kill();
+                        store.restart.failed(None, Instant::now());
                         break;
                     }
                     Some(Ok(Received::Nothing | Received::Closed)) | None => break,
@@ -220,7 +236,7 @@ impl Supervisor {
     }
 
     /// The front has purged: `attached` is a sealed file with the application's name, a line feed and the purge.
-    pub(super) fn purged_here(&self, attached: &[OwnedFd]) {
+    pub(super) fn purged_here(&mut self, attached: &[OwnedFd]) {
         let Some(text) = attached.first().and_then(|file| boot::read(file, MOST_PURGED).ok()) else { return };
         let Some(at) = text.iter().position(|&byte| byte == b'\n') else { return };
         let name = String::from_utf8_lossy(&text[..at]);

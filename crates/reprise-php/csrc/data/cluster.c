@@ -248,6 +248,9 @@ static enum cluster_answer change(struct segment_Head head, const struct talk_pa
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
+	if (!segment_talker_is_alive(&reprise_data->process, reprise_data_now())) {
+		return owe();
+	}
 	enum cluster_answer answer = ask(head, parts, wait, reply);
 	bool is_taken = reply->head.word != 0;
 	reprise_talk_forget(reply);
@@ -338,8 +341,12 @@ enum cluster_answer reprise_cluster_lock(zend_string *name, uint64_t millisecond
 	struct talk_reply reply;
 	int talk;
 
-	if (!reprise_talk_is_possible() || (talk = reprise_talk_open()) < 0) {
+	if (!reprise_talk_is_possible()) {
 		return CLUSTER_AWAY;
+	}
+	if ((talk = reprise_talk_open()) < 0) {
+		/* Too many at once. Another node may have it. */
+		return CLUSTER_HELD;
 	}
 	struct segment_Head head = {.word = Lock, .first = milliseconds};
 	if (!reprise_talk_ask(talk, head, &(struct talk_parts){.key = name}, PATIENCE, &reply)) {

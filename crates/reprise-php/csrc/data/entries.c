@@ -172,13 +172,15 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 		reprise_data_has_copied();
 		return false;
 	}
+	uint32_t touches = segment_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key));
 	enum cluster_answer answer = reprise_cluster_store(&order, names, value, only_new, only_if);
 	if (answer == CLUSTER_NONE || answer == CLUSTER_HELD || reprise_has_exception()) {
 		return false;
 	}
 	if (answer == CLUSTER_DONE) {
-		/* The store has decided for all nodes. */
-		order.condition = 0;
+		/* The store has decided for all nodes. If another one has changed the value since, it is not kept here. */
+		order.condition = 2;
+		order.number = touches;
 	} else if (only_if) {
 		if (!reprise_data_is_string(key, only_if, &found)) {
 			return false;
@@ -195,7 +197,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 		/* Who wanted another value there must not find the old one. */
 		remove_value(key, order.condition == 3 ? found.version : 0);
 	}
-	return result == DATA_STORED;
+	return result == DATA_STORED || (result == DATA_NOT_STORED && answer == CLUSTER_DONE);
 }
 
 bool reprise_data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
@@ -284,6 +286,9 @@ ZEND_FUNCTION(reprise_cache_delete)
 	if (!reprise_data_key(key, 1)) {
 		RETURN_THROWS();
 	}
+	/* What other nodes are told may take effect here before this has done it. */
+	bool is_there = !only_if && reprise_data_find(key, &found);
+	reprise_data_has_copied();
 	enum cluster_answer answer = reprise_cluster_delete(key, only_if);
 	if (only_if && answer == CLUSTER_DONE) {
 		remove_value(key, 0);
@@ -292,7 +297,7 @@ ZEND_FUNCTION(reprise_cache_delete)
 	if (only_if && (answer == CLUSTER_NONE || !reprise_data_is_string(key, only_if, &found))) {
 		RETURN_FALSE;
 	}
-	RETURN_BOOL(remove_value(key, only_if ? found.version : 0));
+	RETURN_BOOL(remove_value(key, only_if ? found.version : 0) || is_there);
 }
 
 ZEND_FUNCTION(reprise_cache_delete_many)

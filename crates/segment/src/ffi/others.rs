@@ -23,6 +23,16 @@ pub unsafe extern "C" fn segment_store_is_ready(p: *mut SegmentProcess, now: u64
     unsafe { process(p) }.view.is_store_ready(now)
 }
 
+/// Whether the process that talks to the store lives.
+///
+/// # Safety
+/// `p` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segment_talker_is_alive(p: *mut SegmentProcess, now: u64) -> bool {
+    // SAFETY: by contract.
+    unsafe { process(p) }.view.is_talker_alive(now)
+}
+
 /// Something was changed of which nobody could tell other nodes.
 ///
 /// # Safety
