@@ -24,6 +24,7 @@ mod data_cache_isolation;
 mod data_cache_seen;
 mod data_cache_suites;
 mod data_cache_tables;
+mod doctor;
 mod documents;
 mod fault_suite;
 mod faults;

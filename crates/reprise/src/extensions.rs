@@ -34,17 +34,19 @@ pub fn of(application: &Application, user: Option<&Identity>, php: &Php) -> Resu
     Ok(text.lines().filter_map(|line| line.strip_prefix("extension ")).map(str::to_ascii_lowercase).collect())
 }
 
+/// The name of the package that has an extension, without `php8.4-`.
+pub fn package(name: &str) -> String {
+    let known = PACKAGES.iter().find(|(extension, _)| *extension == name);
+    known.map_or(name, |(_, package)| package).replace('_', "-")
+}
+
 /// What one version lacks of the extensions of another, with the packages that have them.
 pub fn lacking(php: &Php, own: &BTreeSet<String>, other: &Php, others: &BTreeSet<String>) -> Option<String> {
     let missing: Vec<&str> = others.difference(own).map(String::as_str).collect();
     if missing.is_empty() || own.is_empty() {
         return None;
     }
-    let package = |name: &&str| {
-        let known = PACKAGES.iter().find(|(extension, _)| extension == name);
-        format!("php{}-{}", php.minor, known.map_or(*name, |(_, package)| package).replace('_', "-"))
-    };
-    let packages: BTreeSet<String> = missing.iter().map(package).collect();
+    let packages: BTreeSet<String> = missing.iter().map(|name| format!("php{}-{}", php.minor, package(name))).collect();
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     Some(format!(
         "PHP {} lacks extensions that PHP {} has: {} (apt-get install {})",

@@ -1,10 +1,10 @@
-//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `bench`, `psd`, `version`.
+//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `doctor`, `bench`, `psd`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`route`], [`verify`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`route`], [`verify`], [`doctor`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
 //! | [`store`] | the store that an application's nodes share: the process that talks to it |
 //! | [`acme`] | certificates that an authority issues: the process that orders them |
@@ -33,6 +33,7 @@ mod check;
 mod config;
 mod country_files;
 mod discover;
+mod doctor;
 mod exit;
 mod extensions;
 mod flags;
@@ -161,6 +162,9 @@ enum Verb {
         #[command(flatten)]
         which: Which,
     },
+    /// Find what will fail, leak or be slow: versions of PHP, state that stays, what strangers reach, and the machine
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Asked),
     /// Compare servers in turns: throughput, latency at fixed rates, processor time and memory, with confidence intervals
     #[command(disable_help_flag = true)]
     Bench(measuring::Arguments),
@@ -215,6 +219,7 @@ fn main() -> ExitCode {
         Verb::Check { what, .. } => check::run(&what),
         Verb::Route(asked) => route::run(&asked),
         Verb::Verify { pages, rounds, host, json, which } => verify::run(&pages, rounds, host.as_deref(), json, &which),
+        Verb::Doctor(asked) => doctor::run(&asked),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),

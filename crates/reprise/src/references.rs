@@ -22,6 +22,7 @@ fn all() -> Vec<(&'static str, Part)> {
         ("docs/reference/exit-codes.md", Part::Page(crate::exit::reference())),
         ("docs/reference/logs.md", Part::Page(front::access::reference())),
         ("docs/reference/status.md", Part::Page(control_protocol::reference::page())),
+        ("docs/guides/doctor.md", Part::Table("checks", crate::doctor::reference())),
         ("docs/operations/reload.md", Part::Table("restart", crate::options::restart_reference())),
         ("docs/reference/responses.md", Part::Table("refusals", front::refusals())),
         ("docs/guides/routing.md", Part::Table("denials", front::routing::denials::reference())),

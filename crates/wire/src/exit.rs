@@ -13,6 +13,7 @@ crate::table! {
         Internal = 1, "": "internal error; requests were cut off at the end of a drain; verify found all pages in classic mode", { of: "reprise" };
         Different = 2, "": "a page differs from classic mode, or shows what is another visitor's", { of: "reprise verify" };
         NotMeasured = 3, "": "a target failed or cannot be measured; there is no result", { of: "reprise bench, psd" };
+        Faulty = 4, "": "at least one finding is an error", { of: "reprise doctor" };
         Usage = 64, "": "the command line is wrong", { of: "reprise" };
         AddressInUse = 69, "": "the address or the state directory is in use", { of: "reprise" };
         NotBooted = 70, "the start failed": "the application, or PHP for it, did not start", { of: "reprise, reprise-php" };

@@ -1,0 +1,151 @@
+//! The application's tree: its files, with owners and modes. Links to directories elsewhere are followed, each directory is entered once.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Most entries that are looked at.
+const MOST_ENTRIES: usize = 300_000;
+/// Most levels of directories.
+const MOST_LEVELS: usize = 64;
+/// A longer script is not read.
+pub const MOST_BYTES: u64 = 8 << 20;
+/// Directories whose files are no code of the application.
+const SKIPPED: [&str; 6] = [".git", ".svn", ".hg", ".bzr", "node_modules", ".idea"];
+/// Directories that are document roots by their names.
+const PUBLIC: [&str; 3] = ["public", "web", "htdocs"];
+
+/// A file or a directory.
+pub struct Entry {
+    /// Its path below the tree.
+    pub path: PathBuf,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Its length.
+    pub size: u64,
+    /// Owner, group and mode.
+    pub rights: (u32, u32, u32),
+}
+
+/// A tree.
+pub struct Tree {
+    /// Where it begins.
+    pub base: PathBuf,
+    /// Everything in it.
+    pub entries: Vec<Entry>,
+    /// Links to directories that were not followed: they lead into the tree or above it.
+    pub links: usize,
+    /// Directories that cannot be read here, and why.
+    pub closed: Vec<(PathBuf, String)>,
+    /// Whether there is more than was looked at.
+    pub is_cut: bool,
+}
+
+/// The directory that holds all of an application: above a document root with such a name, if the project is there.
+pub fn base(root: &Path) -> PathBuf {
+    let is_public = root.file_name().is_some_and(|name| PUBLIC.iter().any(|one| name == *one));
+    let has_project = |above: &Path| {
+        ["composer.json", "composer.lock", "vendor", "src", "app", "artisan", ".env"]
+            .iter()
+            .any(|name| above.join(name).exists())
+    };
+    match root.parent() {
+        Some(above) if is_public && has_project(above) => above.to_owned(),
+        _ => root.to_owned(),
+    }
+}
+
+/// Looks at all of a tree.
+pub fn walk(base: &Path) -> Tree {
+    let mut tree = Tree { base: base.to_owned(), entries: Vec::new(), links: 0, closed: Vec::new(), is_cut: false };
+    let own = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    let mut waiting = vec![(PathBuf::new(), 0)];
+    // Distributions put an application together by links. A directory that two of them lead to is entered once.
+    let mut entered = HashSet::new();
+    while let Some((directory, level)) = waiting.pop() {
+        let is_new =
+            std::fs::metadata(tree.base.join(&directory)).is_ok_and(|found| entered.insert((found.dev(), found.ino())));
+        if !is_new && level > 0 {
+            tree.links += 1;
+            continue;
+        }
+        let listed = match std::fs::read_dir(tree.base.join(&directory)) {
+            Ok(listed) => listed,
+            Err(error) => {
+                tree.closed.push((directory, error.to_string()));
+                continue;
+            }
+        };
+        for entry in listed.flatten() {
+            if tree.entries.len() >= MOST_ENTRIES {
+                tree.is_cut = true;
+                return tree.sorted();
+            }
+            let path = directory.join(entry.file_name());
+            let Ok(mut metadata) = entry.metadata() else { continue };
+            if metadata.is_symlink() {
+                // What a link to a file leads to counts; a link that leads nowhere does not.
+                match std::fs::metadata(entry.path()) {
+                    Ok(found) if found.is_file() => metadata = found,
+                    Ok(found) if found.is_dir() => {
+                        let leads = entry.path().canonicalize().unwrap_or_else(|_| own.clone());
+                        if leads.starts_with(&own) || own.starts_with(&leads) {
+                            tree.links += 1;
+                            continue;
+                        }
+                        metadata = found;
+                    }
+                    _ => continue,
+                }
+            }
+            if !metadata.is_file() && !metadata.is_dir() {
+                continue;
+            }
+            let is_directory = metadata.is_dir();
+            let is_skipped = is_directory && SKIPPED.iter().any(|name| entry.file_name() == *name);
+            if is_directory && !is_skipped {
+                match level < MOST_LEVELS {
+                    true => waiting.push((path.clone(), level + 1)),
+                    false => tree.is_cut = true,
+                }
+            }
+            let rights = (metadata.uid(), metadata.gid(), metadata.mode());
+            tree.entries.push(Entry { path, is_directory, size: metadata.len(), rights });
+        }
+    }
+    tree.sorted()
+}
+
+impl Tree {
+    fn sorted(mut self) -> Tree {
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        self
+    }
+
+    /// The scripts.
+    pub fn scripts(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_script())
+    }
+
+    /// The whole path of an entry.
+    pub fn whole(&self, entry: &Entry) -> PathBuf {
+        self.base.join(&entry.path)
+    }
+
+    /// Whether the tree has a file of that path.
+    pub fn has(&self, path: &str) -> bool {
+        self.base.join(path).is_file()
+    }
+}
+
+impl Entry {
+    /// Whether it is a script, by its name.
+    pub fn is_script(&self) -> bool {
+        !self.is_directory && self.path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("php"))
+    }
+
+    /// Its path for people.
+    pub fn name(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+}

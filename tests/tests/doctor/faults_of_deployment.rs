@@ -1,0 +1,138 @@
+//! Faults of what is deployed: Composer, owners and modes, what strangers reach, .htaccess, options.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use nix::unistd::{Uid, User, chown};
+
+use super::{Fault, Site, fault};
+
+const LOCK: &str = r#"{
+    "packages": [
+        {
+            "name": "acme/one",
+            "version": "1.0.0",
+            "require": {
+                "php": "^9.0",
+                "ext-acme-nothing": "*"
+            }
+        },
+        {
+            "name": "acme/two",
+            "version": "2.0.0",
+            "provide": { "ext-acme-polyfilled": "*" },
+            "require": { "php": ">=7.4", "ext-acme-polyfilled": "*", "ext-json": "*" }
+        }
+    ],
+    "packages-dev": [ { "name": "acme/tests", "version": "3.0.0" } ],
+    "platform": {
+        "ext-acme-missing": "*"
+    }
+}
+"#;
+const INSTALLED: &str =
+    r#"{ "packages": [ { "name": "acme/one", "version": "1.1.0" }, { "name": "acme/tests", "version": "3.0.0" } ] }"#;
+
+const HTACCESS: &str = "RewriteEngine On
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteRule . /index.php [L]
+RewriteRule ^old/(.*)$ /new/$1 [R=301,L]
+Redirect 301 /a /b
+php_value memory_limit 1G
+SetHandler None
+Header set X-Frame-Options DENY
+";
+
+const FAULTS: [Fault; 25] = [
+    fault("deployment.php", "error", "composer.lock", 7, ""),
+    fault("deployment.extension", "error", "composer.lock", 8, ""),
+    fault("deployment.extension", "error", "composer.lock", 20, ""),
+    fault("deployment.lock", "warning", "vendor/composer/installed.json", 0, ""),
+    fault("deployment.lock", "notice", "vendor/composer/installed.json", 0, ""),
+    fault("deployment.writable", "error", "src/everybody.php", 0, "<?php\n"),
+    fault("deployment.writable", "warning", "src/own.php", 0, "<?php\n"),
+    fault("deployment.closed", "error", "src/closed.php", 0, "<?php\n"),
+    fault("deployment.closed", "warning", "src/closed.php", 0, "<?php\n"),
+    fault("deployment.secret", "warning", ".env", 0, "SECRET=1\n"),
+    fault("deployment.secret", "warning", "config/config.inc.php", 0, "<?php\n"),
+    fault("deployment.reachable", "error", "public/prod.env", 0, "SECRET=1\n"),
+    fault("deployment.reachable", "error", "public/site-backup.tar.gz", 0, "x"),
+    fault("deployment.reachable", "error", "public/sub/www.zip", 0, "x"),
+    fault("deployment.reachable", "error", "public/database.ini", 0, "password=1\n"),
+    fault("deployment.reachable", "notice", "public/settings.yml", 0, "a: 1\n"),
+    fault("deployment.phpinfo", "warning", "public/look.php", 3, "<?php\n\nphpinfo();\n"),
+    fault("deployment.phpinfo", "warning", "public/adminer.php", 0, "<?php\n"),
+    fault("deployment.htaccess", "warning", "public/.htaccess", 4, HTACCESS),
+    fault("deployment.htaccess", "warning", "public/.htaccess", 5, HTACCESS),
+    fault("deployment.htaccess", "warning", "public/.htaccess", 6, HTACCESS),
+    fault("deployment.htaccess", "warning", "public/.htaccess", 7, HTACCESS),
+    fault("deployment.htaccess", "notice", "public/.htaccess", 8, HTACCESS),
+    fault("deployment.htaccess", "error", "public/admin/.htaccess", 1, "AuthType Basic\nRequire valid-user\n"),
+    fault("deployment.htaccess", "error", "public/private/.htaccess", 1, "Require all denied\n"),
+];
+
+fn mode(path: &Path, bits: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(bits)).expect("permissions");
+}
+
+#[test]
+fn faults_of_deployments_are_found() {
+    assert!(Uid::effective().is_root(), "run the tests as root");
+    let site = Site::new();
+    FAULTS.iter().filter(|fault| !fault.text.is_empty()).for_each(|fault| _ = site.write(fault.file, fault.text));
+    site.write("composer.lock", LOCK).write("vendor/composer/installed.json", INSTALLED);
+    site.write("public/admin/report.php", "<?php\n").write("public/private/list.txt", "a");
+    // What is no fault: below a directory that nothing is sent of, hidden, denied by default, or guarded.
+    site.write("secret/.htaccess", "Deny from all\n").write("secret/a.txt", "a");
+    site.write("public/.git/HEAD", "ref").write("public/dump.sql", "x").write("public/composer.lock", "{}");
+    site.write("public/guarded/phpinfo.php", "<?php phpinfo();\n");
+    let app = site.directory.0.join("app");
+    mode(&app.join("src/everybody.php"), 0o666);
+    mode(&app.join("src/closed.php"), 0o600);
+    let www = User::from_name("www-data").expect("users").expect("www-data");
+    chown(&app.join("src/own.php"), Some(www.uid), Some(www.gid)).expect("chown");
+    let site = site.option("[[application.route]]\nprefix = \"/guarded/\"\ndeny = true");
+    let report = site.look(&["--only", "deployment"]);
+    assert_eq!(report.code, 4);
+    report.has_all(&FAULTS);
+    for file in ["public/dump.sql", ".git/HEAD", "public/composer.lock"] {
+        assert!(!report.has(&fault("deployment.reachable", "error", file, 0, "")), "{file} is never sent");
+    }
+    assert!(!report.has(&fault("deployment.phpinfo", "warning", "guarded/phpinfo.php", 0, "")));
+    assert!(!report.has(&fault("deployment.htaccess", "error", "secret/.htaccess", 0, "")));
+    assert!(
+        !report.has(&fault("deployment.htaccess", "warning", "public/.htaccess", 3, "")),
+        "a front controller is the default"
+    );
+    let extensions: Vec<_> =
+        report.of("deployment.extension").iter().map(|one| one["what"].as_str().unwrap_or("").to_owned()).collect();
+    assert_eq!(extensions.len(), 2, "what a package provides, and what is loaded, is there: {extensions:?}");
+}
+
+/// Options that would fit are findings with a fix, which changes that line of the configuration and nothing else.
+#[test]
+fn fixes_change_the_configuration_alone() {
+    let site = Site::new().option("default_denials = false").option("ini.\"opcache.enable\" = \"0\"");
+    site.write("artisan", "#!/usr/bin/env php\n").write("bootstrap/app.php", "<?php\n").write("public/dump.sql", "x");
+    let faults = [
+        fault("deployment.preset", "notice", "reprise.toml", 0, ""),
+        fault("deployment.denials", "warning", "reprise.toml", 3, ""),
+        fault("deployment.reachable", "error", "public/dump.sql", 0, ""),
+        fault("host.opcache", "warning", "reprise.toml", 4, ""),
+    ];
+    let before = site.look(&[]);
+    before.has_all(&faults);
+    assert_eq!(before.of("deployment.preset")[0]["fix"]["value"], "\"laravel\"");
+    let after = site.look(&["--fix"]);
+    assert_eq!(after.json["fixed"].as_array().map(Vec::len), Some(3), "{}", after.json);
+    for fault in &faults {
+        assert!(!after.has(fault), "{}", fault.id);
+    }
+    let text = fs::read_to_string(site.config()).expect("the configuration");
+    assert!(text.contains("preset = \"laravel\"") && text.contains("default_denials = true"), "{text}");
+    assert!(text.contains("ini.\"opcache.enable\" = \"1\"") && !text.contains("false"), "{text}");
+    assert_eq!(fs::read_dir(&site.directory.0).expect("a directory").count(), 2, "no other file is left");
+    let again = site.look(&["--fix"]);
+    assert_eq!(again.json["fixed"].as_array().map(Vec::len), Some(0));
+}

@@ -1,0 +1,157 @@
+//! Faults of the machine: what /proc, /sys and /etc of another one say, in a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tests::server::{Directory, free_port};
+
+use super::{Fault, Report, Site, fault};
+
+/// A machine on which nothing is wrong.
+struct Machine(Directory);
+
+impl Machine {
+    fn new() -> Machine {
+        let machine = Machine(Directory::new());
+        for (name, text) in [
+            ("proc/meminfo", "MemTotal:       16000000 kB\nSwapTotal:       2000000 kB\n"),
+            ("proc/sys/vm/swappiness", "10\n"),
+            ("proc/sys/net/core/somaxconn", "4096\n"),
+            ("proc/sys/kernel/osrelease", "6.12.0\n"),
+            (
+                "proc/self/limits",
+                "Limit                     Soft Limit           Hard Limit           Units\nMax open files            1024                 1048576              files\n",
+            ),
+            ("proc/self/cgroup", "0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "22 1 0:20 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n23 22 0:21 / /run rw,nosuid - tmpfs tmpfs rw\n",
+            ),
+            ("proc/1/comm", "systemd\n"),
+            ("proc/400/comm", "chronyd\n"),
+            ("proc/net/tcp", "  sl  local_address rem_address   st\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+        ] {
+            machine.write(name, text);
+        }
+        machine
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.0.0.join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.0.clone()
+    }
+}
+
+fn look(site: &Site, machine: &Path) -> Report {
+    site.look(&["--only", "host", "--system", machine.to_str().expect("a plain path")])
+}
+
+/// A fault, and the file of the machine that has it. The line is that which sets the value.
+const FAULTS: [(&str, Fault); 13] = [
+    (
+        "etc/sysctl.d/10-swap.conf",
+        fault("host.swappiness", "notice", "10-swap.conf", 2, "# swap\nvm.swappiness = 60\n"),
+    ),
+    ("proc/sys/net/core/somaxconn", fault("host.somaxconn", "warning", "somaxconn", 1, "128\n")),
+    ("etc/sysctl.conf", fault("host.somaxconn", "warning", "sysctl.conf", 1, "net.core.somaxconn=128\n")),
+    (
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        fault("host.huge-pages", "notice", "enabled", 1, "[always] madvise never\n"),
+    ),
+    (
+        "proc/self/limits",
+        fault(
+            "host.open-files",
+            "warning",
+            "limits",
+            1,
+            "Max open files            1024                 4096                 files\n",
+        ),
+    ),
+    ("proc/self/mountinfo", fault("host.noatime", "notice", "mountinfo", 0, "22 1 0:20 / / rw - ext4 /dev/vda1 rw\n")),
+    ("etc/fstab", fault("host.noatime", "notice", "etc/fstab", 2, "# table\n/dev/vda1 / ext4 strictatime 0 1\n")),
+    (
+        "proc/self/mountinfo",
+        fault("host.tmpfs", "notice", "mountinfo", 0, "22 1 0:20 / / rw,relatime - ext4 /dev/vda1 rw\n"),
+    ),
+    ("proc/400/comm", fault("host.time", "warning", "timesync", 0, "cron\n")),
+    ("proc/500/comm", fault("host.services", "notice", "proc/500", 0, "php-fpm8.2\n")),
+    ("proc/501/comm", fault("host.services", "notice", "proc/501", 0, "apache2\n")),
+    ("proc/meminfo", fault("host.memory", "warning", "meminfo", 1, "MemTotal:         100000 kB\n")),
+    ("sys/fs/cgroup/memory.max", fault("host.memory", "warning", "memory.max", 1, "100000000\n")),
+];
+
+#[test]
+fn faults_of_the_machine_are_found() {
+    let site = Site::new().option("workers = 8");
+    let machine = Machine::new();
+    let clean = look(&site, &machine.path());
+    let expected: Vec<&str> = clean.findings().iter().filter_map(|finding| finding["id"].as_str()).collect();
+    // Whether this kernel can rewind is tried, not read.
+    assert!(expected.iter().all(|id| *id == "host.rewind"), "{expected:?}");
+    let mut found = 0;
+    for (file, fault) in FAULTS {
+        let machine = Machine::new();
+        machine.write(file, fault.text);
+        match file {
+            "etc/sysctl.d/10-swap.conf" => machine.write("proc/sys/vm/swappiness", "60\n"),
+            "etc/sysctl.conf" => machine.write("proc/sys/net/core/somaxconn", "128\n"),
+            "etc/fstab" => machine.write("proc/self/mountinfo", "22 1 0:20 / / rw - ext4 /dev/vda1 rw\n"),
+            _ => {}
+        }
+        let report = look(&site, &machine.path());
+        assert!(report.has(&fault), "{} at {}: {:#}", fault.id, fault.file, report.json);
+        assert_eq!(report.code, 0, "{}", fault.id);
+        found += 1;
+    }
+    println!("{found} of {} found", FAULTS.len());
+}
+
+/// Another program's port is found by the kernel's table.
+#[test]
+fn a_port_of_another_program_is_found() {
+    let port = free_port();
+    let machine = Machine::new();
+    machine.write(
+        "proc/net/tcp",
+        &format!("  sl  local_address rem_address   st\n   0: 0100007F:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n"),
+    );
+    machine.write("proc/600/comm", "gunicorn\n");
+    fs::create_dir_all(machine.path().join("proc/600/fd")).expect("a directory");
+    std::os::unix::fs::symlink("socket:[4711]", machine.path().join("proc/600/fd/3")).expect("a link");
+    let site = Site::new();
+    let path = site.config();
+    let text = fs::read_to_string(&path).expect("a configuration");
+    fs::write(&path, format!("listen = [\"127.0.0.1:{port}\"]\n{text}")).expect("a configuration");
+    let report = look(&site, &machine.path());
+    assert!(report.has(&fault("host.port", "warning", "proc/net/tcp", 0, "")), "{:#}", report.json);
+    let what = report.of("host.port")[0]["what"].as_str().expect("a text").to_owned();
+    assert!(what.starts_with("gunicorn listens"), "{what}");
+}
+
+/// Settings of PHP that do not fit, each with the line of the configuration that sets it.
+#[test]
+fn settings_of_php_that_do_not_fit_are_found() {
+    for (line, id, severity) in [
+        ("ini.\"opcache.enable\" = \"0\"", "host.opcache", "warning"),
+        ("ini.\"opcache.max_accelerated_files\" = \"3\"", "host.opcache", "warning"),
+        ("ini.\"opcache.memory_consumption\" = \"8\"", "host.opcache", "notice"),
+        ("ini.\"opcache.interned_strings_buffer\" = \"1\"", "host.opcache", "notice"),
+        ("ini.realpath_cache_size = \"1K\"", "host.realpath-cache", "notice"),
+        ("ini.\"opcache.jit\" = \"tracing\"\nini.\"opcache.jit_buffer_size\" = \"0\"", "host.jit", "notice"),
+    ] {
+        let site = Site::new().option(line);
+        for number in 0..9 {
+            site.write(&format!("src/{number}.php"), "<?php\n");
+        }
+        site.write("src/large.php", format!("<?php\n// {}\n", "x".repeat(5 << 20)));
+        let report = look(&site, &Machine::new().path());
+        assert!(report.has(&fault(id, severity, "reprise.toml", 0, "")), "{line}: {:#}", report.json);
+    }
+}
