@@ -1,5 +1,7 @@
 //! What nodes share while the store is there.
 
+use tests::tls::Authority;
+
 use super::store::{Redis, memcached};
 use super::{Cluster, SECRET, node};
 
@@ -127,18 +129,14 @@ fn what_one_node_purges_is_purged_on_all() {
             assert_eq!(client.read(false).unwrap().status, 200);
         }
     };
-    for turn in 0..6 {
-        std::fs::write(cluster.runs.0.join("page"), format!("old {turn}")).unwrap();
-        purge(turn % 3, 0);
-        tests::wait_until("all have the page", 10, || {
-            pages().iter().all(|page| page.ends_with(&format!("old {turn}")))
-        });
-        std::fs::write(cluster.runs.0.join("page"), format!("new {turn}")).unwrap();
-        assert!(pages().iter().all(|page| page.contains("old")), "they are stored");
-        purge((turn + 1) % 3, turn / 2);
-        tests::wait_until(&format!("all have the new page of turn {turn}"), 10, || {
-            pages().iter().all(|page| page.ends_with(&format!("new {turn}")))
-        });
+    std::fs::write(cluster.runs.0.join("page"), "page 0").unwrap();
+    pages();
+    for turn in 1..=9 {
+        let page = format!("page {turn}");
+        std::fs::write(cluster.runs.0.join("page"), &page).unwrap();
+        purge(turn % 3, turn / 3 % 3);
+        // What the others have stored would be good for ten minutes.
+        tests::wait_until(&format!("all have {page}"), 10, || pages().iter().all(|one| one.ends_with(&page)));
     }
 }
 
@@ -182,6 +180,28 @@ fn sessions_are_those_of_all_nodes() {
     tests::wait_until("the store is away", 10, || cluster.get(0, "stats").contains("\"store\":\"away\""));
     let text = session(0, &id, "");
     assert!(text.contains("RuntimeException: the store with the sessions cannot be asked"), "{text}");
+}
+
+/// By TLS, with the certificate of an authority that is named; another one's is refused.
+#[test]
+fn the_way_to_the_store_may_be_encrypted() {
+    let directory = tests::server::Directory::new();
+    std::fs::set_permissions(&directory.0, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let authority = Authority::new(&directory.0);
+    authority.issue("store", "DNS:localhost,IP:127.0.0.1", 2);
+    let port = tests::server::free_port().to_string();
+    let file = |name: &str| authority.path(name);
+    let (chain, key) = (file("store.pem"), file("store.key"));
+    let arguments =
+        ["--tls-port", &port, "--tls-cert-file", &chain, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+    let _redis = Redis::start(&arguments);
+    let url = format!("valkeys://localhost:{port}");
+    let cluster = Cluster::start(2, &url, &format!("data_cache_store_ca = \"{}\"", file("ca.pem")));
+    assert_eq!(cluster.get(0, "store&value=1"), "true");
+    cluster.until_all("the value is there", "fetch", "1");
+    let stranger = node(9, &cluster.runs.0, &url, SECRET, "");
+    tests::wait_until("it refuses the store", 10, || stranger.log().contains("the store of the data cache is away"));
+    assert_eq!(stranger.get("/?do=fetch").text(), "\"none\"");
 }
 
 /// Who cannot sign is not believed, and applications do not see each other's values.
