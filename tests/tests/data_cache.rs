@@ -243,7 +243,10 @@ fn a_lock_ends_with_its_request_and_its_process() {
     assert_eq!(server.get("/?unlock").text(), format!("{free}[true,false,true]"));
     for end in ["dies", "fatal"] {
         assert!(server.get(&format!("/?{end}")).status >= 500);
-        assert_eq!(server.get("/").text(), free, "after {end}");
+        // Whoever has the whole response finds the lock free, on whichever worker.
+        for _ in 0..100 {
+            assert_eq!(server.get("/").text(), free, "after {end}");
+        }
     }
     thread::scope(|scope| {
         let holder = scope.spawn(|| server.get("/?hold").text());

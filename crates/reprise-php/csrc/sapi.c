@@ -25,6 +25,7 @@
 
 #include "arginfo.h"
 #include "cgi.h"
+#include "data/data.h"
 #include "engine/exits.h"
 #include "engine/filter.h"
 #include "engine/output.h"
@@ -202,6 +203,7 @@ static size_t read_post(char *buffer, size_t size)
 	size_t got = 0;
 
 	if (reprise_worker->responding && reprise_worker->stage == REPRISE_ENDING && !reprise_output_is_active()) {
+		reprise_data_release();
 		reprise_finish_response();
 	}
 	while (got < size && reprise_worker->responding && !reprise_worker->body_broken) {

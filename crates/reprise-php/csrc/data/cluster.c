@@ -171,13 +171,12 @@ enum cluster_answer reprise_cluster_fetch(zend_string *key, zval *result)
 /* ---- computing -----------------------------------------------------------------------------------------------------
  */
 
-enum cluster_answer reprise_cluster_turn(const struct data_order *order, HashTable *tags, uint64_t wait, uint64_t age,
-                                         int *talk, zval *result)
+enum cluster_answer reprise_cluster_turn(const struct data_order *order, uint64_t wait, uint64_t age, int *talk,
+                                         zval *result)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Lease, .flag = age > 0, .first = wait, .second = age};
 
-	(void)tags;
 	*talk = -1;
 	if (!reprise_talk_is_possible() || (*talk = reprise_talk_open()) < 0) {
 		return CLUSTER_AWAY;

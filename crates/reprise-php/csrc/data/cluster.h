@@ -20,8 +20,8 @@ enum cluster_answer reprise_cluster_fetch(zend_string *key, zval *result);
 /* Before a value is computed with this order: the value of another node, who computes it within so many milliseconds,
  * or the right to do so, which ends with the conversation in `talk`. `age`: milliseconds since the value that is to be
  * renewed was stored; 0: there is none. */
-enum cluster_answer reprise_cluster_turn(const struct data_order *order, HashTable *tags, uint64_t wait, uint64_t age,
-                                         int *talk, zval *result);
+enum cluster_answer reprise_cluster_turn(const struct data_order *order, uint64_t wait, uint64_t age, int *talk,
+                                         zval *result);
 /* The value that was computed with that right; NULL: none was. */
 void reprise_cluster_computed(int talk, const struct data_order *order, HashTable *tags, zval *value);
 

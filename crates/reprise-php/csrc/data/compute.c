@@ -115,7 +115,7 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 	/* It may take long, and what this process got is copied. */
 	if (reprise_data->is_attached) {
 		reprise_data_has_copied();
-		enum cluster_answer turn = reprise_cluster_turn(&order, computation->tags, wait, age, &talk, result);
+		enum cluster_answer turn = reprise_cluster_turn(&order, wait, age, &talk, result);
 		if (turn == CLUSTER_VALUE || (turn == CLUSTER_HELD && age > 0) || reprise_has_exception()) {
 			reprise_cluster_computed(talk, &order, NULL, NULL);
 			give_back(computation);

@@ -137,6 +137,7 @@ void reprise_worker_mode_end_broken_request(void)
 	zend_unset_timeout();
 	reprise_modules_stop();
 	STEP(php_output_deactivate());
+	reprise_data_release();
 	if (reprise_worker->is_worker && reprise_worker->responding) {
 		reprise_finish_response();
 	}
