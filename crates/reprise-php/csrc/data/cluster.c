@@ -266,6 +266,9 @@ enum cluster_answer reprise_cluster_store(const struct data_order *order, HashTa
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
+	if (!segment_talker_is_alive(&reprise_data->process, reprise_data_now())) {
+		return owe();
+	}
 	zend_string *bytes = reprise_data_encode(value, &kind), *names = names_of(tags);
 	if (!bytes) {
 		if (names) {

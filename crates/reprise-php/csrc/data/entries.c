@@ -287,7 +287,7 @@ ZEND_FUNCTION(reprise_cache_delete)
 		RETURN_THROWS();
 	}
 	/* What other nodes are told may take effect here before this has done it. */
-	bool is_there = !only_if && reprise_data_find(key, &found);
+	bool is_there = !only_if && reprise_data->door > 0 && reprise_data_find(key, &found);
 	reprise_data_has_copied();
 	enum cluster_answer answer = reprise_cluster_delete(key, only_if);
 	if (only_if && answer == CLUSTER_DONE) {
