@@ -52,6 +52,10 @@ struct Cluster {
 }
 
 fn node(number: usize, runs: &Path, url: &str, secret: &str, more: &str) -> Server {
+    set_up(number, runs, url, secret, more).start()
+}
+
+fn set_up(number: usize, runs: &Path, url: &str, secret: &str, more: &str) -> Setup {
     Setup::empty()
         .file("index.php", SCRIPT)
         .env("RUNS", runs.to_str().unwrap())
@@ -59,7 +63,6 @@ fn node(number: usize, runs: &Path, url: &str, secret: &str, more: &str) -> Serv
         .env("PACKAGE", runs.join("composer").to_str().unwrap())
         .application(&format!("data_cache_store = \"{url}\"\ndata_cache_secret = \"{secret}\""))
         .application(more)
-        .start()
 }
 
 impl Cluster {
@@ -69,10 +72,20 @@ impl Cluster {
 
     /// Nodes that come to their store by these URLs.
     fn by(urls: &[&str], more: &str) -> Cluster {
+        Cluster::of(urls, &|setup| setup.application(more))
+    }
+
+    /// The same, with settings of the server.
+    fn with_server(urls: &[&str], settings: &str) -> Cluster {
+        Cluster::of(urls, &|setup| setup.server(settings))
+    }
+
+    fn of(urls: &[&str], more: &dyn Fn(Setup) -> Setup) -> Cluster {
         let runs = Directory::new();
         std::fs::set_permissions(&runs.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         tests::server::copy(&tests::server::project().join("composer/src"), &runs.0.join("composer"));
-        let nodes = urls.iter().enumerate().map(|(number, url)| node(number, &runs.0, url, SECRET, more)).collect();
+        let node = |(number, url): (usize, &&str)| more(set_up(number, &runs.0, url, SECRET, "")).start();
+        let nodes = urls.iter().enumerate().map(node).collect();
         let cluster = Cluster { nodes, runs };
         (0..cluster.nodes.len()).for_each(|node| cluster.await_store(node));
         cluster

@@ -347,9 +347,10 @@ fn hundreds_of_workers_start_serve_and_stop() {
 #[test]
 fn workers_of_a_killed_front_do_not_outlive_the_drain() {
     let mut server = Setup::app("plain").server("drain_timeout = \"2s\"").start();
+    // The server is ready with its first worker.
+    let workers = wait_for("two workers", 10, || Some(server.workers()).filter(|workers| workers.len() == 2));
     let mut client = server.client();
     client.send(b"GET /sleep.php?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let workers = server.workers();
     wait_until("a worker sleeps in the script", 10, || {
         workers
             .iter()

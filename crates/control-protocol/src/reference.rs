@@ -2,8 +2,8 @@
 
 use crate::outcome::Outcome;
 use crate::status::{
-    CacheRule, DataCache, DataHolder, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool, Stage,
-    Status, Worker,
+    CacheRule, DataCache, DataHolder, DataStore, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool,
+    Stage, Status, Worker,
 };
 
 const BEGIN: &str = "# Status as JSON
@@ -48,6 +48,7 @@ pub fn page() -> String {
         ("Each rule in `caches`", CacheRule::KEYS),
         ("Each data cache in `data_caches`", DataCache::KEYS),
         ("`holder`", DataHolder::KEYS),
+        ("`store`", DataStore::KEYS),
     ];
     let mut text = BEGIN.to_owned();
     for (title, keys) in objects {

@@ -105,6 +105,29 @@ object! {
         /// who has had values longest; `null`: no request has one now
         #[serde(deserialize_with = "Option::deserialize")]
         pub holder: Option<DataHolder>,
+        /// the store that it shares with other nodes; absent: it has none
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub store: Option<DataStore>,
+    }
+}
+
+object! {
+    /// The store that data caches of several nodes share: `data_cache_store`.
+    #[derive(Default)]
+    pub struct DataStore {
+        /// whether it can be asked
+        pub ready: bool,
+        /// seconds since all changes of other nodes were known; `null`: they never were, as with Memcached, which tells of none
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub heard_seconds: Option<f64>,
+        /// changes of which other nodes were not told yet
+        pub untold: u64,
+        /// requests of workers to it
+        pub requests: u64,
+        /// of those, the ones to which it had no reply
+        pub failures: u64,
+        /// values and messages in it whose signature was not right
+        pub forged: u64,
     }
 }
 
@@ -292,7 +315,8 @@ mod tests {
         "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]},
         "data_caches":{"app":{"hits":9,"misses":8,"stale":7,"stores":6,"waits":5,"computed":4,"evicted":3,"refused":2,"swept":1,
             "entries":10,"bytes":1000,"memory":67108864,"held":500,
-            "holder":{"pid":103,"seconds":0.5,"lane":"classic","slot":0,"request":"GET /"}}}}"#;
+            "holder":{"pid":103,"seconds":0.5,"lane":"classic","slot":0,"request":"GET /"},
+            "store":{"ready":true,"heard_seconds":0.25,"untold":4,"requests":12,"failures":1,"forged":2}}}}"#;
 
     /// A key that is renamed, lost or added, or written otherwise than before, is found.
     #[test]

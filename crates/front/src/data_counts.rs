@@ -14,7 +14,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 pub struct DataCaches(Mutex<BTreeMap<String, (Instant, DataCounts)>>);
 
 /// A metric: its name, its kind, its help, and where it is.
-type Metric = (&'static str, &'static str, &'static str, fn(&DataCounts) -> f64);
+pub type Metric = (&'static str, &'static str, &'static str, fn(&DataCounts) -> f64);
 
 /// In the order in which they are written.
 pub const METRICS: [Metric; 14] = [
@@ -41,6 +41,25 @@ pub const METRICS: [Metric; 14] = [
     }),
     ("reprise_data_cache_held_seconds", "gauge", "How long the oldest request with values has had them.", |is| {
         is.held_ms as f64 / 1000.0
+    }),
+];
+
+/// More of applications whose data cache has a store.
+pub const OF_STORES: [Metric; 5] = [
+    ("reprise_data_cache_store_up", "gauge", "1 while the store that is shared with other nodes can be asked.", |is| {
+        is.store_ready as f64
+    }),
+    ("reprise_data_cache_store_requests", "counter", "Requests of workers to the store.", |is| {
+        is.store_requests as f64
+    }),
+    ("reprise_data_cache_store_failures", "counter", "Of these, the ones to which the store had no reply.", |is| {
+        is.store_failures as f64
+    }),
+    ("reprise_data_cache_store_forged", "counter", "Values and messages in the store with a wrong signature.", |is| {
+        is.store_forged as f64
+    }),
+    ("reprise_data_cache_store_untold", "gauge", "Changes of which other nodes were not told yet.", |is| {
+        is.store_untold as f64
     }),
 ];
 

@@ -210,15 +210,20 @@ pub fn metrics(
 fn of_data_caches(view: &View, data: &DataCaches) -> Vec<Family> {
     let names = view.settings.applications.iter().map(|application| application.name.as_str());
     let told: Vec<(&str, DataCounts)> = names.filter_map(|name| Some((name, data.of(name)?))).collect();
-    let families = data_counts::METRICS.iter().map(|(name, kind, help, value)| {
-        let mut family = Family::new(name, kind, help);
-        let suffix = if *kind == "counter" { "_total" } else { "" };
-        for (application, counts) in &told {
-            family.add(suffix, &[("application", application)], value(counts));
-        }
-        family
-    });
-    families.collect()
+    let families = |metrics: &[data_counts::Metric], is_meant: fn(&DataCounts) -> bool| -> Vec<Family> {
+        let families = metrics.iter().map(|(name, kind, help, value)| {
+            let mut family = Family::new(name, kind, help);
+            let suffix = if *kind == "counter" { "_total" } else { "" };
+            for (application, counts) in told.iter().filter(|(_, counts)| is_meant(counts)) {
+                family.add(suffix, &[("application", application)], value(counts));
+            }
+            family
+        });
+        families.collect()
+    };
+    let mut all = families(&data_counts::METRICS, |_| true);
+    all.extend(families(&data_counts::OF_STORES, |counts| counts.has_store != 0));
+    all
 }
 
 /// What there is of upstreams.

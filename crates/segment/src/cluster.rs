@@ -2,6 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::layout::Talked;
+use crate::numbers::StoreNumbers;
 use crate::view::View;
 
 /// For so many milliseconds the process that talks to the store counts as ready after it has said so.
@@ -17,9 +19,10 @@ fn slack(staleness: u64) -> u64 {
 }
 
 impl View {
-    /// For so many milliseconds a value is good without news of other nodes; 0: for ever, because there are none.
-    pub fn set_staleness(&self, milliseconds: u64) {
-        self.header().cluster.staleness.store(milliseconds, Ordering::Release);
+    /// Whether there is a store, and for how many milliseconds a value is good without news of other nodes; 0: for ever, because there are none.
+    pub fn set_store(&self, is_there: bool, staleness: u64) {
+        self.header().cluster.has_store.store(u64::from(is_there), Ordering::Release);
+        self.header().cluster.staleness.store(staleness, Ordering::Release);
     }
 
     /// Whether a value that was stored then may still be given out: since then, or since all news were heard, not more time has passed than
@@ -101,6 +104,28 @@ impl View {
         cluster.bus.store(bus, Ordering::Release);
     }
 
+    /// The process that talks to the store counts.
+    pub fn count_talked(&self, what: Talked) {
+        self.header().cluster.counted[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is known of the store. `None`: there is none.
+    pub fn store_numbers(&self, now: u64) -> Option<StoreNumbers> {
+        let cluster = &self.header().cluster;
+        let counted = |what: Talked| cluster.counted[what as usize].load(Ordering::Relaxed);
+        (cluster.has_store.load(Ordering::Acquire) != 0).then(|| StoreNumbers {
+            is_ready: self.is_store_ready(now),
+            heard_ms: match cluster.heard.load(Ordering::Acquire) {
+                0 => None,
+                heard => Some(now.saturating_sub(heard)),
+            },
+            untold: self.unsent().saturating_add(u64::from(self.owed().is_some())),
+            requests: counted(Talked::Requests),
+            failures: counted(Talked::Failures),
+            forged: counted(Talked::Forged),
+        })
+    }
+
     /// All news until `now` were heard.
     pub fn set_heard(&self, now: u64) {
         self.header().cluster.heard.store(now, Ordering::Release);
@@ -146,8 +171,8 @@ mod tests {
     #[test]
     fn values_are_fresh_for_so_long_after_news_or_since_they_were_stored() {
         let view = view();
-        assert!(view.is_fresh(0, u64::MAX));
-        view.set_staleness(100);
+        assert!(view.is_fresh(0, u64::MAX) && view.store_numbers(1).is_none());
+        view.set_store(true, 100);
         assert!(view.is_fresh(50, 100) && !view.is_fresh(50, 101));
         view.set_heard(120);
         assert!(view.is_fresh(50, 170) && !view.is_fresh(50, 171) && view.is_fresh(121, 171));
@@ -161,6 +186,11 @@ mod tests {
         assert_eq!(view.owed(), Some(1));
         view.has_told(1);
         assert_eq!((view.owed(), view.position()), (None, (0, [0, 0])));
+        view.set_unsent(3);
+        view.count_talked(Talked::Failures);
+        let numbers = view.store_numbers(1000).expect("a store");
+        assert_eq!((numbers.is_ready, numbers.heard_ms, numbers.untold), (true, Some(880), 3));
+        assert_eq!((numbers.requests, numbers.failures, numbers.forged), (0, 1, 0));
         view.set_position(7, [8, 9]);
         assert_eq!(view.position(), (7, [8, 9]));
         let joined = View::join(-1, 0x30_0000_0000, crate::layout::SMALLEST);

@@ -12,7 +12,7 @@ pub const MAGIC: u64 = 0x5245_5052_4953_4531;
 /// The same of one that another build has found. Values in it may be older than what was removed since, so nobody begins to use it again.
 pub const ABANDONED: u64 = MAGIC ^ 1;
 /// Changes with everything in this file, and with how values are laid out.
-pub const LAYOUT: u32 = 3;
+pub const LAYOUT: u32 = 4;
 /// The smallest segment, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
 /// The largest.
@@ -99,7 +99,26 @@ pub struct Cluster {
     pub bus: AtomicU64,
     /// How far it was read.
     pub position: [AtomicU64; 2],
+    /// 1 if there is a store.
+    pub has_store: AtomicU64,
+    /// What it has counted: see [`Talked`].
+    pub counted: [AtomicU64; TALKED],
 }
+
+/// What the process that talks to the store counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Talked {
+    /// Requests of workers.
+    Requests = 0,
+    /// Of those, the ones to which the store had no reply.
+    Failures = 1,
+    /// Values and messages whose signature was not right.
+    Forged = 2,
+}
+
+/// How many there are.
+pub const TALKED: usize = 3;
 
 /// What a process counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,6 +34,23 @@ pub struct Numbers {
     pub held_ms: u64,
 }
 
+/// What is known of the store that is shared with other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreNumbers {
+    /// Whether it can be asked.
+    pub is_ready: bool,
+    /// Milliseconds since all news of other nodes were known; `None`: they never were, as with a store that has no bus.
+    pub heard_ms: Option<u64>,
+    /// Changes of which other nodes were not told yet.
+    pub untold: u64,
+    /// Requests of workers.
+    pub requests: u64,
+    /// Of those, the ones to which the store had no reply.
+    pub failures: u64,
+    /// Values and messages whose signature was not right.
+    pub forged: u64,
+}
+
 impl Process {
     /// What all processes have counted.
     pub fn counted(&self) -> [u64; COUNTERS] {

@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// In a process that was forked: nothing is its parent's. `populate`, if it counts faults.
+    /// In a process that was forked: nothing is its parent's. `populate` makes pages present; none if the process ends with its request.
     pub fn begin(&mut self, populate: Option<Populate>) {
         *self = Process { populate, ..Process::new(self.view, self.relocate) };
     }

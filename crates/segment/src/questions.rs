@@ -103,6 +103,19 @@ fn stats(process: &mut Process, now: u64, text: &mut Text) -> Result<(), &'stati
     for (name, number) in names.into_iter().zip(counted).chain(more) {
         let _ = writeln!(text, "{name} {number}");
     }
+    if let Some(store) = process.view.store_numbers(now) {
+        let numbers = [
+            ("store_ready", Some(u64::from(store.is_ready))),
+            ("store_heard_ms", store.heard_ms),
+            ("store_untold", Some(store.untold)),
+            ("store_requests", Some(store.requests)),
+            ("store_failures", Some(store.failures)),
+            ("store_forged", Some(store.forged)),
+        ];
+        for (name, number) in numbers.into_iter().filter_map(|(name, number)| Some((name, number?))) {
+            let _ = writeln!(text, "{name} {number}");
+        }
+    }
     Ok(())
 }
 

@@ -55,8 +55,13 @@ impl View {
         (live, retired)
     }
 
-    fn free_regions(&self) -> u32 {
-        (0..self.geometry.regions).filter(|&region| self.state(region) == State::Free).count() as u32
+    fn free_regions(&self) -> impl Iterator<Item = u32> {
+        (0..self.geometry.regions).filter(|&region| self.state(region) == State::Free)
+    }
+
+    /// Whether a free region has pages: its cursor stays where it was until they are given back.
+    fn has_pages(&self, region: u32) -> bool {
+        self.region(region).cursor.load(Ordering::Relaxed) > 0
     }
 
     fn linked_slot(&self, entry: &Entry, offset: u64) -> Option<u64> {
@@ -68,11 +73,18 @@ impl View {
 impl Locked<'_> {
     /// Room for an entry of so many bytes. None: there is no memory that may be used again yet.
     pub(crate) fn allocate(&mut self, size: u64, now: u64) -> Option<u64> {
-        let offset = self.give(size, now)?;
-        // Before others leave: it must not be among them.
         let view = self.view();
+        let opened = view.header().opened.load(Ordering::Relaxed);
+        let offset = self.give(size, now).or_else(|| {
+            self.keep_spare(now);
+            self.give(size, now)
+        })?;
+        // Before others leave: it must not be among them.
         view.reader(self.process.place() - 1).pending.store(view.region_of(offset) + 1, Ordering::Release);
-        self.keep_spare(now);
+        // There are fewer free regions only when one was opened.
+        if view.header().opened.load(Ordering::Relaxed) != opened {
+            self.keep_spare(now);
+        }
         Some(offset)
     }
 
@@ -126,13 +138,20 @@ impl Locked<'_> {
         offset
     }
 
+    /// One that has pages, if there is one: it costs no faults, and what is written there lies in the processor's cache if it is used soon.
     fn find_free(&mut self, now: u64) -> Option<u32> {
         let view = self.view();
-        let free = |view: &View| (0..view.geometry.regions).find(|&region| view.state(region) == State::Free);
-        free(&view).or_else(|| {
-            self.reclaim(now);
-            free(&view)
-        })
+        let with_pages = || view.free_regions().find(|&region| view.has_pages(region));
+        with_pages()
+            .or_else(|| {
+                self.reclaim_seen();
+                with_pages()
+            })
+            .or_else(|| view.free_regions().next())
+            .or_else(|| {
+                self.reclaim(now);
+                view.free_regions().next()
+            })
     }
 
     /// Regions behind one another, for an entry that is larger than one.
@@ -230,7 +249,7 @@ impl Locked<'_> {
         fence(Ordering::SeqCst);
         let oldest = self.process.readers().map(|reader| view.reader(reader).epoch.load(Ordering::SeqCst));
         let oldest = oldest.filter(|&epoch| epoch != 0).min().unwrap_or(u64::MAX);
-        let mut spare = view.free_regions();
+        let mut spare = view.free_regions().filter(|&region| view.has_pages(region)).count() as u32;
         for number in 0..view.geometry.regions {
             let region = view.region(number);
             if view.state(number) != State::Retired || region.retired.load(Ordering::Relaxed) > oldest {
@@ -238,13 +257,17 @@ impl Locked<'_> {
             }
             let span = region.span.swap(1, Ordering::Relaxed).clamp(1, view.geometry.regions - number);
             for part in number..number + span {
+                let (birth, cursor) = (&view.region(part).birth, &view.region(part).cursor);
                 // More than is kept in store is given back.
                 if spare > 2 * view.geometry.spare() {
                     view.punch(part);
-                    let birth = &view.region(part).birth;
                     birth.store(birth.load(Ordering::Relaxed).wrapping_add(1).max(1), Ordering::Relaxed);
+                    cursor.store(0, Ordering::Relaxed);
+                } else {
+                    // Parts of a large entry have none.
+                    cursor.fetch_max(1, Ordering::Relaxed);
+                    spare += 1;
                 }
-                spare += 1;
                 point();
                 view.set_state(part, State::Free);
             }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use segment::layout::Talked;
 use segment::talk::{self, HEAD, Head, Word};
 
 use crate::envelope::{Change, ELSEWHERE, Position, Value, version};
@@ -87,6 +88,7 @@ impl Conversation<'_> {
         while self.wait()? {
             let Some(request) = self.receive()? else { return Ok(()) };
             let (mut head, value) = self.answer(&request);
+            self.count(&head);
             let mut all = head.bytes().to_vec();
             if let Some(value) = value {
                 head.tags_size = value.tags.len() as u32;
@@ -97,6 +99,13 @@ impl Conversation<'_> {
             self.stream.write_all(&all)?;
         }
         Ok(())
+    }
+
+    fn count(&self, reply: &Head) {
+        self.shared.view.count_talked(Talked::Requests);
+        if reply.word == Word::Away as u32 {
+            self.shared.view.count_talked(Talked::Failures);
+        }
     }
 
     /// Waits for a request, and extends leases meanwhile. False: the worker has ended.

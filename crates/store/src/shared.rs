@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use segment::layout::Talked;
 use segment::view::View;
 
 use crate::envelope::{Change, Message, Position, Sealer};
@@ -93,6 +94,7 @@ impl Shared {
     }
 
     pub fn count_forged(&self) {
+        self.view.count_talked(Talked::Forged);
         if self.forged.fetch_add(1, Ordering::Relaxed) == 0 {
             crate::log::log(
                 "error",

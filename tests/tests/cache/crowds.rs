@@ -111,7 +111,7 @@ fn a_page_that_is_purged_meanwhile_is_made_twice() {
     let before = begin(&server, count, &target);
     wait_until("the page is being made", 10, || runs_of(&server, "/j?") == 1);
     let (said, code) = server.reprise(&["purge", "--url", &target]);
-    assert_eq!((code, runs_of(&server, "/j?")), (0, 1), "{said}");
+    assert_eq!(code, 0, "{said}");
     let after: Vec<_> = begin(&server, count, &target).into_iter().map(joined).collect();
     let before: Vec<_> = before.into_iter().map(joined).collect();
     assert!(after.iter().all(|page| page.status == 200 && page.body == after[0].body));

@@ -96,6 +96,41 @@ fn what_was_not_told_is_told_later() {
     tests::wait_until("the other is told", 20, || cluster.get(1, "fetch") == "\"none\"");
 }
 
+/// `reprise status` and the metrics show the store, and what was not told.
+#[test]
+fn status_and_metrics_show_the_store() {
+    let redis = Redis::start(&[]);
+    let way = Way::to(redis.port);
+    let admin = tests::server::free_port();
+    let cluster = Cluster::with_server(&[&way.url()], &format!("admin_listen = [\"127.0.0.1:{admin}\"]"));
+    let store = || {
+        let status: serde_json::Value = serde_json::from_str(&cluster.nodes[0].status(&["--json"])).unwrap();
+        status["data_caches"]["app"]["store"].clone()
+    };
+    let metrics = || tests::Client::new(admin).get("/metrics").text();
+    tests::wait_until("it is ready", 20, || store()["ready"] == true);
+    tests::wait_until("it was asked", 20, || {
+        cluster.get(0, "store&value=1");
+        store()["requests"].as_u64() > Some(0)
+    });
+    assert_eq!(store()["forged"], 0, "{}", store());
+    assert!(store()["heard_seconds"].as_f64() < Some(20.0), "{}", store());
+    assert!(cluster.nodes[0].status(&[]).contains("  store ready, all changes"), "{}", cluster.nodes[0].status(&[]));
+    let up = "reprise_data_cache_store_up{application=\"app\"} 1\n";
+    tests::wait_until("the metrics say so", 20, || metrics().contains(up));
+    way.now(Does::Breaks);
+    cluster.get(0, "invalidate&tags[]=t");
+    tests::wait_until("it is away, and a change is not told", 20, || {
+        store()["ready"] == false && store()["untold"].as_u64() > Some(0)
+    });
+    tests::wait_until("the metrics say so", 20, || {
+        metrics().contains("reprise_data_cache_store_up{application=\"app\"} 0\n")
+            && !metrics().contains("reprise_data_cache_store_untold{application=\"app\"} 0\n")
+    });
+    way.now(Does::Passes);
+    tests::wait_until("it is told", 20, || store()["ready"] == true && store()["untold"] == 0);
+}
+
 /// A store that stands still or has no memory costs a request little.
 #[test]
 fn a_store_that_stands_still_or_is_full_delays_nobody_for_long() {

@@ -87,7 +87,7 @@ void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_
 		_exit(wire_Exit_Unhealthy);
 	}
 	reprise_limits_start();
-	reprise_data_begin(DATA_SHARES, false);
+	reprise_data_begin(DATA_SHARES, true);
 	while (!reprise_is_spent() && reprise_await_request()) {
 		run_request();
 	}

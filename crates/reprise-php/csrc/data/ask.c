@@ -82,6 +82,12 @@ void reprise_data_tell_counts(struct forker *forker)
 	                            .memory = is.size,
 	                            .held = is.retired,
 	                            .held_ms = is.held_ms,
+	                            .has_store = is.has_store,
+	                            .store_ready = is.store_ready,
+	                            .store_untold = is.store_untold,
+	                            .store_requests = is.store_requests,
+	                            .store_failures = is.store_failures,
+	                            .store_forged = is.store_forged,
 	                        }},
 	};
 	reprise_forker_tell(forker, &message);

@@ -85,7 +85,7 @@ void reprise_data_attach(void)
 	reprise_data->is_attached = failed == 0;
 	if (reprise_data->is_attached) {
 		reprise_data->door = reprise_options.data_store > 0 ? reprise_options.data_store : 0;
-		segment_set_staleness(&reprise_data->process, reprise_options.data_staleness);
+		segment_set_store(&reprise_data->process, reprise_data->door > 0, reprise_options.data_staleness);
 		reprise_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
 	} else {
 		reprise_log_line(
@@ -94,19 +94,23 @@ void reprise_data_attach(void)
 	}
 }
 
-/* The memory is not the snapshot's, so its first use by a process is no reason to look for written pages. */
+/* All at once is cheaper than a fault for each page. The memory is not the snapshot's, so its first use by a process is
+ * no reason to look for written pages. */
 static void populate(uintptr_t at, uintptr_t size, bool writes)
 {
 	if (snapshot->in_request) {
 		reprise_populate(at, at + size, writes);
+	} else {
+		/* If the kernel refuses, the pages come one by one. */
+		RAW3(SYS_madvise, at, size, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	}
 }
 
-void reprise_data_begin(enum data_use use, bool counts_faults)
+void reprise_data_begin(enum data_use use, bool stays)
 {
 	reprise_data->use = use;
 	if (reprise_data->is_attached) {
-		segment_begin(&reprise_data->process, counts_faults ? populate : NULL);
+		segment_begin(&reprise_data->process, stays ? populate : NULL);
 	}
 }
 

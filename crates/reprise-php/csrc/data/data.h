@@ -62,8 +62,9 @@ extern struct data_state *reprise_data;
 /* In the prototype. Without a segment, or if it cannot be used, all functions behave as if nothing were ever stored. */
 void reprise_data_attach(void);
 
-/* In a new process of ours, on any stack. */
-void reprise_data_begin(enum data_use use, bool counts_faults);
+/* In a new process of ours, on any stack. `stays`: it runs more than one request, so whole chunks are made present at
+ * once. */
+void reprise_data_begin(enum data_use use, bool stays);
 
 /* No code of the request runs any more: its locks are free before its client has the whole response. */
 void reprise_data_release(void);

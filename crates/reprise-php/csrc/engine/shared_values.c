@@ -9,7 +9,7 @@
 #define WHOLE(size) (((size) + 15) & ~(size_t)15)
 #define STRING_FLAGS (IS_STRING | (IS_STR_INTERNED << GC_FLAGS_SHIFT))
 /* A key of many rows, such as the name of a column, is laid out once. */
-#define SEEN 256
+#define SEEN 64
 
 struct seen {
 	const zend_string *string;
@@ -41,7 +41,8 @@ size_t reprise_shared_string_size(size_t size)
 	return WHOLE(_ZSTR_STRUCT_SIZE(size));
 }
 
-static zend_string *fill_string(char *at, const char *bytes, size_t size)
+/* `hash` is 0 if it is not known. Who reads the string cannot write it there. */
+static zend_string *fill_string(char *at, const char *bytes, size_t size, zend_ulong hash)
 {
 	zend_string *string = (zend_string *)(void *)at;
 
@@ -50,7 +51,7 @@ static zend_string *fill_string(char *at, const char *bytes, size_t size)
 	ZSTR_LEN(string) = size;
 	memcpy(ZSTR_VAL(string), bytes, size);
 	ZSTR_VAL(string)[size] = 0;
-	ZSTR_H(string) = zend_hash_func(ZSTR_VAL(string), size);
+	ZSTR_H(string) = hash ? hash : zend_hash_func(ZSTR_VAL(string), size);
 	return string;
 }
 
@@ -65,7 +66,7 @@ static zend_string *string(struct layout *layout, const zend_string *from)
 	zend_string *to = NULL;
 	char *at = reserve(layout, _ZSTR_STRUCT_SIZE(ZSTR_LEN(from)));
 	if (at) {
-		to = readable(layout, fill_string(at, ZSTR_VAL(from), ZSTR_LEN(from)));
+		to = readable(layout, fill_string(at, ZSTR_VAL(from), ZSTR_LEN(from), ZSTR_H(from)));
 	}
 	*seen = (struct seen){from, to};
 	return to;
@@ -270,7 +271,7 @@ void reprise_shared_lay_out(zval *target, const zval *from, char *data, ptrdiff_
 
 void reprise_shared_lay_out_string(zval *target, const char *bytes, size_t size, char *data, ptrdiff_t to_read)
 {
-	zend_string *made = fill_string(data, bytes, size);
+	zend_string *made = fill_string(data, bytes, size, 0);
 
 	target->value.str = (zend_string *)(void *)((char *)made + to_read);
 	Z_TYPE_INFO_P(target) = IS_STRING;

@@ -266,7 +266,7 @@ static _Noreturn void run_script(void)
 	volatile bool ran_to_end = false;
 
 	loop.is_on = true;
-	reprise_data_begin(DATA_KEEPS, false);
+	reprise_data_begin(DATA_KEEPS, true);
 	reprise_mark_process();
 	zend_first_try
 	{

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use control_protocol::command::Command;
 use control_protocol::outcome::Outcome;
-use control_protocol::status::{DataCache, DataHolder, Status};
+use control_protocol::status::{DataCache, DataHolder, DataStore, Status};
 use control_protocol::which::Which;
 use serde_json::json;
 
@@ -272,6 +272,14 @@ fn read(answer: &str, status: &Status) -> DataCache {
             .ok()
             .filter(|pid| *pid > 0)
             .map(|pid| holder(pid, number("held_ms") as f64 / 1000.0, status)),
+        store: all.contains_key("store_ready").then(|| DataStore {
+            ready: number("store_ready") == 1,
+            heard_seconds: all.get("store_heard_ms").map(|milliseconds| *milliseconds as f64 / 1000.0),
+            untold: number("store_untold"),
+            requests: number("store_requests"),
+            failures: number("store_failures"),
+            forged: number("store_forged"),
+        }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{CacheRule, DataCache, Generation, Lane, Spool, Stage, Status, Worker};
+use control_protocol::status::{CacheRule, DataCache, DataStore, Generation, Lane, Spool, Stage, Status, Worker};
 use wire::layout::Activity;
 
 /// Workers shown of a generation, and rules of a cache, unless all are asked for.
@@ -94,7 +94,20 @@ pub fn data_cache(cache: &DataCache) -> String {
         });
         text.push_str(&format!("  {} of removed values are held{by}\n", kilobytes(cache.held)));
     }
+    text.extend(cache.store.as_ref().map(data_store));
     text
+}
+
+fn data_store(store: &DataStore) -> String {
+    let state = if store.ready { "ready" } else { "away" };
+    let heard = match store.heard_seconds {
+        Some(seconds) => format!(", all changes of other nodes known {} ago", time(Some(seconds))),
+        None => String::new(),
+    };
+    format!(
+        "  store {state}{heard}; {} requests, {} without a reply; {} changes not told yet, {} wrong signatures\n",
+        store.requests, store.failures, store.untold, store.forged
+    )
 }
 
 fn more(rest: usize) -> String {

@@ -2,6 +2,7 @@
 
 use super::{COUNTED, SegmentProcess, process, slice};
 use crate::leases::Answer;
+use crate::numbers::StoreNumbers;
 
 /// What a lease is asked for, and what came of it.
 #[repr(C)]
@@ -45,6 +46,18 @@ pub struct Statistics {
     pub held_ms: u64,
     /// See [`COUNTED`].
     pub counted: [u64; COUNTED],
+    /// Whether there is a store that is shared with other nodes; else what follows is 0.
+    pub has_store: bool,
+    /// Whether it can be asked.
+    pub store_ready: bool,
+    /// Changes of which other nodes were not told yet.
+    pub store_untold: u64,
+    /// Requests of workers.
+    pub store_requests: u64,
+    /// Of those, the ones to which the store had no reply.
+    pub store_failures: u64,
+    /// Values and messages whose signature was not right.
+    pub store_forged: u64,
 }
 
 /// Asks for the lease of a name. `kind` tells apart what has the same names. 0 it is the asker's, 1 he has it already, 2 another has it,
@@ -188,6 +201,8 @@ pub unsafe extern "C" fn segment_statistics(p: *mut SegmentProcess, now: u64, ta
     // SAFETY: by contract.
     let process = unsafe { process(p) };
     let is = process.numbers(now);
+    let store = process.view.store_numbers(now);
+    let of_store = |number: fn(StoreNumbers) -> u64| store.map_or(0, number);
     let statistics = Statistics {
         size: is.memory,
         largest: is.largest,
@@ -201,6 +216,12 @@ pub unsafe extern "C" fn segment_statistics(p: *mut SegmentProcess, now: u64, ta
         holder: is.holder,
         held_ms: is.held_ms,
         counted: process.counted(),
+        has_store: store.is_some(),
+        store_ready: store.is_some_and(|store| store.is_ready),
+        store_untold: of_store(|store| store.untold),
+        store_requests: of_store(|store| store.requests),
+        store_failures: of_store(|store| store.failures),
+        store_forged: of_store(|store| store.forged),
     };
     // SAFETY: by contract.
     unsafe { target.write(statistics) };

@@ -3,14 +3,14 @@
 use super::{SegmentProcess, process};
 use crate::talk::Head;
 
-/// For so many milliseconds values are good without news of other nodes; 0: there are none.
+/// Whether there is a store, and for how many milliseconds values are good without news of other nodes; 0: there are none.
 ///
 /// # Safety
 /// `p` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn segment_set_staleness(p: *mut SegmentProcess, milliseconds: u64) {
+pub unsafe extern "C" fn segment_set_store(p: *mut SegmentProcess, is_there: bool, staleness: u64) {
     // SAFETY: by contract.
-    unsafe { process(p) }.view.set_staleness(milliseconds);
+    unsafe { process(p) }.view.set_store(is_there, staleness);
 }
 
 /// Whether somebody takes requests for the store.

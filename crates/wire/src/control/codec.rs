@@ -4,7 +4,7 @@
 use core::fmt;
 
 /// Bytes of the longest message.
-pub const MAX_PACKET: usize = 128;
+pub const MAX_PACKET: usize = 192;
 
 /// A message that crosses a socket pair.
 pub trait Message: Copy {

@@ -114,6 +114,18 @@ pub struct DataCounts {
     pub held: u64,
     /// How long the oldest request that holds them has held them.
     pub held_ms: u64,
+    /// 1 if there is a store that is shared with other nodes; else what follows is 0.
+    pub has_store: u64,
+    /// 1 if it can be asked.
+    pub store_ready: u64,
+    /// Changes of which other nodes were not told yet.
+    pub store_untold: u64,
+    /// Requests of workers to it.
+    pub store_requests: u64,
+    /// Of those, the ones to which it had no reply.
+    pub store_failures: u64,
+    /// Values and messages whose signature was not right.
+    pub store_forged: u64,
 }
 
 structure_field!(DataCounts {
@@ -130,7 +142,13 @@ structure_field!(DataCounts {
     bytes,
     memory,
     held,
-    held_ms
+    held_ms,
+    has_store,
+    store_ready,
+    store_untold,
+    store_requests,
+    store_failures,
+    store_forged
 });
 
 /// How a lane keeps requests apart.
