@@ -28,6 +28,7 @@ fn main() {
         "options",
         "prototype",
         "forker",
+        "profile",
         "trace",
         "worker",
         "classic/classic",

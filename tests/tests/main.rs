@@ -59,6 +59,7 @@ mod packages;
 mod php_upgrade;
 mod php_versions;
 mod probes;
+mod profile;
 mod proxy_protocol;
 mod rates;
 mod ready;

@@ -24,6 +24,7 @@ end of the connection.
 |---|---|
 | `status` | the object above, without `caches` and `data_caches` |
 | `trace PID` | how it went, and the PHP stack of that worker |
+| `profile [\"NAME\", MILLISECONDS, MICROSECONDS]` | how it went, and, as a descriptor with the first byte, a socket with packets of samples of that application (empty: the only one), for so long and one look in so many microseconds; the message has the names of its lanes |
 | `reload` | how it went, when the reload has ended |
 | `cache \"rules\\nNAME\"` | what the cache of that application has done: a line for each rule, with the numbers from `hit` to `bypass` and the rule |
 | `cache \"token\\n\"` | the token by which `reprise verify` chooses the mode and passes by the cache of responses |

@@ -59,6 +59,7 @@ mod mailbox;
 mod messages;
 mod notices;
 mod output;
+mod profiles;
 mod reload;
 mod restart;
 mod service;

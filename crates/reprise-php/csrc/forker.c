@@ -15,6 +15,7 @@
 #include "forker.h"
 #include "log.h"
 #include "options.h"
+#include "profile.h"
 #include "raw.h"
 #include "trace.h"
 #include "wire.h"
@@ -115,6 +116,7 @@ void reprise_forker_leave(struct forker *forker)
 		RAW1(SYS_close, forker->watcher);
 		forker->watcher = -1;
 	}
+	reprise_profile_leave(forker);
 }
 
 static struct forker_child *find_child(struct forker *forker, pid_t pid)
@@ -255,6 +257,12 @@ static void obey(struct forker *forker, const struct wire_ToForker *what, const 
 		break;
 	case wire_ToForker_Spawn: spawn(forker, what->spawn.slot, what->spawn.epoch); break;
 	case wire_ToForker_Trace: reprise_forker_trace(forker, what->trace.pid); break;
+	case wire_ToForker_Profile:
+		if (count == 1) {
+			reprise_profile_begin(forker, what, descriptors[0]);
+			return;
+		}
+		break;
 	case wire_ToForker_DataQuestion:
 		if (count == 2 && forker->methods->answer) {
 			forker->methods->answer(forker, descriptors[0], descriptors[1]);
@@ -347,11 +355,14 @@ int reprise_forker_run(struct forker *forker)
 		    {.fd = orphaned_at ? -1 : forker->lifeline, .events = 0},
 		    {.fd = forker->draining ? -1 : forker->watcher, .events = POLLIN},
 		};
-		struct timespec second = {.tv_sec = 1};
-		long ready = raw6(SYS_ppoll, (long)watched, 4, (long)(orphaned_at ? &second : NULL), 0, RAW_SIGSET_SIZE, 0);
+		struct timespec second = {.tv_sec = 1}, until_look;
+		bool has_profile = reprise_profile_wait(forker, &until_look);
+		const struct timespec *wait = orphaned_at ? &second : has_profile ? &until_look : NULL;
+		long ready = raw6(SYS_ppoll, (long)watched, 4, (long)wait, 0, RAW_SIGSET_SIZE, 0);
 		if (ready < 0 && ready != -EINTR) {
 			return wire_Exit_Internal;
 		}
+		reprise_profile_turn(forker);
 		if (orphaned_at && raw_seconds() + 1 - orphaned_at > ORPHAN_SECONDS) {
 			kill_children(forker);
 		}

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "profile.h"
 #include "wire.h"
 
 /* Templates a prototype may have: those of its lanes, and some on their way out. */
@@ -51,6 +52,7 @@ struct forker {
 	uint64_t epoch;
 	int eventfds[wire_MAX_DOORS];
 	bool draining;
+	struct profile profile;
 	uint32_t alive;
 	/* In no order. Workers of an earlier epoch may still run when their slots have new workers. */
 	struct forker_child children[2 * wire_MAX_SLOTS + MAX_TEMPLATES];

@@ -22,7 +22,7 @@ use crate::config;
 use crate::exit::{Code, Failure};
 
 /// The state directory of the server that is meant.
-fn directory(which: &Which) -> Result<PathBuf, Failure> {
+pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
     if let Some(directory) = &which.state_dir {
         return Ok(directory.clone());
     }
@@ -114,7 +114,7 @@ pub fn token(which: &Which) -> Result<String, Failure> {
 }
 
 /// To standard output. A reader that has seen enough is no failure.
-fn print(text: &str) {
+pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -48,6 +48,7 @@ mod people;
 mod php_ini;
 mod plan;
 mod presets;
+mod profile;
 #[cfg(test)]
 mod references;
 mod route;
@@ -117,6 +118,9 @@ enum Verb {
         #[command(flatten)]
         which: Which,
     },
+    /// Show where the workers of an application spend their time, by PHP function and by route
+    #[command(after_help = profile::HELP)]
+    Profile(profile::Asked),
     /// Take responses out of the cache of responses
     #[command(
         after_help = "Examples:\n  reprise purge --tag post-5 --tag home\n  reprise purge --prefix https://shop.example/shoes/ --soft\n  reprise purge --all --application shop"
@@ -210,6 +214,7 @@ fn main() -> ExitCode {
         Verb::Reload { certificates, which } => admin::reload(&which, certificates),
         Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
         Verb::Trace { pid, which } => admin::trace(&which, pid),
+        Verb::Profile(asked) => profile::run(&asked),
         Verb::Purge(asked) => admin::purge::purge(&asked),
         Verb::Cache(admin::purge::CacheVerb::Explain { url, which }) => admin::purge::explain(&url, &which),
         Verb::Cache(admin::purge::CacheVerb::Data(verb)) => admin::data::run(&verb),

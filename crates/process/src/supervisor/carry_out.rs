@@ -17,7 +17,7 @@ use super::service::{Application, Plan};
 use super::{Supervisor, log};
 
 /// A response as text. If it cannot be written, it is empty, and the client says that the server ended.
-fn json(response: &impl Serialize) -> String {
+pub(super) fn json(response: &impl Serialize) -> String {
     serde_json::to_string(response).unwrap_or_else(|error| {
         log("error", format_args!("control socket: a response cannot be written: {error}"));
         String::new()
@@ -88,6 +88,9 @@ impl Supervisor {
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
                 }
                 Ok(Command::Trace(process)) => self.trace_for(process, client),
+                Ok(Command::Profile { application, duration_ms, interval_us }) => {
+                    self.profile_asked(&application, duration_ms, interval_us, client);
+                }
                 Ok(Command::Cache(question)) => self.cache_asked(&question, client),
                 Ok(Command::Data { application, question }) => self.data_asked(&application, &question, client),
                 Err(line) => {

@@ -1,12 +1,15 @@
 //! The control socket: a client sends a line with a command and gets an object of JSON as the response; then the connection
 //! ends. Only the server's own user and root can reach the socket: it lies in the state directory.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use control_protocol::command::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// Connections at once; others wait.
 const MAX_CLIENTS: usize = 64;
@@ -35,6 +38,8 @@ struct Connection {
     /// Its command is complete; the response follows.
     has_asked: bool,
     response: Vec<u8>,
+    /// Goes with the first byte of the response.
+    attached: Option<OwnedFd>,
     /// When it connected, or got its response, or last took a part of that.
     since: Instant,
     /// It has its whole response, or is gone.
@@ -73,6 +78,7 @@ impl ControlSocket {
                 received: Vec::new(),
                 has_asked: false,
                 response: Vec::new(),
+                attached: None,
                 since: now,
                 is_over: false,
             });
@@ -118,10 +124,18 @@ impl ControlSocket {
         }
     }
 
+    /// The same with a descriptor.
+    pub(super) fn respond_with(&mut self, client: Client, text: String, attached: OwnedFd, now: Instant) {
+        if let Some(one) = self.connections.iter_mut().find(|one| one.client == client) {
+            one.attached = Some(attached);
+        }
+        self.respond(client, text, now);
+    }
+
     /// Sends responses as far as there is room, and ends connections that are over or too slow.
     pub(super) fn flush(&mut self, now: Instant) {
         for one in self.connections.iter_mut().filter(|one| !one.response.is_empty()) {
-            match one.stream.write(&one.response) {
+            match write(one) {
                 Ok(count) => {
                     one.response.drain(..count);
                     one.since = now;
@@ -137,6 +151,17 @@ impl ControlSocket {
         };
         self.connections.retain(|one| !one.is_over && !is_late(one));
     }
+}
+
+fn write(one: &mut Connection) -> io::Result<usize> {
+    let Some(attached) = &one.attached else { return one.stream.write(&one.response) };
+    let files = [attached.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&files));
+    let count = sendmsg(&one.stream, &[IoSlice::new(&one.response)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    one.attached = None;
+    Ok(count)
 }
 
 #[cfg(test)]

@@ -12,31 +12,53 @@
 #include "../raw.h"
 #include "frames.h"
 
-#define MAX_FRAMES 40
+#define MAX_FRAMES 128
+/* Of a trace. */
+#define TRACED 40
 #define MAX_STRING 400
 #define MAX_TRIES 50
 
-static bool fetch(pid_t pid, const void *from, void *to, size_t size)
+/* What is needed of a call frame. */
+struct frame {
+	const zend_function *func;
+	const zend_op *opline;
+};
+
+bool reprise_fetch(pid_t pid, const void *from, void *to, size_t size)
 {
 	struct iovec here = {to, size}, there = {(void *)from, size};
 
 	return raw6(SYS_process_vm_readv, pid, (long)&here, 1, (long)&there, 1, 0) == (long)size;
 }
 
+/* As much as there is, up to so many bytes: a short string may lie at the end of a mapping. */
+static size_t fetch_some(pid_t pid, const void *from, void *to, size_t size)
+{
+	struct iovec here = {to, size}, there = {(void *)from, size};
+	long count = raw6(SYS_process_vm_readv, pid, (long)&here, 1, (long)&there, 1, 0);
+
+	if (count < 0) {
+		size_t page = PAGE - (uintptr_t)from % PAGE;
+		return size > page && reprise_fetch(pid, from, to, page) ? page : 0;
+	}
+	return (size_t)count;
+}
+
 static void add_string(struct raw_text *text, pid_t pid, const zend_string *string)
 {
-	char bytes[MAX_STRING + 1];
-	size_t length;
+	struct {
+		_Alignas(zend_string) char bytes[_ZSTR_HEADER_SIZE + MAX_STRING + 1];
+	} copy;
+	size_t length, got = string ? fetch_some(pid, string, copy.bytes, sizeof copy.bytes - 1) : 0;
 
-	if (!string || !fetch(pid, &string->len, &length, sizeof length)) {
+	if (got < _ZSTR_HEADER_SIZE) {
 		raw_add(text, "?");
 		return;
 	}
-	length = length < MAX_STRING ? length : MAX_STRING;
-	if (!fetch(pid, string->val, bytes, length)) {
-		raw_add(text, "?");
-		return;
-	}
+	raw_copy(&length, copy.bytes + offsetof(zend_string, len), sizeof length);
+	got -= _ZSTR_HEADER_SIZE;
+	length = length < got ? length : got;
+	char *bytes = copy.bytes + _ZSTR_HEADER_SIZE;
 	for (size_t i = 0; i < length; i++) {
 		/* Names of anonymous classes and functions have a zero byte. */
 		bytes[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 127 ? '?' : bytes[i];
@@ -45,7 +67,7 @@ static void add_string(struct raw_text *text, pid_t pid, const zend_string *stri
 	raw_add(text, bytes);
 }
 
-static void add_place(struct raw_text *text, pid_t pid, const zend_execute_data *frame, const zend_function *function)
+static void add_place(struct raw_text *text, pid_t pid, const struct frame *frame, const zend_function *function)
 {
 	uint32_t line;
 
@@ -55,29 +77,29 @@ static void add_place(struct raw_text *text, pid_t pid, const zend_execute_data 
 		return;
 	}
 	add_string(text, pid, function->op_array.filename);
-	if (frame->opline && fetch(pid, &frame->opline->lineno, &line, sizeof line)) {
+	if (frame->opline && reprise_fetch(pid, &frame->opline->lineno, &line, sizeof line)) {
 		raw_add(text, ":");
 		raw_add_number(text, line);
 	}
 }
 
 /* False: it is no frame of a function. */
-static bool describe(struct raw_text *text, pid_t pid, const zend_execute_data *frame)
+static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame)
 {
 	zend_function function;
 	zend_string *scope_name;
 
-	if (!frame->func || !fetch(pid, frame->func, &function.type, sizeof function.type)) {
+	if (!frame->func || !reprise_fetch(pid, frame->func, &function.type, sizeof function.type)) {
 		return false;
 	}
 	/* The structure of an internal function is smaller, and may lie at the end of a mapping. */
 	size_t size =
 	    function.type == ZEND_INTERNAL_FUNCTION ? sizeof function.internal_function : sizeof function.op_array;
-	if (!fetch(pid, frame->func, &function, size)) {
+	if (!reprise_fetch(pid, frame->func, &function, size)) {
 		return false;
 	}
 	if (function.common.function_name) {
-		if (function.common.scope && fetch(pid, &function.common.scope->name, &scope_name, sizeof scope_name)) {
+		if (function.common.scope && reprise_fetch(pid, &function.common.scope->name, &scope_name, sizeof scope_name)) {
 			add_string(text, pid, scope_name);
 			raw_add(text, "::");
 		}
@@ -91,63 +113,89 @@ static bool describe(struct raw_text *text, pid_t pid, const zend_execute_data *
 }
 
 struct chain {
-	zend_execute_data frames[MAX_FRAMES];
+	struct frame frames[MAX_FRAMES];
 	int size;
 	bool is_whole; /* the last frame is that of the script */
 };
 
-static bool is_main(pid_t pid, const zend_execute_data *frame)
+static bool is_main(pid_t pid, const struct frame *frame)
 {
 	zend_function function;
 
-	return frame->func && fetch(pid, &frame->func->type, &function.type, sizeof function.type)
+	return frame->func && reprise_fetch(pid, &frame->func->type, &function.type, sizeof function.type)
 	       && function.type == ZEND_USER_FUNCTION
-	       && fetch(pid, &frame->func->common.function_name, &function.common.function_name,
-	                sizeof function.common.function_name)
+	       && reprise_fetch(pid, &frame->func->common.function_name, &function.common.function_name,
+	                        sizeof function.common.function_name)
 	       && !function.common.function_name;
 }
 
-static void follow(struct chain *chain, pid_t pid)
+static void follow(struct chain *chain, pid_t pid, int most)
 {
 	const zend_execute_data *at;
+	zend_execute_data data;
 
 	chain->size = 0;
 	chain->is_whole = false;
-	if (!fetch(pid, &executor_globals.current_execute_data, &at, sizeof at)) {
+	if (!reprise_fetch(pid, &executor_globals.current_execute_data, &at, sizeof at)) {
 		return;
 	}
-	while (at && chain->size < MAX_FRAMES && fetch(pid, at, &chain->frames[chain->size], sizeof *chain->frames)) {
-		at = chain->frames[chain->size++].prev_execute_data;
+	while (at && chain->size < most && reprise_fetch(pid, at, &data, sizeof data)) {
+		chain->frames[chain->size++] = (struct frame){data.func, data.opline};
+		at = data.prev_execute_data;
 	}
-	chain->is_whole =
-	    chain->size == MAX_FRAMES || (chain->size > 0 && !at && is_main(pid, &chain->frames[chain->size - 1]));
+	chain->is_whole = chain->size == most || (chain->size > 0 && !at && is_main(pid, &chain->frames[chain->size - 1]));
 }
 
-void reprise_write_frames(int file, pid_t pid)
+size_t reprise_each_frame(pid_t pid, int most, int tries, void (*visit)(void *, const struct raw_text *), void *context)
 {
-	struct chain tried, longest = {0};
-	uint64_t number = 0;
+	struct chain tried, longest = {.size = 0};
+	size_t number = 0;
 
+	most = most < MAX_FRAMES ? most : MAX_FRAMES;
 	/* The worker may leave a frame, and make another in its place, before the frame is read. */
-	for (int i = 0; i < MAX_TRIES && !longest.is_whole; i++) {
-		follow(&tried, pid);
+	for (int i = 0; i < tries && !longest.is_whole; i++) {
+		follow(&tried, pid, most);
 		if (tried.is_whole || tried.size > longest.size) {
 			raw_copy(&longest, &tried, sizeof tried);
 		}
 	}
 	for (int i = 0; i < longest.size; i++) {
-		struct raw_text text = {0};
-		raw_add(&text, "#");
-		raw_add_number(&text, number);
-		raw_add(&text, " ");
+		struct raw_text text;
+		text.size = 0;
 		if (describe(&text, pid, &longest.frames[i])) {
-			text.size = text.size < sizeof text.bytes ? text.size : sizeof text.bytes - 1;
-			text.bytes[text.size++] = '\n';
-			RAW3(SYS_write, file, text.bytes, text.size);
+			text.bytes[text.size < sizeof text.bytes ? text.size : sizeof text.bytes - 1] = 0;
+			visit(context, &text);
 			number++;
 		}
 	}
-	if (number == 0) {
+	return number;
+}
+
+struct numbered {
+	int file;
+	uint64_t number;
+};
+
+static void write_frame(void *context, const struct raw_text *frame)
+{
+	struct numbered *numbered = context;
+	struct raw_text text;
+
+	text.size = 0;
+	raw_add(&text, "#");
+	raw_add_number(&text, numbered->number++);
+	raw_add(&text, " ");
+	raw_add(&text, frame->bytes);
+	text.size = text.size < sizeof text.bytes ? text.size : sizeof text.bytes - 1;
+	text.bytes[text.size++] = '\n';
+	RAW3(SYS_write, numbered->file, text.bytes, text.size);
+}
+
+void reprise_write_frames(int file, pid_t pid)
+{
+	struct numbered numbered = {.file = file};
+
+	if (reprise_each_frame(pid, TRACED, MAX_TRIES, write_frame, &numbered) == 0) {
 		static const char nothing[] = "(no PHP code runs)\n";
 		RAW3(SYS_write, file, nothing, sizeof nothing - 1);
 	}

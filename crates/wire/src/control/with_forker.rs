@@ -36,6 +36,15 @@ pub enum ToForker {
         /// The worker.
         pid: i32,
     },
+    /// Say over and over where the workers that have requests are (attached: a socket for packets, which ends when this is over). No message follows.
+    Profile {
+        /// The lane, for the packets.
+        lane: u32,
+        /// Microseconds from one look to the next, if looking costs little enough.
+        interval_us: u32,
+        /// For so many milliseconds.
+        duration_ms: u32,
+    },
     /// Send `Pong`. A prototype of an application with a data cache sends `DataCounts` before it.
     Ping,
     /// To a prototype: have a child answer a question about the data cache (attached: a file with the question, and a pipe for the
@@ -53,6 +62,7 @@ messages!(ToForker {
     0x305 => Ping {}
     0x306 => Drain {}
     0x307 => DataQuestion {}
+    0x308 => Profile { lane, interval_us, duration_ms }
 });
 
 /// Forker → supervisor. Messages are about the forker's own lane, except those of a prototype about templates.

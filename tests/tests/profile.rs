@@ -1,0 +1,168 @@
+//! `reprise profile`: where workers spend their time is where the page says that it does.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::Value;
+use tests::modes::modes;
+use tests::snapshot::is_sanitized;
+use tests::{Client, Server, Setup, amount};
+
+/// Three costs, one of which waits, and the rest; the response says how long each took.
+const BOOT: &str = r#"<?php
+function spin(float $ms): void { $until = hrtime(true) + $ms * 1e6; while (hrtime(true) < $until) md5('x'); }
+function render(): void { spin(16); }
+function query(): void { usleep(8000); }
+function small(): void { spin(4); }
+function rest(): void { spin(12); }
+class Page { public static function show(): void {
+    $times = [];
+    foreach (['render', 'query', 'small', 'rest'] as $part) { $from = hrtime(true); $part(); $times[$part] = (hrtime(true) - $from) / 1000; }
+    echo json_encode($times);
+} }
+$handle = fn () => Page::show();
+"#;
+
+/// Two clients ask for pages while `during` runs. What the parts of the pages took together, in microseconds, and what `during` gave.
+fn under_load<T>(server: &Server, during: impl FnOnce() -> T) -> (BTreeMap<String, f64>, T) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut client, mut sums) = (Client::new(server.port), BTreeMap::new());
+                    for page in 0.. {
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let times: BTreeMap<String, f64> =
+                            serde_json::from_slice(&client.get(&format!("/page/{page}?x")).body).expect("times");
+                        times.into_iter().for_each(|(part, us)| *sums.entry(part).or_insert(0.0) += us);
+                    }
+                    sums
+                })
+            })
+            .collect();
+        let given = during();
+        is_over.store(true, Ordering::Relaxed);
+        let mut all = BTreeMap::new();
+        for sums in clients.into_iter().map(|client| client.join().expect("a client")) {
+            sums.into_iter().for_each(|(part, us): (String, f64)| *all.entry(part).or_insert(0.0) += us);
+        }
+        (all, given)
+    })
+}
+
+fn profile(server: &Server, arguments: &[&str]) -> Value {
+    let output = server.output(&[&["profile", "--json"], arguments].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn percent_of(profile: &Value, name: &str, what: &str) -> f64 {
+    let of = |one: &&Value| one["name"] == name;
+    let function = profile["functions"].as_array().expect("functions").iter().find(of);
+    let time = function.and_then(|one| one[what].as_f64()).unwrap_or(0.0);
+    time * 100.0 / profile["total_us"].as_f64().expect("a number")
+}
+
+/// Planted costs are found, in each mode; waiting is told from running.
+#[test]
+fn planted_costs_are_found() {
+    // With few samples chance moves a share by some points.
+    let (seconds, points) =
+        if is_sanitized() { ("5", 20.0) } else { (["5", "60"][amount(0, 1)], amount(15, 3) as f64) };
+    for (mode, end, lines) in modes() {
+        let server = Setup::empty()
+            .file("index.php", &format!("{BOOT}{end}"))
+            .application(&format!("workers = 2\n{}", lines.join("\n")))
+            .start();
+        let (times, profile) = under_load(&server, || profile(&server, &["--seconds", seconds, "--rate", "400"]));
+        let all: f64 = times.values().sum();
+        let samples = profile["samples"].as_u64().expect("a number");
+        assert!(samples > 100, "{mode}: {profile}");
+        for (part, us) in times {
+            let (is, seen) = (us * 100.0 / all, percent_of(&profile, &format!("{part}()"), "total_us"));
+            println!("{mode}: {part} {is:.1} %, seen {seen:.1} % in {samples} samples");
+            assert!((is - seen).abs() < points, "{mode}: {part} took {is:.1} %, not {seen:.1} %: {profile}");
+        }
+        let waiting = percent_of(&profile, "query()", "waiting_us");
+        let asleep = percent_of(&profile, "query()", "total_us");
+        assert!(waiting > asleep * 0.6, "{mode}: {waiting} of {asleep}");
+        assert!(percent_of(&profile, "Page::show()", "total_us") > 80.0, "{mode}: {profile}");
+        assert_eq!(profile["routes"][0]["route"], "GET /page/{number}", "{mode}");
+    }
+}
+
+/// Tables, files and filters.
+#[test]
+fn a_profile_is_for_people_and_for_other_programs() {
+    let server = Setup::empty().file("index.php", &format!("{BOOT}$handle();")).application("workers = 2").start();
+    let (text, code) = server.reprise(&["profile", "--seconds", "1"]);
+    assert!(code == 0 && text.contains("no worker had a request"), "{text}");
+    let [page, stacks] = ["profile.html", "stacks.txt"].map(|name| server.directory().join(name).display().to_string());
+    let arguments = [
+        "profile",
+        "--seconds",
+        "2",
+        "--rate",
+        "400",
+        "--html",
+        &page,
+        "--collapsed",
+        &stacks,
+        "--route",
+        "GET /page/",
+    ];
+    let (_, (text, code)) = under_load(&server, || server.reprise(&arguments));
+    assert!(code == 0 && text.contains("  TOTAL    SELF   WAITS  FUNCTION\n") && text.contains("render()"), "{text}");
+    assert!(text.contains("of a processor\n") && text.contains("GET /page/{number}\n"), "{text}");
+    let written = std::fs::read_to_string(&page).expect("a page");
+    assert!(written.contains("\"render()\"") && !written.contains("/*DATA*/null"));
+    let written = std::fs::read_to_string(&stacks).expect("stacks");
+    assert!(written.lines().any(|line| line.contains(";query();usleep();[waiting] ")), "{written}");
+    let (_, other) = under_load(&server, || profile(&server, &["--seconds", "1", "--route", "POST /"]));
+    assert_eq!((&other["samples"], &other["functions"]), (&0.into(), &Value::Array(Vec::new())));
+    let (_, busy) = under_load(&server, || profile(&server, &["--seconds", "1", "--rate", "400", "--busy"]));
+    assert_eq!(busy["waiting_us"], 0, "{busy}");
+}
+
+/// What is wrong is said in words; a client that leaves disturbs nobody, and a second profile ends the first one.
+#[test]
+fn wrong_questions_and_clients_that_leave() {
+    let server = Setup::empty().file("index.php", &format!("{BOOT}$handle();")).application("workers = 2").start();
+    for (arguments, words) in [
+        (&["--application", "shop"][..], "there is no application \"shop\"; there are: app"),
+        (&["--seconds", "0"], "0 is not in 1..=3600"),
+        (&["--rate", "5000"], "5000 is not in 1..=1000"),
+        (&["--html", "/nowhere/page.html"], "/nowhere/page.html: No such file or directory"),
+    ] {
+        let (text, code) = server.reprise(&[&["profile"], arguments].concat());
+        assert!(code == 64 && text.contains(words), "{code}: {text}");
+    }
+    let (times, ()) = under_load(&server, || {
+        let first = thread::scope(|scope| {
+            let first = scope.spawn(|| profile(&server, &["--seconds", "300", "--rate", "400"]));
+            tests::wait_until("the first one has ended", 60, || {
+                profile(&server, &["--seconds", "1", "--rate", "400"]);
+                first.is_finished()
+            });
+            first.join().expect("a profile")
+        });
+        assert!(first["seconds"].as_f64() < Some(200.0));
+        // One that wants no packets: the socket ends here.
+        let socket = server.directory().join("state/admin.sock");
+        let mut leaves = UnixStream::connect(socket).expect("the control socket");
+        leaves.write_all(b"profile [\"\", 600000, 1000]\n").expect("a command");
+        let answer: Value = serde_json::from_reader(leaves).expect("an answer");
+        assert_eq!((&answer["ok"], &answer["message"]), (&true.into(), &"[\"classic\"]".into()));
+        // The forker goes on with its work.
+        assert!(profile(&server, &["--seconds", "1", "--rate", "400"])["samples"].as_u64() > Some(0));
+    });
+    assert!(times["render"] > 0.0);
+    assert_eq!(server.get("/").status, 200);
+    assert!(!server.log().contains("error"), "{}", server.log());
+}
