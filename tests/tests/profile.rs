@@ -77,7 +77,7 @@ fn planted_costs_are_found() {
         if is_sanitized() { ("5", 20.0) } else { (["5", "60"][amount(0, 1)], amount(15, 3) as f64) };
     for (mode, end, lines) in modes() {
         let server = Setup::empty()
-            .file("index.php", &format!("{BOOT}{end}"))
+            .file("index.php", format!("{BOOT}{end}"))
             .application(&format!("workers = 2\n{}", lines.join("\n")))
             .start();
         let (times, profile) = under_load(&server, || profile(&server, &["--seconds", seconds, "--rate", "400"]));
@@ -100,7 +100,7 @@ fn planted_costs_are_found() {
 /// Tables, files and filters.
 #[test]
 fn a_profile_is_for_people_and_for_other_programs() {
-    let server = Setup::empty().file("index.php", &format!("{BOOT}$handle();")).application("workers = 2").start();
+    let server = Setup::empty().file("index.php", format!("{BOOT}$handle();")).application("workers = 2").start();
     let (text, code) = server.reprise(&["profile", "--seconds", "1"]);
     assert!(code == 0 && text.contains("no worker had a request"), "{text}");
     let [page, stacks] = ["profile.html", "stacks.txt"].map(|name| server.directory().join(name).display().to_string());
@@ -133,7 +133,7 @@ fn a_profile_is_for_people_and_for_other_programs() {
 /// What is wrong is said in words; a client that leaves disturbs nobody, and a second profile ends the first one.
 #[test]
 fn wrong_questions_and_clients_that_leave() {
-    let server = Setup::empty().file("index.php", &format!("{BOOT}$handle();")).application("workers = 2").start();
+    let server = Setup::empty().file("index.php", format!("{BOOT}$handle();")).application("workers = 2").start();
     for (arguments, words) in [
         (&["--application", "shop"][..], "there is no application \"shop\"; there are: app"),
         (&["--seconds", "0"], "0 is not in 1..=3600"),
