@@ -33,6 +33,7 @@ fn main() {
         "worker",
         "classic/classic",
         "engine/boot_state",
+        "engine/error_page",
         "engine/exceptions",
         "engine/exits",
         "engine/filter",

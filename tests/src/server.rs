@@ -229,12 +229,23 @@ impl Setup {
 
     /// Starts the server and waits until it is ready.
     pub fn start(self) -> Server {
-        let server = self.launch();
-        wait_for("the server is ready", 30, || {
-            assert!(process::is_alive(server.pid()), "the server ended:\n{}", server.log());
-            server.log().contains("ready after").then_some(())
-        });
-        server
+        self.launch().ready()
+    }
+
+    /// Starts `reprise dev` on the document root, with its flags, and waits until it is ready.
+    pub fn develop(self, flags: &[&str]) -> Server {
+        let log = fs::File::create(self.directory.0.join("server.log")).expect("a log");
+        let child = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .args(["dev".as_ref(), self.root.as_os_str()])
+            .args(["--listen", &format!("127.0.0.1:{}", self.port)])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
+            .spawn()
+            .expect("the executable under test: cargo build --profile tests --workspace --bins");
+        Server { child, ended: None, port: self.port, root: self.root, directory: self.directory }.ready()
     }
 
     /// Starts the server and does not wait.
@@ -286,6 +297,14 @@ pub struct Server {
 }
 
 impl Server {
+    fn ready(self) -> Server {
+        wait_for("the server is ready", 30, || {
+            assert!(process::is_alive(self.pid()), "the server ended:\n{}", self.log());
+            self.log().contains("ready after").then_some(())
+        });
+        self
+    }
+
     /// The supervisor.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32

@@ -45,6 +45,7 @@
 //! | [`data_counts`] | what the data caches of applications have done |
 //! | [`compression`] | which responses are compressed, by which coding, and how |
 //! | [`hit`] | a stored response as the response to a request |
+//! | [`dev`] | of `reprise dev`: what has changed, and pages that listen |
 //! | [`spool`] | what slow clients have not taken yet of PHP's responses |
 //! | [`wrapped`] | what happens when a body is over: permit, duration, log line |
 //! | [`verified`] | which requests `reprise verify` has sent, by a token |
@@ -79,6 +80,7 @@ pub mod control;
 pub mod countries;
 mod data_counts;
 pub mod derived;
+mod dev;
 mod doors;
 mod durations;
 pub mod explain;

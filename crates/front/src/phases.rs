@@ -15,6 +15,7 @@
 
 mod admit;
 mod compress;
+mod dressed;
 mod esi;
 mod fetch;
 mod https;
@@ -37,6 +38,7 @@ use look_up::Early;
 
 use crate::access::{self, Entry};
 use crate::derived;
+use crate::dev::Dev;
 use crate::doors;
 use crate::host;
 use crate::lanes::View;
@@ -54,6 +56,17 @@ use crate::wrapped::{Delivered, Logged, Made};
 pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Delivered> {
     let began = Instant::now();
     doors::collect();
+    let mut change = 0;
+    if let Some(dev) = &shared.dev {
+        if let Some(response) = dressed::own(dev, &request) {
+            return response.map(|body| Logged::new(body, None));
+        }
+        dressed::prepare(&mut request.head);
+        match dev.fence.pass(|| oldest(&shared.lanes.view())).await {
+            Ok(number) => change = number,
+            Err(why) => return complete(dev, request, Ok(dressed::refused(&why)), change, began),
+        }
+    }
     // The view is held until the response has its head, so the settings that route the request also run it.
     let view = shared.lanes.view();
     let mut result = respond(shared, &view, &mut request, began).await;
@@ -63,7 +76,35 @@ pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Deliv
     if let Ok(response) = &mut result {
         hide_derived(&view, &request, response);
     }
-    deliver(request, result, began)
+    match &shared.dev {
+        Some(dev) => complete(dev, request, result, change, began),
+        None => deliver(request, result, began),
+    }
+}
+
+/// Completes a response under development: the page of a refusal listens too.
+fn complete(
+    dev: &Dev,
+    request: Request,
+    result: Result<Response<Made>, Refusal>,
+    change: u64,
+    began: Instant,
+) -> Response<Delivered> {
+    let mut response = or_refusal(result);
+    dressed::dress(dev, &request, &mut response, change);
+    deliver(request, Ok(response), began)
+}
+
+/// The oldest generation that serves.
+fn oldest(view: &View) -> Option<u32> {
+    view.settings.applications.iter().map(|application| application.generation).min()
+}
+
+fn or_refusal(result: Result<Response<Made>, Refusal>) -> Response<Made> {
+    result.unwrap_or_else(|refusal| {
+        metrics::refused(refusal);
+        page::refusal(refusal).map(Made::plain)
+    })
 }
 
 /// Other caches cannot tell variants apart that derived headers choose.
@@ -143,10 +184,7 @@ async fn keep_rate<'l>(
 
 /// Completes a response or a refusal.
 fn deliver(request: Request, result: Result<Response<Made>, Refusal>, began: Instant) -> Response<Delivered> {
-    let mut response = result.unwrap_or_else(|refusal| {
-        metrics::refused(refusal);
-        page::refusal(refusal).map(Made::plain)
-    });
+    let mut response = or_refusal(result);
     compress::compress(&request, &mut response);
     response.headers_mut().entry(header::SERVER).or_insert(HeaderValue::from_static("reprise"));
     let entry = access::is_on().then(|| Entry::new(request, &response, began));

@@ -12,6 +12,8 @@ use wire::layout::Usage;
 
 use crate::compression::squeeze::Squeeze;
 use crate::connection::{Connection, Left};
+use crate::dev::browsers::Events;
+use crate::dev::insertion::Insertion;
 use crate::doors;
 use crate::file_body::FileBody;
 use crate::lane::{CHUNK, Ticket};
@@ -60,7 +62,8 @@ impl Paced for ResponseBody {
             Source::Followed { rest, .. } => rest.len(),
             Source::Copied { body, .. } => body.in_memory(),
             Source::Squeezed { body, squeeze } => body.in_memory() + squeeze.in_memory(),
-            Source::None | Source::Discard { .. } => 0,
+            Source::Inserted { body, insertion } => body.in_memory() + insertion.in_memory(),
+            Source::None | Source::Discard { .. } | Source::Events(_) => 0,
         }
     }
 
@@ -75,7 +78,9 @@ impl Paced for ResponseBody {
         match &mut self.source {
             Source::File { body, .. } => body.limit_parts(bytes as u64),
             Source::Spooled { body, .. } => body.limit_parts(bytes),
-            Source::Copied { body, .. } | Source::Squeezed { body, .. } => body.limit_parts(bytes),
+            Source::Copied { body, .. } | Source::Squeezed { body, .. } | Source::Inserted { body, .. } => {
+                body.limit_parts(bytes);
+            }
             _ => {}
         }
     }
@@ -83,7 +88,9 @@ impl Paced for ResponseBody {
 
 impl Used for ResponseBody {
     fn usage(&self) -> Usage {
-        if let Source::Copied { body, .. } | Source::Squeezed { body, .. } = &self.source {
+        if let Source::Copied { body, .. } | Source::Squeezed { body, .. } | Source::Inserted { body, .. } =
+            &self.source
+        {
             return body.usage();
         }
         self.usage
@@ -129,6 +136,13 @@ enum Source {
         body: Box<ResponseBody>,
         squeeze: Box<Squeeze>,
     },
+    /// Another body, with a script.
+    Inserted {
+        body: Box<ResponseBody>,
+        insertion: Box<Insertion>,
+    },
+    /// What a page under development is told.
+    Events(Box<Events>),
     /// From an upstream, as it comes, `rest` first.
     Received {
         body: Box<ReceivedBody>,
@@ -217,6 +231,16 @@ impl ResponseBody {
     /// This body, compressed.
     pub fn squeezed(self, squeeze: Squeeze) -> ResponseBody {
         ResponseBody::new(Source::Squeezed { body: Box::new(self), squeeze: Box::new(squeeze) })
+    }
+
+    /// This body, with a script.
+    pub fn inserted(self, insertion: Insertion) -> ResponseBody {
+        ResponseBody::new(Source::Inserted { body: Box::new(self), insertion: Box::new(insertion) })
+    }
+
+    /// What a page under development is told, as it happens.
+    pub fn events(events: Events) -> ResponseBody {
+        ResponseBody::new(Source::Events(Box::new(events)))
     }
 
     /// All of it, if it is in memory and nobody makes a copy.
@@ -405,6 +429,10 @@ impl Body for ResponseBody {
             Source::Squeezed { body, squeeze } => {
                 return squeeze.poll_next(context, part, |context| Pin::new(&mut **body).poll_frame(context));
             }
+            Source::Inserted { body, insertion } => {
+                return insertion.poll_next(context, part, |context| Pin::new(&mut **body).poll_frame(context));
+            }
+            Source::Events(events) => ready!(events.poll_next(context)),
             Source::Received { body, rest, reader } => return poll_received(body, rest, part, reader, context),
         };
         Poll::Ready(next.map(|result| result.map(Frame::data)))
@@ -418,7 +446,8 @@ impl Body for ResponseBody {
             Source::Received { body, rest, .. } => rest.is_empty() && body.is_end(),
             Source::Copied { body, .. } => body.is_end_stream(),
             Source::Squeezed { squeeze, .. } => squeeze.is_end(),
-            Source::Stream { .. } | Source::Spooled { .. } | Source::Followed { .. } => false,
+            Source::Inserted { insertion, .. } => insertion.is_end(),
+            Source::Stream { .. } | Source::Spooled { .. } | Source::Followed { .. } | Source::Events(_) => false,
         }
     }
 
@@ -429,7 +458,13 @@ impl Body for ResponseBody {
             Source::File { body, .. } => SizeHint::with_exact(body.left()),
             Source::Received { body, rest, .. } if rest.is_empty() => body.size_hint(),
             Source::Copied { body, .. } => body.size_hint(),
-            Source::Received { .. } | Source::Followed { .. } | Source::Squeezed { .. } => SizeHint::default(),
+            Source::Inserted { body, insertion } => body
+                .size_hint()
+                .exact()
+                .map_or_else(SizeHint::default, |size| SizeHint::with_exact(size + insertion.to_come())),
+            Source::Received { .. } | Source::Followed { .. } | Source::Squeezed { .. } | Source::Events(_) => {
+                SizeHint::default()
+            }
             Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }

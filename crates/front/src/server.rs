@@ -19,6 +19,8 @@ use wire::layout::Phase;
 use crate::access;
 use crate::cache_questions;
 use crate::control::Link;
+use crate::dev;
+use crate::dev::fence::Told;
 use crate::doors;
 use crate::file_body::READERS;
 use crate::listening::{Follower, Listening};
@@ -79,8 +81,11 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&FromFront::LaneTaken { lane: offer.id });
                     if threads.is_empty() && shared.lanes.are_complete() {
                         for (number, door) in doors.by_ref().enumerate() {
-                            let told =
-                                Told { stopped: stopped.clone(), listening: listening.follow(), wanted: wanted.take() };
+                            let told = Tells {
+                                stopped: stopped.clone(),
+                                listening: listening.follow(),
+                                wanted: wanted.take(),
+                            };
                             threads.push(start_thread(number, door, &shared, &inherited, told)?);
                         }
                         inherited.link.send(&FromFront::Ready);
@@ -119,8 +124,12 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     shared.lanes.expect_none();
                     sockets = None;
                 }
+                ToFront::Changed { ticket, changes, fresh, usable } => {
+                    dev_changed(&shared, Told { ticket, changes, fresh, usable, ..Told::default() }, &descriptors)
+                }
                 ToFront::Switch => {
                     shared.lanes.switch();
+                    shared.dev.iter().for_each(|dev| dev.fence.switched());
                     if let Some(sockets) = sockets.take() {
                         listening.switch(&shared.lanes.view().settings.listeners, sockets);
                     }
@@ -139,12 +148,20 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
     };
     // The listeners are closed first, so that another server can bind their addresses.
     let _ = stop.send(Life::Stopping);
+    shared.dev.iter().for_each(|dev| dev.fence.end());
     listening.close();
     let ended = finish(&shared, threads, &inherited, last);
     // Workers must not wait for clients that were cut off.
     let phase = if shared.lanes.in_flight() == 0 { Phase::Draining } else { Phase::Closed };
     shared.lanes.all().iter().for_each(|lane| lane.end(phase));
     ended
+}
+
+/// The supervisor says what has changed, and with a file why it cannot be loaded.
+fn dev_changed(shared: &Shared, mut told: Told, attached: &[OwnedFd]) {
+    let Some(dev) = &shared.dev else { return };
+    told.obstacle = attached.first().map(|file| dev::reason(file).into());
+    dev.changed(told, shared.lanes.in_flight() > 0);
 }
 
 /// Handles the supervisor's messages about workers, templates and generations that end, as long as there are requests.
@@ -166,6 +183,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::Settings
         | ToFront::SettingsWithdrawn
         | ToFront::Switch
+        | ToFront::Changed { .. }
         | ToFront::WarmUp { .. }
         | ToFront::Open
         | ToFront::Connecting { .. }
@@ -222,6 +240,9 @@ fn finish(
         while let Some((message, attached)) = inherited.link.receive()? {
             match message {
                 ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, attached),
+                ToFront::Changed { ticket, changes, fresh, usable } => {
+                    dev_changed(shared, Told { ticket, changes, fresh, usable, ..Told::default() }, &attached)
+                }
                 loss => note_loss(shared, loss),
             }
         }
@@ -233,7 +254,7 @@ fn finish(
 }
 
 /// What a thread is told while it runs.
-struct Told {
+struct Tells {
     stopped: watch::Receiver<Life>,
     listening: Follower,
     /// Generations to warm up; one thread does that.
@@ -245,10 +266,10 @@ fn start_thread(
     door: OwnedFd,
     shared: &Arc<Shared>,
     inherited: &Inherited,
-    told: Told,
+    told: Tells,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let log = inherited.access_log.as_ref().map(OwnedFd::try_clone).transpose()?;
-    let Told { stopped, listening, wanted } = told;
+    let Tells { stopped, listening, wanted } = told;
     let shared = shared.clone();
     let link = inherited.link.clone();
     std::thread::Builder::new().name(format!("front-{number}")).spawn(move || {

@@ -50,6 +50,8 @@ pub struct Settings {
     pub http2_head: u64,
     /// Bytes that HTTP/2 may hold for clients that do not read.
     pub http2_memory: u64,
+    /// Whether the applications are under development: the front asks what has changed.
+    pub is_dev: bool,
     /// The applications, in the supervisor's order.
     pub applications: Vec<Application>,
     /// How many tables of countries there are. Their files come with the settings.

@@ -13,6 +13,7 @@ use crate::addresses::Addresses;
 use crate::clients::Clients;
 use crate::control::Link;
 use crate::data_counts::DataCaches;
+use crate::dev::{Dev, Fence};
 use crate::lanes::Lanes;
 use crate::passwords::Passwords;
 use crate::rate::Rates;
@@ -53,6 +54,8 @@ pub struct Shared {
     pub token: Token,
     /// Servers that respond in the place of PHP.
     pub upstreams: Upstreams,
+    /// What has changed, for applications under development.
+    pub dev: Option<Dev>,
     /// The access log that the supervisor has opened last, and how often it has done so.
     access_log: Mutex<Option<OwnedFd>>,
     log_version: AtomicU64,
@@ -68,6 +71,7 @@ impl Shared {
     /// For a front that begins now.
     pub fn new(settings: Settings, link: Arc<dyn Link>, spool: Option<OwnedFd>) -> Shared {
         Shared {
+            dev: settings.is_dev.then(|| Dev::new(Fence::new(link.clone()))),
             stored: Stored::new(link.clone()),
             lanes: Lanes::new(settings.clone(), link),
             tls: Tls::default(),

@@ -58,6 +58,11 @@ impl Lines {
         Lines { has_levels: true, ..Lines::new("warning acme".to_owned(), None) }
     }
 
+    /// Of the process that watches files. It begins lines with their level.
+    pub fn of_watcher() -> Lines {
+        Lines { has_levels: true, ..Lines::new("warning watcher".to_owned(), None) }
+    }
+
     /// Of the process that talks to the store of an application. It begins lines with their level.
     pub fn of_store(name: &str) -> Lines {
         Lines { has_levels: true, ..Lines::new(format!("warning store {}", escape(name.as_bytes())), None) }

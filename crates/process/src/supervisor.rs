@@ -26,6 +26,7 @@
 //! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`acme`] | the process that orders certificates |
+//! | [`following`], [`console`] | of `reprise dev`: the process that watches files, and the keys of the terminal |
 //! | [`data_caches`], [`stores`] | segments of data caches, and the processes that talk to other nodes |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
@@ -40,6 +41,7 @@ mod cache_questions;
 mod carry_out;
 mod certificates;
 mod child;
+mod console;
 mod control_socket;
 mod damage;
 mod data_caches;
@@ -50,6 +52,7 @@ mod elastic;
 mod ending;
 mod errands;
 mod eviction;
+mod following;
 mod front_link;
 mod generation;
 mod lane;
@@ -90,18 +93,20 @@ pub use acme::AcmeDraft;
 use cache_questions::CacheQuestions;
 pub use certificates::{Certificates, CertificatesDraft, LookAtCertificates, LookedAt};
 use child::Forker;
+pub use console::{Console, Key};
 use control_socket::ControlSocket;
 use data_caches::DataCaches;
 use data_questions::DataQuestions;
 use errands::Errands;
 pub use errands::open_access_log;
+use following::Following;
 use front_link::FrontLink;
 use generation::{Generation, GenerationId, Generations, Stage};
 pub use listeners::Listener;
 use listeners::Listeners;
 use output::Output;
 use reload::Reload;
-pub use service::{Application, Draft, Entry, Plan, Service};
+pub use service::{Application, Draft, Entry, Plan, Service, WatcherDraft};
 pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;
@@ -123,6 +128,7 @@ pub struct Supervisor {
     listeners: Listeners,
     certificates: certificates::Tending,
     acme: acme::Acme,
+    following: Following,
     errands: Errands,
     traces: Traces,
     cache_questions: CacheQuestions,
@@ -153,9 +159,13 @@ impl Supervisor {
         let mut current = Vec::new();
         let mut listeners = Listeners::default();
         listeners.add(&plan.listeners, std::mem::take(&mut service.listeners));
+        let mut following = Following::new(service.watcher.take(), now)?;
+        generations.may_drain = service.may_drain;
         for application in &plan.applications {
-            current.push(generations.add(Generation::new(application, plan.php(application)?, 1, Stage::Serving)?));
+            let generation = Generation::new(application, plan.php(application)?, 1, Stage::Serving)?;
+            current.push(generations.add(generation));
         }
+        current.iter().for_each(|id| following.is_made(*id));
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
             control_socket: service.control_socket.take().map(ControlSocket::new).transpose()?,
@@ -164,6 +174,7 @@ impl Supervisor {
             reload: Reload::new(plan, current, now),
             generations,
             front: FrontLink::new(now)?,
+            following,
             listeners,
             errands: Errands::default(),
             traces: Traces::default(),
@@ -189,6 +200,8 @@ impl Supervisor {
             self.start_what_is_missing();
             self.tend_certificates();
             self.start_acme();
+            self.start_watcher();
+            self.follow_changes();
             self.start_stores();
             self.warm_up();
             self.announce(ready);
@@ -197,6 +210,7 @@ impl Supervisor {
             }
             self.wait();
             self.take_signals();
+            self.take_keys();
             self.flush();
             self.pass_on_output();
             // Messages before deaths: a message that a process sent before it died counts.
@@ -240,12 +254,14 @@ impl Supervisor {
         self.front.flush();
         self.acme.child().into_iter().for_each(|child| child.channel.flush());
         self.stores.children().for_each(|child| child.channel.flush());
+        self.following.child().into_iter().for_each(|child| child.channel.flush());
         crate::log::flush();
     }
 
     fn take_messages(&mut self) {
         self.listen_to_front();
         self.listen_to_acme();
+        self.listen_to_watcher();
         self.listen_to_stores();
         for (id, lane) in self.all_lanes() {
             self.listen_to_forker(id, lane);
@@ -275,7 +291,7 @@ impl Supervisor {
     fn pass_on_output(&mut self) {
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         let generations = self.generations.all_mut().map(|generation| &mut generation.output);
-        let others = [self.front.output_mut(), self.acme.output_mut()];
+        let others = [self.front.output_mut(), self.acme.output_mut(), self.following.output_mut()];
         for output in generations.chain(others).chain(self.stores.outputs_mut()) {
             crate::log::pass_on(&output.read(&mut bytes, now));
         }
@@ -299,6 +315,10 @@ impl Supervisor {
         watched.extend(self.front.child().map(|front| front.channel.watched()));
         watched.extend(self.acme.child().map(|acme| acme.channel.watched()));
         watched.extend(self.stores.children().map(|store| store.channel.watched()));
+        watched.extend(self.following.child().map(|watcher| watcher.channel.watched()));
+        watched.extend(
+            self.service.console.iter().map(|console| PollFd::from_borrowed_fd(console.descriptor(), PollFlags::IN)),
+        );
         watched.extend(self.outputs().map(reads));
         watched.extend(self.errands.watched().map(reads));
         watched.extend(self.data_questions.watched().map(reads));
@@ -323,6 +343,7 @@ impl Supervisor {
             self.front.wakes(now),
             self.acme.wakes(now),
             self.stores.wakes(now),
+            self.following.wakes(now),
             self.errands.deadline(),
             booting,
         ];
@@ -343,7 +364,9 @@ impl Supervisor {
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {
         let generations = self.generations.all().map(|generation| &generation.output);
-        generations.chain([self.front.output(), self.acme.output()]).chain(self.stores.outputs())
+        generations
+            .chain([self.front.output(), self.acme.output(), self.following.output()])
+            .chain(self.stores.outputs())
     }
 
     /// How messages to the front that runs now name a lane.

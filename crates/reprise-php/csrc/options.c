@@ -92,7 +92,7 @@ static bool lock_ini(const char *pair)
 /* One setting, OPTION=VALUE. The text stays. */
 static bool take_setting(const char *setting)
 {
-	static const char ini[] = "ini=", admin[] = "admin-ini=", warmup[] = "warmup=";
+	static const char ini[] = "ini=", admin[] = "admin-ini=", warmup[] = "warmup=", page[] = "error-page=";
 
 	if (strncmp(setting, ini, sizeof ini - 1) == 0) {
 		setting += sizeof ini - 1;
@@ -103,6 +103,10 @@ static bool take_setting(const char *setting)
 	}
 	if (strncmp(setting, warmup, sizeof warmup - 1) == 0) {
 		reprise_options.warmup = setting + sizeof warmup - 1;
+		return true;
+	}
+	if (strncmp(setting, page, sizeof page - 1) == 0) {
+		reprise_options.error_page = setting + sizeof page - 1;
 		return true;
 	}
 	fputs("reprise-php: the supervisor sent an invalid setting\n", stderr);

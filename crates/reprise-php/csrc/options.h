@@ -14,6 +14,7 @@ struct reprise_options {
 	const char *scan_dir;      /* directories of further ini files */
 	char *ini;                 /* name="value" lines that win over files; malloc'd */
 	const char *warmup;        /* requests for a boot to run, a JSON list; NULL: none */
+	const char *error_page;    /* page of fatal errors, as PHP code; NULL: none */
 	const char *hosts;         /* names that the application answers to, a JSON list; NULL: none */
 	const char **watch_except; /* directories whose files may change; absolute */
 	size_t watch_except_count;

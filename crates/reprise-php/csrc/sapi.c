@@ -26,6 +26,7 @@
 #include "arginfo.h"
 #include "cgi.h"
 #include "data/data.h"
+#include "engine/error_page.h"
 #include "engine/exits.h"
 #include "engine/filter.h"
 #include "engine/output.h"
@@ -352,6 +353,7 @@ bool reprise_sapi_start(void)
 	reprise_variables_start();
 	reprise_overtime_start();
 	reprise_opcache_start();
+	reprise_error_page_start();
 	reprise_wrap_function("opcache_reset", renewing_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {
 		reprise_log_line("warning", "opcache is not loaded: every request compiles its scripts anew");

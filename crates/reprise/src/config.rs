@@ -100,6 +100,9 @@ pub fn load(what: &What) -> Result<Config, Failure> {
         application.ini.extend(pairs("--ini", &what.ini)?);
         application.env.extend(pairs("--env", &what.env)?);
     }
+    if let Some(dev) = &what.dev {
+        dev.apply(&mut config)?;
+    }
     if config.listen.is_empty() {
         return Err(
             Failure::new(Code::Configuration, "listen", "names no address").hint("listen = [\"127.0.0.1:8080\"]")

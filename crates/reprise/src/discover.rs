@@ -40,6 +40,11 @@ pub fn document_root(directory: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
+/// The files whose presence decides which of the directories below DIR is the document root, and what its front controller is.
+pub fn decisive(directory: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    CANDIDATES.iter().flat_map(move |name| INDEX.iter().map(move |index| directory.join(name).join(index)))
+}
+
 /// Whether a document root has a page for its own path.
 pub fn has_index(root: &Path, names: &[impl AsRef<Path>]) -> bool {
     names.iter().any(|index| root.join(index).is_file())

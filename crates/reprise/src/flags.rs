@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use process::programs::PhpVersion;
 
+use crate::development::Dev;
 use crate::options::Mode;
 
 /// What to serve. Flags win over the file, the file over defaults.
@@ -40,4 +41,7 @@ pub struct What {
     /// Access log: stdout, off or a file
     #[arg(long, value_name = "TARGET")]
     pub access_log: Option<String>,
+    /// What makes the server one of development (`reprise dev`); no flag does.
+    #[arg(skip)]
+    pub dev: Option<Dev>,
 }

@@ -1,10 +1,10 @@
-//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `doctor`, `bench`, `psd`, `version`.
+//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `doctor`, `dev`, `bench`, `psd`, `version`.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`serve`], [`check`], [`route`], [`verify`], [`doctor`], [`version`] | one subcommand each |
+//! | [`serve`], [`check`], [`route`], [`verify`], [`doctor`], [`dev`], [`version`] | one subcommand each |
 //! | [`measuring`] | `bench` and `psd`, which are an executable of their own |
 //! | [`store`] | the store that an application's nodes share: the process that talks to it |
 //! | [`acme`] | certificates that an authority issues: the process that orders them |
@@ -16,6 +16,7 @@
 //! | [`manual`] | the hidden subcommand that writes man pages and shell completions |
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
+//! | [`development`] | what makes a server one of development, and the process that watches files |
 //! | [`extensions`] | extensions that one version of PHP has and another lacks |
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`people`] | the users of the front and of each application |
@@ -32,6 +33,8 @@ mod certificates;
 mod check;
 mod config;
 mod country_files;
+mod dev;
+mod development;
 mod discover;
 mod doctor;
 mod exit;
@@ -169,6 +172,9 @@ enum Verb {
     /// Find what will fail, leak or be slow: versions of PHP, state that stays, what strangers reach, and the machine
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Asked),
+    /// Serve an application while its code is written: every save is seen by the next request, errors and changes in the browser
+    #[command(after_help = dev::HELP)]
+    Dev(dev::Asked),
     /// Compare servers in turns: throughput, latency at fixed rates, processor time and memory, with confidence intervals
     #[command(disable_help_flag = true)]
     Bench(measuring::Arguments),
@@ -181,6 +187,10 @@ enum Verb {
     Front,
     #[command(hide = true)]
     Acme,
+    #[command(hide = true)]
+    Watcher { since: u64 },
+    #[command(hide = true)]
+    Mail,
     #[command(hide = true)]
     Store { address: u64, size: u64 },
     /// Write man pages and shell completions into a directory
@@ -225,11 +235,14 @@ fn main() -> ExitCode {
         Verb::Route(asked) => route::run(&asked),
         Verb::Verify { pages, rounds, host, json, which } => verify::run(&pages, rounds, host.as_deref(), json, &which),
         Verb::Doctor(asked) => doctor::run(&asked),
+        Verb::Dev(asked) => dev::run(asked),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
         Verb::Front => front_process::run(),
         Verb::Acme => acme::run(),
+        Verb::Watcher { since } => development::watcher::run(since),
+        Verb::Mail => development::mail::run(),
         Verb::Store { address, size } => store::run(address, size),
         Verb::Manual { directory } => manual::write(&directory, Command::command()),
     };

@@ -73,6 +73,7 @@ pub fn make(
             },
         },
         applications: config.applications.iter().map(front_application).collect(),
+        is_dev: config.is_dev,
         ..Settings::default()
     };
     config.give_to_front(&mut settings);
@@ -205,6 +206,7 @@ fn php_application(
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
         hidden.push(("warmup".to_owned(), requests));
     }
+    hidden.extend(application.error_page.iter().map(|page| ("error-page".to_owned(), page.clone())));
     let hosts: Vec<String> = application.hosts.iter().filter(|host| !host.starts_with('*')).cloned().collect();
     if !hosts.is_empty() {
         arguments.extend(["--hosts".to_owned(), serde_json::to_string(&hosts).unwrap_or_else(|_| "[]".to_owned())]);

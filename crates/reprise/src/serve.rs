@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use process::log;
@@ -18,6 +19,7 @@ use crate::acme;
 use crate::certificates;
 use crate::config;
 use crate::country_files;
+use crate::development;
 use crate::exit::{Code, Failure};
 use crate::extensions;
 use crate::flags::What;
@@ -58,6 +60,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
     // Comes before anything is opened: a number that was handed over closed must not get one of our descriptors.
     let handed = listen::handed_over()?;
+    what.dev.iter().try_for_each(|dev| dev.refuse_handed_over(handed.len()))?;
     // Signals are caught from the first moment: process 1 of a container would not get them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
     let config = config::load(&what)?;
@@ -110,17 +113,25 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(listening.into_sockets());
     let descriptors = spool.into_iter().chain(log.map(OwnedFd::from)).collect();
-    let mut service = service(config, what, opened, descriptors, people.front, signals)?;
+    let addresses: Vec<String> = plan.listeners.iter().map(Listener::described).collect();
+    let is_dev = what.dev.is_some();
+    let watcher = what.dev.as_ref().map(|dev| dev.watcher(&people)).transpose()?;
+    let what = Rc::new(what);
+    let mut service = service(config, what.clone(), opened, descriptors, people.front, signals)?;
+    service.watcher = watcher;
     service.listeners = sockets;
     service.control_socket = Some(state.listen().map_err(|why| Failure::new(Code::Permission, "cannot start", why))?);
-    let addresses: Vec<String> = plan.listeners.iter().map(Listener::described).collect();
+    let url = development::url(&addresses);
+    service.console = what.dev.as_ref().and_then(|dev| dev.console(&url));
+    let has_keys = service.console.is_some();
     let supervisor = Supervisor::new(service, plan).map_err(internal("supervisor"))?;
     let ready = move |took: Duration| {
         log::write(&format!("ready after {} ms: {}\n", took.as_millis(), addresses.join(" ")));
+        what.dev.iter().for_each(|dev| dev.ready(&url, has_keys));
     };
     match supervisor.run(&ready).map_err(internal("supervisor"))? {
         Outcome::Drained => Ok(Code::Success),
-        Outcome::CutOff => Ok(Code::Internal),
+        Outcome::CutOff => Ok(if is_dev { Code::Success } else { Code::Internal }),
         Outcome::NotBooted(name, what) => {
             let why = format!("{what} did not start; PHP's message is above");
             Err(Failure::new(Code::NotBooted, format!("application '{name}'"), why))
@@ -136,13 +147,14 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
 
 fn service(
     config: Config,
-    what: What,
+    what: Rc<What>,
     opened: Opened,
     descriptors: Vec<OwnedFd>,
     front_user: Option<Identity>,
     signals: Signals,
 ) -> Result<Service, Failure> {
     let failed = |error: std::io::Error| Failure::new(Code::Internal, "front", error);
+    let (is_dev, shows_requests) = (what.dev.is_some(), config.access_log != "off");
     Ok(Service {
         front: OwnedFd::from(File::open("/proc/self/exe").map_err(failed)?),
         front_arguments: vec!["reprise-front".to_owned(), "front".to_owned()],
@@ -159,6 +171,11 @@ fn service(
         read: Box::new(move |plan| read_again(&what, &config, &opened, plan).map_err(|failure| failure.to_string())),
         settings: Box::new(plan::settings_file),
         certificates: Box::new(certificates::look),
+        watcher: None,
+        console: None,
+        shows_requests,
+        may_drain: if is_dev { development::MAY_DRAIN } else { 1 },
+        stop_timeout: is_dev.then_some(development::STOP_TIMEOUT),
     })
 }
 

@@ -12,6 +12,8 @@
 //! | child that reads or looks for the supervisor | supervisor | [`FromErrand`] |
 //! | supervisor | process that orders certificates | [`ToAcme`] |
 //! | process that orders certificates | supervisor | [`FromAcme`] |
+//! | supervisor | process that watches files (`reprise dev`) | [`ToWatcher`] |
+//! | process that watches files (`reprise dev`) | supervisor | [`FromWatcher`] |
 //!
 //! Workers do not talk to the supervisor: they have their slab.
 
@@ -22,6 +24,7 @@ mod with_errand;
 mod with_forker;
 mod with_front;
 mod with_store;
+mod with_watcher;
 
 pub use codec::{MAX_PACKET, Malformed, Message, Packet};
 pub use names::{
@@ -32,6 +35,7 @@ pub use with_errand::{FromErrand, ToErrand};
 pub use with_forker::{FromForker, ToForker};
 pub use with_front::{FromFront, ToFront};
 pub use with_store::{FromStore, ToStore};
+pub use with_watcher::{Changes, FromWatcher, ToWatcher};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! A packet of a control channel, read as a message of each direction.
 
-use wire::control::{FromAcme, FromErrand, FromForker, FromFront, Message, ToAcme, ToForker, ToFront};
+use wire::control::{
+    FromAcme, FromErrand, FromForker, FromFront, FromWatcher, Message, ToAcme, ToForker, ToFront, ToWatcher,
+};
 
 /// What is read is written as the same bytes.
 fn read<M: Message>(bytes: &[u8]) -> usize {
@@ -19,6 +21,8 @@ pub fn check(bytes: &[u8]) {
         read::<FromErrand>(bytes),
         read::<ToAcme>(bytes),
         read::<FromAcme>(bytes),
+        read::<ToWatcher>(bytes),
+        read::<FromWatcher>(bytes),
     ];
     assert!(directions.iter().sum::<usize>() <= 1);
 }

@@ -216,7 +216,14 @@ impl<'a> Job<'a> {
     /// The lane that runs the script now.
     fn lane(&self) -> Result<&'a Arc<Lane>, Refusal> {
         let Admitted { view, number, .. } = *self.admitted;
-        let lane = match self.script.text().filter(|_| !self.is_classic) {
+        // A boot of before the last save is not asked: classic mode looks at the files.
+        let is_fresh = self
+            .admitted
+            .shared
+            .dev
+            .as_ref()
+            .is_none_or(|dev| dev.fence.is_fresh(self.admitted.application.generation));
+        let lane = match self.script.text().filter(|_| !self.is_classic && is_fresh) {
             Some(script) => view.find(number, script, self.admitted.origin()),
             None => view.classic(number),
         };

@@ -43,7 +43,8 @@ impl Facts for Generations {
 
     fn drains(&self, application: &str) -> bool {
         let is_draining = |one: &Generation| matches!(one.stage, Stage::Draining(_));
-        self.all().any(|one| is_draining(one) && one.application.name == application)
+        let draining = self.all().filter(|one| is_draining(one) && one.application.name == application);
+        draining.count() >= self.may_drain.max(1)
     }
 }
 
@@ -68,7 +69,10 @@ impl Supervisor {
                 Action::Respond(clients, result) => {
                     self.respond(clients, result.as_deref().map_err(String::as_str));
                 }
-                Action::NotifyReady(refused) => self.tell_ready(refused.as_deref()),
+                Action::NotifyReady(refused) => {
+                    self.tell_ready(refused.as_deref());
+                    self.boot_ended(refused.as_deref());
+                }
             }
         }
     }
@@ -183,7 +187,9 @@ impl Supervisor {
         if let Some(old) = old.and_then(|old| self.generations.get(old)) {
             generation.inherit(old, present.get(&application.name).unwrap_or(&BTreeSet::new()));
         }
-        Ok(self.generations.add(generation))
+        let id = self.generations.add(generation);
+        self.following.is_made(id);
+        Ok(id)
     }
 
     fn make_slabs_of_change(&mut self, id: GenerationId) {

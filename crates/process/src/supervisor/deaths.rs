@@ -28,6 +28,11 @@ impl Supervisor {
                 self.acme_died(ending);
                 continue;
             }
+            if self.following.is_process(pid) {
+                self.listen_to_watcher();
+                self.watcher_died(ending);
+                continue;
+            }
             if self.stores.is_process(pid) {
                 self.listen_to_stores();
                 self.store_died(pid, ending);

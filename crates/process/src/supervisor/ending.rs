@@ -62,6 +62,7 @@ impl Supervisor {
             if self.generations.get(id).is_some_and(|one| one.is_ending() && one.is_gone()) {
                 self.pass_on_last_output(&[id]);
                 self.generations.remove(id);
+                self.following.keep(&self.generations.ids());
                 let generations = &self.generations;
                 let is_served = |name: &str| generations.all().any(|one| one.application.name == name);
                 self.data_caches.keep_only(is_served);

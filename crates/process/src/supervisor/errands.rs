@@ -235,6 +235,7 @@ impl Supervisor {
     /// Has a child read what a reload needs.
     pub(super) fn read_for(&mut self, scope: Scope) {
         self.tell_reloading();
+        self.following.boot_begins(scope == Scope::All, Instant::now());
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let current = self.reload.current().iter().filter_map(|id| self.generations.get(*id));
         // Another application's file system may hang, so only applications that get a new generation are looked at.

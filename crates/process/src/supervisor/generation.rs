@@ -83,6 +83,8 @@ pub(super) struct Generation {
 pub(super) struct Generations {
     list: BTreeMap<GenerationId, Generation>,
     next: GenerationId,
+    /// How many of an application may drain at once.
+    pub(super) may_drain: usize,
 }
 
 impl Generation {

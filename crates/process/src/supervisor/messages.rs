@@ -115,6 +115,7 @@ impl Supervisor {
             }
             FromFront::Cache { ticket } => self.cache_answered(ticket, &attached),
             FromFront::Purged => self.purged_here(&attached),
+            FromFront::Fence { ticket } => self.fence_asked(ticket),
             FromFront::Switched => self.reload(|reload, generations| reload.switched(generations, Instant::now())),
             FromFront::AnswersTaken { number } => self.answers_taken(number),
             FromFront::CertificatesTaken { is_taken } => self.certificates_taken(is_taken),

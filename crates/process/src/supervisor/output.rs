@@ -40,6 +40,11 @@ impl Output {
     }
 
     /// As above.
+    pub(super) fn of_watcher() -> io::Result<Output> {
+        Output::new(Lines::of_watcher())
+    }
+
+    /// As above.
     pub(super) fn of_store(name: &str) -> io::Result<Output> {
         Output::new(Lines::of_store(name))
     }

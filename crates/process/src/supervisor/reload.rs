@@ -44,7 +44,7 @@ pub(super) trait Facts {
     fn stage(&self, id: GenerationId) -> Option<Stage>;
     /// Whether visitors' requests may come to it.
     fn is_ready(&self, id: GenerationId) -> bool;
-    /// Whether a generation of that application drains.
+    /// Whether as many generations of that application drain as may.
     fn drains(&self, application: &str) -> bool;
 }
 
@@ -187,6 +187,11 @@ impl Reload {
         self.change.is_some()
     }
 
+    /// Whether nothing is being done, and nothing was asked for.
+    pub(super) fn is_idle(&self) -> bool {
+        self.request.is_none() && self.reading.is_none() && self.change.is_none()
+    }
+
     /// Whether a reload was asked for that has not begun.
     pub(super) fn is_requested(&self) -> bool {
         self.request.is_some()
@@ -255,8 +260,7 @@ impl Reload {
         actions
     }
 
-    /// A process of a generation wants code loaded anew. What it wants renewed may have been loaded, before it said so,
-    /// by the generation that has taken the place of its own meanwhile: then that one is renewed.
+    /// A process wants code loaded anew. A successor of its generation may have loaded that code before: then that one is renewed.
     pub(super) fn opcache_reset(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
         let is_draining = matches!(facts.stage(id), Some(Stage::Draining(_)));
         let name = facts.application(id).map(|application| application.name.as_str());

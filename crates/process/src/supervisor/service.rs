@@ -14,6 +14,7 @@ use wire::key::Origin;
 
 use super::acme::AcmeDraft;
 use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
+use super::console::Console;
 use super::listeners::Listener;
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
@@ -52,6 +53,24 @@ pub struct Service {
     pub settings: Box<MakeSettings>,
     /// Looks at the files of certificates, in a child.
     pub certificates: Box<LookAtCertificates>,
+    /// The process that watches files, if there is to be one.
+    pub watcher: Option<WatcherDraft>,
+    /// The terminal whose keys are commands, if there is one.
+    pub console: Option<Box<dyn Console>>,
+    /// Whether the access log is shown there.
+    pub shows_requests: bool,
+    /// How many generations of an application may drain at once.
+    pub may_drain: usize,
+    /// Longest time that a stop waits for running requests, if not `drain_timeout`.
+    pub stop_timeout: Option<Duration>,
+}
+
+/// What the process that watches files is told.
+pub struct WatcherDraft {
+    /// Its settings.
+    pub settings: String,
+    /// Whom it runs as.
+    pub user: Option<Identity>,
 }
 
 /// Reads what the next plan is made of, beside the plan in force.

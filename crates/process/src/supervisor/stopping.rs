@@ -12,7 +12,7 @@ use crate::sys;
 
 impl Supervisor {
     pub(super) fn stop(&mut self, why: &str) {
-        let limit = self.reload.plan().drain_timeout;
+        let limit = self.stop_timeout();
         self.reload.stop();
         match self.shutdown.request(limit, self.has_processes(), Instant::now()) {
             Stop::Drain => {
@@ -22,6 +22,7 @@ impl Supervisor {
                 self.service.front_descriptors.clear();
                 self.close_listeners();
                 self.end_acme();
+                self.end_watcher();
                 match self.front.is_running() {
                     true => self.front.send(&ToFront::Drain, &[]),
                     false => self.end_forkers(),
@@ -35,10 +36,14 @@ impl Supervisor {
     /// Ends a drain that takes too long.
     pub(super) fn end_overdue_drain(&mut self) {
         if self.shutdown.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
-            let limit = self.reload.plan().drain_timeout;
+            let limit = self.stop_timeout();
             log("warning", format_args!("drain took longer than {limit:?}; ending now"));
             self.stop("deadline");
         }
+    }
+
+    fn stop_timeout(&self) -> std::time::Duration {
+        self.service.stop_timeout.unwrap_or(self.reload.plan().drain_timeout)
     }
 
     fn has_processes(&self) -> bool {

@@ -176,13 +176,14 @@ impl Supervisor {
         let pause = Some(NO_LANE_PAUSE).filter(|_| wants_no_lane && !of_lane.is_required);
         let delay = of_lane.restart.failed(pause, Instant::now());
         let is_required = of_lane.is_required;
-        if is_required && !self.announced {
+        if is_required && !self.announced && !self.following.is_on() {
             let entry = of_lane.entry.clone().unwrap_or_default();
             log("error", format_args!("{what} did not boot: {why}"));
             return self.shutdown.fail(Outcome::NotBooted(name, entry));
         }
         // New code may do without what the old code asked for.
-        if is_required || !wants_no_lane && self.is_served_now(id, lane) {
+        // Under development, classic mode shows what is wrong.
+        if !self.following.is_on() && (is_required || !wants_no_lane && self.is_served_now(id, lane)) {
             let refusal = format!("{what} did not boot: {why}{hint}");
             self.reload.generation_failed(id, &refusal);
         }

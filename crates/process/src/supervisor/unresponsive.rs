@@ -86,6 +86,7 @@ impl Supervisor {
         }
         self.front.end_unresponsive();
         self.end_unresponsive_acme();
+        self.end_unresponsive_watcher();
         self.end_unresponsive_stores();
     }
 }

@@ -150,6 +150,8 @@ option_table! {
         is_named: bool = false;
         /// The authority that issues certificates.
         acme: Acme = Acme::defaults();
+        /// Whether it is a server of development (`reprise dev`).
+        is_dev: bool = false;
     }
 }
 
@@ -368,6 +370,8 @@ option_table! {
         is_preset_found: bool = false;
         /// Whether the front controller was found, not configured.
         is_controller_found: bool = true;
+        /// The page that errors get under development, as PHP code.
+        error_page: Option<String> = None;
     }
 }
 

@@ -37,13 +37,15 @@ fn each_message_has_one_size_and_comes_back() {
     check::<FromAcme>(FromAcme::KINDS);
     check::<ToStore>(ToStore::KINDS);
     check::<FromStore>(FromStore::KINDS);
+    check::<ToWatcher>(ToWatcher::KINDS);
+    check::<FromWatcher>(FromWatcher::KINDS);
 }
 
 /// A packet of one direction is none of another.
 #[test]
 fn no_number_is_used_twice() {
     let all = || {
-        let with_front = [ToFront::KINDS, FromFront::KINDS, FromErrand::KINDS];
+        let with_front = [ToFront::KINDS, FromFront::KINDS, FromErrand::KINDS, ToWatcher::KINDS, FromWatcher::KINDS];
         let others =
             [ToForker::KINDS, FromForker::KINDS, ToAcme::KINDS, FromAcme::KINDS, ToStore::KINDS, FromStore::KINDS];
         with_front.into_iter().chain(others).flatten()

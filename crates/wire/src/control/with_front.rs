@@ -2,6 +2,7 @@
 
 use super::codec::messages;
 use super::names::{DataCounts, LaneId, LaneOffer, RequestId, RunningRequest};
+use super::with_watcher::Changes;
 
 /// Supervisor → front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,18 @@ pub enum ToFront {
         /// What.
         counts: DataCounts,
     },
+    /// What has changed below the directory of an application under development (attached if it cannot be loaded: a file with the
+    /// reason). Sent to answer `Fence`, and by itself.
+    Changed {
+        /// Of the `Fence`; 0: nobody has asked.
+        ticket: u64,
+        /// The numbers.
+        changes: Changes,
+        /// The first generation that has all changes in all of its processes.
+        fresh: u32,
+        /// The first generation that may serve at all.
+        usable: u32,
+    },
 }
 
 messages!(ToFront {
@@ -103,6 +116,7 @@ messages!(ToFront {
     0x110 => Answers { number }
     0x111 => Cache { ticket }
     0x112 => DataCounts { generation, counts }
+    0x113 => Changed { ticket, changes, fresh, usable }
 });
 
 /// Front → supervisor.
@@ -223,6 +237,11 @@ pub enum FromFront {
     },
     /// Responses were purged (attached: a sealed file with the application's name and the purge), and other nodes are to do the same.
     Purged,
+    /// A request has come to an application under development: what has changed by now? `Changed` with this ticket follows.
+    Fence {
+        /// By which the reply names the question.
+        ticket: u64,
+    },
 }
 
 messages!(FromFront {
@@ -246,4 +265,5 @@ messages!(FromFront {
     0x212 => AnswersTaken { number }
     0x213 => Cache { ticket }
     0x214 => Purged {}
+    0x215 => Fence { ticket }
 });
