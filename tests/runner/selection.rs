@@ -64,7 +64,7 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 16] = [
+const LONGER_S: [(&str, u64); 17] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
@@ -72,6 +72,8 @@ const LONGER_S: [(&str, u64); 16] = [
     ("cache_applications::of_visitors", 6000),
     ("cache_applications::", 200),
     ("cache_conformance::", 400),
+    // All of php-src's tests, with `--full`; in a worker script with a process for each.
+    ("data_cache_suites::", 1200),
     ("faults::", 120),
     ("http2_floods::responses", 120),
     ("acme_pebble::", 400),
