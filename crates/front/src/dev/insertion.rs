@@ -115,6 +115,11 @@ impl Insertion {
 
     fn complete(&mut self) {
         self.is_complete = true;
+        // What was only the beginning of an end is text of the page.
+        if last_end(&self.held).is_none() {
+            let held = self.held.split().freeze();
+            self.send(held);
+        }
         self.insert();
     }
 
