@@ -213,9 +213,7 @@ function child(Work $work, int $number, $line): void
     $result = NOTHING;
     try {
         $client = connect($work->cell);
-        if ($work->cell['operation'] !== 'set') { // a process that has read holds what it may have seen: see docs/measurements/data-cache.md
-            $work->compare($client, $number, $count);
-        }
+        $work->compare($client, $number, $count);
         [$operation, $fits] = $work->operation($client, $number);
         for ($i = 0; $i < 3 && !$count->isOver(); $i++) { // the first of its kind does what later ones find done
             $fits($operation($i), $i) || $count->wrong("operation $i before the start: not what was stored");
