@@ -68,7 +68,12 @@ fn only_local_names_are_answered() {
 fn mails_and_logs_are_in_the_terminal() {
     let script = "<?php error_log('a line of the log');
         var_dump(mail('a@b.example', 'Hello', \"First line\\n.\\n\\x1b[2J last\"), mail('big@b.example', 'Big', str_repeat(\"x\\n\", 100000)));";
-    let server = Setup::empty().file("index.php", script).develop(&[]);
+    // PHP's user runs the program: it lies where that user may go.
+    let programs = Directory::new();
+    for name in ["reprise", "reprise-php"] {
+        fs::copy(program().with_file_name(name), programs.0.join(name)).unwrap();
+    }
+    let server = Setup::empty().file("index.php", script).command([programs.0.join("reprise")]).develop(&[]);
     assert_eq!(server.get("/").text().matches("bool(true)").count(), 2);
     wait_until("all of it is shown", 20, || {
         server.log().contains("bytes more") && server.log().contains("\"GET / HTTP/1.1\" 200")
