@@ -224,7 +224,7 @@ class Servers(unittest.TestCase):
         self.assertRegex(row.reason, r"operation \d+: not what was stored")
 
     def test_a_wrong_value_is_found_after_measuring(self) -> None:
-        row = self.damaged(Cell("phpredis", "php", "small", "set", "unix", 1), b"visitor 0\"", b"visitor Z\"", 2)  # cell:0 is compared before and after
+        row = self.damaged(Cell("phpredis", "php", "small", "set", "unix", 1), b"visitor 0\"", b"visitor Z\"", 1)  # cell:0 is compared first
         self.assertIn("own:0:0 is not the value that was stored", row.reason)
 
     def test_an_answer_that_is_none_is_a_failure(self) -> None:

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tests::modes::modes;
@@ -288,4 +288,32 @@ fn what_lies_beside_the_source_changes_nothing() {
     wait_until("changes are told", 20, || server.log().contains("changed: "));
     assert!(server.log().contains("changed: seen.txt"), "{}", server.log());
     assert!(!server.log().contains("a.log") && !server.log().contains("data.sqlite"), "{}", server.log());
+}
+
+/// Directories that keep coming, as while packages are installed, keep nobody waiting: a request needs what was there when it came.
+#[test]
+fn a_request_does_not_wait_for_what_changes_later() {
+    let server = Setup::empty().file("index.php", "<?php echo 'x';").develop(&[]);
+    let (made, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let number = made.fetch_add(1, Ordering::Relaxed);
+                let directory = server.root.join(format!("vendor/package{number}"));
+                fs::create_dir_all(&directory).unwrap();
+                fs::write(directory.join("a.php"), "<?php").unwrap();
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let asked = std::panic::catch_unwind(|| {
+            for _ in 0..5 {
+                let before = made.load(Ordering::Relaxed);
+                wait_until("more directories are there", 20, || made.load(Ordering::Relaxed) > before + 3);
+                let response = server.get("/");
+                assert_eq!((response.status, response.text().as_str()), (200, "x"));
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        asked.unwrap();
+    });
 }

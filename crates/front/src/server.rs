@@ -124,9 +124,11 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     shared.lanes.expect_none();
                     sockets = None;
                 }
-                ToFront::Changed { ticket, changes, fresh, usable } => {
-                    dev_changed(&shared, Told { ticket, changes, fresh, usable, ..Told::default() }, &descriptors)
-                }
+                ToFront::Changed { ticket, changes, fresh, serving, made } => dev_changed(
+                    &shared,
+                    Told { ticket, changes, fresh, serving, made, ..Told::default() },
+                    &descriptors,
+                ),
                 ToFront::Switch => {
                     shared.lanes.switch();
                     shared.dev.iter().for_each(|dev| dev.fence.switched());
@@ -240,8 +242,8 @@ fn finish(
         while let Some((message, attached)) = inherited.link.receive()? {
             match message {
                 ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, attached),
-                ToFront::Changed { ticket, changes, fresh, usable } => {
-                    dev_changed(shared, Told { ticket, changes, fresh, usable, ..Told::default() }, &attached)
+                ToFront::Changed { ticket, changes, fresh, serving, made } => {
+                    dev_changed(shared, Told { ticket, changes, fresh, serving, made, ..Told::default() }, &attached)
                 }
                 loss => note_loss(shared, loss),
             }

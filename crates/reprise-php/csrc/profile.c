@@ -15,7 +15,6 @@
 #include "raw.h"
 #include "worker.h"
 
-#define MAX_FRAMES 128
 /* A frame that is not valid is read again so often. */
 #define TRIES 3
 #define MAX_PATH 200
@@ -138,7 +137,7 @@ static void look_at(struct profile *profile, pid_t pid, uint64_t since)
 	add_span(&text, pid, head.uri, MAX_PATH);
 	profile->size = 0;
 	add_line(profile, &text);
-	(void)reprise_each_frame(pid, MAX_FRAMES, TRIES, add_frame, profile);
+	(void)reprise_each_frame(pid, MOST_FRAMES, TRIES, add_frame, profile);
 	send_packet(profile);
 }
 
@@ -181,10 +180,13 @@ void reprise_profile_begin(struct forker *forker, const struct wire_ToForker *wh
 bool reprise_profile_wait(const struct forker *forker, struct timespec *wait)
 {
 	const struct profile *profile = &forker->profile;
-	uint64_t now = raw_nanoseconds(), left = profile->next > now ? profile->next - now : 0;
 
+	if (!profile->socket) {
+		return false;
+	}
+	uint64_t now = raw_nanoseconds(), left = profile->next > now ? profile->next - now : 0;
 	*wait = (struct timespec){.tv_sec = (time_t)(left / S), .tv_nsec = (long)(left % S)};
-	return profile->socket != 0;
+	return true;
 }
 
 /* From half to one and a half times as long, so that nothing which happens at regular times is seen always or never. */

@@ -8,7 +8,7 @@
 //! | [`findings`] | the closed list of checks, and findings |
 //! | [`printed`], [`progress`] | the report; how far long work is |
 //! | [`tree`] | the application's files |
-//! | [`reading`] | has each installed PHP compile them, and look at their tokens (read.php) |
+//! | [`reading`] | has each installed PHP compile them, and look at their tokens (read.php, tokens.php) |
 //! | [`changes`], [`compatible`] | what versions of PHP have changed (changes/*.tsv); findings about versions |
 //! | [`kept`] | findings about worker scripts and snapshots |
 //! | [`application`] | what is looked at of one application |

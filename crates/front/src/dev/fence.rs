@@ -22,8 +22,10 @@ pub struct Told {
     pub changes: Changes,
     /// The first generation that has all changes in all of its processes.
     pub fresh: u32,
-    /// The first generation that may serve at all.
-    pub usable: u32,
+    /// The oldest generation that serves.
+    pub serving: u32,
+    /// The changes that it has.
+    pub made: u64,
     /// Why there is none.
     pub obstacle: Option<Arc<str>>,
     /// The changes that pages are told of.
@@ -77,10 +79,12 @@ impl Fence {
         let waiting = async {
             self.ask().await;
             let mut known = self.known.subscribe();
-            let change = known.borrow().changes.count;
+            // What changes from now on is for later requests: files may go on changing for as long as they like.
+            let Changes { count: change, whole, .. } = known.borrow().changes;
             loop {
                 let told = known.borrow_and_update().clone();
-                if generation().is_none_or(|generation| generation >= told.usable) {
+                let serves = |generation| generation >= told.serving && told.made >= whole;
+                if generation().is_none_or(serves) {
                     return Ok(change);
                 }
                 if let Some(why) = told.obstacle {

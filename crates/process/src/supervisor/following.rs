@@ -6,7 +6,7 @@
 //! | number | which generation | what the front does |
 //! |---|---|---|
 //! | `fresh` | the first one of which nothing was loaded before the last change | in older ones, each request runs in classic mode, where opcache looks at the time of each file |
-//! | `usable` | the first one of which nothing was loaded before the last change that such a look may miss | requests wait for it |
+//! | `serving`, `made` | the oldest one that serves, and the changes that it has | requests wait until it has the last change before they came that such a look may miss; later changes are for later requests |
 //!
 //! A generation counts as made when the reading of its configuration begins, before any of its processes exists.
 //!
@@ -179,14 +179,16 @@ impl Following {
         if self.seen.is_blind { GenerationId::MAX } else { self.first_since(self.seen.count) }
     }
 
-    fn usable(&self) -> GenerationId {
-        self.first_since(self.seen.whole)
+    /// The oldest of these generations, and the changes that it has.
+    fn serving(&self, current: &[GenerationId]) -> (GenerationId, u64) {
+        let oldest = current.iter().min().copied().unwrap_or_default();
+        (oldest, self.made.get(&oldest).copied().unwrap_or_default())
     }
 
     /// Why what is served cannot be loaded, if requests wait for it.
     fn obstacle(&self) -> Option<&str> {
         let (until, why) = self.refused.as_ref()?;
-        (*until >= self.seen.whole && self.usable() == GenerationId::MAX).then_some(why)
+        (*until >= self.seen.whole && self.first_since(self.seen.whole) == GenerationId::MAX).then_some(why)
     }
 
     /// Whether a new generation is to be made in place of these. `has_boots`: something in them was loaded before the requests that it serves.
@@ -274,10 +276,11 @@ impl Supervisor {
     /// Tells the front what has changed, and which generations have that.
     pub(super) fn tell_changes(&self, ticket: u64) {
         let following = &self.following;
-        let (changes, fresh, usable) = (following.seen, following.fresh(), following.usable());
+        let (changes, fresh) = (following.seen, following.fresh());
+        let (serving, made) = following.serving(self.reload.current());
         let reason = following.obstacle().and_then(|why| boot::sealed(why.as_bytes()).ok());
         let attached: Vec<_> = reason.iter().map(AsFd::as_fd).collect();
-        self.front.send(&ToFront::Changed { ticket, changes, fresh, usable }, &attached);
+        self.front.send(&ToFront::Changed { ticket, changes, fresh, serving, made }, &attached);
     }
 
     /// Asks for new generations where those that serve have been made before the last change.
@@ -341,18 +344,18 @@ mod tests {
     fn a_generation_has_the_changes_of_before_its_configuration_was_read() {
         let now = Instant::now();
         let mut following = following(now);
-        assert_eq!((following.fresh(), following.usable()), (0, 0));
+        assert_eq!((following.fresh(), following.serving(&[0])), (0, (0, 0)));
         assert!(following.take(said(3, 0), now) && !following.take(said(3, 0), now));
-        assert_eq!((following.fresh(), following.usable()), (GenerationId::MAX, 0));
+        assert_eq!((following.fresh(), following.serving(&[0])), (GenerationId::MAX, (0, 0)));
         following.boot_begins(true, now);
         following.take(said(4, 0), now);
         following.is_made(1);
         assert_eq!(following.fresh(), GenerationId::MAX, "the fourth came after the reading had begun");
         following.boot_begins(true, now);
         following.is_made(2);
-        assert_eq!(following.fresh(), 2);
+        assert_eq!((following.fresh(), following.serving(&[2])), (2, (2, 4)));
         following.take(said(5, 5), now);
-        assert_eq!((following.fresh(), following.usable()), (GenerationId::MAX, GenerationId::MAX));
+        assert_eq!((following.fresh(), following.serving(&[2, 1])), (GenerationId::MAX, (1, 3)));
     }
 
     #[test]
@@ -391,7 +394,7 @@ mod tests {
         following.is_made(1);
         assert_eq!(following.fresh(), 1);
         following.died(now);
-        assert_eq!((following.fresh(), following.usable()), (GenerationId::MAX, GenerationId::MAX));
+        assert_eq!((following.fresh(), following.serving(&[1])), (GenerationId::MAX, (1, 7)));
         assert!(following.is_due(now + Duration::from_secs(1)));
         following.take(said(0, 0), now);
         assert_eq!((following.seen.count, following.seen.whole), (8, 8));
@@ -404,7 +407,7 @@ mod tests {
         let now = Instant::now();
         let mut following = following(now);
         following.take(Changes { is_blind: true, ..said(0, 0) }, now);
-        assert_eq!((following.fresh(), following.usable()), (GenerationId::MAX, 0));
+        assert_eq!(following.fresh(), GenerationId::MAX);
         assert!(!following.wants_boot(&[0], true, now + QUIET));
     }
 }

@@ -12,7 +12,6 @@
 #include "../raw.h"
 #include "frames.h"
 
-#define MAX_FRAMES 128
 /* Of a trace. */
 #define TRACED 40
 #define MAX_STRING 400
@@ -113,7 +112,7 @@ static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame
 }
 
 struct chain {
-	struct frame frames[MAX_FRAMES];
+	struct frame frames[MOST_FRAMES];
 	int size;
 	bool is_whole; /* the last frame is that of the script */
 };
@@ -151,7 +150,7 @@ size_t reprise_each_frame(pid_t pid, int most, int tries, void (*visit)(void *, 
 	struct chain tried, longest = {.size = 0};
 	size_t number = 0;
 
-	most = most < MAX_FRAMES ? most : MAX_FRAMES;
+	most = most < MOST_FRAMES ? most : MOST_FRAMES;
 	/* The worker may leave a frame, and make another in its place, before the frame is read. */
 	for (int i = 0; i < tries && !longest.is_whole; i++) {
 		follow(&tried, pid, most);

@@ -7,6 +7,9 @@
 
 struct raw_text;
 
+/* Frames of a process that can be read at once. */
+#define MOST_FRAMES 128
+
 /* Reads memory of a process with the same libraries. False: not all of it is there. */
 bool reprise_fetch(pid_t pid, const void *from, void *to, size_t size);
 

@@ -17,7 +17,7 @@ const TABLES: [(u8, &str); 7] = [
 /// The last version that there is a table for.
 pub const LAST: u8 = 6;
 
-/// Forms of the language that a version has deprecated: what read.php calls them, since when, what they are, what to write instead.
+/// Forms of the language that a version has deprecated: what tokens.php calls them, since when, what they are, what to write instead.
 const FORMS: [(&str, u8, &str, &str); 16] = [
     ("dollar-brace", 2, "\"${name}\" in strings", "write {$name}"),
     ("implicit-null", 4, "a parameter whose default null is not in its type", "write ?Type or Type|null"),
@@ -113,7 +113,7 @@ pub struct Change {
     pub name: String,
 }
 
-/// All tables, by kind and name as read.php has them.
+/// All tables, by kind and name as tokens.php has them.
 pub struct Changes(HashMap<(String, String), Vec<Change>>);
 
 /// The name by which something of a kind is found.
@@ -167,7 +167,7 @@ impl Changes {
         self.0.get(&(kind.to_owned(), name.to_owned())).map_or(&[], Vec::as_slice)
     }
 
-    /// The names that read.php is to look for.
+    /// The names that tokens.php is to look for.
     pub fn names(&self) -> Value {
         let mut kinds: Map<String, Value> = ["function", "class", "constant", "member", "method"]
             .map(|kind| (kind.to_owned(), json!({})))

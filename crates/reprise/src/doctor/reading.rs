@@ -1,4 +1,4 @@
-//! Has each installed PHP read the scripts of a tree (read.php): several files a process, one process per processor. Nothing of the
+//! Has each installed PHP read the scripts of a tree (read.php, tokens.php): several files a process, one process per processor. Nothing of the
 //! application is executed, no php.ini is read, and PHP never runs as root.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,6 +22,8 @@ use crate::options;
 
 /// What PHP executes.
 const READ: &str = include_str!("read.php");
+const TOKENS: &str = include_str!("tokens.php");
+const FORMS: &str = include_str!("forms.php");
 /// Files of one process, and their bytes: compiled scripts stay in its opcache.
 const MOST_FILES: usize = 800;
 const MOST_BYTES: u64 = 24 << 20;
@@ -311,7 +313,7 @@ fn start(reader: &Reader, user: Option<&Identity>) -> std::io::Result<Child> {
     ] {
         command.args(["-d", setting]);
     }
-    command.args(["-r", READ.strip_prefix("<?php").unwrap_or(READ)]);
+    command.arg("-r").arg([FORMS, TOKENS, READ].map(|part| part.strip_prefix("<?php").unwrap_or(part)).concat());
     command.env_clear().current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);

@@ -92,8 +92,10 @@ pub enum ToFront {
         changes: Changes,
         /// The first generation that has all changes in all of its processes.
         fresh: u32,
-        /// The first generation that may serve at all.
-        usable: u32,
+        /// The oldest generation that serves.
+        serving: u32,
+        /// The changes that it has in all of its processes: `Changes::count` when it was made.
+        made: u64,
     },
 }
 
@@ -116,7 +118,7 @@ messages!(ToFront {
     0x110 => Answers { number }
     0x111 => Cache { ticket }
     0x112 => DataCounts { generation, counts }
-    0x113 => Changed { ticket, changes, fresh, usable }
+    0x113 => Changed { ticket, changes, fresh, serving, made }
 });
 
 /// Front → supervisor.

@@ -1,0 +1,121 @@
+<?php
+// Forms of the language that a version of PHP has changed, for `reprise doctor`: part of what tokens.php finds.
+
+namespace Reprise\Doctor;
+
+trait Forms
+{
+    private function language(int $at): void
+    {
+        $token = $this->tokens[$at];
+        switch ($token->id) {
+            case T_DOLLAR_OPEN_CURLY_BRACES:
+                $this->use('language', 'dollar-brace', $token->line);
+                return;
+            case T_BOOL_CAST:
+            case T_INT_CAST:
+            case T_DOUBLE_CAST:
+            case T_STRING_CAST:
+                $cast = strtolower(preg_replace('/\s/', '', $token->text));
+                if (in_array($cast, ['(boolean)', '(integer)', '(double)', '(binary)'], true)) {
+                    $this->use('language', 'cast ' . trim($cast, '()'), $token->line);
+                }
+                return;
+            case T_STATIC:
+                if ($this->is($at + 1, [T_VARIABLE]) && $this->in() === 'function' && $this->is($at - 1, [';', '{', '}', ':', ')', T_ELSE])) {
+                    $this->fact('static', $token->line, $this->tokens[$at + 1]->text);
+                }
+                return;
+            case T_GLOBAL:
+                if (in_array('function', $this->braces, true)) {
+                    $this->fact('global', $token->line, $this->tokens[$at + 1]->text ?? '');
+                }
+                return;
+            case T_EXIT:
+                if (!$this->is($at - 1, [T_OBJECT_OPERATOR, T_NULLSAFE_OBJECT_OPERATOR, T_DOUBLE_COLON, T_FUNCTION])) {
+                    $this->fact('exit', $token->line, strtolower($token->text));
+                }
+                return;
+            case T_VARIABLE:
+                $this->variable($at);
+                return;
+        }
+        if ($token->id === ord('`')) {
+            $this->isInShell = !$this->isInShell;
+            if ($this->isInShell) {
+                $this->use('language', 'backticks', $token->line);
+            }
+        }
+    }
+
+    private bool $isInShell = false;
+
+    /** A static property or a global variable that is written. */
+    private function variable(int $at): void
+    {
+        $token = $this->tokens[$at];
+        if ($token->text === '$http_response_header') {
+            $this->use('language', 'response-header', $token->line);
+        }
+        $isProperty = $this->is($at - 1, [T_DOUBLE_COLON]) && $this->is($at - 2, [T_STRING, T_STATIC, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED]);
+        $isGlobal = $token->text === '$GLOBALS' && $this->is($at + 1, ['[']);
+        if ((!$isProperty && !$isGlobal) || !in_array('function', $this->braces, true)) {
+            return;
+        }
+        $next = $at + 1;
+        while ($this->is($next, ['['])) {
+            $depth = 0;
+            do {
+                $depth += match ($this->tokens[$next]->text ?? null) { '[' => 1, ']' => -1, null => -$depth, default => 0 };
+                $next++;
+            } while ($depth > 0);
+        }
+        if ($this->is($next, ['=', T_PLUS_EQUAL, T_MINUS_EQUAL, T_CONCAT_EQUAL, T_COALESCE_EQUAL, T_OR_EQUAL, T_AND_EQUAL, T_INC, T_DEC])) {
+            $name = $isProperty ? $this->tokens[$at - 2]->text . '::' . $token->text : '$GLOBALS';
+            $this->fact($isProperty ? 'static-property' : 'globals', $token->line, $name);
+        }
+    }
+
+    /** Parameters with a type and the default null, whose type does not say null. */
+    private function parameters(int $at): void
+    {
+        while (isset($this->tokens[$at]) && $this->tokens[$at]->text !== '(') {
+            if (in_array($this->tokens[$at]->text, ['{', ';', '}'], true)) {
+                return;
+            }
+            $at++;
+        }
+        $depth = 0;
+        $type = [];
+        for (; isset($this->tokens[$at]); $at++) {
+            $token = $this->tokens[$at];
+            if ($token->text === '(' || $token->text === '[' || $token->id === T_ATTRIBUTE) {
+                $depth++;
+                continue;
+            }
+            if ($token->text === ')' || $token->text === ']') {
+                if (--$depth === 0) {
+                    return;
+                }
+                continue;
+            }
+            if ($token->text === '{' || $token->text === ';') {
+                return;
+            }
+            if ($depth !== 1) {
+                continue;
+            }
+            if ($token->text === ',') {
+                $type = [];
+            } elseif ($token->id === T_VARIABLE) {
+                $isNull = $this->is($at + 1, ['=']) && strtolower(ltrim($this->tokens[$at + 2]->text ?? '', '\\')) === 'null' && !$this->is($at + 3, [T_DOUBLE_COLON]);
+                if ($isNull && $type && !array_intersect($type, ['?', 'null', 'mixed'])) {
+                    $this->use('language', 'implicit-null', $token->line);
+                }
+                $type = [];
+            } elseif ($token->text === '?' || $token->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, T_NAME_RELATIVE, T_ARRAY, T_CALLABLE])) {
+                $type[] = strtolower($token->text);
+            }
+        }
+    }
+}
