@@ -131,6 +131,30 @@ fn a_profile_is_for_people_and_for_other_programs() {
 }
 
 /// What is wrong is said in words; a client that leaves disturbs nobody, and a second profile ends the first one.
+/// Frames that come and go, in memory that holds zeroes and their types in between: what is taken for a function there is none.
+const TANGLED: &str = r#"<?php
+function leaf($a) { return $a + 1; }
+function frames($n) { return $n ? frames($n - 1) + 1 : leaf(1); }
+function numbers(NAMES) { return $v7; }
+$until = hrtime(true) + 3e6;
+while (hrtime(true) < $until) { numbers(); frames(12); numbers(); leaf(2); }
+echo json_encode(['pages' => 1]);
+"#;
+
+/// The process that looks at workers does not trust what it finds.
+#[test]
+fn frames_that_change_while_they_are_read_harm_nobody() {
+    let names: String = (0..200).map(|number| format!("$v{number} = 0, ")).collect();
+    let script = TANGLED.replace("NAMES", &names);
+    let server = Setup::empty().file("index.php", &script).application("workers = 2").start();
+    let seconds = amount(4, 30).to_string();
+    let (pages, found) = under_load(&server, || profile(&server, &["--seconds", &seconds, "--rate", "1000"]));
+    assert!(found["samples"].as_u64().expect("a number") > 20, "{found}");
+    assert!(pages["pages"] > 100.0, "{pages:?}");
+    let log = server.log();
+    assert!(!log.contains(" died") && !log.contains("killed"), "{log}");
+}
+
 #[test]
 fn wrong_questions_and_clients_that_leave() {
     let server = Setup::empty().file("index.php", format!("{BOOT}$handle();")).application("workers = 2").start();

@@ -30,6 +30,15 @@ bool reprise_fetch(pid_t pid, const void *from, void *to, size_t size)
 	return raw6(SYS_process_vm_readv, pid, (long)&here, 1, (long)&there, 1, 0) == (long)size;
 }
 
+/*
+ * A member of what the other process has there. A frame that changes while it is read can say that anything is a
+ * pointer: it is a number here, of which no member is taken.
+ */
+static bool fetch_member(pid_t pid, const void *base, size_t offset, void *to, size_t size)
+{
+	return reprise_fetch(pid, (const void *)((uintptr_t)base + offset), to, size);
+}
+
 /* As much as there is, up to so many bytes: a short string may lie at the end of a mapping. */
 static size_t fetch_some(pid_t pid, const void *from, void *to, size_t size)
 {
@@ -76,7 +85,7 @@ static void add_place(struct raw_text *text, pid_t pid, const struct frame *fram
 		return;
 	}
 	add_string(text, pid, function->op_array.filename);
-	if (frame->opline && reprise_fetch(pid, &frame->opline->lineno, &line, sizeof line)) {
+	if (frame->opline && fetch_member(pid, frame->opline, offsetof(zend_op, lineno), &line, sizeof line)) {
 		raw_add(text, ":");
 		raw_add_number(text, line);
 	}
@@ -88,7 +97,8 @@ static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame
 	zend_function function;
 	zend_string *scope_name;
 
-	if (!frame->func || !reprise_fetch(pid, frame->func, &function.type, sizeof function.type)) {
+	if (!frame->func
+	    || !fetch_member(pid, frame->func, offsetof(zend_function, type), &function.type, sizeof function.type)) {
 		return false;
 	}
 	/* The structure of an internal function is smaller, and may lie at the end of a mapping. */
@@ -98,7 +108,9 @@ static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame
 		return false;
 	}
 	if (function.common.function_name) {
-		if (function.common.scope && reprise_fetch(pid, &function.common.scope->name, &scope_name, sizeof scope_name)) {
+		if (function.common.scope
+		    && fetch_member(pid, function.common.scope, offsetof(zend_class_entry, name), &scope_name,
+		                    sizeof scope_name)) {
 			add_string(text, pid, scope_name);
 			raw_add(text, "::");
 		}
@@ -121,10 +133,11 @@ static bool is_main(pid_t pid, const struct frame *frame)
 {
 	zend_function function;
 
-	return frame->func && reprise_fetch(pid, &frame->func->type, &function.type, sizeof function.type)
+	return frame->func
+	       && fetch_member(pid, frame->func, offsetof(zend_function, type), &function.type, sizeof function.type)
 	       && function.type == ZEND_USER_FUNCTION
-	       && reprise_fetch(pid, &frame->func->common.function_name, &function.common.function_name,
-	                        sizeof function.common.function_name)
+	       && fetch_member(pid, frame->func, offsetof(zend_function, common.function_name),
+	                       &function.common.function_name, sizeof function.common.function_name)
 	       && !function.common.function_name;
 }
 
