@@ -18,6 +18,7 @@
 //! | [`proxy_header`] | what a connection of a load balancer begins with |
 //! | [`purge`] | what is to be purged, pages with holes, names of cookies |
 //! | [`range`] | Range and If-Range |
+//! | [`release`] | what is in the file of a release, and the records of a pool |
 //! | [`response`] | the head of a response, as a worker may have written it |
 //! | [`rules`] | patterns, rewrites and redirects of rules; htpasswd files |
 //! | [`sent_file`] | paths that scripts name by X-Accel-Redirect |
@@ -41,6 +42,7 @@ pub mod nodes;
 pub mod proxy_header;
 pub mod purge;
 pub mod range;
+pub mod release;
 pub mod response;
 pub mod rules;
 pub mod sent_file;
@@ -53,7 +55,7 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 21] = [
+pub const CHECKS: [(&str, Check); 22] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
@@ -68,6 +70,7 @@ pub const CHECKS: [(&str, Check); 21] = [
     ("proxy_header", proxy_header::check),
     ("purge", purge::check),
     ("range", range::check),
+    ("release", release::check),
     ("response", response::check),
     ("rules", rules::check),
     ("sent_file", sent_file::check),
