@@ -87,6 +87,8 @@ fn main() {
         "data/locks",
         "data/whole",
         "opcache",
+        "engine/compile",
+        "file_cache",
         "watch",
         "log",
         "raw",
@@ -149,6 +151,7 @@ fn main() {
     for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "dirty_attributes.c", "random_libc.c"] {
         export_interposed(&here.join("csrc/snapshot").join(source));
     }
+    export_interposed(&here.join("csrc/file_cache.c"));
 }
 
 /// The value of `REPRISE_SANITIZE` that needs no run-time library.

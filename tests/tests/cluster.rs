@@ -2,7 +2,7 @@
 
 mod away;
 mod shared;
-mod store;
+pub mod store;
 
 use std::path::Path;
 use std::thread;

@@ -66,6 +66,7 @@ mod profile;
 mod proxy_protocol;
 mod rates;
 mod ready;
+mod release;
 mod reload;
 mod reload_edges;
 mod request_limits;

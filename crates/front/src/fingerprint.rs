@@ -23,8 +23,12 @@ pub fn is_in(application: &Application, path: &[u8]) -> bool {
         let rest = path.strip_prefix(directory.trim_end_matches('/').as_bytes());
         rest.is_some_and(|rest| rest.starts_with(b"/"))
     };
-    application.fingerprinted.iter().any(is_below)
-        && path.rsplit(|byte| *byte == b'/').next().is_some_and(has_fingerprint)
+    application.fingerprinted.iter().any(is_below) && is_named(path)
+}
+
+/// Whether the last part of a path has a name with a fingerprint.
+pub fn is_named(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next().is_some_and(has_fingerprint)
 }
 
 /// Whether a name holds a fingerprint: before its ending, behind a dot or a dash.

@@ -29,6 +29,7 @@
 //! | [`lead`] | what the rules' verdict leads to |
 //! | [`explain`] | what responds and why, without serving it (`reprise route`) |
 //! | [`passwords`] | checks of passwords, off the event loop |
+//! | [`fitness`] | whether this server is to get requests |
 //! | [`files`] | static files |
 //! | [`precompressed`] | files that lie compressed beside others |
 //! | [`fingerprint`] | names of files that stand for one content for ever |
@@ -87,6 +88,7 @@ pub mod explain;
 mod file_body;
 mod files;
 mod fingerprint;
+mod fitness;
 pub mod forwarded;
 mod head;
 mod hit;

@@ -75,7 +75,11 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
         "/healthz" => plain(StatusCode::OK, "ok\n".to_owned()),
         "/readyz" => {
             let without = metrics::without_workers(view);
+            let unfit = shared.fitness.reasons();
             match (is_stopping, without.is_empty()) {
+                (false, true) if !unfit.is_empty() => {
+                    plain(StatusCode::SERVICE_UNAVAILABLE, format!("not to get requests:\n{unfit}"))
+                }
                 (true, _) => plain(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
                 (false, true) => plain(StatusCode::OK, "ready\n".to_owned()),
                 (false, false) => {

@@ -10,10 +10,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use crate::fingerprint;
 use crate::routing::table;
-use crate::settings::Application;
+use crate::settings::{Application, FormerRoot};
 use crate::target::{is_hidden, is_overlong, split_script};
 pub use found::Found;
 use look::{exists, look};
@@ -102,6 +103,8 @@ pub struct Terms<'a> {
     pub root: &'a Path,
     /// Other directories that symbolic links may lead to.
     pub follow: &'a [PathBuf],
+    /// Document roots of releases that were served before.
+    pub former: &'a [FormerRoot],
     /// The script for every path without a file, below the root and without its first slash.
     pub front_controller: Option<&'a str>,
     /// Names of a directory's index; `None`: [`INDEX`], and the root is the front controller's.
@@ -119,6 +122,7 @@ impl<'a> Terms<'a> {
             generation: application.generation,
             root: &application.root,
             follow: &application.follow,
+            former: &application.former_roots,
             front_controller: application.front_controller.as_deref(),
             index: application.index.as_deref(),
             has_denials: application.default_denials,
@@ -211,8 +215,22 @@ pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
         Kind::Closed => Route::Closed,
         Kind::Denied if path.ends_with(b"/") => fallback(terms),
         Kind::Denied => Route::Denied,
-        Kind::Missing | Kind::Script => fallback(terms),
+        Kind::Missing | Kind::Script => former(terms, path).unwrap_or_else(|| fallback(terms)),
     }
+}
+
+/// A file with a fingerprint in its name that a release had which was served before: pages that were made by it still name the file.
+fn former(terms: &Terms<'_>, path: &[u8]) -> Option<Route> {
+    if terms.former.is_empty() || !fingerprint::is_named(path) {
+        return None;
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
+    terms.former.iter().filter(|one| one.until > now).find_map(|one| {
+        match look(&Terms { root: &one.root, former: &[], ..*terms }, path) {
+            Kind::File(found) => Some(Route::File(found)),
+            _ => None,
+        }
+    })
 }
 
 fn fallback(terms: &Terms<'_>) -> Route {

@@ -114,6 +114,7 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     }
                     inherited.link.send(&FromFront::AnswersTaken { number });
                 }
+                ToFront::Unfit => shared.fitness.take(&descriptors)?,
                 ToFront::TicketKeys => {
                     descriptors.first().map_or(Ok(()), |file| shared.tls.take_ticket_keys(file))?;
                 }
@@ -182,6 +183,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::Certificates
         | ToFront::TicketKeys
         | ToFront::Answers { .. }
+        | ToFront::Unfit
         | ToFront::Settings
         | ToFront::SettingsWithdrawn
         | ToFront::Switch

@@ -192,6 +192,15 @@ impl SpoolLimits {
     }
 }
 
+/// The document root of a release that was served before. Files with a fingerprint in their names stay reachable there for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerRoot {
+    /// The directory, absolute and resolved.
+    pub root: PathBuf,
+    /// Until when, in seconds since 1970.
+    pub until: u64,
+}
+
 /// One application.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Application {
@@ -201,6 +210,9 @@ pub struct Application {
     pub generation: u32,
     /// Document root, absolute and resolved.
     pub root: PathBuf,
+    /// Document roots of releases that were served before, the last one first.
+    #[serde(default)]
+    pub former_roots: Vec<FormerRoot>,
     /// Other directories that symbolic links in the root may lead to, resolved.
     pub follow: Vec<PathBuf>,
     /// Directories whose files scripts may name by X-Sendfile, resolved.

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::control::Link;
 use crate::data_counts::DataCaches;
 use crate::dev::{Dev, Fence};
+use crate::fitness::Fitness;
 use crate::lanes::Lanes;
 use crate::passwords::Passwords;
 use crate::rate::Rates;
@@ -50,6 +51,8 @@ pub struct Shared {
     pub stored: Stored,
     /// What the data caches of applications have done.
     pub data_counts: DataCaches,
+    /// Whether this server is to get requests.
+    pub fitness: Fitness,
     /// What lets requests of `reprise verify` choose their mode and pass by the cache.
     pub token: Token,
     /// Servers that respond in the place of PHP.
@@ -83,6 +86,7 @@ impl Shared {
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
             data_counts: DataCaches::default(),
+            fitness: Fitness::default(),
             token: Token::default(),
             upstreams: Upstreams::default(),
             access_log: Mutex::new(None),

@@ -40,17 +40,29 @@ pub fn front() -> io::Result<Vec<String>> {
 pub fn acme(directory: &Path) -> io::Result<Vec<String>> {
     sys::renounce_privileges()?;
     capabilities::renounce()?;
+    Ok(write_below(&[directory]))
+}
+
+/// Confines a process that unpacks a release: it writes below these directories alone, and starts no program. Returns what this kernel
+/// cannot do, in words.
+pub fn release(directories: &[&Path]) -> io::Result<Vec<String>> {
+    sys::renounce_privileges()?;
+    capabilities::renounce()?;
+    Ok(write_below(directories))
+}
+
+fn write_below(directories: &[&Path]) -> Vec<String> {
     let limit = || -> Result<RulesetStatus, landlock::RulesetError> {
         let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
         let rules = rules.handle_access(AccessFs::from_write(LANDLOCK) | AccessFs::Execute)?.create()?;
-        let own = landlock::path_beneath_rules([directory], AccessFs::from_write(LANDLOCK));
+        let own = landlock::path_beneath_rules(directories, AccessFs::from_write(LANDLOCK));
         Ok(rules.add_rules(own)?.restrict_self()?.ruleset)
     };
-    Ok(match limit() {
+    match limit() {
         Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
         Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
         Err(why) => vec![format!("Landlock: {why}")],
-    })
+    }
 }
 
 /// Confines the process that talks to a store: it writes no file and starts no program. Returns what this kernel cannot do, in words.

@@ -35,6 +35,7 @@ pub mod exited;
 pub mod files;
 pub mod lines;
 pub mod log;
+pub mod namespace;
 pub mod notify;
 pub mod plan;
 pub mod programs;

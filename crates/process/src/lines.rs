@@ -68,6 +68,11 @@ impl Lines {
         Lines { has_levels: true, ..Lines::new(format!("warning store {}", escape(name.as_bytes())), None) }
     }
 
+    /// Of the process that follows the pool of an application's releases. It begins lines with their level.
+    pub fn of_follower(name: &str) -> Lines {
+        Lines { has_levels: true, ..Lines::new(format!("warning release {}", escape(name.as_bytes())), None) }
+    }
+
     fn new(label: String, application: Option<String>) -> Lines {
         Lines { label, has_levels: false, application, line: Vec::new(), cut: 0, since: None, parts: BTreeMap::new() }
     }

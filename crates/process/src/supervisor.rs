@@ -27,6 +27,7 @@
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`acme`] | the process that orders certificates |
 //! | [`following`], [`console`] | of `reprise dev`: the process that watches files, and the keys of the terminal |
+//! | [`followers`] | the processes that follow pools of releases |
 //! | [`data_caches`], [`stores`] | segments of data caches, and the processes that talk to other nodes |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
@@ -52,6 +53,7 @@ mod elastic;
 mod ending;
 mod errands;
 mod eviction;
+mod followers;
 mod following;
 mod front_link;
 mod generation;
@@ -99,6 +101,7 @@ use data_caches::DataCaches;
 use data_questions::DataQuestions;
 use errands::Errands;
 pub use errands::open_access_log;
+use followers::Followers;
 use following::Following;
 use front_link::FrontLink;
 use generation::{Generation, GenerationId, Generations, Stage};
@@ -106,7 +109,7 @@ pub use listeners::Listener;
 use listeners::Listeners;
 use output::Output;
 use reload::Reload;
-pub use service::{Application, Draft, Entry, Plan, Service, WatcherDraft};
+pub use service::{Application, Draft, Entry, Plan, ReleaseDraft, Service, WatcherDraft};
 pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;
@@ -134,6 +137,7 @@ pub struct Supervisor {
     cache_questions: CacheQuestions,
     data_caches: DataCaches,
     stores: Stores,
+    followers: Followers,
     data_questions: DataQuestions,
     control_socket: Option<ControlSocket>,
     shutdown: Shutdown,
@@ -158,6 +162,8 @@ impl Supervisor {
         let mut generations = Generations::default();
         let mut current = Vec::new();
         let mut listeners = Listeners::default();
+        let mut followers = Followers::default();
+        followers.follow(&plan, now);
         listeners.add(&plan.listeners, std::mem::take(&mut service.listeners));
         let mut following = Following::new(service.watcher.take(), now)?;
         generations.may_drain = service.may_drain;
@@ -181,6 +187,7 @@ impl Supervisor {
             cache_questions: CacheQuestions::default(),
             data_caches: DataCaches::default(),
             stores: Stores::default(),
+            followers,
             data_questions: DataQuestions::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
@@ -203,6 +210,7 @@ impl Supervisor {
             self.start_watcher();
             self.follow_changes();
             self.start_stores();
+            self.start_followers();
             self.warm_up();
             self.announce(ready);
             if let Some(outcome) = self.finished() {
@@ -255,6 +263,7 @@ impl Supervisor {
         self.acme.child().into_iter().for_each(|child| child.channel.flush());
         self.stores.children().for_each(|child| child.channel.flush());
         self.following.child().into_iter().for_each(|child| child.channel.flush());
+        self.followers.children().for_each(|child| child.channel.flush());
         crate::log::flush();
     }
 
@@ -263,6 +272,7 @@ impl Supervisor {
         self.listen_to_acme();
         self.listen_to_watcher();
         self.listen_to_stores();
+        self.listen_to_followers();
         for (id, lane) in self.all_lanes() {
             self.listen_to_forker(id, lane);
         }
@@ -292,7 +302,7 @@ impl Supervisor {
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         let generations = self.generations.all_mut().map(|generation| &mut generation.output);
         let others = [self.front.output_mut(), self.acme.output_mut(), self.following.output_mut()];
-        for output in generations.chain(others).chain(self.stores.outputs_mut()) {
+        for output in generations.chain(others).chain(self.stores.outputs_mut()).chain(self.followers.outputs_mut()) {
             crate::log::pass_on(&output.read(&mut bytes, now));
         }
     }
@@ -319,6 +329,7 @@ impl Supervisor {
         watched.extend(
             self.service.console.iter().map(|console| PollFd::from_borrowed_fd(console.descriptor(), PollFlags::IN)),
         );
+        watched.extend(self.followers.children().map(|follower| follower.channel.watched()));
         watched.extend(self.outputs().map(reads));
         watched.extend(self.errands.watched().map(reads));
         watched.extend(self.data_questions.watched().map(reads));
@@ -344,6 +355,7 @@ impl Supervisor {
             self.acme.wakes(now),
             self.stores.wakes(now),
             self.following.wakes(now),
+            self.followers.wakes(now),
             self.errands.deadline(),
             booting,
         ];
@@ -367,6 +379,7 @@ impl Supervisor {
         generations
             .chain([self.front.output(), self.acme.output(), self.following.output()])
             .chain(self.stores.outputs())
+            .chain(self.followers.outputs())
     }
 
     /// How messages to the front that runs now name a lane.

@@ -66,6 +66,8 @@ pub struct Record {
     pub number: u64,
     /// Which release.
     pub release: Release,
+    /// The one that was served before: where a rollback leads to.
+    pub previous: Option<Release>,
     /// The nodes that had to be ready.
     pub members: Vec<String>,
     /// How many of them.
@@ -98,9 +100,25 @@ impl Record {
             return Err(Fault::refused("is no record"));
         };
         keys.check(Purpose::Record, text, &Seal::of(seal))?;
+        Record::read(text, application)
+    }
+
+    /// Reads what lies in a pool to show it, whoever has signed it.
+    ///
+    /// # Errors
+    /// It is no record of that application.
+    pub fn show(bytes: &[u8], application: &str) -> Result<Record, Fault> {
+        match bytes.split_first_chunk::<SEAL>().filter(|_| bytes.len() <= MAX_RECORD) {
+            Some((_, text)) => Record::read(text, application),
+            None => Err(Fault::refused("is no record")),
+        }
+    }
+
+    fn read(text: &[u8], application: &str) -> Result<Record, Fault> {
         let record: Record =
             serde_json::from_slice(text).map_err(|error| Fault::refused(format!("is no record: {error}")))?;
         let is_sound = record.release.is_sound()
+            && record.previous.as_ref().is_none_or(Release::is_sound)
             && record.members.len() <= MAX_NODES
             && record.members.iter().all(|name| is_name(name));
         match () {
@@ -129,6 +147,7 @@ pub(crate) mod tests {
             application: "shop".to_owned(),
             number,
             release: release(sequence),
+            previous: None,
             members: vec!["one".to_owned()],
             quorum: 1,
             hold_ms: 1000,

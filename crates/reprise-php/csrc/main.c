@@ -18,6 +18,7 @@
  * limits.c, overtime.c         limits of workers and requests
  * trace.c      where a worker is in its PHP code
  * opcache.c    what opcache says of itself
+ * file_cache.c compiled code of releases, used by who can only read it; engine/compile.c makes it
  * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
  * classic/     classic mode
@@ -45,9 +46,11 @@
 
 #include <php_version.h>
 
+#include "engine/compile.h"
 #include "data/data.h"
 #include "engine/libphp.h"
 #include "engine/probes.h"
+#include "file_cache.h"
 #include "forker.h"
 #include "names.h"
 #include "options.h"
@@ -91,6 +94,8 @@ enum {
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
 	OPT_PHP_INI,
+	OPT_FILE_CACHE,
+	OPT_COMPILE,
 	OPT_SETTINGS,
 	OPT_VERSION
 };
@@ -134,6 +139,8 @@ static const struct option long_options[] = {
     {"needs", required_argument, NULL, OPT_NEEDS},
     {"try-needs", no_argument, NULL, OPT_TRY_NEEDS},
     {"php-ini", required_argument, NULL, OPT_PHP_INI},
+    {"file-cache", required_argument, NULL, OPT_FILE_CACHE},
+    {"compile", required_argument, NULL, OPT_COMPILE},
     {"settings", no_argument, NULL, OPT_SETTINGS},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -217,9 +224,34 @@ static int print_needs(void)
 	return printf("release %s\nneeds %s\n", kernel.release, text) > 0 && fflush(stdout) == 0 ? 0 : wire_Exit_Internal;
 }
 
+/* With the settings of the application, but for what would keep opcache from writing all of it to that directory; and
+ * without the passes (1 and 8) that replace calls of ini_get(), extension_loaded() and function_exists() by what they
+ * return here: a node may have other settings and extensions. */
+static int compile_to(const char *directory)
+{
+	static const char *const settings[] = {
+	    "opcache.enable=1",      "opcache.file_cache_only=1", "opcache.file_update_protection=0",
+	    "opcache.restrict_api=", "opcache.preload=",          "opcache.optimization_level=0x7FFEBF7E",
+	    "opcache.jit=disable",   "opcache.max_file_size=0",   "memory_limit=-1",
+	    "auto_globals_jit=1"};
+	char pair[4096];
+	int size = snprintf(pair, sizeof pair, "opcache.file_cache=%s", directory);
+
+	if (size < 0 || (size_t)size >= sizeof pair || !reprise_add_ini(pair)) {
+		return wire_Exit_Usage;
+	}
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+		if (!reprise_add_ini(settings[i])) {
+			return wire_Exit_Usage;
+		}
+	}
+	return reprise_compile_run();
+}
+
 int reprise_php_main(int argc, char **argv)
 {
 	bool asks_settings = false, tries_needs = false;
+	const char *compiles_to = NULL, *file_cache = NULL;
 	int option;
 
 #if !defined(__x86_64__)
@@ -277,6 +309,8 @@ int reprise_php_main(int argc, char **argv)
 			}
 			break;
 		case OPT_PHP_INI: reprise_options.php_ini = optarg; break;
+		case OPT_FILE_CACHE: file_cache = optarg; break;
+		case OPT_COMPILE: compiles_to = optarg; break;
 		case OPT_SETTINGS: asks_settings = true; break;
 		case OPT_NEEDS: reprise_options.needs = optarg; break;
 		case OPT_TRY_NEEDS: tries_needs = true; break;
@@ -296,7 +330,7 @@ int reprise_php_main(int argc, char **argv)
 		return print_needs();
 	}
 	bool is_started = reprise_options.control >= 0 && reprise_options.lifeline >= 0;
-	if (optind != argc || (!is_started && !asks_settings)) {
+	if (optind != argc || (!is_started && !asks_settings && !compiles_to)) {
 		fputs("reprise-php: reprise starts this program; it is not for the command line\nhint: reprise serve DIR\n",
 		      stderr);
 		return wire_Exit_Usage;
@@ -321,6 +355,13 @@ int reprise_php_main(int argc, char **argv)
 		}
 		reprise_print_settings();
 		_exit(0);
+	}
+	if (compiles_to) {
+		return compile_to(compiles_to);
+	}
+	if (file_cache && !reprise_file_cache_use(file_cache)) {
+		fprintf(stderr, "reprise-php: the directory of compiled code cannot be used: %s\n", file_cache);
+		return wire_Exit_NotBooted;
 	}
 	reprise_plant_fault();
 	/* As under PHP-FPM, also for the programs that PHP starts. */

@@ -33,6 +33,7 @@
 #include "engine/probes.h"
 #include "engine/request_state.h"
 #include "engine/wrap.h"
+#include "file_cache.h"
 #include "log.h"
 #include "names.h"
 #include "opcache.h"
@@ -336,7 +337,9 @@ bool reprise_sapi_load(void)
 	module.php_ini_ignore_cwd = 1;
 	module.ini_entries = reprise_options.ini;
 	module.executable_location = NULL;
-	return module.startup(&module) == SUCCESS && reprise_engine_is_as_compiled();
+	bool is_started = module.startup(&module) == SUCCESS;
+	reprise_file_cache_started();
+	return is_started && reprise_engine_is_as_compiled();
 }
 
 bool reprise_sapi_start(void)

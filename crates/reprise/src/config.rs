@@ -16,6 +16,7 @@ use crate::listen::Permissions;
 use crate::options::{Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, resolve};
 use crate::plan;
 use crate::presets;
+use crate::releases::{self, Chosen};
 
 impl Config {
     /// Who may connect to unix sockets.
@@ -55,10 +56,15 @@ impl Application {
     }
 }
 
-/// The configuration of a command line.
+/// The configuration of a command line. Applications that come from a pool are the releases that this server serves, or served last.
 pub fn load(what: &What) -> Result<Config, Failure> {
+    load_with(what, &Chosen::new())
+}
+
+/// The same, with these releases of applications.
+pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
     let mut config = match (&what.config, &what.directory) {
-        (Some(file), _) => file::read(file)?,
+        (Some(file), _) => file::read(file, releases)?,
         (None, Some(directory)) => from_directory(directory)?,
         (None, None) => {
             return Err(Failure::new(
@@ -183,6 +189,7 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         check_workers(application)?;
         check_settings(application)?;
         check_rules(application)?;
+        releases::check(application)?;
     }
     check_upstreams(config)
 }

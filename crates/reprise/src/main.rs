@@ -19,6 +19,8 @@
 //! | [`development`] | what makes a server one of development, and the process that watches files |
 //! | [`extensions`] | extensions that one version of PHP has and another lacks |
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
+//! | [`release`] | `reprise release`: keys, building, pushing, switching |
+//! | [`releases`] | applications that come from a pool as releases |
 //! | [`people`] | the users of the front and of each application |
 //! | [`survey`] | what is in an application's tree, for hints |
 //! | [`presets`] | rules for well-known applications |
@@ -54,6 +56,8 @@ mod presets;
 mod profile;
 #[cfg(test)]
 mod references;
+mod release;
+mod releases;
 mod route;
 mod serve;
 mod store;
@@ -183,6 +187,17 @@ enum Verb {
     Psd(measuring::Arguments),
     /// Print the versions of Reprise and of its PHP
     Version,
+    /// Build releases, push them to a pool, and say which one all nodes serve
+    #[command(subcommand, after_help = release::HELP)]
+    Release(release::Verb),
+    #[command(hide = true)]
+    ReleaseFollow,
+    #[command(hide = true)]
+    ReleaseFetch,
+    #[command(hide = true)]
+    ReleaseStart,
+    #[command(hide = true)]
+    ReleaseCompile,
     #[command(hide = true)]
     Front,
     #[command(hide = true)]
@@ -239,6 +254,11 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
+        Verb::Release(verb) => release::run(&verb),
+        Verb::ReleaseFollow => releases::follow(),
+        Verb::ReleaseFetch => releases::fetch(),
+        Verb::ReleaseStart => releases::start(),
+        Verb::ReleaseCompile => release::compile(),
         Verb::Front => front_process::run(),
         Verb::Acme => acme::run(),
         Verb::Watcher { since } => development::watcher::run(since),

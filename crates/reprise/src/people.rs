@@ -7,6 +7,7 @@ use crate::discover::{self, Entry};
 use crate::exit::{Code, Failure};
 use crate::options::Config;
 use crate::php_ini;
+use crate::releases;
 
 /// The users. All are `None` if the server does not run as root.
 pub struct People {
@@ -14,6 +15,8 @@ pub struct People {
     pub front: Option<Identity>,
     /// The user of the process that orders certificates, if one does.
     pub acme: Option<Identity>,
+    /// The user of the processes that follow pools of releases.
+    pub release: Option<Identity>,
     /// Each application's user, and why it was chosen.
     pub applications: Vec<Option<(Identity, &'static str)>>,
     /// The scripts of each application that boot, found with the rights of its user.
@@ -26,7 +29,10 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
     let (mut applications, mut entries) = (Vec::new(), Vec::new());
     for application in &config.applications {
-        let chosen = user::for_application(application.user.as_deref(), &application.root)
+        // The owner of a release is who may write it: never who runs it.
+        let of_release = application.release_pool.as_ref().filter(|_| user::is_root()).map(|_| "www-data");
+        let configured = application.user.as_deref().or(of_release);
+        let chosen = user::for_application(configured, &application.root)
             .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
         let entry = match &application.front_controller {
             Some(script) => application.root.join(script),
@@ -53,5 +59,8 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
     }
     let others = front.iter().chain(applications.iter().flatten().map(|(user, _)| user));
     let acme = acme::choose_user(config, &others.collect::<Vec<_>>())?;
-    Ok(People { front, acme, applications, entries })
+    let release = releases::choose_user(config)?;
+    let others = front.iter().chain(applications.iter().flatten().map(|(user, _)| user)).chain(&acme);
+    releases::check_user(release.as_ref(), others)?;
+    Ok(People { front, acme, release, applications, entries })
 }

@@ -21,6 +21,7 @@ use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
 use crate::php_ini;
+use crate::releases;
 use crate::store;
 
 /// What is opened once and stays open.
@@ -94,6 +95,8 @@ pub fn make(
     let mut applications: Vec<supervisor::Application> = applications.collect();
     for (made, configured) in applications.iter_mut().zip(&config.applications) {
         made.store = store::draft(configured)?;
+        let php = phps.list.get(made.php).map_or("", |php| &php.version);
+        made.release = releases::draft(config, configured, php, people.release.as_ref())?;
     }
     let settings = serde_json::to_string(&settings);
     Ok(supervisor::Draft {
@@ -170,6 +173,7 @@ fn front_application(application: &Application) -> front::settings::Application 
         fingerprinted: application.fingerprinted.clone().unwrap_or_default(),
         slow_ms: milliseconds(application.slow_timeout),
         shares_purges: store::staleness(application) > 0,
+        former_roots: application.unpacked.iter().flat_map(|one| one.former.clone()).collect(),
         ..front::settings::Application::default()
     };
     application.give_to_front(&mut made);
@@ -221,6 +225,9 @@ fn php_application(
     }
     arguments.extend(["--data-wait".to_owned(), application.data_cache_wait.as_millis().to_string()]);
     arguments.extend(["--data-staleness".to_owned(), store::staleness(application).to_string()]);
+    if let Some(unpacked) = application.unpacked.as_ref().filter(|one| one.id.is_some()) {
+        arguments.extend(["--file-cache".to_owned(), unpacked.opcache.to_string_lossy().into_owned()]);
+    }
     if application.scrub {
         arguments.push("--scrub".to_owned());
     }
@@ -258,6 +265,7 @@ fn php_application(
         limits: application.process_limits(),
         data_cache: application.data_cache_memory,
         store: None,
+        release: None,
         workers: application.workers(),
         min_workers: application.least_workers(),
         max_workers: application.max_workers,

@@ -29,6 +29,7 @@ use crate::listen;
 use crate::options::{self, Application, Config};
 use crate::people::{People, choose_users};
 use crate::plan::{self, Opened};
+use crate::releases;
 
 /// Descriptors of the front before the others: channel, lifeline, settings.
 pub const BEFORE_OTHERS: i32 = 3;
@@ -55,6 +56,17 @@ fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
     Ok(config.max_connections.unwrap_or(65536).min(files - own))
 }
 
+/// The configuration with the releases that are current. They are brought before anything else is started.
+fn with_releases(what: &What, config: Config) -> Result<Config, Failure> {
+    if !releases::has_any(&config) {
+        return Ok(config);
+    }
+    let user = releases::choose_user(&config)?;
+    releases::make_directories(&config, user.as_ref())?;
+    let chosen = releases::settle(&config, &installed::choose(&config)?, user.as_ref())?;
+    config::load_with(what, &chosen)
+}
+
 /// Serves until told to stop.
 pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let internal = |what: &'static str| move |error: std::io::Error| Failure::new(Code::Internal, what, error);
@@ -63,11 +75,12 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     what.dev.iter().try_for_each(|dev| dev.refuse_handed_over(handed.len()))?;
     // Signals are caught from the first moment: process 1 of a container would not get them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
-    let config = config::load(&what)?;
+    let config = with_releases(&what, config::load(&what)?)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let connections = connections(&config, files)?;
     let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
+    releases::make_writable(&config, &people.applications)?;
     acme::make_directory(&config, people.acme.as_ref())?;
     let certificates = certificates::draft_in_child(&config, people.acme.as_ref())?;
     let countries = country_files::draft_in_child(&config)?;
@@ -168,7 +181,9 @@ fn service(
         control_socket: None,
         signals,
         notify: Notify::from_environment(),
-        read: Box::new(move |plan| read_again(&what, &config, &opened, plan).map_err(|failure| failure.to_string())),
+        read: Box::new(move |plan, release| {
+            read_again(&what, &config, &opened, plan, release).map_err(|failure| failure.to_string())
+        }),
         settings: Box::new(plan::settings_file),
         certificates: Box::new(certificates::look),
         watcher: None,
@@ -180,8 +195,18 @@ fn service(
 }
 
 /// The current configuration, if this server can change to it without a restart.
-fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result<(Draft, Vec<OwnedFd>), Failure> {
-    let mut next = config::load(what)?;
+fn read_again(
+    what: &What,
+    now: &Config,
+    opened: &Opened,
+    plan: &Plan,
+    release: Option<(&str, &str)>,
+) -> Result<(Draft, Vec<OwnedFd>), Failure> {
+    let served = plan.applications.iter().filter_map(|one| Some((one.name.clone(), one.release.as_ref()?.id.clone()?)));
+    let ordered = release.map(|(application, id)| (application.to_owned(), id.to_owned()));
+    let mut next = config::load_with(what, &served.chain(ordered).collect())?;
+    release.into_iter().for_each(|(ordered, _)| releases::warm(&mut next, ordered));
+    releases::make_directories(&next, releases::choose_user(&next)?.as_ref())?;
     if !now.is_named && !next.is_named {
         // The name is that of an address, which may have changed.
         next.name.clone_from(&now.name);
@@ -189,6 +214,7 @@ fn read_again(what: &What, now: &Config, opened: &Opened, plan: &Plan) -> Result
     plan::obstacle(now, &next)?;
     let phps = installed::choose(&next)?;
     let people = choose_users(&next)?;
+    releases::make_writable(&next, &people.applications)?;
     let finding = isolation::look(&next, &people, &phps);
     // Last, because what is bound for a refused reload keeps its address for a moment.
     acme::make_directory(&next, people.acme.as_ref())?;

@@ -14,6 +14,8 @@
 //! | process that orders certificates | supervisor | [`FromAcme`] |
 //! | supervisor | process that watches files (`reprise dev`) | [`ToWatcher`] |
 //! | process that watches files (`reprise dev`) | supervisor | [`FromWatcher`] |
+//! | supervisor | process that follows a pool of releases | [`ToFollower`] |
+//! | process that follows a pool of releases | supervisor | [`FromFollower`] |
 //!
 //! Workers do not talk to the supervisor: they have their slab.
 
@@ -21,6 +23,7 @@ pub mod codec;
 mod names;
 mod with_acme;
 mod with_errand;
+mod with_follower;
 mod with_forker;
 mod with_front;
 mod with_store;
@@ -32,6 +35,7 @@ pub use names::{
 };
 pub use with_acme::{FromAcme, ToAcme};
 pub use with_errand::{FromErrand, ToErrand};
+pub use with_follower::{FromFollower, ToFollower};
 pub use with_forker::{FromForker, ToForker};
 pub use with_front::{FromFront, ToFront};
 pub use with_store::{FromStore, ToStore};

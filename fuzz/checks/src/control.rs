@@ -1,7 +1,8 @@
 //! A packet of a control channel, read as a message of each direction.
 
 use wire::control::{
-    FromAcme, FromErrand, FromForker, FromFront, FromWatcher, Message, ToAcme, ToForker, ToFront, ToWatcher,
+    FromAcme, FromErrand, FromFollower, FromForker, FromFront, FromWatcher, Message, ToAcme, ToFollower, ToForker,
+    ToFront, ToWatcher,
 };
 
 /// What is read is written as the same bytes.
@@ -23,6 +24,8 @@ pub fn check(bytes: &[u8]) {
         read::<FromAcme>(bytes),
         read::<ToWatcher>(bytes),
         read::<FromWatcher>(bytes),
+        read::<ToFollower>(bytes),
+        read::<FromFollower>(bytes),
     ];
     assert!(directions.iter().sum::<usize>() <= 1);
 }

@@ -73,6 +73,7 @@ impl Supervisor {
                     self.tell_ready(refused.as_deref());
                     self.boot_ended(refused.as_deref());
                 }
+                Action::TellFollower(order, told) => self.followers.tell(&order, &told),
             }
         }
     }
@@ -227,6 +228,7 @@ impl Supervisor {
     fn switch(&mut self, serving: &[GenerationId], draining: &[GenerationId]) {
         self.certificates_planned();
         self.acme_planned();
+        self.followers_planned();
         self.front.send(&ToFront::Switch, &[]);
         let since = Instant::now();
         for (ids, stage) in [(serving, Stage::Serving), (draining, Stage::Draining(since))] {

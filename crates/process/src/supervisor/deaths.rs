@@ -38,6 +38,11 @@ impl Supervisor {
                 self.store_died(pid, ending);
                 continue;
             }
+            if self.followers.is_process(pid) {
+                self.listen_to_followers();
+                self.follower_died(pid, ending);
+                continue;
+            }
             match self.forker_of(pid) {
                 Some((id, CLASSIC)) => {
                     self.listen_to_forker(id, CLASSIC);

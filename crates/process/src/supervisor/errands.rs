@@ -244,10 +244,14 @@ impl Supervisor {
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);
         }
-        let (read, plan, is_for_all) = (&self.service.read, self.reload.plan(), scope == Scope::All);
+        let (read, plan) = (&self.service.read, self.reload.plan());
         let errand = Errand::send(|| {
-            let (draft, php) =
-                if is_for_all { read(plan).map(|(draft, php)| (Some(draft), php))? } else { (None, Vec::new()) };
+            let whole = |release| read(plan, release).map(|(draft, php)| (Some(draft), php));
+            let (draft, php) = match &scope {
+                Scope::All => whole(None)?,
+                Scope::Release(order) => whole(Some((&order.application, &order.id)))?,
+                Scope::Application(_) => (None, Vec::new()),
+            };
             let old = plan.applications.iter().map(Rc::as_ref);
             let present = match &draft {
                 Some(draft) => present(draft.applications.iter(), &wanted),

@@ -49,6 +49,11 @@ impl Output {
         Output::new(Lines::of_store(name))
     }
 
+    /// As above.
+    pub(super) fn of_follower(name: &str) -> io::Result<Output> {
+        Output::new(Lines::of_follower(name))
+    }
+
     /// The end that children write to.
     pub(super) fn writer(&self) -> BorrowedFd<'_> {
         self.to.as_fd()

@@ -17,15 +17,20 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use wire::layout::{RENEW_FULL, RENEW_RESTART};
-
 use super::control_socket::Client;
 use super::generation::{GenerationId, Stage};
 use super::listeners;
 use super::service::{Application, Plan};
 
+mod held;
+#[cfg(test)]
+mod held_tests;
 #[cfg(test)]
 mod reload_tests;
+mod requested;
+
+use held::Held;
+pub(super) use held::{Order, ToldFollower};
 
 /// What a reload may take beside twice the longest boot_timeout: PHP's start, workers, the warm-up.
 const LAST_BOOT: Duration = Duration::from_secs(120);
@@ -33,8 +38,6 @@ const LAST_BOOT: Duration = Duration::from_secs(120);
 const WATCH_TURN: Duration = Duration::from_secs(1);
 /// Between two generations of an application that come by themselves lie so many times the time the last one took.
 const RENEWAL_PAUSE: u32 = 10;
-/// And so many times where files have changed: half of the time at most is spent on what changes all the time.
-const FILES_PAUSE: u32 = 1;
 
 /// What is known of generations.
 pub(super) trait Facts {
@@ -72,6 +75,8 @@ pub(super) enum Action {
     Respond(Vec<Client>, Result<String, String>),
     /// Tell the service manager that the server serves; and why a reload was refused, if it was.
     NotifyReady(Option<String>),
+    /// Tell the process that follows an application's pool what has come of its order.
+    TellFollower(Order, ToldFollower),
 }
 
 /// What a reload is for.
@@ -81,6 +86,9 @@ pub(super) enum Scope {
     All,
     /// One application gets a new generation, by the configuration of now.
     Application(String),
+    /// One application gets a generation of a release, which waits before new requests go to it. The configuration is read again; other
+    /// applications get a new generation if they have changed in it.
+    Release(Order),
 }
 
 impl Scope {
@@ -88,6 +96,7 @@ impl Scope {
         match self {
             Scope::All => true,
             Scope::Application(name) => name == application,
+            Scope::Release(order) => order.application == application,
         }
     }
 }
@@ -99,12 +108,16 @@ struct ReloadRequest {
     /// Applications that get a new generation, and how many times as long as the last one took is to pass after that.
     renewals: BTreeMap<String, u32>,
     waiting: Vec<Client>,
+    /// Releases that are to be booted, one for each application.
+    releases: Vec<Order>,
 }
 
 /// A reload whose configuration is being read.
 struct Reading {
     scope: Scope,
     waiting: Vec<Client>,
+    /// Its release is not wanted any more.
+    is_given_up: bool,
 }
 
 /// A reload whose generations are being made.
@@ -120,6 +133,8 @@ struct Change {
     /// Why it is to end without success.
     refused: Option<String>,
     waiting: Vec<Client>,
+    /// It waits for a word before the switch.
+    held: Option<Held>,
 }
 
 /// What an application of the next plan is run by.
@@ -221,87 +236,6 @@ impl Reload {
     }
 }
 
-/// Requests for a reload.
-impl Reload {
-    fn request(&mut self, why: &str) -> (Vec<Action>, &mut ReloadRequest) {
-        let log = Action::Log("notice", format!("reload requested: {why}"));
-        (vec![log], self.request.get_or_insert_default())
-    }
-
-    /// Asks for new generations of everything, by the configuration as it is when it is read.
-    pub(super) fn request_all(&mut self, why: &str, client: Option<Client>) -> Vec<Action> {
-        let (actions, request) = self.request(why);
-        request.is_for_all = true;
-        request.waiting.extend(client);
-        actions
-    }
-
-    /// Asks for a new generation in place of one, unless that is on its way out already.
-    pub(super) fn renew(&mut self, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
-        self.renew_after(RENEWAL_PAUSE, id, why, facts)
-    }
-
-    /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
-    pub(super) fn files_changed(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
-        self.renew_after(FILES_PAUSE, id, "files have changed", facts)
-    }
-
-    fn renew_after(&mut self, pause: u32, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
-        let (Some(stage), Some(application)) = (facts.stage(id), facts.application(id)) else { return Vec::new() };
-        let is_in_use = stage == Stage::Serving || self.makes(id);
-        let covers = |request: &ReloadRequest| {
-            request.is_for_all || request.renewals.get(&application.name).is_some_and(|known| *known <= pause)
-        };
-        if !is_in_use || self.is_stopping || self.request.as_ref().is_some_and(covers) {
-            return Vec::new();
-        }
-        let (actions, request) = self.request(&format!("application '{}': {why}", application.name));
-        request.renewals.insert(application.name.clone(), pause);
-        actions
-    }
-
-    /// A process wants code loaded anew. A successor of its generation may have loaded that code before: then that one is renewed.
-    pub(super) fn opcache_reset(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
-        let is_draining = matches!(facts.stage(id), Some(Stage::Draining(_)));
-        let name = facts.application(id).map(|application| application.name.as_str());
-        let successor = name.filter(|_| is_draining).and_then(|name| self.current_of(name, facts));
-        self.renew(successor.unwrap_or(id), "a script called opcache_reset()", facts)
-    }
-
-    /// The opcache of a generation cannot go on. That concerns no other generation.
-    pub(super) fn opcache_failed(&mut self, id: GenerationId, why: u32, facts: &impl Facts) -> Vec<Action> {
-        if self.change.as_ref().is_some_and(|change| !change.ids.contains(&id)) {
-            // Another is on its way.
-            return Vec::new();
-        }
-        match why {
-            RENEW_RESTART => {
-                self.renew(id, "opcache has to restart, and caches nothing while workers hold its lock", facts)
-            }
-            RENEW_FULL => self.renew(id, "opcache is full", facts),
-            other => {
-                let text = format!("a worker asked for a new generation with an unknown reason ({other})");
-                vec![Action::Log("error", text)]
-            }
-        }
-    }
-
-    /// Asks for a reload if the root of an application leads elsewhere than when its generation began. Once for each place.
-    pub(super) fn roots_lead(&mut self, roots: &BTreeMap<String, PathBuf>, facts: &impl Facts) -> Vec<Action> {
-        let leads_elsewhere = |id: &GenerationId| {
-            let application = facts.application(*id)?;
-            let root = roots.get(&application.name).filter(|root| **root != application.root)?;
-            Some((application.name.clone(), root.clone()))
-        };
-        let Some((name, root)) = self.current.iter().find_map(leads_elsewhere) else { return Vec::new() };
-        // One that was refused is not tried again and again.
-        if !self.refused_roots.insert(root.clone()) {
-            return Vec::new();
-        }
-        self.request_all(&format!("application '{name}': the root leads to {} now", root.display()), None)
-    }
-}
-
 /// The course of a reload.
 impl Reload {
     /// The server stops: the next turn refuses what has not been switched to.
@@ -345,17 +279,24 @@ impl Reload {
     fn take_request(&mut self, now: Instant) -> Option<Reading> {
         let request = self.request.as_mut()?;
         if request.is_for_all {
-            return self.request.take().map(|request| Reading { scope: Scope::All, waiting: request.waiting });
+            return self.take_all();
         }
         let is_due = |(name, pause): &(&String, &u32)| {
             self.renewed.get(*name).is_none_or(|(at, took)| now >= *at + *took * **pause)
         };
-        let name = request.renewals.iter().find(is_due).map(|(name, _)| name.clone())?;
-        request.renewals.remove(&name);
-        if request.renewals.is_empty() {
+        let renewal = request.renewals.iter().find(is_due).map(|(name, _)| name.clone());
+        let scope = match renewal {
+            Some(name) => {
+                request.renewals.remove(&name);
+                Scope::Application(name)
+            }
+            None if request.releases.is_empty() => return None,
+            None => Scope::Release(request.releases.remove(0)),
+        };
+        if request.is_done() {
             self.request = None;
         }
-        Some(Reading { scope: Scope::Application(name), waiting: Vec::new() })
+        Some(Reading::new(scope, Vec::new()))
     }
 
     /// The configuration was read, if it was to be. Returns the plan to go over to, and what each of its applications is to be run
@@ -364,7 +305,7 @@ impl Reload {
         let scope = &self.reading.as_ref()?.scope;
         let plan = read.map_or_else(|| self.plan.clone(), Rc::new);
         let successor = |application: &Rc<Application>| match self.current_of(&application.name, facts) {
-            Some(old) if !scope.includes(&application.name) => Successor::Same(old),
+            Some(old) if self.may_stay(scope, application, old, facts) => Successor::Same(old),
             old => Successor::New {
                 application: application.clone(),
                 ordinal: old.and_then(|old| facts.ordinal(old)).map_or(1, |ordinal| ordinal + 1),
@@ -377,7 +318,10 @@ impl Reload {
 
     /// The configuration cannot be read, or its generations cannot be made.
     pub(super) fn reading_failed(&mut self, why: &str) -> Vec<Action> {
-        self.reading.take().map_or_else(Vec::new, |reading| refused(reading.waiting, why))
+        let Some(reading) = self.reading.take() else { return Vec::new() };
+        let mut actions = refused(reading.waiting, why);
+        actions.extend(held::failed(&reading.scope, why));
+        actions
     }
 
     /// The generations of a plan are there, without any process yet: which, in the plan's order.
@@ -393,7 +337,9 @@ impl Reload {
         let made: Vec<_> = new.filter_map(|id| Some((*id, facts.application(*id)?.name.clone()))).collect();
         let mut actions: Vec<Action> = made.iter().map(|(id, _)| Action::MakeSlabs(*id)).collect();
         let waiting = reading.waiting;
-        self.change = Some(Change { plan, ids, made, began: now, is_switched: false, refused: None, waiting });
+        let refused = reading.is_given_up.then(|| held::GIVEN_UP.to_owned());
+        let held = Held::of(reading.scope);
+        self.change = Some(Change { plan, ids, made, began: now, is_switched: false, refused, waiting, held });
         actions.extend(self.settings());
         actions
     }
@@ -431,6 +377,9 @@ impl Reload {
                 Vec::new()
             };
         }
+        if let Some(held) = change.held.as_mut().filter(|held| !held.may_switch()) {
+            return held.tell_booted();
+        }
         if !around.is_front_open || change.made.iter().any(|(_, name)| facts.drains(name)) {
             return Vec::new();
         }
@@ -448,13 +397,15 @@ impl Reload {
         let Some(change) = self.change.take_if(|change| change.is_switched) else { return Vec::new() };
         self.pause_renewals(&change, now);
         self.refused_roots.clear();
+        let held = change.held.map(Held::switched);
         let took = now.saturating_duration_since(change.began).as_millis();
         let text = format!("{} after {took} ms", names(&change.ids, facts));
-        vec![
+        let reloaded = vec![
             Action::Log("notice", format!("reloaded: {text}")),
             Action::Respond(change.waiting, Ok(text)),
             Action::NotifyReady(None),
-        ]
+        ];
+        reloaded.into_iter().chain(held).collect()
     }
 
     /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
@@ -470,6 +421,7 @@ impl Reload {
         let mut actions: Vec<Action> = change.made.iter().map(|(id, _)| Action::Kill(*id)).collect();
         actions.push(Action::WithdrawSettings);
         actions.extend(refused(change.waiting, why));
+        actions.extend(change.held.map(|held| held.failed(why)));
         actions
     }
 
@@ -483,8 +435,9 @@ impl Reload {
 }
 
 fn refused(waiting: Vec<Client>, why: &str) -> Vec<Action> {
+    let level = if why == held::GIVEN_UP { "notice" } else { "error" };
     vec![
-        Action::Log("error", format!("reload refused, the server goes on as before: {why}")),
+        Action::Log(level, format!("reload refused, the server goes on as before: {why}")),
         Action::Respond(waiting, Err(why.to_owned())),
         Action::NotifyReady(Some(why.to_owned())),
     ]

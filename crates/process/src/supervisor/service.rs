@@ -73,8 +73,8 @@ pub struct WatcherDraft {
     pub user: Option<Identity>,
 }
 
-/// Reads what the next plan is made of, beside the plan in force.
-pub type ReadAgain = dyn Fn(&Plan) -> Result<(Draft, Vec<OwnedFd>), String>;
+/// Reads what the next plan is made of, beside the plan in force; with another release of an application, if one is named.
+pub type ReadAgain = dyn Fn(&Plan, Option<(&str, &str)>) -> Result<(Draft, Vec<OwnedFd>), String>;
 
 /// Makes a file of settings for these generations.
 pub type MakeSettings = dyn Fn(&str, &[u32]) -> io::Result<OwnedFd>;
@@ -194,6 +194,8 @@ pub struct Application {
     pub data_cache: u64,
     /// Settings of the process that talks to the store which its nodes share, if they share one. There are secrets in it.
     pub store: Option<String>,
+    /// The release that it is, and what the process gets that follows its pool, if it comes from one.
+    pub release: Option<ReleaseDraft>,
     /// Workers of each lane, at most.
     pub workers: usize,
     /// Workers of each lane, at least.
@@ -239,6 +241,20 @@ impl Application {
         Origin { is_https: self.is_https, host: self.hosts.first().map_or("localhost", String::as_str) }
     }
 
+    /// Whether the configuration says the same of it: its processes may stay. What only a boot looks at does not count.
+    pub(super) fn is_same(&self, other: &Application) -> bool {
+        let value = |one: &Application| {
+            let mut value = serde_json::to_value(one).ok()?;
+            for of_boots in ["warmup", "is_warmup_optional"] {
+                value.as_object_mut()?.remove(of_boots);
+            }
+            let settings = value.get_mut("settings").and_then(serde_json::Value::as_array_mut);
+            settings.into_iter().for_each(|all| all.retain(|one| one.get(0) != Some(&"warmup".into())));
+            Some(value)
+        };
+        value(self).is_some_and(|one| value(other) == Some(one))
+    }
+
     /// Whether there may be lanes for that origin: the configuration has to name its host.
     pub fn answers_to(&self, origin: Origin<'_>) -> bool {
         let is_port = |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -279,6 +295,7 @@ impl Application {
             upstreams: Vec::new(),
             data_cache: 0,
             store: None,
+            release: None,
         }
     }
 }
@@ -300,6 +317,17 @@ impl Plan {
             files: Vec::new(),
         }
     }
+}
+
+/// What the process that follows the pool of an application's releases is told, and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseDraft {
+    /// Its settings.
+    pub settings: String,
+    /// Whom it runs as.
+    pub user: Option<Identity>,
+    /// The release that the application is; `None`: it has none yet.
+    pub id: Option<String>,
 }
 
 /// A script with a lane of its own.

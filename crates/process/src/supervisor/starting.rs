@@ -98,6 +98,7 @@ impl Supervisor {
         self.front.started(pid, ours);
         self.introduce_certificates();
         self.introduce_answers();
+        self.introduce_fitness();
         Ok(())
     }
 

@@ -23,6 +23,7 @@ impl Supervisor {
                 self.close_listeners();
                 self.end_acme();
                 self.end_watcher();
+                self.followers.end();
                 match self.front.is_running() {
                     true => self.front.send(&ToFront::Drain, &[]),
                     false => self.end_forkers(),
@@ -95,6 +96,7 @@ impl Supervisor {
         if let Some(acme) = self.acme.child() {
             end(acme.pid, true);
         }
+        self.followers.children().for_each(|follower| end(follower.pid, true));
         if let Some(front) = self.front.child() {
             end(front.pid, true);
         }

@@ -88,5 +88,6 @@ impl Supervisor {
         self.end_unresponsive_acme();
         self.end_unresponsive_watcher();
         self.end_unresponsive_stores();
+        self.end_unresponsive_followers();
     }
 }

@@ -14,6 +14,7 @@
  * probes.c             PHP is what this was compiled for, or reprise-php does not start
  * boot_state.c         settings and environment of a worker script's boot
  * error_page.c         the page of a fatal error under development
+ * compile.c            compiles scripts into a file cache of opcache
  * exceptions.c         exceptions that no code has caught
  * exits.c              whether a request has called exit()
  * filter.c             ext/filter's copy of $_SERVER

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::complete;
 use crate::exit::{Code, Failure};
 use crate::options::{Acme, Application, Certificate, Config, File, Options, Scope};
+use crate::releases::{self, Chosen};
 
 /// Bytes of all files of a configuration together.
 const MAX_SIZE: u64 = 4 << 20;
@@ -54,18 +55,18 @@ fn file_of<'a>(path: &'a Path, text: &'a str, main: Option<&'a Path>) -> File<'a
 }
 
 /// Reads a file and the files of its `conf_d`.
-pub(super) fn read(path: &Path) -> Result<Config, Failure> {
+pub(super) fn read(path: &Path, releases: &Chosen) -> Result<Config, Failure> {
     let mut reader = Reader::new();
     let text = reader.read(path)?;
     let file = file_of(path, &text, None);
     let table = parse(&file)?;
     let mut config = Config::defaults();
     config.read(&file, &table)?;
-    read_tables(&file, &table, &mut config)?;
+    read_tables(&file, &table, releases, &mut config)?;
     for path in files_of_applications(&file, &table, &config)? {
         let text = reader.read(&path)?;
         let file = file_of(&path, &text, Some(file.path));
-        read_tables(&file, &parse(&file)?, &mut config)?;
+        read_tables(&file, &parse(&file)?, releases, &mut config)?;
     }
     if config.applications.is_empty() {
         let beside =
@@ -115,12 +116,13 @@ fn files_of_applications(file: &File<'_>, table: &DeTable<'_>, config: &Config) 
 }
 
 /// Reads the applications and certificates of a file, of which there may be none, and the authority.
-fn read_tables(file: &File<'_>, table: &DeTable<'_>, to: &mut Config) -> Result<(), Failure> {
+fn read_tables(file: &File<'_>, table: &DeTable<'_>, releases: &Chosen, to: &mut Config) -> Result<(), Failure> {
     if let Some(item) = table.get("acme") {
         to.acme = read_acme(file, item)?;
     }
     for (table, at) in each(file, table, "application")? {
-        to.applications.push(read_application(file, table, at)?);
+        let application = read_application(file, table, at, to, releases)?;
+        to.applications.push(application);
     }
     for (table, at) in each(file, table, "certificate")? {
         to.certificates.push(read_certificate(file, table, at)?);
@@ -183,7 +185,13 @@ fn read_acme(file: &File<'_>, item: &toml::Spanned<DeValue<'_>>) -> Result<Acme,
     Ok(acme)
 }
 
-fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<Application, Failure> {
+fn read_application(
+    file: &File<'_>,
+    table: &DeTable<'_>,
+    at: usize,
+    config: &Config,
+    releases: &Chosen,
+) -> Result<Application, Failure> {
     let Some(root) = table.get("root") else {
         return Err(file.fail(at, "this [[application]] has no root").hint("root = \"/srv/site/public\""));
     };
@@ -193,6 +201,9 @@ fn read_application(file: &File<'_>, table: &DeTable<'_>, at: usize) -> Result<A
     application.read(file, table)?;
     if let DeValue::String(written) = root.get_ref() {
         application.written_root = file.base.join(&**written);
+    }
+    if application.release_pool.is_some() {
+        releases::resolve(config, &mut application, releases)?;
     }
     let has = |option| table.contains_key(option);
     complete(&mut application, has("name"), has("front_controller"), has("preset"))?;

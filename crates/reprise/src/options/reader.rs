@@ -33,6 +33,11 @@ pub struct Places {
 }
 
 impl Places {
+    /// Whether the option is written.
+    pub fn has(&self, option: &str) -> bool {
+        self.options.contains_key(option)
+    }
+
     /// FILE:LINE of an option, or of the application if the option is not written; `None`: no file describes it.
     pub fn of(&self, option: &str) -> Option<String> {
         let line = self.options.get(option).unwrap_or(&self.line);

@@ -3,6 +3,7 @@
 mod authority;
 mod derived_headers;
 mod readers;
+mod released;
 mod routes;
 mod rule_limits;
 mod scripts;
@@ -30,6 +31,7 @@ use readers::{
     optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
     url_path, url_paths, validators,
 };
+use released::{pool, release_keys, writable};
 use routes::routes;
 use scripts::{front_controller, modes};
 
@@ -37,6 +39,7 @@ pub use authority::Acme;
 #[cfg(test)]
 pub use readers::PRESETS;
 pub use readers::resolve;
+pub use released::Unpacked;
 pub use routes::read_rules;
 
 const DAY: u64 = 86400;
@@ -125,6 +128,17 @@ option_table! {
              hours. Without the file the server makes keys and replaces them by itself.", by path;
         drain_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(0, DAY), Reload,
             "Longest time that a stop waits for running requests.";
+        release_dir: Option<PathBuf> = None, "/run/reprise_releases; without root below $XDG_RUNTIME_DIR", Text, Restart,
+            "Directory into which releases are unpacked (docs/guides/releases.md), best a file system in memory. It has to be the same path on \
+             all nodes, and where releases are built.", by path;
+        release_state: Option<PathBuf> = None, "/var/lib/reprise/releases; without root below $XDG_DATA_HOME", Text, Restart,
+            "Directory on a disk in which the files of releases are kept, so that a node starts without its pool.", by path;
+        release_shared: Option<PathBuf> = None, "/var/lib/reprise/shared; without root below $XDG_DATA_HOME", Text, Restart,
+            "Directory in which the directories of `release_writable` lie, below the application's name.", by path;
+        release_user: Option<String> = None, "reprise-release", Text, Restart,
+            "User of the processes that follow pools, fetch releases and unpack them, if the server starts as root. Nothing else may run as it.";
+        release_node: Option<String> = None, "the machine's name", Text, Restart,
+            "Name of this server among the nodes of its pools: letters, digits, dots, dashes and underlines.";
         http2: bool = true, "true", Switch, Reload,
             "Whether clients may speak HTTP/2. In clear they begin with its preface (\"prior knowledge\"). These options \
              count for new connections.", to front;
@@ -160,6 +174,25 @@ option_table! {
     pub struct Application => front::settings::Application {
         name: String = String::new(), "name of the root's directory", Text, Reload,
             "For messages and logs.", to front;
+        release_pool: Option<String> = None, "none: the application lies in `root`", Text, Reload,
+            "Where the application's releases come from: a directory, valkey://HOST:6379 (redis://; valkeys:// by TLS), or https://HOST/PATH \
+             (docs/guides/releases.md). `root` is then a path in the release: \"public\", or \".\".", by pool;
+        release_keys: Vec<String> = Vec::new(), "[]: only of a directory on this machine, unsigned", Texts, Reload,
+            "Public keys whose signatures are taken, as `reprise release keygen` prints them.", by release_keys;
+        release_ca: Option<PathBuf> = None, "the system's authorities", Text, Reload,
+            "Certificates of the authorities that the pool's certificate is checked against, in PEM.", by optional_file;
+        release_memory: u64 = 1 << 30, "\"1G\"", Size, Reload,
+            "Most bytes of all unpacked releases of the application together, and of one. The oldest ones go; the one that is served and the \
+             one before stay.";
+        release_keep: u64 = 3, "3", Number(2, 50), Reload,
+            "Releases that stay unpacked, the one that is served included.";
+        release_uncertain: Duration = Duration::from_secs(30), "\"30s\"", Time(0, 3600), Reload,
+            "Longest time for which the server is unready because it cannot know which release the other nodes serve. Then it serves what it has.";
+        release_writable: Vec<String> = Vec::new(), "[]", Texts, Reload,
+            "Directories of the release to which the application may write, shared by all of its releases: [\"public/uploads\"]. \
+             Everything else is read-only.", by writable;
+        asset_grace: Duration = Duration::from_secs(3600), "\"1h\"", Time(0, 30 * DAY), Reload,
+            "How long files with a fingerprint in their names stay reachable when a release follows that does not have them.";
         root: PathBuf = PathBuf::new(), "required", Text, Reload,
             "Document root. Relative paths start at the directory of the configuration file.", by root, to front;
         watch: bool = false, "false", Switch, Reload,
@@ -362,6 +395,8 @@ option_table! {
         request: RequestLimits = RequestLimits::defaults();
         /// The root as it is written in the file.
         written_root: PathBuf = PathBuf::new();
+        /// The release that it is, if it comes from a pool.
+        unpacked: Option<Unpacked> = None;
         /// Where it is described.
         places: Places = Places::default();
         /// The rules of its preset.

@@ -34,6 +34,8 @@ fn each_message_has_one_size_and_comes_back() {
     check::<FromForker>(FromForker::KINDS);
     check::<FromErrand>(FromErrand::KINDS);
     check::<ToAcme>(ToAcme::KINDS);
+    check::<ToFollower>(ToFollower::KINDS);
+    check::<FromFollower>(FromFollower::KINDS);
     check::<FromAcme>(FromAcme::KINDS);
     check::<ToStore>(ToStore::KINDS);
     check::<FromStore>(FromStore::KINDS);
@@ -46,9 +48,10 @@ fn each_message_has_one_size_and_comes_back() {
 fn no_number_is_used_twice() {
     let all = || {
         let with_front = [ToFront::KINDS, FromFront::KINDS, FromErrand::KINDS, ToWatcher::KINDS, FromWatcher::KINDS];
+        let with_follower = [ToFollower::KINDS, FromFollower::KINDS];
         let others =
             [ToForker::KINDS, FromForker::KINDS, ToAcme::KINDS, FromAcme::KINDS, ToStore::KINDS, FromStore::KINDS];
-        with_front.into_iter().chain(others).flatten()
+        with_front.into_iter().chain(with_follower).chain(others).flatten()
     };
     for kind in all() {
         assert_eq!(all().filter(|one| *one == kind).count(), 1, "{kind:#x}");

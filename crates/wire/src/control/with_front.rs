@@ -76,6 +76,9 @@ pub enum ToFront {
         /// By which the answer names the question.
         ticket: u64,
     },
+    /// This server is not to get requests (attached: a sealed file with the reasons, a line for each application; if it is empty, it
+    /// is again). It serves those that come all the same.
+    Unfit,
     /// What the data cache of a generation's application has done, and what it holds.
     DataCounts {
         /// The generation.
@@ -119,6 +122,7 @@ messages!(ToFront {
     0x111 => Cache { ticket }
     0x112 => DataCounts { generation, counts }
     0x113 => Changed { ticket, changes, fresh, serving, made }
+    0x114 => Unfit {}
 });
 
 /// Front → supervisor.

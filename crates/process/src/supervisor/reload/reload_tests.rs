@@ -1,5 +1,7 @@
 //! The course of reloads, without processes: what is decided after what has happened.
 
+use wire::layout::RENEW_FULL;
+
 use super::*;
 
 /// A generation of the tests.
@@ -33,14 +35,14 @@ impl Facts for BTreeMap<GenerationId, Fake> {
 }
 
 /// A server that serves some applications by generation 1 of each, with ids from 0.
-struct Server {
-    reload: Reload,
+pub(super) struct Server {
+    pub(super) reload: Reload,
     generations: BTreeMap<GenerationId, Fake>,
     now: Instant,
 }
 
 impl Server {
-    fn of(names: &[&str]) -> Server {
+    pub(super) fn of(names: &[&str]) -> Server {
         let (plan, now) = (Plan::for_test(names, "old"), Instant::now());
         let fake = |application: &Rc<Application>| Fake {
             application: application.clone(),
@@ -53,7 +55,7 @@ impl Server {
         Server { reload: Reload::new(plan, current, now), generations, now }
     }
 
-    fn after(&mut self, seconds: u64) -> &mut Server {
+    pub(super) fn after(&mut self, seconds: u64) -> &mut Server {
         self.now += Duration::from_secs(seconds);
         self
     }
@@ -72,7 +74,7 @@ impl Server {
         actions
     }
 
-    fn turn(&mut self) -> Vec<Action> {
+    pub(super) fn turn(&mut self) -> Vec<Action> {
         self.turn_with(true)
     }
 
@@ -80,7 +82,7 @@ impl Server {
         self.generations.get_mut(&id).unwrap().stage = stage;
     }
 
-    fn become_ready(&mut self) {
+    pub(super) fn become_ready(&mut self) {
         self.generations.values_mut().for_each(|one| one.is_ready = true);
     }
 
@@ -93,7 +95,7 @@ impl Server {
     }
 
     /// The configuration was read: new generations are made as the reload says, and begin to boot.
-    fn read(&mut self, read: Option<Plan>) -> Vec<Action> {
+    pub(super) fn read(&mut self, read: Option<Plan>) -> Vec<Action> {
         let (plan, successors) = self.reload.next_plan(read, &self.generations).unwrap();
         let mut ids = Vec::new();
         for successor in successors {
@@ -110,7 +112,7 @@ impl Server {
         self.reload.begin(plan, ids, &self.generations, self.now)
     }
 
-    fn switched(&mut self) -> Vec<Action> {
+    pub(super) fn switched(&mut self) -> Vec<Action> {
         self.reload.switched(&self.generations, self.now)
     }
 

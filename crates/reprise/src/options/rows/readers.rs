@@ -168,10 +168,13 @@ pub(super) fn validators(given: &Given<'_, '_>, _: &Application) -> Result<BTree
 }
 
 /// A directory that exists.
-pub(super) fn root(given: &Given<'_, '_>, _: &Application) -> Result<PathBuf, Failure> {
+pub(super) fn root(given: &Given<'_, '_>, before: &Application) -> Result<PathBuf, Failure> {
     let named = String::read(given)?;
     if named.is_empty() {
         return Err(given.fail("root is empty"));
+    }
+    if before.release_pool.is_some() {
+        return super::released::root(given, &named);
     }
     let path = resolve(&given.file.base.join(named)).map_err(|why| given.fail(why))?;
     if !path.is_dir() {

@@ -1,0 +1,304 @@
+//! The processes that follow pools of releases: one for each application that comes from one, with a user of their own. They order
+//! generations of releases ([`super::reload`]) and say when new requests go to them. Without them everything else goes on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use wire::control::{FromFollower, ToFollower, ToFront};
+
+use super::child::Child;
+use super::output::Output;
+use super::reload::{Order, ToldFollower};
+use super::restart::Restart;
+use super::service::{Plan, ReleaseDraft};
+use super::{Supervisor, log, send};
+use crate::channel::{Channel, Received};
+use crate::exited::Ending;
+use crate::user::Identity;
+use crate::{boot, capabilities, sys};
+
+/// A process that lived for so long has worked.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// Bytes of a release's id, and of a reason.
+const MOST: usize = 4096;
+
+struct Follower {
+    settings: String,
+    user: Option<Identity>,
+    child: Option<Child<ToFollower, FromFollower>>,
+    /// It was told to end.
+    is_ended: bool,
+    restart: Restart,
+    output: Output,
+    /// Why the server is not to get requests; empty: it is.
+    unfit: String,
+}
+
+/// One for each application that comes from a pool, by its name.
+#[derive(Default)]
+pub(super) struct Followers(BTreeMap<String, Follower>);
+
+impl Follower {
+    fn kill(&mut self) {
+        self.child.iter().for_each(|child| sys::kill(child.pid, Signal::SIGKILL));
+        self.is_ended = self.child.is_some();
+    }
+}
+
+impl Followers {
+    /// What the plan in force wants. Returns applications whose orders nobody stands behind any more.
+    fn planned<'a>(&mut self, wanted: impl Iterator<Item = (&'a str, &'a ReleaseDraft)>, now: Instant) -> Vec<String> {
+        let wanted: BTreeMap<&str, &ReleaseDraft> = wanted.collect();
+        let mut left = Vec::new();
+        for (name, follower) in &mut self.0 {
+            let is_same = |draft: &&ReleaseDraft| draft.settings == follower.settings && draft.user == follower.user;
+            if wanted.get(name.as_str()).is_some_and(is_same) {
+                continue;
+            }
+            follower.kill();
+            left.push(name.clone());
+            if let Some(draft) = wanted.get(name.as_str()) {
+                (follower.settings, follower.user) = (draft.settings.clone(), draft.user.clone());
+            }
+        }
+        self.0.retain(|name, _| wanted.contains_key(name.as_str()));
+        for (name, draft) in wanted {
+            if self.0.contains_key(name) {
+                continue;
+            }
+            match Output::of_follower(name) {
+                Ok(output) => {
+                    let (settings, user) = (draft.settings.clone(), draft.user.clone());
+                    let restart = Restart::new(now);
+                    let new = Follower {
+                        settings,
+                        user,
+                        child: None,
+                        is_ended: false,
+                        restart,
+                        output,
+                        unfit: String::new(),
+                    };
+                    self.0.insert(name.to_owned(), new);
+                }
+                Err(error) => log("error", format_args!("{name}: its pool cannot be followed: {error}")),
+            }
+        }
+        left
+    }
+
+    /// The same, of a plan.
+    pub(super) fn follow(&mut self, plan: &Plan, now: Instant) -> Vec<String> {
+        let drafts = plan.applications.iter().filter_map(|one| Some((one.name.as_str(), one.release.as_ref()?)));
+        self.planned(drafts, now)
+    }
+
+    pub(super) fn children(&self) -> impl Iterator<Item = &Child<ToFollower, FromFollower>> {
+        self.0.values().filter_map(|one| one.child.as_ref())
+    }
+
+    pub(super) fn is_process(&self, pid: i32) -> bool {
+        self.children().any(|child| child.pid == pid)
+    }
+
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
+        self.0.values().map(|one| &one.output)
+    }
+
+    pub(super) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
+        self.0.values_mut().map(|one| &mut one.output)
+    }
+
+    /// When one that is missing may be started, if that is not yet.
+    pub(super) fn wakes(&self, now: Instant) -> Option<Instant> {
+        self.0.values().filter(|one| one.child.is_none()).filter_map(|one| one.restart.wakes(now)).min()
+    }
+
+    /// Tells a process what has come of its order.
+    pub(super) fn tell(&self, order: &Order, told: &ToldFollower) {
+        let Some(child) = self.0.get(&order.application).and_then(|one| one.child.as_ref()) else { return };
+        let ticket = order.ticket;
+        match told {
+            ToldFollower::Booted => send(&child.channel, &ToFollower::Booted { ticket }, &[]),
+            ToldFollower::Switched => send(&child.channel, &ToFollower::SwitchedTo { ticket }, &[]),
+            ToldFollower::Failed(why) => match boot::sealed(why.as_bytes()) {
+                Ok(file) => send(&child.channel, &ToFollower::BootFailed { ticket }, &[file.as_fd()]),
+                Err(error) => log("error", format_args!("{}: its process is not told: {error}", order.application)),
+            },
+        }
+    }
+
+    /// It was reaped. Returns its application, and whether that was expected.
+    fn died(&mut self, pid: i32, now: Instant) -> Option<(String, bool)> {
+        let is_it = |one: &Follower| one.child.as_ref().is_some_and(|child| child.pid == pid);
+        let (name, one) = self.0.iter_mut().find(|(_, one)| is_it(one))?;
+        let child = one.child.take()?;
+        let is_expected = std::mem::take(&mut one.is_ended);
+        one.unfit.clear();
+        if !is_expected {
+            let lived = now.saturating_duration_since(child.since);
+            one.restart.died(lived, lived >= HEALTHY_AFTER, now);
+        }
+        Some((name.clone(), is_expected))
+    }
+
+    /// The server ends.
+    pub(super) fn end(&mut self) {
+        self.0.values_mut().for_each(Follower::kill);
+    }
+
+    fn reasons(&self) -> String {
+        let unfit = self.0.iter().filter(|(_, one)| !one.unfit.is_empty());
+        unfit.map(|(name, one)| format!("{name}: {}\n", one.unfit)).collect()
+    }
+}
+
+impl Supervisor {
+    /// A plan has come into force: processes with other settings end, and others follow.
+    pub(super) fn followers_planned(&mut self) {
+        for name in self.followers.follow(self.reload.plan(), Instant::now()) {
+            self.reload.give_up_ordered(&name, None);
+        }
+        self.introduce_fitness();
+    }
+
+    /// Starts the processes that are missing, when the server has been ready and unless it ends.
+    pub(super) fn start_followers(&mut self) {
+        let now = Instant::now();
+        if !self.announced || self.shutdown.is_begun() {
+            return;
+        }
+        let (program, lifeline) = (self.service.front.as_fd(), self.lifeline.0.as_fd());
+        for (name, one) in &mut self.followers.0 {
+            if one.child.is_some() || !one.restart.is_due(now) {
+                continue;
+            }
+            match spawn(program, lifeline, one) {
+                Ok(child) => one.child = Some(child),
+                Err(error) => {
+                    log("error", format_args!("{name}: the process that follows its pool cannot be started: {error}"));
+                    one.restart.failed(None, now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn listen_to_followers(&mut self) {
+        let mut received = Vec::new();
+        for (name, one) in &mut self.followers.0 {
+            loop {
+                match one.child.as_ref().map(|child| child.channel.receive()) {
+                    Some(Ok(Received::Message(message, attached))) => received.push((name.clone(), message, attached)),
+                    Some(Err(error)) => {
+                        log("error", format_args!("{name}: a message of the process that follows its pool: {error}"));
+                        one.kill();
+                        one.restart.failed(None, Instant::now());
+                        break;
+                    }
+                    Some(Ok(Received::Nothing | Received::Closed)) | None => break,
+                }
+            }
+        }
+        for (name, message, attached) in received {
+            self.follower_said(name, message, &attached);
+        }
+    }
+
+    fn follower_said(&mut self, application: String, message: FromFollower, attached: &[OwnedFd]) {
+        let text = || {
+            let bytes = attached.first().and_then(|file| boot::read(file, MOST).ok()).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.chars().filter(|one| !one.is_control()).collect::<String>()
+        };
+        match message {
+            FromFollower::Boot { ticket } => {
+                let order = Order { application, id: text(), ticket };
+                self.reload(|reload, _| reload.order(order));
+            }
+            FromFollower::SwitchTo { ticket } => self.reload.serve_ordered(&application, ticket),
+            FromFollower::GiveUpBoot { ticket } => self.reload.give_up_ordered(&application, Some(ticket)),
+            FromFollower::Unfit => {
+                let why = text();
+                self.followers.0.get_mut(&application).into_iter().for_each(|one| one.unfit.clone_from(&why));
+                self.introduce_fitness();
+            }
+        }
+    }
+
+    /// Tells the front whether this server is to get requests.
+    pub(super) fn introduce_fitness(&self) {
+        if self.followers.0.is_empty() {
+            return;
+        }
+        match boot::sealed(self.followers.reasons().as_bytes()) {
+            Ok(file) => self.front.send(&ToFront::Unfit, &[file.as_fd()]),
+            Err(error) => log("error", format_args!("the front is not told whether it is ready: {error}")),
+        }
+    }
+
+    pub(super) fn follower_died(&mut self, pid: i32, ending: Ending) {
+        let Some((name, is_expected)) = self.followers.died(pid, Instant::now()) else { return };
+        // Nobody can say any more that it is to be served.
+        self.reload.give_up_ordered(&name, None);
+        self.introduce_fitness();
+        if !is_expected && !self.shutdown.is_begun() {
+            log("error", format_args!("{name}: the process that follows its pool {ending}; another one follows"));
+        }
+    }
+
+    /// Kills those that read no messages.
+    pub(super) fn end_unresponsive_followers(&mut self) {
+        for (name, one) in &mut self.followers.0 {
+            if one.child.as_ref().is_some_and(|child| child.channel.is_overrun()) && !one.is_ended {
+                log("error", format_args!("{name}: the process that follows its pool is killed: it reads no messages"));
+                one.kill();
+                one.restart.failed(None, Instant::now());
+            }
+        }
+    }
+}
+
+fn spawn(
+    program: BorrowedFd<'_>,
+    lifeline: BorrowedFd<'_>,
+    one: &Follower,
+) -> io::Result<Child<ToFollower, FromFollower>> {
+    let (ours, theirs) = Channel::pair()?;
+    let settings = boot::sealed(one.settings.as_bytes())?;
+    let pid = sys::start(&sys::Program {
+        executable: program,
+        arguments: ["reprise-release", "release-follow"].map(str::to_owned).to_vec(),
+        environment: Vec::new(),
+        descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd()],
+        messages: Some(one.output.writer()),
+        user: one.user.as_ref(),
+        limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
+    })?;
+    Ok(Child::new(pid, ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(settings: &str) -> ReleaseDraft {
+        ReleaseDraft { settings: settings.to_owned(), user: None, id: None }
+    }
+
+    #[test]
+    fn one_process_for_each_application_with_the_settings_of_the_plan() {
+        let (mut followers, now) = (Followers::default(), Instant::now());
+        let (one, two) = (draft("one"), draft("two"));
+        assert!(followers.planned([("shop", &one), ("blog", &two)].into_iter(), now).is_empty());
+        assert_eq!(followers.0.keys().collect::<Vec<_>>(), ["blog", "shop"]);
+        assert!(followers.planned([("shop", &one), ("blog", &two)].into_iter(), now).is_empty(), "as before");
+        let served = ReleaseDraft { id: Some("a".to_owned()), ..draft("one") };
+        assert!(followers.planned([("shop", &served), ("blog", &two)].into_iter(), now).is_empty(), "another release");
+        assert_eq!(followers.planned([("shop", &two)].into_iter(), now), ["blog", "shop"]);
+        assert_eq!(followers.0["shop"].settings, "two");
+        assert!(!followers.0.contains_key("blog"));
+    }
+}

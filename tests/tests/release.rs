@@ -1,0 +1,173 @@
+//! Releases from a pool, through the real binaries: built, pushed, served by one node and by four, and what goes wrong on the way.
+
+mod bad;
+mod nodes;
+mod one;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tests::server::{Directory, free_port, program};
+use tests::{Client, Server, Setup};
+
+/// A page that is made of two files of one release.
+const PAGE: &str = r#"<?php
+$code = 'VERSION';
+usleep(random_int(0, 1000));
+echo $code, ' ', require __DIR__ . '/../template.php', ' ', ini_get('opcache.file_cache'), ' ', __DIR__;
+"#;
+
+/// Where releases are made and lie.
+struct Yard {
+    directory: Directory,
+    pool: String,
+    public: String,
+    sequence: AtomicU64,
+}
+
+/// A node that serves the application `shop`.
+struct Node {
+    server: Server,
+    admin: u16,
+}
+
+impl Node {
+    /// What `/` responds: the version of the code, that of the template.
+    fn page(&self) -> (String, String) {
+        let response = self.server.get("/");
+        assert_eq!(response.status, 200, "{}", response.text());
+        let text = response.text();
+        let mut words = text.split(' ').map(str::to_owned);
+        (words.next().unwrap_or_default(), words.next().unwrap_or_default())
+    }
+
+    fn serves(&self, version: &str) -> bool {
+        self.page() == (version.to_owned(), version.to_owned())
+    }
+
+    fn is_ready(&self) -> bool {
+        Client::new(self.admin).get("/readyz").status == 200
+    }
+
+    /// The process that follows the pool.
+    fn follower(&self) -> i32 {
+        let name = |pid: &i32| tests::process::name(*pid).as_deref() == Some("reprise-release");
+        tests::wait_for("a process follows the pool", 20, || {
+            tests::process::children(self.server.pid()).into_iter().find(name)
+        })
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|known| known.uid() == 0)
+}
+
+impl Yard {
+    /// With a pool in a directory, or that one.
+    fn new(pool: Option<String>) -> Yard {
+        let directory = Directory::new();
+        let pool = pool.unwrap_or_else(|| directory.0.join("pool").to_str().unwrap().to_owned());
+        let key = directory.0.join("key");
+        let made = Command::new(program()).args(["release", "keygen", "-o"]).arg(key).output().unwrap();
+        assert!(made.status.success());
+        let public = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        Yard { directory, pool, public, sequence: AtomicU64::new(1) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.0.join(name)
+    }
+
+    fn key(&self) -> String {
+        self.path("key").to_str().unwrap().to_owned()
+    }
+
+    /// `reprise release`: what it prints on both outputs, and its exit code.
+    fn release(&self, arguments: &[&str]) -> (String, i32) {
+        let output = Command::new(program()).arg("release").args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (String::from_utf8_lossy(&text).into_owned(), output.status.code().unwrap_or(-1))
+    }
+
+    fn fine(&self, arguments: &[&str]) -> String {
+        let (text, code) = self.release(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        text
+    }
+
+    /// The tree of a version.
+    fn tree(&self, version: &str) -> PathBuf {
+        let tree = self.path(&format!("tree-{version}"));
+        std::fs::create_dir_all(tree.join("public")).unwrap();
+        std::fs::write(tree.join("public/index.php"), PAGE.replace("VERSION", version)).unwrap();
+        std::fs::write(tree.join("template.php"), format!("<?php return '{version}';")).unwrap();
+        tree
+    }
+
+    /// Builds the release of a tree and pushes it. `more` are further arguments of the build.
+    fn push(&self, tree: &Path, more: &[&str]) -> PathBuf {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed).to_string();
+        let file = tree.with_extension("release");
+        let (tree, output, key) = (tree.to_str().unwrap(), file.to_str().unwrap(), self.key());
+        let build = ["build", tree, "-o", output, "--name", "shop", "--key", &key, "--sequence", &sequence];
+        self.fine(&[&build[..], more].concat());
+        self.fine(&["push", output, &self.pool, "--key", &key]);
+        file
+    }
+
+    /// The same of a version, without compiled code: the nodes of a test lie in different directories.
+    fn push_version(&self, version: &str) -> PathBuf {
+        self.push(&self.tree(version), &["--no-compile"])
+    }
+
+    fn activate(&self, release: &str, more: &[&str]) -> (String, i32) {
+        let key = self.key();
+        self.release(&[&["activate", &self.pool, "shop", release, "--key", &key][..], more].concat())
+    }
+
+    fn activate_fine(&self, release: &str) -> serde_json::Value {
+        let (text, code) = self.activate(release, &["--json"]);
+        assert_eq!(code, 0, "{text}");
+        let json = text.lines().find(|line| line.starts_with('{')).expect("a result");
+        serde_json::from_str(json).unwrap()
+    }
+
+    /// The lines of a node's application.
+    fn application(&self) -> String {
+        format!("release_pool = \"{}\"\nrelease_keys = [\"{}\"]", self.pool, self.public)
+    }
+
+    /// A node, with these lines of the server and of the application.
+    fn setup(&self, name: &str, server: &str, application: &str) -> (Setup, u16) {
+        let setup = Setup::empty().application("hosts = [\"none.example\"]").application("workers = 1");
+        let directory = setup.directory().to_str().unwrap().to_owned();
+        let admin = free_port();
+        let user = if is_root() { "release_user = \"backup\"\n" } else { "" };
+        let place = if server.contains("release_dir") {
+            String::new()
+        } else {
+            format!("release_dir = \"{directory}/releases\"\n")
+        };
+        let setup = setup
+            .server(&format!(
+                "{user}{place}release_state = \"{directory}/kept\"\nrelease_shared = \"{directory}/shared\"\nrelease_node = \"{name}\"\n\
+                admin_listen = [\"http://127.0.0.1:{admin}\"]\n{server}"
+            ))
+            .another(&format!("name = \"shop\"\n{}\nworkers = 2\n{application}\nroot = \"public\"", self.application()));
+        (setup, admin)
+    }
+
+    fn node(&self, name: &str, server: &str, application: &str) -> Node {
+        let (setup, admin) = self.setup(name, server, application);
+        Node { server: setup.start(), admin }
+    }
+
+    /// Waits until that many nodes have said in the pool that they are there.
+    fn await_nodes(&self, count: usize) {
+        tests::wait_until("all nodes are there", 20, || {
+            self.fine(&["status", &self.pool, "shop", "--json"]).matches("\"is_there\":true").count() == count
+        });
+    }
+}
