@@ -293,6 +293,13 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
+/// Has the kernel kill this process when the thread that started it ends, however that ends.
+pub fn end_with_parent() -> io::Result<()> {
+    // SAFETY: sets a flag of this process.
+    nix::errno::Errno::result(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })?;
+    Ok(())
+}
+
 /// Keeps other processes of the same user out of this one's memory (and core files from holding it).
 pub fn protect_memory() -> io::Result<()> {
     // SAFETY: sets a flag of this process.

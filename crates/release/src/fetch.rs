@@ -73,8 +73,9 @@ fn download(settings: &Settings, release: &Release) -> Result<Checked, Fault> {
     let failed = Fault::of_file(&part);
     let mut attempt = 0;
     let fetched = loop {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&part).map_err(&failed)?;
+        // A file of its own: what is checked in it nobody else writes.
+        let _ = fs::remove_file(&part);
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&part).map_err(&failed)?;
         let fetched = settings.open().and_then(|mut pool| pool.fetch(&release.name(), &mut file, most(settings)));
         attempt += 1;
         match fetched {

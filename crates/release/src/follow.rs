@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::fault::Fault;
 use crate::kept::{self, Kept};
-use crate::node::{Action, Event, Look, Node};
+use crate::node::{Action, Event, Look, Node, Seen};
 use crate::pool::{Pool, Slot};
 use crate::record::{Record, Release};
 use crate::settings::Settings;
@@ -181,26 +181,26 @@ impl Follower<'_> {
     fn pause(&self, look: &Look) -> Duration {
         let is_web = self.pool.as_ref().is_some_and(|pool| pool.is_read_only());
         let pause = match look {
-            Look::Unreachable(_) if self.node.is_waiting() => LOOK,
-            Look::Unreachable(_) => AWAY,
-            Look::Seen { .. } if is_web => LOOK_AT_WEB,
-            Look::Seen { .. } if self.node.is_waiting() => LOOK_CLOSELY,
-            Look::Seen { .. } => LOOK,
+            Err(_) if self.node.is_waiting() => LOOK,
+            Err(_) => AWAY,
+            Ok(_) if is_web => LOOK_AT_WEB,
+            Ok(_) if self.node.is_waiting() => LOOK_CLOSELY,
+            Ok(_) => LOOK,
         };
         pause.mul_f64(0.75 + fastrand::f64() / 2.0)
     }
 
     fn look(&mut self) -> Look {
         match self.records() {
-            Ok((prepare, serve)) => Look::Seen { prepare, serve },
+            Ok(seen) => Ok(seen),
             Err(fault) => {
                 self.pool = None;
-                Look::Unreachable(fault.to_string())
+                Err(fault.to_string())
             }
         }
     }
 
-    fn records(&mut self) -> Result<(Option<Record>, Option<Record>), Fault> {
+    fn records(&mut self) -> Result<Seen, Fault> {
         if self.pool.is_none() {
             let pool = self.settings.open()?;
             if pool.is_read_only() {
@@ -208,12 +208,12 @@ impl Follower<'_> {
             }
             self.pool = Some(pool);
         }
-        let Some(pool) = &mut self.pool else { return Ok((None, None)) };
+        let Some(pool) = &mut self.pool else { return Ok(Seen { prepare: None, serve: None }) };
         let is_web = pool.is_read_only();
         let serve = pool.read(Slot::Serve)?;
         // Nobody waits for nodes that say nothing.
         let prepare = if is_web { None } else { pool.read(Slot::Prepare)? };
-        Ok((self.open(Slot::Prepare, prepare), self.open(Slot::Serve, serve)))
+        Ok(Seen { prepare: self.open(Slot::Prepare, prepare), serve: self.open(Slot::Serve, serve) })
     }
 
     /// A record whose signature is right. What else lies there is said once, and is not there.

@@ -22,19 +22,17 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// At longest.
 const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 
-/// What was found in the pool.
+/// The records of the pool whose signatures are right.
 #[derive(Clone, Debug)]
-pub enum Look {
-    /// The records whose signatures are right.
-    Seen {
-        /// What is to be prepared.
-        prepare: Option<Record>,
-        /// What is to be served.
-        serve: Option<Record>,
-    },
-    /// It does not respond; why.
-    Unreachable(String),
+pub struct Seen {
+    /// What is to be prepared.
+    pub prepare: Option<Record>,
+    /// What is to be served.
+    pub serve: Option<Record>,
 }
+
+/// What was found in the pool; or it does not respond, and why.
+pub type Look = Result<Seen, String>;
 
 /// What has come of the work.
 #[derive(Clone, Debug)]
@@ -283,7 +281,7 @@ impl Node {
                 actions
             }
             Kind::Prepare => {
-                let is_member = record.members.iter().any(|name| *name == self.name);
+                let is_member = record.members.contains(&self.name);
                 if record.number <= self.number || is_known || is_settled || !is_member {
                     return Vec::new();
                 }
@@ -297,11 +295,11 @@ impl Node {
     pub fn look(&mut self, look: &Look, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         match look {
-            Look::Unreachable(why) => {
+            Err(why) => {
                 let text = format!("the pool does not respond, and what is served stays: {why}");
                 actions.extend(self.say("warning", text));
             }
-            Look::Seen { prepare, serve } => {
+            Ok(Seen { prepare, serve }) => {
                 self.heard = now;
                 let serve = serve.as_ref().filter(|record| record.kind == Kind::Serve);
                 let is_served = |number: u64| serve.is_some_and(|record| record.number >= number);

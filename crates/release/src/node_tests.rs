@@ -11,7 +11,7 @@ struct Case {
 }
 
 fn seen(prepare: Option<Record>, serve: Option<Record>) -> Look {
-    Look::Seen { prepare, serve }
+    Ok(Seen { prepare, serve })
 }
 
 fn quiet(actions: Vec<Action>) -> Vec<Action> {
@@ -64,7 +64,7 @@ fn a_release_is_prepared_and_served_when_the_record_says_so() {
 #[test]
 fn what_is_withdrawn_or_waited_for_too_long_is_given_up() {
     let mut case = Case::new();
-    case.make_ready();
+    case.make_ready().unwrap();
     let withdrawn = seen(Some(record(Kind::Withdraw, 2, 2)), Some(record(Kind::Serve, 1, 1)));
     assert_eq!(case.look(&withdrawn), [Action::Abandon]);
     assert!(case.look(&withdrawn).is_empty());
@@ -160,8 +160,8 @@ fn others_preparations_are_not_its_own() {
 #[test]
 fn a_node_that_is_ready_and_hears_nothing_is_unready_but_not_for_ever() {
     let mut case = Case::new();
-    case.make_ready();
-    let gone = Look::Unreachable("no connection".to_owned());
+    case.make_ready().unwrap();
+    let gone = Err("no connection".to_owned());
     case.pass(2);
     assert!(case.look(&gone).is_empty(), "a moment is no doubt");
     case.pass(2);
@@ -183,7 +183,7 @@ fn a_pool_that_is_gone_concerns_nobody_who_waits_for_nothing() {
     let mut case = Case::new();
     for _ in 0..100 {
         case.pass(10);
-        assert!(case.look(&Look::Unreachable("no connection".to_owned())).is_empty());
+        assert!(case.look(&Err("no connection".to_owned())).is_empty());
     }
     assert!(case.node.state().is_ready);
 }
@@ -193,7 +193,7 @@ fn a_pool_that_is_back_makes_a_node_ready_again() {
     let mut case = Case::new();
     let pool = case.make_ready();
     case.pass(5);
-    assert!(matches!(&case.look(&Look::Unreachable("no".to_owned()))[..], [Action::Unready(Some(_))]));
+    assert!(matches!(&case.look(&Err("no".to_owned()))[..], [Action::Unready(Some(_))]));
     case.pass(1);
     assert_eq!(case.look(&pool), [Action::Unready(None)]);
 }
@@ -201,7 +201,7 @@ fn a_pool_that_is_back_makes_a_node_ready_again() {
 #[test]
 fn a_newer_preparation_takes_the_place_of_an_older_one() {
     let mut case = Case::new();
-    case.make_ready();
+    case.make_ready().unwrap();
     let next = seen(Some(record(Kind::Prepare, 3, 3)), Some(record(Kind::Serve, 1, 1)));
     assert_eq!(case.look(&next), [Action::Abandon, Action::Fetch(release(3))]);
 }

@@ -99,7 +99,7 @@ impl Settings {
         }
         if Path::new(&compiled.directory) != self.directory {
             return Err(Fault::refused(format!(
-                "is compiled for {}, and is unpacked to {} here; build it with --directory, or set release_dir",
+                "is compiled for {}, and is unpacked to {} here; build it with --release-dir, or set release_dir",
                 compiled.directory,
                 self.directory.display()
             )));

@@ -348,6 +348,19 @@ fn a_node_fetches_keeps_and_needs_the_pool_no_more() {
     assert!(fetch::fetch(&settings, &mut kept, &release).is_err());
 }
 
+/// A process that was killed may have left one; whoever has it open still writes to what is no longer read.
+#[test]
+fn a_file_that_another_writes_is_not_the_one_that_is_checked() {
+    let (scratch, key) = (Scratch::new(), SecretKey::generate().unwrap());
+    let (file, _) = build(&scratch, &key);
+    let (settings, release) = node(&scratch, &key, &file);
+    let own = release::kept::file(&settings, &release);
+    let mut another = File::create(own.with_extension("part")).unwrap();
+    fetch::fetch(&settings, &mut Kept::default(), &release).unwrap();
+    another.write_all(b"something else").unwrap();
+    assert_eq!(fs::read(own).unwrap(), fs::read(file).unwrap());
+}
+
 #[test]
 fn a_node_refuses_what_is_not_for_it() {
     let (scratch, key) = (Scratch::new(), SecretKey::generate().unwrap());

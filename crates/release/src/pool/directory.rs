@@ -45,11 +45,14 @@ fn read_small(path: &Path, most: usize) -> Result<Option<Vec<u8>>, Fault> {
     }
 }
 
-/// Writes a file that replaces the one of its name at once.
+/// Writes a file that replaces the one of its name at once. Until then its name is none that anybody reads, and neither a link nor a file
+/// that another has put there is written to.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let failed = Fault::of_file(path);
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = File::create(&part).and_then(|mut file| {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let _ = fs::remove_file(&part);
+    let written = OpenOptions::new().write(true).create_new(true).open(&part).and_then(|mut file| {
         file.write_all(bytes)?;
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.sync_data()
@@ -238,5 +241,32 @@ impl Pool for Directory {
             }
         }
         Ok(reports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everybody may write to `nodes`, so what lies there may be meant to mislead.
+    #[test]
+    fn what_a_node_says_goes_to_its_own_file_alone() {
+        let path = std::env::temp_dir().join(format!("reprise-pool-{:032x}", fastrand::u128(..)));
+        let mut pool = Directory::new(path.clone());
+        pool.make().unwrap();
+        let (nodes, own) = (path.join("nodes"), path.join("own"));
+        fs::write(&own, "mine").unwrap();
+        std::os::unix::fs::symlink(&own, nodes.join(format!(".web.1.{}.part", std::process::id()))).unwrap();
+        std::os::unix::fs::symlink(&own, nodes.join("web.2")).unwrap();
+        // Another process is writing what its node says.
+        fs::write(nodes.join(".web.3.1.part"), "half").unwrap();
+        for node in ["web.1", "web.2"] {
+            pool.report(node, node.as_bytes()).unwrap();
+        }
+        let mut said: Vec<_> = pool.reports().unwrap().into_iter().map(|one| (one.node, one.text)).collect();
+        said.sort();
+        let expected = ["web.1", "web.2"].map(|node| (node.to_owned(), node.as_bytes().to_vec()));
+        assert_eq!((said, fs::read(&own).unwrap()), (expected.to_vec(), b"mine".to_vec()));
+        fs::remove_dir_all(&path).unwrap();
     }
 }

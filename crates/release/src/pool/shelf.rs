@@ -198,7 +198,8 @@ impl Pool for Shelf {
     fn reports(&mut self) -> Result<Vec<Report>, Fault> {
         let mut both = Pipeline::new();
         both.cmd("TIME").cmd("HGETALL").arg(self.name("nodes"));
-        let ((now, _), all): ((u64, u64), Vec<(String, Vec<u8>)>) = both.query(&mut self.connection).map_err(failed)?;
+        type Said = Vec<(String, Vec<u8>)>;
+        let ((now, _), all): ((u64, u64), Said) = both.query(&mut self.connection).map_err(failed)?;
         let report = |(node, text): (String, Vec<u8>)| {
             let at = text.iter().position(|byte| *byte == b' ').filter(|_| is_name(&node))?;
             let said: u64 = std::str::from_utf8(&text[..at]).ok()?.parse().ok()?;

@@ -116,7 +116,7 @@ impl<'a> Switching<'a> {
     fn next_number(&mut self) -> Result<u64, Failure> {
         let prepared = self.pool.read(Slot::Prepare).map_err(self.of.failed())?;
         let prepared = prepared.and_then(|bytes| Record::show(&bytes, &self.of.name).ok()).map_or(0, |one| one.number);
-        Ok(prepared.max(self.served.as_ref().map_or(0, |one| one.number)) + 1)
+        Ok(prepared.max(self.served.as_ref().map_or(0, |one| one.number)).saturating_add(1))
     }
 
     fn advance(&mut self, step: Step, record: &Record) -> Result<(), Failure> {

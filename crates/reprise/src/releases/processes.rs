@@ -66,9 +66,11 @@ fn read_told<T: for<'de> Deserialize<'de>>() -> Result<T, Failure> {
     serde_json::from_slice(&text).map_err(internal)
 }
 
-/// Neither this process nor what it reads can write anything else, or start a program.
+/// Neither this process nor what it reads can write anything else, or start a program; and it ends with the one that it works for, so that
+/// no two unpack at once.
 fn confine(settings: &Settings) -> Result<(), Failure> {
     process::sys::set_name(c"reprise-release");
+    process::sys::end_with_parent().map_err(internal)?;
     process::sys::protect_memory().map_err(internal)?;
     for missing in process::confine::release(&[&settings.directory, &settings.state]).map_err(internal)? {
         process::log::write(&format!("notice the process that unpacks releases is not confined by {missing}\n"));
