@@ -32,7 +32,7 @@ pub struct Unpacked {
 /// It cannot be had, or is refused; why.
 pub fn fetch(settings: &Settings, kept: &mut Kept, release: &Release) -> Result<Unpacked, Fault> {
     let place = settings.place(&release.id);
-    if place.is_dir() {
+    if unpack::is_unpacked(&place, &settings.shared()) {
         return Ok(Unpacked { place, manifest: None });
     }
     let named = |fault: Fault| match fault {

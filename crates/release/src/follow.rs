@@ -14,9 +14,10 @@ use crate::node::{Action, Event, Look, Node, Seen};
 use crate::pool::{Pool, Slot};
 use crate::record::{Record, Release};
 use crate::settings::Settings;
+use crate::unpack;
 
 /// How often records are looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(100);
 /// And when one may come at any moment.
 const LOOK_CLOSELY: Duration = Duration::from_millis(25);
 /// In a pool behind a web server.
@@ -239,6 +240,12 @@ impl Follower<'_> {
                 Action::Log(level, text) => self.link.log(level, &text),
                 Action::Fetch(release) => {
                     self.stop_fetch();
+                    // A way back is there already, and takes no process.
+                    if unpack::is_unpacked(&self.settings.place(&release.id), &self.settings.shared()) {
+                        let further = self.node.take(Event::Fetched(Ok(())), Instant::now());
+                        self.carry_out(further)?;
+                        continue;
+                    }
                     match self.link.start_fetch(self.settings, &release) {
                         Ok(child) => self.fetching = Some((child, Instant::now())),
                         Err(error) => {

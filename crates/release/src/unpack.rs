@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256};
+use rustix::fs::{CWD, RenameFlags};
 
 use crate::container::Archive;
 use crate::fault::Fault;
@@ -19,6 +20,8 @@ use crate::manifest::{Entry, Manifest};
 pub const CODE: &str = "code";
 /// The directory of opcache's file cache.
 pub const OPCACHE: &str = "opcache";
+/// The file beside them that names the directories which lie elsewhere.
+const SHARED: &str = "shared";
 /// Largest window of zstd, as a power of two.
 const WINDOW: u32 = 27;
 /// Bytes that are read at once.
@@ -31,6 +34,16 @@ pub struct Shared {
     pub path: String,
     /// Where it is: a link leads there.
     pub to: PathBuf,
+}
+
+/// What the file of them says.
+fn text_of(shared: &[Shared]) -> Vec<u8> {
+    shared.iter().map(|one| format!("{:?} {:?}\n", one.path, one.to)).collect::<String>().into_bytes()
+}
+
+/// Whether a release is unpacked there, with these directories elsewhere. The configuration may have named others since.
+pub fn is_unpacked(place: &Path, shared: &[Shared]) -> bool {
+    fs::read(place.join(SHARED)).is_ok_and(|known| known == text_of(shared))
 }
 
 struct Unpacking<'a, R> {
@@ -99,7 +112,7 @@ fn finish(file: &File, entry: &Entry) -> std::io::Result<()> {
     file.set_times(FileTimes::new().set_modified(modified.unwrap_or(SystemTime::UNIX_EPOCH)))
 }
 
-/// Unpacks to a directory that is not there yet. What is there halfway when something fails is removed.
+/// Unpacks to a directory, in the place of what is unpacked there. What is there halfway when something fails is removed.
 ///
 /// # Errors
 /// The archive is not what the manifest says, or there is no room.
@@ -137,17 +150,22 @@ fn unpack_part(archive: Archive, manifest: &Manifest, part: &Path, shared: &[Sha
         unpacking.directories(&link)?;
         symlink(&one.to, &link).map_err(Fault::of_file(&link))?;
     }
-    Ok(())
+    let list = part.join(SHARED);
+    fs::write(&list, text_of(shared)).map_err(Fault::of_file(&list))
 }
 
-/// Closes the directories, writes everything to the disk if it lies on one, and gives the directory its name. Somebody may have
-/// unpacked the same meanwhile: that is as good.
+/// Closes the directories, writes everything to the disk if it lies on one, and gives the directory its name. The same may lie there, with
+/// other links: who runs it finds the same code at each moment.
 fn settle(part: &Path, to: &Path) -> Result<(), Fault> {
     let failed = Fault::of_file(part);
     each_directory(part, &|path| fs::set_permissions(path, Permissions::from_mode(0o555))).map_err(&failed)?;
     rustix::fs::syncfs(File::open(part).map_err(&failed)?).map_err(|error| failed(error.into()))?;
     match fs::rename(part, to) {
-        Err(error) if [ErrorKind::AlreadyExists, ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => remove(part),
+        Err(error) if [ErrorKind::AlreadyExists, ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {
+            let exchanged = rustix::fs::renameat_with(CWD, part, CWD, to, RenameFlags::EXCHANGE);
+            exchanged.map_err(|error| Fault::of_file(to)(error.into()))?;
+            remove(part)
+        }
         renamed => renamed.map_err(Fault::of_file(to)),
     }
 }

@@ -336,6 +336,15 @@ fn a_node_fetches_keeps_and_needs_the_pool_no_more() {
     let place = fetch::fetch(&settings, &mut kept, &release).unwrap().place;
     assert!(place.join(CODE).join("public/index.php").is_file() && place.join(OPCACHE).is_dir());
     fs::remove_dir_all(scratch.path("pool")).unwrap();
+    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap().manifest.is_none(), "it is there");
+    // Another directory is to be written: the same code, with a link.
+    let uploads = scratch.path("uploads");
+    let changed = Settings { shared: vec![("public/uploads".to_owned(), uploads.clone())], ..settings.clone() };
+    assert!(fetch::fetch(&changed, &mut kept, &release).unwrap().manifest.is_some());
+    assert_eq!(fs::read_link(place.join(CODE).join("public/uploads")).unwrap(), uploads);
+    assert!(fetch::fetch(&changed, &mut kept, &release).unwrap().manifest.is_none());
+    let list = fs::read_dir(place.parent().unwrap()).unwrap().count();
+    assert_eq!(list, 1, "what was there before is gone");
     unpack::remove(&place).unwrap();
     assert!(fetch::fetch(&settings, &mut kept, &release).unwrap().manifest.is_some(), "from the kept file");
     // One that was damaged on the disk is fetched anew, or refused.

@@ -29,7 +29,7 @@ pub use option_table::Options;
 pub use reader::File;
 #[cfg(test)]
 pub use rows::PRESETS;
-pub use rows::{Acme, Application, Certificate, Config, RequestLimits, Unpacked, read_rules, resolve};
+pub use rows::{Acme, Application, Certificate, Config, RequestLimits, Unpacked, missing, read_rules, resolve};
 
 /// Where an option may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

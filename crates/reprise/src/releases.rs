@@ -27,7 +27,7 @@ use release::unpack::{CODE, OPCACHE};
 
 use crate::exit::{Code, Failure};
 use crate::installed::Phps;
-use crate::options::{Application, Config, Unpacked};
+use crate::options::{Application, Config, Unpacked, missing};
 
 pub use processes::{fetch, follow, start};
 
@@ -95,22 +95,22 @@ fn each(config: &Config) -> impl Iterator<Item = &Application> {
 
 /// Makes a release the root of its application: the chosen one, else the one that this server serves.
 pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) -> Result<(), Failure> {
-    let wrong =
-        |option: &str, why: String| failed(application.places.of(option).unwrap_or_else(|| option.to_owned()), why);
+    let wrong = |application: &Application, option: &str, why: String| {
+        failed(application.places.of(option).unwrap_or_else(|| option.to_owned()), why)
+    };
     if !is_name(&application.name) {
         let why = format!(
             "an application with release_pool takes a name of its releases, and '{}' is none",
             application.name
         );
-        return Err(
-            wrong("name", why).hint("name = \"shop\": letters, digits, dots, dashes and underlines, 64 at most")
-        );
+        return Err(wrong(application, "name", why)
+            .hint("name = \"shop\": letters, digits, dots, dashes and underlines, 64 at most"));
     }
     let base = directory(config)?;
     let place = base.join(&application.name);
     let current = || Some(fs::read_link(place.join(kept::CURRENT)).ok()?.to_str()?.to_owned());
     if let Some(id) = chosen.get(&application.name).filter(|id| !place.join(id).is_dir()) {
-        return Err(wrong("release_pool", format!("the release {id} is not unpacked")));
+        return Err(wrong(application, "release_pool", format!("the release {id} is not unpacked")));
     }
     let id = chosen.get(&application.name).cloned().or_else(current);
     let id = id.filter(|id| is_id(id) && place.join(id).is_dir());
@@ -121,7 +121,7 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
     let root = here.join(CODE).join(&inside);
     if let Some(id) = id.as_ref().filter(|_| !root.is_dir()) {
         let why = format!("the release {id} has no directory '{}'", inside.display());
-        return Err(wrong("root", why));
+        return Err(wrong(application, "root", why));
     }
     for path in &application.release_writable {
         application.follow.push(shared(config)?.join(&application.name).join(path));
@@ -144,7 +144,10 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
     let opcache = here.join(OPCACHE);
     application.unpacked = Some(Unpacked { id, opcache, former });
     application.root = root;
-    Ok(())
+    match application.unpacked.as_ref().and_then(|one| one.id.as_ref()).and(missing(application)) {
+        Some((option, why)) => Err(wrong(application, option, format!("script {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// A release that is ordered has to respond to `GET /` before it is served, if the configuration names no requests for that. A server that

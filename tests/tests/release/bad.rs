@@ -8,18 +8,24 @@ fn a_release_that_fails_in_its_boot_is_refused() {
     let yard = Yard::new(None);
     yard.push_version("1");
     yard.activate_fine("latest");
-    let node = yard.node("one", "", "");
+    // A script that the configuration names has to be in each release.
+    let node = yard.node("one", "", "mode.\"index.php\" = \"classic\"");
     yard.await_nodes(1);
-    for (name, code) in [("syntax", "<?php function {"), ("fatal", "<?php nothing();"), ("empty", "")] {
+    let bad = [("syntax", "<?php function {"), ("fatal", "<?php nothing();"), ("empty", ""), ("without", "-")];
+    for (name, code) in bad {
         let tree = yard.tree(name);
         match code {
             "" => std::fs::remove_dir_all(tree.join("public")).unwrap(),
+            "-" => std::fs::rename(tree.join("public/index.php"), tree.join("public/other.php")).unwrap(),
             code => std::fs::write(tree.join("public/index.php"), code).unwrap(),
         }
         yard.push(&tree, &["--no-compile"]);
         let (text, code) = yard.activate("latest", &[]);
         assert!(code == 70 && text.contains("nothing has changed") && text.contains("one"), "{name}: {code} {text}");
         assert!(node.serves("1") && node.is_ready(), "{name}");
+        if name == "without" {
+            assert!(text.contains("script index.php is not a file in") && text.contains("reprise.toml:"), "{text}");
+        }
     }
     yard.push_version("2");
     yard.activate_fine("latest");

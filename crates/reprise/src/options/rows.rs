@@ -41,6 +41,7 @@ pub use readers::PRESETS;
 pub use readers::resolve;
 pub use released::Unpacked;
 pub use routes::read_rules;
+pub use scripts::missing;
 
 const DAY: u64 = 86400;
 

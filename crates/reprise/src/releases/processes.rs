@@ -209,7 +209,17 @@ fn choose(settings: &Settings) -> Result<Option<String>, Fault> {
         }
     }
     let Some(serving) = kept.serving.clone() else { return Ok(None) };
-    bring(settings, &mut kept, &serving)?;
+    if let Err(why) = bring(settings, &mut kept, &serving) {
+        if !settings.place(&serving.id).is_dir() {
+            return Err(why);
+        }
+        say(
+            "error",
+            format!(
+                "its release is served as it was unpacked before release_writable or release_shared changed: {why}"
+            ),
+        );
+    }
     kept::point(settings, &kept)?;
     Ok(Some(serving.id))
 }

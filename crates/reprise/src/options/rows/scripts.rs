@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use front::routing::rule::Action;
 use toml::de::DeValue;
 
 use super::super::Mode;
@@ -17,13 +18,18 @@ struct Wrong {
     hint: Option<String>,
 }
 
+fn look_at_name(script: &str) -> Result<(), Wrong> {
+    match script.split('/').any(|segment| segment == "..") {
+        true => Err(Wrong { why: format!("{script} is outside the root"), hint: None }),
+        false => Ok(()),
+    }
+}
+
 /// Looks for the script as the front will: a file below the root, or one that a symbolic link there leads to, as `follow`
 /// allows.
 fn look(root: &Path, follow: &[PathBuf], script: &str) -> Result<(), Wrong> {
     let wrong = |why, hint| Err(Wrong { why, hint });
-    if script.split('/').any(|segment| segment == "..") {
-        return wrong(format!("{script} is outside the root"), None);
-    }
+    look_at_name(script)?;
     let Some(real) = root.join(script).canonicalize().ok().filter(|real| real.is_file()) else {
         return wrong(format!("{script} is not a file in {}", root.display()), None);
     };
@@ -42,9 +48,29 @@ pub(super) fn check(
     application: &Application,
     script: &str,
 ) -> Result<(), Failure> {
-    look(&application.root, &application.follow, script).map_err(|Wrong { why, hint }| {
+    // What a release has is known when it is unpacked: `missing`.
+    let found = match application.release_pool {
+        Some(_) => look_at_name(script),
+        None => look(&application.root, &application.follow, script),
+    };
+    found.map_err(|Wrong { why, hint }| {
         let failure = given.file.fail(at, format!("{what} {why}"));
         hint.into_iter().fold(failure, Failure::hint)
+    })
+}
+
+/// The option that names a script which the release of an application does not have, and why it has not.
+pub fn missing(application: &Application) -> Option<(&'static str, String)> {
+    let rule = |action: &Option<Action>| match action {
+        Some(Action::Script(script) | Action::FrontController(script)) => Some(("route", script.clone())),
+        _ => None,
+    };
+    let controller = application.front_controller.iter().map(|script| ("front_controller", script.clone()));
+    let modes = application.mode.keys().map(|script| ("mode", script.clone()));
+    let mut all = controller.chain(modes).chain(application.route.iter().filter_map(|one| rule(&one.action)));
+    all.find_map(|(option, script)| {
+        let looked = look(&application.root, &application.follow, script.trim_start_matches('/'));
+        looked.err().map(|wrong| (option, wrong.why))
     })
 }
 
