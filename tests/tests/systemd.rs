@@ -327,11 +327,13 @@ fn systemd_takes_the_units() {
     fs::write(&service, text).unwrap();
     let socket = directory.0.join("reprise.socket");
     fs::copy(project().join("packaging/reprise.socket"), &socket).unwrap();
+    let releases = directory.0.join("run-reprise_releases.mount");
+    fs::copy(project().join("packaging/run-reprise_releases.mount"), &releases).unwrap();
     let verify = |unit: &Path| {
         let (is_taken, said) = analyze(&["verify", "--man=no", "--recursive-errors=no"], unit);
         assert!(is_taken && said.is_empty(), "{said}");
     };
-    [&service, &socket].into_iter().for_each(|unit| verify(unit));
+    [&service, &socket, &releases].into_iter().for_each(|unit| verify(unit));
     // And the changes that the documentation proposes.
     let page = fs::read_to_string(project().join("docs/operations/systemd.md")).unwrap();
     let drop_in = directory.0.join("reprise.service.d/site.conf");

@@ -172,7 +172,9 @@ fn life(release: &str, php: &'static str, make: &dyn Fn(&Path, &str) -> Vec<Path
     let accounts = || {
         ["passwd", "group"].map(|file| std::fs::read_to_string(place.root.join("etc").join(file)).expect("accounts"))
     };
-    assert!(accounts()[0].contains("\nreprise:"));
+    for user in ["reprise", "reprise-acme", "reprise-release"] {
+        assert!(accounts()[0].contains(&format!("\n{user}:")), "{user}");
+    }
 
     install.change("upgrade", &[], &versions[1]);
     let version = place.run("dpkg-query", &["-W", "-f", "${Version}", "reprise"]);
@@ -212,6 +214,9 @@ fn life(release: &str, php: &'static str, make: &dyn Fn(&Path, &str) -> Vec<Path
     place.apt(&[&["remove"][..], &names].concat());
     wait_for("every process has ended", 60, || programs(place).is_empty().then_some(()));
     assert!(place.has("/etc/reprise/reprise.toml") && place.has("/etc/reprise/conf.d/app.toml"));
+    // What an administrator has enabled, and releases have left.
+    place.write("/etc/systemd/system/reprise.service.wants/run-reprise_releases.mount", "");
+    place.write("/run/reprise_releases/shop/current/file", "");
     place.apt(&[&["purge"][..], &names].concat());
     let left = paths(place);
     let ours: Vec<&String> = left.difference(&before).filter(|path| path.contains("reprise")).collect();

@@ -44,6 +44,7 @@ fn packages_have_the_same_bytes_each_time() {
         "rw-r--r-- root/root|./etc/reprise/conf.d/README",
         "rw-r--r-- root/root|./usr/lib/systemd/system/reprise.service",
         "rw-r--r-- root/root|./usr/lib/systemd/system/reprise.socket",
+        "rw-r--r-- root/root|./usr/lib/systemd/system/run-reprise_releases.mount",
         "rw-r--r-- root/root|./usr/share/man/man1/reprise-serve.1.gz",
         "rw-r--r-- root/root|./usr/share/man/man5/reprise.toml.5.gz",
         "rw-r--r-- root/root|./usr/share/bash-completion/completions/reprise",
