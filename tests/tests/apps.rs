@@ -8,7 +8,7 @@ mod laravel;
 mod mediawiki;
 mod phar;
 mod slim;
-mod symfony;
+pub mod symfony;
 mod unpacked;
 mod update;
 mod wordpress;

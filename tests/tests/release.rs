@@ -3,6 +3,9 @@
 mod bad;
 mod nodes;
 mod one;
+mod packaged;
+mod symfony;
+mod web;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -132,6 +135,12 @@ impl Yard {
         assert_eq!(code, 0, "{text}");
         let json = text.lines().find(|line| line.starts_with('{')).expect("a result");
         serde_json::from_str(json).unwrap()
+    }
+
+    /// Goes back, and what is said about that.
+    fn rollback(&self) -> serde_json::Value {
+        let text = self.fine(&["rollback", &self.pool, "shop", "--key", &self.key(), "--json"]);
+        serde_json::from_str(text.lines().find(|line| line.starts_with('{')).expect("a result")).unwrap()
     }
 
     /// The lines of a node's application.

@@ -7,7 +7,8 @@ use tests::snapshot::isolations;
 
 use super::{GIF, get_with, is_streamed, leads_to, upload};
 
-const CSRF: Pattern = Pattern {
+/// Tokens of forms.
+pub const CSRF: Pattern = Pattern {
     name: "Symfony's CSRF tokens",
     before: &[
         "name=\"_csrf_token\" value=\"",
@@ -59,7 +60,7 @@ fn symfony_from_a_snapshot_answers_as_under_fpm() {
 }
 
 /// All of it. Returns Reprise's log.
-fn symfony(mut pair: Pair, site: &Site, name: &str) -> String {
+pub fn symfony(mut pair: Pair, site: &Site, name: &str) -> String {
     pages(&mut pair);
     errors(&mut pair);
     requests(&mut pair);

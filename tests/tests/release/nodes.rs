@@ -1,6 +1,6 @@
 //! Four nodes: they switch together under load, or not at all.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,38 +20,55 @@ fn nodes(yard: &Yard, more: &str) -> Vec<Node> {
     nodes
 }
 
-/// Asks all nodes as long as something is done. Returns how many responses there were, and what was wrong with them.
-fn under_load<T>(nodes: &[Node], what: impl FnOnce() -> T) -> (T, usize, Vec<String>) {
-    let (is_over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+/// A response: the version of the code, and when it was asked for and there.
+struct Seen {
+    version: String,
+    began: Instant,
+    ended: Instant,
+}
+
+/// Asks all nodes as long as something is done. Returns the responses, and what was wrong with them.
+fn under_load<T>(nodes: &[Node], what: impl FnOnce() -> T) -> (T, Vec<Seen>, Vec<String>) {
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let ask = |node: &Node| {
-            let mut wrong = Vec::new();
+            let (mut seen, mut wrong) = (Vec::new(), Vec::new());
             while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
                 let response = node.server.get("/");
+                let ended = Instant::now();
                 let text = response.text();
                 let mut words = text.split(' ');
                 let (code, template) = (words.next(), words.next());
-                count.fetch_add(1, Ordering::Relaxed);
                 if response.status != 200 || code.is_none() || code != template {
                     wrong.push(format!("{}: {text:.200}", response.status));
                 }
+                seen.push(Seen { version: code.unwrap_or_default().to_owned(), began, ended });
             }
-            wrong
+            (seen, wrong)
         };
         let clients: Vec<_> = nodes.iter().map(|node| scope.spawn(move || ask(node))).collect();
         let done = what();
         is_over.store(true, Ordering::Relaxed);
-        let wrong = clients.into_iter().flat_map(|one| one.join().unwrap()).collect();
-        (done, count.load(Ordering::Relaxed), wrong)
+        let all = clients.into_iter().map(|one| one.join().unwrap());
+        let (seen, wrong): (Vec<_>, Vec<_>) = all.unzip();
+        (done, seen.into_iter().flatten().collect(), wrong.concat())
     })
+}
+
+/// For how long clients saw the version before, when one had seen this one.
+fn window(seen: &[Seen], number: usize) -> Duration {
+    let of = |number: usize| seen.iter().filter(move |one| one.version == number.to_string());
+    let first = of(number).map(|one| one.ended).min().expect("a client has seen it");
+    of(number - 1).map(|one| one.began).max().map_or(Duration::ZERO, |last| last.saturating_duration_since(first))
 }
 
 fn switches(yard: &Yard) {
     yard.push_version("0");
     yard.activate_fine("latest");
     let nodes = nodes(yard, "");
-    let switches = tests::amount(5, 50);
-    let (windows, count, wrong) = under_load(&nodes, || {
+    let (switches, rollbacks) = (tests::amount(5, 50), tests::amount(1, 10));
+    let ((windows, all_switched, backs), mut seen, wrong) = under_load(&nodes, || {
         let switch = |number: usize| {
             let version = number.to_string();
             yard.push_version(&version);
@@ -59,15 +76,28 @@ fn switches(yard: &Yard) {
             assert!(nodes.iter().all(|node| node.serves(&version)), "{told}");
             told["switched_ms"].as_u64().unwrap()
         };
-        (1..=switches).map(switch).collect::<Vec<_>>()
+        let windows = (1..=switches).map(switch).collect::<Vec<_>>();
+        let all_switched = Instant::now();
+        // Each leads to the release from which the one before has led away.
+        let back = |number: usize| {
+            let told = yard.rollback();
+            let version = (switches - number % 2).to_string();
+            assert!(nodes.iter().all(|node| node.serves(&version)), "{told}");
+            told["ms"].as_u64().unwrap()
+        };
+        (windows, all_switched, (1..=rollbacks).map(back).collect::<Vec<_>>())
     });
+    let count = seen.len();
     assert!(wrong.is_empty(), "{} of {count}: {:?}", wrong.len(), wrong.first());
     assert!(count > switches, "{count}");
-    let longest = windows.iter().max().unwrap();
+    seen.retain(|one| one.ended < all_switched);
+    let of_clients: Vec<_> = (1..=switches).map(|number| window(&seen, number).as_millis()).collect();
     println!(
-        "{switches} switches of four nodes, {count} responses, nodes differed for {longest} ms at most: {windows:?}"
+        "{switches} switches of four nodes, {count} responses, none wrong; clients saw two versions for {} ms at most {of_clients:?}; \
+        until all had said so {windows:?} ms; back in {backs:?} ms",
+        of_clients.iter().max().unwrap()
     );
-    assert!(*longest < 5000, "{windows:?}");
+    assert!(windows.iter().all(|one| *one < 5000) && of_clients.iter().all(|one| *one < 5000));
 }
 
 /// No request fails, none has code of two releases, and the time in which nodes differ is bounded.
@@ -102,9 +132,9 @@ fn nobody_switches_if_one_cannot() {
     });
     nodes.push(yard.node("four", "", "env.LACKS = \"1\""));
     yard.await_nodes(4);
-    let ((text, code), count, wrong) = under_load(&nodes, || yard.activate("latest", &[]));
+    let ((text, code), seen, wrong) = under_load(&nodes, || yard.activate("latest", &[]));
     assert!(code == 70 && text.contains("four") && text.contains("warm-up"), "{text}");
-    assert!(wrong.is_empty() && count > 0, "{wrong:?}");
+    assert!(wrong.is_empty() && !seen.is_empty(), "{wrong:?}");
     assert!(nodes.iter().all(|node| node.serves("1") && node.is_ready()));
     // Three are enough, if that is said. The fourth keeps the old one and is unready, for a while.
     let (text, code) = yard.activate("latest", &["--quorum", "3"]);
@@ -126,7 +156,7 @@ fn a_store_that_dies_in_the_middle_stops_nobody() {
     // One node says nothing any more, so nobody gets the record that the others wait for.
     let silent = Pid::from_raw(nodes[3].follower());
     kill(silent, Signal::SIGSTOP).unwrap();
-    let ((), count, wrong) = under_load(&nodes, || {
+    let ((), seen, wrong) = under_load(&nodes, || {
         std::thread::scope(|scope| {
             let activating = scope.spawn(|| yard.activate("latest", &[]));
             tests::wait_until("three nodes are ready", 20, || {
@@ -143,7 +173,7 @@ fn a_store_that_dies_in_the_middle_stops_nobody() {
         });
     });
     kill(silent, Signal::SIGCONT).unwrap();
-    assert!(wrong.is_empty() && count > 0, "{wrong:?}");
+    assert!(wrong.is_empty() && !seen.is_empty(), "{wrong:?}");
     assert!(nodes.iter().all(|node| node.serves("1")));
     assert!(nodes[0].server.log().contains("which may be the old one"), "{}", nodes[0].server.log());
 }
