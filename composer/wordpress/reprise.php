@@ -98,9 +98,14 @@ final class Snapshot
             return;
         }
         $snapshot = new self(self::browserDetection());
+        $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
         $snapshot->before();
+        if ($warm?->render($snapshot->after(...))) {
+            // In a child of the boot, which goes on as a request does.
+            return;
+        }
         reprise_snapshot($perHost);
-        $snapshot->after();
+        $snapshot->after($warm);
     }
 
     /**
@@ -132,12 +137,13 @@ final class Snapshot
     }
 
     /** What wp-settings.php does with the request on its way to wp_loaded, in its order. */
-    private function after(): void
+    private function after(?Warm $warm = null): void
     {
         global $wpdb, $current_user;
         wp_fix_server_vars();
         timer_start();
         $wpdb->db_connect();
+        $warm?->begin();
         if ($this->browser !== '') {
             eval($this->browser);
         }

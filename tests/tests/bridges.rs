@@ -4,6 +4,7 @@
 mod hosts;
 mod pair;
 mod reload;
+mod warm;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -431,7 +432,8 @@ fn wordpress_boots_anew_after_a_change() {
 /// Pages of the front, by authors and readers in turn.
 fn wordpress(root: &Path, hash: &str, theme: &str, rounds: usize) {
     let mode = |mode: &str| Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\""));
-    let mut pair = Pair::start(mode("snapshot").flag("--audit"), mode("classic"), &[]);
+    let warm = mode("snapshot").application("env.REPRISE_WARMUP = \"/ /post-5/ /page-1/ /feed/\"");
+    let mut pair = Pair::start(warm.flag("--audit"), mode("classic"), &[]);
     let mut authors = [(pair.visitor(ANNA), ANNA, BERT), (pair.visitor(BERT), BERT, ANNA)];
     for (who, mark, _) in &mut authors {
         let [ours, theirs] = who;
@@ -491,5 +493,7 @@ fn wordpress(root: &Path, hash: &str, theme: &str, rounds: usize) {
         }
     }
     served_in(&pair.bridged, "snapshot");
+    let log = pair.bridged.log();
+    assert!(!log.contains("rendered before the snapshot"), "{log}");
     println!("wordpress, {theme}: {} answers are the same", pair.compared);
 }

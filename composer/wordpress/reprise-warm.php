@@ -1,0 +1,395 @@
+<?php
+/*
+Plugin Name: Reprise: pages rendered before the snapshot
+Description: Renders the pages of Reprise's option `warmup` before the snapshot, so that requests find what those pages have read of files and of the design. Needs reprise.php beside it, and does nothing without it.
+License: MIT
+*/
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH')) {
+    exit;
+}
+
+/**
+ * A page is rendered in a child process of the boot, as a request of a visitor who is nobody. The child runs on to the end of the
+ * page and ends; what the page has left in variables, statics and hooks goes with it. What is listed here comes back as values, and
+ * becomes a part of the snapshot:
+ *
+ * - what comes of the files of the theme, and of posts of the design: merged theme.json, styles made of it, headers of themes;
+ * - posts of the design (templates, parts, global styles, menus of blocks), by the query that found them;
+ * - the names of options that pages read one by one.
+ *
+ * Each request asks once for all options, and for the sum of the design's posts: with another sum nothing that was kept of the
+ * design is used, and a new boot is asked for.
+ */
+final class Warm
+{
+    /** Posts that are a part of the design. */
+    private const DESIGN = ['wp_template', 'wp_template_part', 'wp_global_styles', 'wp_navigation', 'wp_block', 'wp_font_family', 'wp_font_face'];
+
+    /** Groups of the object cache that are kept: none of them knows a visitor. */
+    private const GROUPS = ['theme_json', 'themes'];
+
+    /** Static properties that are kept; all of the class if none is named. */
+    private const STATICS = ['WP_Theme_JSON_Resolver' => [], 'WP_Theme_JSON' => ['blocks_metadata']];
+
+    /** So many options are read at once at most, and the time that a page has, in seconds. */
+    private const MOST_OPTIONS = 300;
+    private const SECONDS = 30;
+
+    /** A boot that is younger is not replaced when the design changes, in seconds: something might change it with each request. */
+    private const RENEWED_AFTER = 60;
+
+    /** What a child gives when the sum cannot be asked for. */
+    private const NO_SUM = '';
+
+    /** The sum of the design's posts that the kept ones are of. */
+    private string $sum = self::NO_SUM;
+
+    /** @var array<string, list<object>> rows of posts by the query that found them */
+    private array $posts = [];
+
+    /** @var list<\WP_Block_Template> all templates of the theme, from its files and from the database */
+    private array $templates = [];
+
+    /** @var array<string, array<int|string, mixed>> by group */
+    private array $cache = [];
+
+    /** @var array<string, array<string, mixed>> by class */
+    private array $statics = [];
+
+    private int $status = 200;
+
+    /** @var list<string> */
+    private array $options = [];
+
+    /** In a child, what its page has left; null in the boot. */
+    private static ?self $recorded = null;
+
+    /** When the boot has rendered, in seconds of Unix time. */
+    private int $made;
+
+    /** @param list<array{path: string, host: string}> $requests */
+    private function __construct(private readonly array $requests = [])
+    {
+        $this->made = time();
+    }
+
+    /** While the boot still has its connection. */
+    public static function prepare(): ?self
+    {
+        // An object cache that others share keeps the like, and forgets it when it changes.
+        $requests = wp_using_ext_object_cache() ? [] : self::requests();
+        if ($requests !== [] && !(function_exists('pcntl_fork') && function_exists('posix_kill'))) {
+            reprise_log('no page is rendered before the snapshot: PHP has no pcntl, or no posix', LOG_NOTICE);
+            $requests = [];
+        }
+
+        return $requests === [] ? null : new self($requests);
+    }
+
+    /**
+     * Renders the pages, when what the boot holds of its own is forgotten. It returns false in the boot, and true in each child, where
+     * the page is still to be rendered.
+     *
+     * @param callable(): void $begin what a request does first
+     */
+    public function render(callable $begin): bool
+    {
+        foreach ($this->requests as $request) {
+            $said = self::inChild();
+            if ($said === null) {
+                self::beVisitor($request);
+                $begin();
+                self::record();
+
+                return true;
+            }
+            $this->add($request['path'], $said);
+        }
+        $this->keep();
+
+        return false;
+    }
+
+    /** @return list<array{path: string, host: string}> those of the warm-up requests, and of REPRISE_WARMUP, that a visitor who is nobody could have made of this host */
+    private static function requests(): array
+    {
+        $perHost = (reprise_info()['hosts'] ?? []) !== [];
+        $home = (array) parse_url(home_url());
+        $own = $perHost ? (string) $_SERVER['HTTP_HOST'] : ($home['host'] ?? '') . (isset($home['port']) ? ":$home[port]" : '');
+        $asked = reprise_warmup_requests();
+        $paths = (string) ($_SERVER['REPRISE_WARMUP'] ?? (getenv('REPRISE_WARMUP') ?: ''));
+        foreach (preg_split('/\s+/', $paths, -1, PREG_SPLIT_NO_EMPTY) ?: [] as $path) {
+            $asked[] = ['method' => 'GET', 'path' => $path, 'headers' => []];
+        }
+        $requests = [];
+        foreach ($asked as $request) {
+            $headers = array_change_key_case($request['headers']);
+            $host = $headers['host'] ?? $own;
+            $isNobody = $request['method'] === 'GET' && !isset($headers['cookie']) && !isset($headers['authorization']) && !str_contains($request['path'], '?');
+            if ($isNobody && ($host === $own || !$perHost)) {
+                $requests["$host$request[path]"] = ['path' => $request['path'], 'host' => $host];
+            }
+        }
+
+        return array_values($requests);
+    }
+
+    /** What a child says at its end; an empty text if it says nothing. In the child: null. */
+    private static function inChild(): ?string
+    {
+        $ends = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $process = $ends === false ? -1 : pcntl_fork();
+        if ($process === -1) {
+            return '';
+        }
+        if ($process === 0) {
+            fclose($ends[0]);
+            register_shutdown_function(static function () use ($ends): void {
+                try {
+                    fwrite($ends[1], self::recorded());
+                } finally {
+                    // Nothing of the boot is ended here.
+                    posix_kill(getmypid(), SIGKILL);
+                }
+            });
+
+            return null;
+        }
+        fclose($ends[1]);
+        $said = self::read($ends[0], hrtime(true) + self::seconds() * 1_000_000_000);
+        fclose($ends[0]);
+        posix_kill($process, SIGKILL);
+        pcntl_waitpid($process, $status);
+
+        return $said;
+    }
+
+    private static function seconds(): int
+    {
+        return max(1, (int) apply_filters('reprise_warm_seconds', self::SECONDS));
+    }
+
+    /** @param resource $end */
+    private static function read($end, int $deadline): string
+    {
+        $said = '';
+        stream_set_blocking($end, false);
+        while (!feof($end) && ($left = $deadline - hrtime(true)) > 0) {
+            [$readable, $none, $others] = [[$end], null, null];
+            if (stream_select($readable, $none, $others, intdiv($left, 1_000_000_000), intdiv($left % 1_000_000_000, 1000)) > 0) {
+                $said .= (string) fread($end, 1 << 16);
+            }
+        }
+
+        return feof($end) ? $said : '';
+    }
+
+    /** @param array{path: string, host: string} $request */
+    private static function beVisitor(array $request): void
+    {
+        $_SERVER['REQUEST_METHOD'] = 'GET';
+        $_SERVER['HTTP_HOST'] = $request['host'];
+        $_SERVER['REQUEST_URI'] = $request['path'];
+        $_SERVER['QUERY_STRING'] = '';
+        [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST] = [[], [], [], [], []];
+        unset($_SERVER['PATH_INFO'], $_SERVER['REPRISE_BOOT']);
+    }
+
+    /** In the child, with its connection: nothing that the page writes to the database stays, no job is begun, no mail is sent. */
+    private static function record(): void
+    {
+        global $wpdb;
+        self::$recorded = new self();
+        $wpdb->query('START TRANSACTION');
+        self::$recorded->sum = self::design($wpdb);
+        add_filter('pre_get_ready_cron_jobs', '__return_empty_array', PHP_INT_MAX);
+        add_filter('pre_wp_mail', '__return_true', PHP_INT_MAX);
+        $asked = new \WeakMap();
+        // WordPress asks for their numbers first where it can, and then has another query here than there.
+        add_filter('posts_pre_query', static function ($posts, $query) use ($asked) {
+            $asked[$query] = $query->request;
+
+            return $posts;
+        }, PHP_INT_MAX, 2);
+        add_filter('posts_results', static function ($posts, $query) use ($asked) {
+            if (self::isOfDesign($query)) {
+                self::$recorded->posts[$asked[$query]] = array_map(static fn ($post) => (object) get_object_vars($post), $posts);
+            }
+
+            return $posts;
+        }, PHP_INT_MAX, 2);
+    }
+
+    private static function isOfDesign(\WP_Query $query): bool
+    {
+        $types = (array) $query->get('post_type');
+
+        return $types !== [] && array_diff($types, self::DESIGN) === [] && $query->get('fields') === '';
+    }
+
+    /** In the child, at the end of the page. */
+    private static function recorded(): string
+    {
+        global $wp_object_cache;
+        $failed = (error_get_last()['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
+        if (self::$recorded === null || $failed) {
+            return '';
+        }
+        $now = self::$recorded;
+        $now->status = (int) http_response_code();
+        if (function_exists('get_block_templates') && wp_is_block_theme()) {
+            $now->templates = get_block_templates();
+        }
+        $groups = $wp_object_cache->cache ?? [];
+        $options = $groups['options'] ?? [];
+        $asked = array_keys(array_diff_key($options, ['alloptions' => 1, 'notoptions' => 1]) + (array) ($options['notoptions'] ?? []));
+        $now->options = array_map('strval', $asked);
+        $now->cache = array_intersect_key($groups, array_flip(self::GROUPS));
+        foreach (self::STATICS as $class => $names) {
+            if (class_exists($class, false)) {
+                $all = (new \ReflectionClass($class))->getStaticProperties();
+                $now->statics[$class] = $names === [] ? $all : array_intersect_key($all, array_flip($names));
+            }
+        }
+
+        return serialize($now);
+    }
+
+    private function add(string $path, string $said): void
+    {
+        $page = $said === '' ? false : unserialize($said);
+        if (!$page instanceof self || $page->sum === self::NO_SUM) {
+            $why = $page instanceof self ? 'the database has no sum of its design' : 'it has failed, or took longer than ' . self::seconds() . ' s';
+            reprise_log("nothing is kept of the page $path, which was to be rendered before the snapshot: $why", LOG_WARNING);
+
+            return;
+        }
+        if ($page->status !== 200) {
+            reprise_log("the page $path, rendered before the snapshot, answers $page->status", LOG_NOTICE);
+        }
+        if ($this->sum !== $page->sum) {
+            // Changed between two pages: the later one knows.
+            [$this->posts, $this->cache, $this->statics] = [[], [], []];
+        }
+        $this->sum = $page->sum;
+        $this->templates = $page->templates;
+        $this->posts = $page->posts + $this->posts;
+        foreach ($page->cache as $group => $values) {
+            $this->cache[$group] = $values + ($this->cache[$group] ?? []);
+        }
+        $this->statics = $page->statics;
+        $this->options = array_slice(array_values(array_unique([...$this->options, ...$page->options])), 0, self::MOST_OPTIONS);
+    }
+
+    private function keep(): void
+    {
+        foreach ($this->cache as $group => $values) {
+            foreach ($values as $key => $value) {
+                wp_cache_set($key, $value, $group);
+            }
+        }
+        foreach ($this->statics as $class => $values) {
+            foreach ($values as $name => $value) {
+                (new \ReflectionProperty($class, $name))->setValue(null, $value);
+            }
+        }
+        add_filter('posts_pre_query', function ($posts, $query) {
+            return $posts ?? $this->posts[$query->request] ?? null;
+        }, PHP_INT_MIN, 2);
+        add_filter('pre_get_block_templates', function ($templates, $query, $type) {
+            return $templates ?? ($this->templates !== [] && $type === 'wp_template' && array_keys($query) === ['slug__in'] ? $this->named($query['slug__in']) : null);
+        }, PHP_INT_MIN, 3);
+    }
+
+    /**
+     * @param list<string> $slugs
+     * @return list<\WP_Block_Template>
+     */
+    private function named(array $slugs): array
+    {
+        $found = [];
+        foreach ($this->templates as $template) {
+            if (in_array($template->slug, $slugs, true)) {
+                $found[] = clone $template;
+            }
+        }
+
+        return $found;
+    }
+
+    /** In each request, with its connection. */
+    public function begin(): void
+    {
+        global $wpdb;
+        if ($this->sum === self::NO_SUM || $this->readOptions($wpdb) === $this->sum) {
+            return;
+        }
+        $this->forget();
+        if (abs(time() - $this->made) >= self::RENEWED_AFTER) {
+            Snapshot::renew();
+        }
+    }
+
+    /** All options that pages ask for, and the sum of the design's posts, in one query. */
+    private function readOptions(\wpdb $wpdb): string
+    {
+        $loaded = function_exists('wp_autoload_values_to_autoload') ? wp_autoload_values_to_autoload() : ['yes'];
+        $in = static fn (array $texts) => "'" . implode("', '", array_map('esc_sql', $texts)) . "'";
+        $select = "SELECT option_name, option_value, 0 AS kind FROM $wpdb->options WHERE autoload IN ({$in($loaded)}) UNION ALL "
+            . ($this->options === [] ? '' : "SELECT option_name, option_value, 1 FROM $wpdb->options WHERE option_name IN ({$in($this->options)}) UNION ALL ")
+            . "SELECT '', ({$this->sumOf($wpdb)}), 2";
+        $suppress = $wpdb->suppress_errors();
+        $rows = $wpdb->get_results($select, ARRAY_N) ?: [];
+        $wpdb->suppress_errors($suppress);
+        $kinds = [[], [], []];
+        foreach ($rows as [$name, $value, $kind]) {
+            $kinds[$kind][$name] = $value;
+        }
+        [$all, $single, $sum] = $kinds;
+        if ($all !== []) {
+            wp_cache_add('alloptions', apply_filters('pre_cache_alloptions', $all), 'options');
+            foreach ($single as $name => $value) {
+                wp_cache_add($name, $value, 'options');
+            }
+            wp_cache_add('notoptions', array_fill_keys(array_diff($this->options, array_keys($all), array_keys($single)), true), 'options');
+        }
+
+        return (string) ($sum[''] ?? self::NO_SUM);
+    }
+
+    private static function design(\wpdb $wpdb): string
+    {
+        $suppress = $wpdb->suppress_errors();
+        $sum = (string) $wpdb->get_var(self::sumOf($wpdb));
+        $wpdb->suppress_errors($suppress);
+
+        return $sum;
+    }
+
+    /** Of all that the design's posts say, and of the themes and areas that they are of. */
+    private static function sumOf(\wpdb $wpdb): string
+    {
+        $types = "'" . implode("', '", self::DESIGN) . "'";
+        $row = "CRC32(CONCAT_WS('|', ID, post_type, post_status, post_name, post_parent, menu_order, post_date, post_modified_gmt, post_title, post_content, term_taxonomy_id))";
+
+        return "SELECT CONCAT_WS('-', COUNT(*), BIT_XOR($row), SUM($row)) FROM $wpdb->posts LEFT JOIN $wpdb->term_relationships ON object_id = ID WHERE post_type IN ($types)";
+    }
+
+    private function forget(): void
+    {
+        [$this->posts, $this->templates] = [[], []];
+        foreach ($this->cache as $group => $values) {
+            foreach (array_keys($values) as $key) {
+                wp_cache_delete($key, $group);
+            }
+        }
+        if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
+            \WP_Theme_JSON_Resolver::clean_cached_data();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! WordPress' pages that are rendered before the snapshot: requests find what they have read, no visitor finds what they have left,
+//! and no change is missed.
+
+use std::fs;
+use std::path::Path;
+
+use tests::bridged::{self, HOST, php, served_in};
+use tests::peer::php_version;
+use tests::server::Server;
+use tests::{Setup, wait_until};
+
+/// How many queries a page has needed, and what another page could have left.
+const COUNTED: &str = r#"<?php
+add_action('wp_footer', function () {
+    static $pages = 0;
+    echo '<!-- ', ++$pages, ' pages, mode ', reprise_info()['mode'], ', queries ', $GLOBALS['wpdb']->num_queries, ' of ', $GLOBALS['wp_query']->query_vars_hash, ' -->';
+}, PHP_INT_MAX);
+"#;
+
+/// What somebody does to the site, by name.
+const CHANGE: &str = r#"<?php
+require 'wp-load.php';
+$template = function (string $content, string $slug = 'index', string $type = 'wp_template'): void {
+    $there = get_posts(['post_type' => $type, 'name' => $slug, 'post_status' => 'any']);
+    $post = ['post_type' => $type, 'post_name' => $slug, 'post_title' => $slug, 'post_status' => 'publish', 'post_content' => $content];
+    $id = $there ? wp_update_post(['ID' => $there[0]->ID] + $post) : wp_insert_post($post);
+    wp_set_object_terms($id, get_stylesheet(), 'wp_theme');
+};
+$text = static fn (string $text): string => "<!-- wp:paragraph --><p>$text</p><!-- /wp:paragraph -->";
+match ($_GET['do']) {
+    'template' => $template($text('one') . '<!-- wp:post-content /-->'),
+    'template again' => $template($text('two') . '<!-- wp:post-content /-->'),
+    'template of posts' => $template($text('single') . '<!-- wp:post-content /-->', 'single'),
+    'template gone' => wp_delete_post(get_posts(['post_type' => 'wp_template', 'name' => 'index'])[0]->ID, true),
+    'part' => $template($text('a part'), 'footer', 'wp_template_part'),
+    'styles' => wp_update_post(wp_slash(['ID' => WP_Theme_JSON_Resolver::get_user_global_styles_post_id(), 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"#123456"}}}'])),
+    'styles again' => wp_update_post(wp_slash(['ID' => WP_Theme_JSON_Resolver::get_user_global_styles_post_id(), 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"#654321"}}}'])),
+    'menu' => wp_insert_post(['post_type' => 'wp_navigation', 'post_title' => 'Menu', 'post_status' => 'publish', 'post_content' => '<!-- wp:navigation-link {"label":"Linked","url":"/linked/"} /-->']),
+    'name' => update_option('blogname', 'Another name'),
+    'description' => update_option('blogdescription', 'Another description'),
+    'posts per page' => update_option('posts_per_page', 3),
+    'date format' => update_option('date_format', 'd/m/y'),
+    'option that was not there' => update_option('site_logo', 7, false),
+    'time zone' => update_option('timezone_string', 'Asia/Tokyo'),
+    'post' => wp_insert_post(['post_title' => 'A new post', 'post_status' => 'publish', 'post_content' => 'New.']),
+    'post changed' => wp_update_post(['ID' => 5, 'post_title' => 'Another title']),
+    'term' => wp_update_term(get_terms(['taxonomy' => 'category', 'hide_empty' => true, 'fields' => 'ids'])[0], 'category', ['name' => 'Another category']),
+    'author' => wp_update_user(['ID' => 1, 'display_name' => 'Another author']),
+    'comment' => wp_insert_comment(['comment_post_ID' => 5, 'comment_author' => 'Somebody', 'comment_content' => 'Said.', 'comment_approved' => 1]),
+    'permalinks' => [$GLOBALS['wp_rewrite']->set_permalink_structure('/p/%postname%/'), flush_rewrite_rules()],
+};
+"#;
+
+/// Those that somebody does from outside, and all pages show at once.
+const CHANGES: [&str; 19] = [
+    "template", "template again", "template of posts", "part", "styles", "styles again", "template gone", "menu", "name",
+    "description", "posts per page", "date format", "option that was not there", "time zone", "post", "post changed", "term",
+    "author", "comment",
+];
+
+const PAGES: [&str; 4] = ["/", "/post-5/", "/feed/", "/page-1/"];
+
+fn start(root: &Path, mode: &str, more: &str) -> Server {
+    Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\ncache_memory = 0\n{more}")).start()
+}
+
+fn page(server: &Server, path: &str) -> String {
+    let response = server.client().request("GET", path, &[("Host", HOST)], b"");
+    format!("{} {}", response.status, response.text())
+}
+
+/// A page but for how it came to be.
+fn body(server: &Server, path: &str) -> String {
+    let text = page(server, path);
+    match (text.find("<!-- 1 pages, mode "), text.rfind(" of ")) {
+        (Some(from), Some(to)) => format!("{}{}", &text[..from], &text[to..]),
+        _ => text,
+    }
+}
+
+fn queries(text: &str) -> usize {
+    let said = text.split(", queries ").nth(1).and_then(|rest| rest.split(' ').next());
+    said.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number of queries: {text}"))
+}
+
+/// Pages need fewer queries than without, are those of classic mode, and show each change from outside with the next request.
+#[test]
+fn pages_that_were_rendered_are_never_older_than_the_design() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/counted.php"), COUNTED).unwrap();
+    fs::write(root.join("change.php"), CHANGE).unwrap();
+    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
+    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    let classic = start(&root, "classic", "");
+    let cold = start(&root, "snapshot", "");
+    let warm = start(&root, "snapshot", "env.REPRISE_WARMUP = \"/ /post-5/ /feed/\"");
+    for path in ["/", "/post-5/"] {
+        let [with, without] = [&warm, &cold].map(|server| queries(&page(server, path)));
+        println!("{path}: {with} queries, {without} if no page was rendered before the snapshot");
+        assert!(with + 6 <= without, "{path}: {with} and {without} queries");
+    }
+    for change in ["nothing"].iter().chain(&CHANGES) {
+        if *change != "nothing" {
+            let done = classic.client().request("GET", &format!("/change.php?do={}", change.replace(' ', "+")), &[("Host", HOST)], b"");
+            assert_eq!(done.status, 200, "{change}: {}", done.text());
+        }
+        for path in PAGES {
+            let [ours, theirs] = [&warm, &classic].map(|server| body(server, path));
+            assert!(ours.contains(" of ") || path == "/feed/", "{ours}");
+            assert_eq!(ours, theirs, "{path} after {change}");
+        }
+    }
+    served_in(&warm, "snapshot");
+}
+
+/// What a page does while it is rendered before the snapshot.
+const BAD: &str = r#"<?php
+add_action('template_redirect', function () {
+    match ($_SERVER['REQUEST_URI']) {
+        '/bad/exit/' => exit('ends'),
+        '/bad/throw/' => throw new Exception('thrown'),
+        '/bad/fatal/' => strlen(),
+        '/bad/redirect/' => [wp_redirect('/'), exit],
+        '/bad/last/' => add_action('shutdown', fn () => exit),
+        '/bad/killed/' => posix_kill(getmypid(), SIGKILL),
+        '/bad/slow/' => array_map(fn () => usleep(1000), range(1, 60000)),
+        '/bad/cookie/' => [setcookie('left', 'behind'), add_option('left_' . uniqid(), 'behind'), wp_mail('a@b.test', 'left', 'behind'), $GLOBALS['left'] = 'behind', exit],
+        default => null,
+    };
+});
+add_filter('pre_wp_mail', function () { error_log('a mail is sent'); return true; });
+add_filter('reprise_warm_seconds', fn () => 2);
+add_action('wp_footer', function () { echo '<!-- left: ', json_encode([$GLOBALS['left'] ?? null, headers_list()]), ' -->'; });
+"#;
+
+/// A page that fails costs its own warmth, and nothing else: the boot goes on, and nothing of the page is seen.
+#[test]
+fn pages_that_fail_before_the_snapshot_harm_nobody() {
+    let (database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/bad.php"), BAD).unwrap();
+    let bad = ["exit", "throw", "fatal", "redirect", "killed", "slow", "last", "cookie"].map(|name| format!("/bad/{name}/"));
+    let server = start(&root, "snapshot", &format!("env.REPRISE_WARMUP = \"{} /\"", bad.join(" ")));
+    wait_until("a snapshot", 60, || server.log().contains("is booted, isolation"));
+    let log = server.log();
+    for (path, kept) in bad.iter().zip([true, false, false, true, false, false, false, true]) {
+        assert_eq!(log.contains(&format!("nothing is kept of the page {path},")), !kept, "{path}: {log}");
+    }
+    assert!(log.contains("/bad/redirect/, rendered before the snapshot, answers 302"), "{log}");
+    assert!(!log.contains("a mail is sent") && !log.contains("of the page /,"), "{log}");
+    let text = page(&server, "/");
+    assert!(text.starts_with("200 ") && text.contains("<!-- left: [null,") && !text.contains("behind"), "{text}");
+    let left = "SELECT COUNT(*) FROM wordpress.wp_options WHERE option_name LIKE 'left\\_%'";
+    assert_eq!(database.rows("wordpress", left).trim(), "0", "what a page has written stays");
+    served_in(&server, "snapshot");
+}
