@@ -66,7 +66,7 @@ class Scenario:
 SYMFONY = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts", "/about", "/hello/you"),
                env={"APP_RUNTIME": "Reprise\\Symfony\\Runtime"})
 LARAVEL = Boot(bridge=True, warmup=("/hello", "/", "/post/5", "/api/posts"))
-WORDPRESS = Boot(bridge=True)
+WORDPRESS = Boot(bridge=True, warmup=("/", "/post-41/", "/feed/"))
 MEDIAWIKI = Boot(bridge=True, warmup=("/wiki/Article_1", "/wiki/Article_2?action=history"))
 
 SCENARIOS: dict[str, Scenario] = {
@@ -104,8 +104,9 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("symfony-bridge-hello", "symfony", "/hello", {FPM: Goal(4.4), LOOP: Goal(0.65)}, boot=SYMFONY),
         Scenario("laravel-bridge", "laravel", "/", {FPM: Goal(1.3)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("laravel-bridge-hello", "laravel", "/hello", {FPM: Goal(2.5)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
-        Scenario("wordpress-bridge", "wordpress", "/", {FPM: Goal(1.25)}, normalise=("nonce",), boot=WORDPRESS),
-        Scenario("wordpress-bridge-feed", "wordpress", "/feed/", {FPM: Goal(2.0)}, boot=WORDPRESS),
+        Scenario("wordpress-bridge", "wordpress", "/", {FPM: Goal(1.8)}, normalise=("nonce",), boot=WORDPRESS),
+        Scenario("wordpress-bridge-post", "wordpress", "/post-42/", {FPM: Goal(1.8)}, normalise=("nonce",), boot=WORDPRESS),
+        Scenario("wordpress-bridge-feed", "wordpress", "/feed/", {FPM: Goal(2.2)}, boot=WORDPRESS),
     )
 }
 
