@@ -18,7 +18,7 @@ add_action('wp_footer', function () {
 "#;
 
 /// What somebody does to the site, by name.
-const CHANGE: &str = r#"<?php
+const CHANGE: &str = r##"<?php
 require 'wp-load.php';
 $template = function (string $content, string $slug = 'index', string $type = 'wp_template'): void {
     $there = get_posts(['post_type' => $type, 'name' => $slug, 'post_status' => 'any']);
@@ -49,13 +49,29 @@ match ($_GET['do']) {
     'comment' => wp_insert_comment(['comment_post_ID' => 5, 'comment_author' => 'Somebody', 'comment_content' => 'Said.', 'comment_approved' => 1]),
     'permalinks' => [$GLOBALS['wp_rewrite']->set_permalink_structure('/p/%postname%/'), flush_rewrite_rules()],
 };
-"#;
+"##;
 
 /// Those that somebody does from outside, and all pages show at once.
 const CHANGES: [&str; 19] = [
-    "template", "template again", "template of posts", "part", "styles", "styles again", "template gone", "menu", "name",
-    "description", "posts per page", "date format", "option that was not there", "time zone", "post", "post changed", "term",
-    "author", "comment",
+    "template",
+    "template again",
+    "template of posts",
+    "part",
+    "styles",
+    "styles again",
+    "template gone",
+    "menu",
+    "name",
+    "description",
+    "posts per page",
+    "date format",
+    "option that was not there",
+    "time zone",
+    "post",
+    "post changed",
+    "term",
+    "author",
+    "comment",
 ];
 
 const PAGES: [&str; 4] = ["/", "/post-5/", "/feed/", "/page-1/"];
@@ -102,7 +118,12 @@ fn pages_that_were_rendered_are_never_older_than_the_design() {
     }
     for change in ["nothing"].iter().chain(&CHANGES) {
         if *change != "nothing" {
-            let done = classic.client().request("GET", &format!("/change.php?do={}", change.replace(' ', "+")), &[("Host", HOST)], b"");
+            let done = classic.client().request(
+                "GET",
+                &format!("/change.php?do={}", change.replace(' ', "+")),
+                &[("Host", HOST)],
+                b"",
+            );
             assert_eq!(done.status, 200, "{change}: {}", done.text());
         }
         for path in PAGES {
@@ -129,7 +150,8 @@ add_action('template_redirect', function () {
         default => null,
     };
 });
-add_filter('pre_wp_mail', function () { error_log('a mail is sent'); return true; });
+add_action('phpmailer_init', function () { error_log('a mail is sent'); throw new Exception('and not sent'); });
+add_action('template_redirect', fn () => remove_filter('pre_wp_mail', '__return_true'), 0);
 add_filter('reprise_warm_seconds', fn () => 2);
 add_action('wp_footer', function () { echo '<!-- left: ', json_encode([$GLOBALS['left'] ?? null, headers_list()]), ' -->'; });
 "#;
@@ -140,7 +162,8 @@ fn pages_that_fail_before_the_snapshot_harm_nobody() {
     let (database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/bad.php"), BAD).unwrap();
-    let bad = ["exit", "throw", "fatal", "redirect", "killed", "slow", "last", "cookie"].map(|name| format!("/bad/{name}/"));
+    let bad =
+        ["exit", "throw", "fatal", "redirect", "killed", "slow", "last", "cookie"].map(|name| format!("/bad/{name}/"));
     let server = start(&root, "snapshot", &format!("env.REPRISE_WARMUP = \"{} /\"", bad.join(" ")));
     wait_until("a snapshot", 60, || server.log().contains("is booted, isolation"));
     let log = server.log();
