@@ -26,6 +26,7 @@ fn main() {
     let sources = [
         "main",
         "options",
+        "pinned",
         "prototype",
         "forker",
         "profile",

@@ -153,6 +153,11 @@ impl Setup {
         Setup { root: root.to_owned(), ..Setup::empty() }
     }
 
+    /// The same with another root, which need not be there yet.
+    pub fn at(self, root: &Path) -> Setup {
+        Setup { root: root.to_owned(), ..self }
+    }
+
     /// Writes a file below the document root.
     pub fn file(self, name: &str, text: impl AsRef<[u8]>) -> Setup {
         let path = self.root.join(name);

@@ -59,6 +59,7 @@ mod messages;
 mod neighbours;
 mod overload;
 mod packages;
+mod phar;
 mod php_upgrade;
 mod php_versions;
 mod probes;

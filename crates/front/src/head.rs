@@ -45,7 +45,7 @@ pub struct Facts<'a> {
 pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
     let Facts { request, application, script, .. } = facts;
     let (peer, headers, target) = (&request.connection.peer, &request.head.headers, &request.head.target);
-    let root = application.root.as_os_str().as_encoded_bytes();
+    let root = script.root(application).as_os_str().as_encoded_bytes();
     let (name, info) = (&script.name[..], &script.path_info[..]);
     let (directory, file) = script.file(application);
     let mut length = Decimal::new(facts.content_length.unwrap_or(0));

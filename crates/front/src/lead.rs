@@ -56,7 +56,7 @@ fn with_controller<'t>(terms: &Terms<'t>, name: &'t str) -> Terms<'t> {
 }
 
 fn at_mount<'t>(terms: &Terms<'t>, directory: &'t Path) -> Terms<'t> {
-    Terms { root: directory, former: &[], front_controller: None, ..*terms }
+    Terms { root: directory, former: &[], front_controller: None, stub: None, ..*terms }
 }
 
 /// Follows a verdict to a file or script. `usual` finds what responds to the path as without rules.

@@ -64,11 +64,29 @@ impl Script {
         std::str::from_utf8(&self.name).ok().filter(|_| self.mount.is_none())
     }
 
-    /// The script's file: a directory, and the path below it.
-    pub fn file<'a>(&'a self, application: &'a Application) -> (&'a Path, &'a [u8]) {
+    /// The script's file as it lies on disk: a directory, and the path below it.
+    pub fn place<'a>(&'a self, application: &'a Application) -> (&'a Path, &'a [u8]) {
         match &self.mount {
             Some((directory, skipped)) => (directory, self.name.get(*skipped..).unwrap_or_default()),
             None => (&application.root, &self.name),
+        }
+    }
+
+    /// The same as PHP has it: that may be in a phar.
+    pub fn file<'a>(&'a self, application: &'a Application) -> (&'a Path, &'a [u8]) {
+        match &self.mount {
+            Some(_) => self.place(application),
+            None => (self.root(application), &self.name),
+        }
+    }
+
+    /// The document root that PHP has for it.
+    pub fn root<'a>(&self, application: &'a Application) -> &'a Path {
+        match &application.phar {
+            None => &application.root,
+            // The stub is the phar's own file.
+            Some(phar) if phar.stub.as_ref().is_some_and(|stub| *stub.as_bytes() == *self.name) => &phar.directory,
+            Some(phar) => &phar.scripts,
         }
     }
 
@@ -113,6 +131,8 @@ pub struct Terms<'a> {
     pub has_denials: bool,
     /// Whether scripts do not run by their own names.
     pub is_php_off: bool,
+    /// The path of a phar's stub, which is a script.
+    pub stub: Option<&'a str>,
 }
 
 impl<'a> Terms<'a> {
@@ -127,6 +147,7 @@ impl<'a> Terms<'a> {
             index: application.index.as_deref(),
             has_denials: application.default_denials,
             is_php_off: false,
+            stub: application.phar.as_ref().and_then(|phar| phar.stub.as_deref()),
         }
     }
 }
@@ -189,6 +210,12 @@ pub fn route(application: &Application, path: &[u8], now: Instant) -> Route {
 
 /// Finds it on these terms, without a look at what is remembered.
 pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
+    if let Some(path_info) = terms.stub.and_then(|stub| below_stub(stub, path)) {
+        return match terms.is_php_off {
+            true => Route::Denied,
+            false => Route::script(path[..path.len() - path_info.len()].to_owned(), path_info),
+        };
+    }
     // The path info behind a script's name is not checked: it is up to the script.
     let (name, path_info) = split_script(path).unwrap_or((path, b""));
     if is_hidden(name) || is_overlong(name) {
@@ -231,6 +258,11 @@ fn former(terms: &Terms<'_>, path: &[u8]) -> Option<Route> {
             _ => None,
         }
     })
+}
+
+/// The path info of a path that names a phar's stub.
+fn below_stub<'a>(stub: &str, path: &'a [u8]) -> Option<&'a [u8]> {
+    path.strip_prefix(stub.as_bytes()).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn fallback(terms: &Terms<'_>) -> Route {

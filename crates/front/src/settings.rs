@@ -213,6 +213,9 @@ pub struct Application {
     /// Document roots of releases that were served before, the last one first.
     #[serde(default)]
     pub former_roots: Vec<FormerRoot>,
+    /// The phar that scripts are run from. The root is a directory into which it was unpacked.
+    #[serde(default)]
+    pub phar: Option<Phar>,
     /// Other directories that symbolic links in the root may lead to, resolved.
     pub follow: Vec<PathBuf>,
     /// Directories whose files scripts may name by X-Sendfile, resolved.
@@ -287,6 +290,17 @@ pub struct Application {
     pub slow_ms: u64,
     /// Bytes of body; `None`: what PHP's post_max_size says.
     pub max_body: Option<u64>,
+}
+
+/// A phar that scripts are run from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phar {
+    /// The root as PHP has it: `phar:///srv/app.phar/public`.
+    pub scripts: PathBuf,
+    /// The directory that its file lies in.
+    pub directory: PathBuf,
+    /// The path of its stub as a script, `/app.phar`, if the root is the whole phar.
+    pub stub: Option<String>,
 }
 
 impl Settings {

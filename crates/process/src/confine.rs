@@ -43,6 +43,28 @@ pub fn acme(directory: &Path) -> io::Result<Vec<String>> {
     Ok(write_below(&[directory]))
 }
 
+/// Confines the process that reads a phar: it opens nothing but what it makes below that directory, reaches no network and starts no program.
+/// Returns what this kernel cannot do, in words.
+pub fn phar(directory: Option<&Path>) -> io::Result<Vec<String>> {
+    sys::renounce_privileges()?;
+    capabilities::renounce()?;
+    let limit = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let rules = rules.handle_access(AccessFs::from_all(LANDLOCK))?.handle_access(AccessNet::from_all(LANDLOCK))?;
+        let own = landlock::path_beneath_rules(directory, AccessFs::from_all(LANDLOCK));
+        Ok(rules.scope(Scope::from_all(LANDLOCK))?.create()?.add_rules(own)?.restrict_self()?.ruleset)
+    };
+    Ok(missing(limit()))
+}
+
+fn missing(limited: Result<RulesetStatus, landlock::RulesetError>) -> Vec<String> {
+    match limited {
+        Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
+        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
+        Err(why) => vec![format!("Landlock: {why}")],
+    }
+}
+
 /// Confines a process that unpacks a release: it writes below these directories alone, and starts no program. Returns what this kernel
 /// cannot do, in words.
 pub fn release(directories: &[&Path]) -> io::Result<Vec<String>> {
@@ -58,11 +80,7 @@ fn write_below(directories: &[&Path]) -> Vec<String> {
         let own = landlock::path_beneath_rules(directories, AccessFs::from_write(LANDLOCK));
         Ok(rules.add_rules(own)?.restrict_self()?.ruleset)
     };
-    match limit() {
-        Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
-        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
-        Err(why) => vec![format!("Landlock: {why}")],
-    }
+    missing(limit())
 }
 
 /// Confines the process that talks to a store: it writes no file and starts no program. Returns what this kernel cannot do, in words.
@@ -74,11 +92,7 @@ pub fn store() -> io::Result<Vec<String>> {
         let rules = rules.handle_access(AccessFs::from_write(LANDLOCK) | AccessFs::Execute)?.create()?;
         Ok(rules.restrict_self()?.ruleset)
     };
-    Ok(match limit() {
-        Ok(RulesetStatus::NotEnforced) => vec!["Landlock: this kernel does not have it".to_owned()],
-        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced) => Vec::new(),
-        Err(why) => vec![format!("Landlock: {why}")],
-    })
+    Ok(missing(limit()))
 }
 
 /// What this kernel cannot do.

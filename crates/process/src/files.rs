@@ -1,12 +1,38 @@
 //! Files that somebody else may have put there, or may replace at any moment.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// What tells a file from another, and from itself with other bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    /// Of what the system says of a file.
+    pub fn of(metadata: &Metadata) -> Seen {
+        Seen {
+            file: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    /// Whether it is the same file, whatever its bytes are.
+    pub fn is_same_file(&self, other: &Seen) -> bool {
+        self.file == other.file
+    }
+}
 
 /// Opens a file for reading if it is a regular one. Its type is looked at before it is opened, so no pipe makes this process
 /// wait, and no device is touched. Links are followed, with the rights of the caller.

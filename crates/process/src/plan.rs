@@ -13,6 +13,8 @@ pub const LAST_DELAY: Duration = Duration::from_secs(25);
 pub const MAX_LISTENERS: usize = 64;
 /// Files that the front gets with its settings, at most.
 pub const MAX_FILES: usize = 8;
+/// Applications of a server whose root is a phar, at most.
+pub const MAX_PHARS: usize = 16;
 /// A process that lived this long has started well.
 pub const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
@@ -117,7 +119,7 @@ pub fn script_name(bytes: &[u8]) -> Result<&str, &'static str> {
         Err("its name is too long")
     } else if !name.starts_with('/') || name.contains("..") || name.contains(['\0', '\n']) {
         Err("its name is not a path below the root")
-    } else if !name.ends_with(".php") {
+    } else if !name.ends_with(".php") && !name.ends_with(".phar") {
         Err("its name does not end in .php")
     } else {
         Ok(name)

@@ -31,6 +31,7 @@
 //! | [`data_caches`], [`stores`] | segments of data caches, and the processes that talk to other nodes |
 //! | [`front_link`] | the front's process, epoch and restarts |
 //! | [`listeners`] | the sockets that clients connect to |
+//! | [`phars`] | what was said of phars that have changed |
 //! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`], [`data_questions`] | clients, helper processes, traces and questions that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
@@ -64,6 +65,7 @@ mod mailbox;
 mod messages;
 mod notices;
 mod output;
+mod phars;
 mod profiles;
 mod reload;
 mod restart;
@@ -108,8 +110,9 @@ use generation::{Generation, GenerationId, Generations, Stage};
 pub use listeners::Listener;
 use listeners::Listeners;
 use output::Output;
+use phars::Phars;
 use reload::Reload;
-pub use service::{Application, Draft, Entry, Plan, ReleaseDraft, Service, WatcherDraft};
+pub use service::{Application, Draft, Entry, Phar, Plan, ReleaseDraft, Service, WatcherDraft};
 pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;
@@ -133,6 +136,7 @@ pub struct Supervisor {
     acme: acme::Acme,
     following: Following,
     errands: Errands,
+    phars: Phars,
     traces: Traces,
     cache_questions: CacheQuestions,
     data_caches: DataCaches,
@@ -168,8 +172,12 @@ impl Supervisor {
         let mut following = Following::new(service.watcher.take(), now)?;
         generations.may_drain = service.may_drain;
         for application in &plan.applications {
-            let generation = Generation::new(application, plan.php(application)?, 1, Stage::Serving)?;
-            current.push(generations.add(generation));
+            current.push(generations.add(Generation::new(
+                application,
+                plan.programs(application)?,
+                1,
+                Stage::Serving,
+            )?));
         }
         current.iter().for_each(|id| following.is_made(*id));
         Ok(Supervisor {
@@ -183,6 +191,7 @@ impl Supervisor {
             following,
             listeners,
             errands: Errands::default(),
+            phars: Phars::default(),
             traces: Traces::default(),
             cache_questions: CacheQuestions::default(),
             data_caches: DataCaches::default(),

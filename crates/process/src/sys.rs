@@ -233,6 +233,17 @@ fn execute(program: &OwnedFd, arguments: &[CString], environment: &[CString]) ->
     }
 }
 
+/// Makes this process that user's, for ever. Only async-signal-safe calls.
+pub fn become_user(user: &Identity) -> nix::Result<()> {
+    // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.
+    unsafe {
+        nix::errno::Errno::result(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
+        nix::errno::Errno::result(libc::setresgid(user.gid, user.gid, user.gid))?;
+        nix::errno::Errno::result(libc::setresuid(user.uid, user.uid, user.uid))?;
+    }
+    Ok(())
+}
+
 fn become_program(
     nothing: &std::fs::File,
     passed: &[OwnedFd],
@@ -263,12 +274,7 @@ fn become_program(
     unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, nix::sys::signal::SigHandler::SigDfl) }?;
     program.limits.set()?;
     if let Some(user) = program.user {
-        // SAFETY: plain system calls; the list lives until they return. Groups first, while it is still allowed.
-        unsafe {
-            nix::errno::Errno::result(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
-            nix::errno::Errno::result(libc::setresgid(user.gid, user.gid, user.gid))?;
-            nix::errno::Errno::result(libc::setresuid(user.uid, user.uid, user.uid))?;
-        }
+        become_user(user)?;
     }
     if program.limits.no_capabilities {
         // Inheritable capabilities of this process would come back with a file's own.

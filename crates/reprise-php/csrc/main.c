@@ -9,6 +9,7 @@
  * forker.c     the loop of what forks workers: obeys the supervisor, reaps and reports
  * worker.c     what all workers do alike
  * request.c    one request, in every mode
+ * pinned.c     the phar that scripts are in, as it was checked
  * sapi.c       PHP's callbacks: output, headers, body, log
  * variables.c  $_SERVER, getenv() and cookies, from the request head
  * functions.c  functions for PHP code (reprise.stub.php)
@@ -91,6 +92,8 @@ enum {
 	OPT_DATA_WAIT,
 	OPT_DATA_STALENESS,
 	OPT_STORE,
+	OPT_PHAR,
+	OPT_PHAR_PATH,
 	OPT_WATCH,
 	OPT_WATCH_EXCEPT,
 	OPT_PHP_INI,
@@ -133,6 +136,8 @@ static const struct option long_options[] = {
     {"data-wait", required_argument, NULL, OPT_DATA_WAIT},
     {"data-staleness", required_argument, NULL, OPT_DATA_STALENESS},
     {"store", required_argument, NULL, OPT_STORE},
+    {"phar", required_argument, NULL, OPT_PHAR},
+    {"phar-path", required_argument, NULL, OPT_PHAR_PATH},
     {"watch", no_argument, NULL, OPT_WATCH},
     {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
     {"userfaultfd", required_argument, NULL, OPT_UFFD},
@@ -302,6 +307,8 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_DATA_WAIT: reprise_options.data_wait = strtoull(optarg, NULL, 10); break;
 		case OPT_DATA_STALENESS: reprise_options.data_staleness = strtoull(optarg, NULL, 10); break;
 		case OPT_STORE: reprise_options.data_store = number(optarg); break;
+		case OPT_PHAR: reprise_options.phar = number(optarg); break;
+		case OPT_PHAR_PATH: reprise_options.phar_path = optarg; break;
 		case OPT_WATCH: reprise_options.watches = true; break;
 		case OPT_WATCH_EXCEPT:
 			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {

@@ -13,7 +13,7 @@
 #include "options.h"
 
 struct reprise_options reprise_options = {
-    .name = "", .control = -1, .lifeline = -1, .userfaultfd = -1, .data_file = -1, .data_store = -1};
+    .name = "", .control = -1, .lifeline = -1, .phar = -1, .userfaultfd = -1, .data_file = -1, .data_store = -1};
 
 /* Error levels as in php.ini: E_ALL & ~E_DEPRECATED. */
 static bool is_levels(const char *at)

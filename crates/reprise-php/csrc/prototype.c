@@ -19,6 +19,7 @@
 #include "forker.h"
 #include "log.h"
 #include "options.h"
+#include "pinned.h"
 #include "prototype.h"
 #include "sapi.h"
 #include "snapshot/random.h"
@@ -112,6 +113,9 @@ int reprise_prototype_run(void)
 	};
 	if (reprise_options.userfaultfd >= 0) {
 		reprise_options.userfaultfd = reprise_lift(reprise_options.userfaultfd);
+	}
+	if (reprise_options.phar >= 0) {
+		reprise_pin_phar(reprise_lift(reprise_options.phar));
 	}
 	if (reprise_options.data_store >= 0) {
 		reprise_options.data_store = reprise_lift(reprise_options.data_store);

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "options.h"
 #include "overtime.h"
+#include "pinned.h"
 #include "raw.h"
 #include "request.h"
 #include "variables.h"
@@ -45,9 +46,10 @@ void reprise_describe_request(const struct wire_RequestHead *head)
 	php_handle_auth_data(optional(head->authorization));
 }
 
-/* A script starts in its own directory. That is one system call per request: the last request may have changed it. */
+/* A script starts in its own directory, one in a phar in the phar's. That is one system call per request: the last request may have changed it. */
 void reprise_enter_directory(const char *script)
 {
+	script = reprise_script_on_disk(script);
 	const char *slash = strrchr(script, '/');
 	char directory[4096];
 	size_t size = slash ? (size_t)(slash - script) : 0;

@@ -13,6 +13,7 @@ use crate::installed::{self, Php, Phps};
 use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
+use crate::phar_plan;
 use crate::php_ini;
 use crate::plan;
 use crate::presets;
@@ -41,6 +42,7 @@ pub fn run(what: &What) -> Result<Code, Failure> {
         println!("  {:<13} {line}", "certificate");
     }
     certificates.iter().flat_map(|loaded| &loaded.notices).for_each(|notice| eprintln!("warning: {notice}"));
+    phar_plan::notices(&config).for_each(|notice| eprintln!("warning: {notice}"));
     for rule in config.applications.iter().flat_map(|application| &application.preset_rules) {
         let does = rule.action.as_ref().map_or_else(|| "adds to the response".to_owned(), ToString::to_string);
         println!(
@@ -75,7 +77,10 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         if let Some(place) = application.places.of("") {
             line("described", place);
         }
-        line("root", application.root.display().to_string());
+        line("root", application.root.shown());
+        if let Some(phar) = application.root.phar() {
+            line("phar", phar.described.clone());
+        }
         let controller = application.front_controller.as_deref();
         if !application.route.is_empty() {
             line("rules", application.route.len().to_string());

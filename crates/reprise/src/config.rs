@@ -14,9 +14,11 @@ use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
 use crate::options::{Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, resolve};
+use crate::phars;
 use crate::plan;
 use crate::presets;
 use crate::releases::{self, Chosen};
+use crate::root::Root;
 
 impl Config {
     /// Who may connect to unix sockets.
@@ -319,17 +321,19 @@ fn complete(
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     if !is_named {
         // "public" and similar names say nothing about the application; the directory above it does.
-        let name = match named(&application.root) {
-            Some(name) if ["public", "web", "htdocs"].contains(&name.as_str()) => {
+        let name = match (application.root.phar(), named(&application.root)) {
+            (Some(phar), _) => phar.file.file_stem().map(|name| name.to_string_lossy().into_owned()),
+            (None, Some(name)) if ["public", "web", "htdocs"].contains(&name.as_str()) => {
                 application.root.parent().and_then(named)
             }
-            other => other,
+            (None, other) => other,
         };
         application.name = name.unwrap_or_else(|| "app".to_owned());
     }
     application.is_controller_found = !has_controller;
     if !has_controller {
-        application.front_controller = discover::front_controller(&application.root);
+        let stub = application.root.phar().and_then(|phar| phar.stub()?.strip_prefix('/').map(str::to_owned));
+        application.front_controller = discover::front_controller(&application.root).or(stub);
     }
     application.is_preset_found = !has_preset;
     let found = if has_preset { None } else { presets::of_root(&application.root) };
@@ -343,10 +347,29 @@ fn complete(
     Ok(())
 }
 
+/// The root of what the command line names: an application's directory, or a phar, or a directory in one.
+fn root_of(named: &Path) -> Result<Root, Failure> {
+    let Some((file, inside)) = phars::part(named) else {
+        let root = discover::document_root(named)?;
+        let root = resolve(&root).map_err(|why| Failure::new(Code::Permission, "document root", why))?;
+        return Ok(Root::directory(root));
+    };
+    let failed = |why: String| Failure::new(Code::Configuration, "document root", why);
+    let root = phars::open(&file, &inside).map_err(failed)?;
+    // As in a directory, a root that usual names stand for comes before the whole.
+    let below = ["public", "web", "htdocs"].into_iter().filter(|_| inside.is_empty());
+    match below.into_iter().find(|name| discover::has_index(&root.join(name), &front::INDEX)) {
+        Some(name) => phars::open(&file, name).map_err(failed),
+        None => Ok(root),
+    }
+}
+
 fn from_directory(directory: &Path) -> Result<Config, Failure> {
-    let root = discover::document_root(directory)?;
-    let root = resolve(&root).map_err(|why| Failure::new(Code::Permission, "document root", why))?;
-    let mut application = Application { written_root: root.clone(), root, ..Application::defaults() };
+    let root = root_of(directory)?;
+    let mut application = Application { written_root: directory.to_owned(), root, ..Application::defaults() };
+    if application.root.phar().is_none() {
+        application.written_root = application.root.to_path_buf();
+    }
     complete(&mut application, false, false, false)?;
     Ok(Config { applications: vec![application], ..Config::defaults() })
 }

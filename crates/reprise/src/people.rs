@@ -32,11 +32,13 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
         // The owner of a release is who may write it: never who runs it.
         let of_release = application.release_pool.as_ref().filter(|_| user::is_root()).map(|_| "www-data");
         let configured = application.user.as_deref().or(of_release);
-        let chosen = user::for_application(configured, &application.root)
+        let chosen = user::for_application(configured, application.root.own())
             .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
         let entry = match &application.front_controller {
+            // Of a phar, PHP has to reach its file alone.
+            _ if application.root.phar().is_some() => application.root.own().to_path_buf(),
             Some(script) => application.root.join(script),
-            None => application.root.clone(),
+            None => application.root.to_path_buf(),
         };
         // The directory of a link, and the one that the link leads to.
         let places = std::iter::once(entry.clone()).chain(entry.canonicalize());

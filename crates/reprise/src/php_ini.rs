@@ -58,6 +58,17 @@ pub fn settings(application: &Application) -> Vec<(String, String)> {
     application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
 }
 
+/// Settings of PHP that an application in a phar has besides those of its configuration: nobody writes to the phar or leaves its signature unchecked, and its
+/// manifest is read once, not by each request.
+pub fn of_phar(application: &Application) -> Vec<(String, String)> {
+    let Some(phar) = application.root.phar() else { return Vec::new() };
+    let is_set = |name: &str| application.ini.contains_key(name) || application.admin_ini.contains_key(name);
+    let listed =
+        (!is_set("phar.cache_list")).then(|| ("ini".to_owned(), format!("phar.cache_list={}", phar.file.display())));
+    let fixed = ["phar.readonly", "phar.require_hash"].into_iter().filter(|name| !is_set(name));
+    listed.into_iter().chain(fixed.map(|name| ("admin-ini".to_owned(), format!("{name}=1")))).collect()
+}
+
 /// What PHP says of itself with an application's settings (`reprise-php --settings`). PHP runs as the application's user for this,
 /// because it loads its extensions. `None`: there is no user, and PHP does not run as root.
 pub fn ask(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Option<String>, Failure> {

@@ -20,6 +20,7 @@ use crate::installed::Phps;
 use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
 use crate::people::People;
+use crate::phars;
 use crate::php_ini;
 use crate::releases;
 use crate::store;
@@ -93,10 +94,14 @@ pub fn make(
         made
     });
     let mut applications: Vec<supervisor::Application> = applications.collect();
+    let mut copies = phps.list.len()..;
     for (made, configured) in applications.iter_mut().zip(&config.applications) {
         made.store = store::draft(configured)?;
         let php = phps.list.get(made.php).map_or("", |php| &php.version);
         made.release = releases::draft(config, configured, php, people.release.as_ref())?;
+        if let Some(phar) = &mut made.phar {
+            phar.copy = copies.next().unwrap_or_default();
+        }
     }
     let settings = serde_json::to_string(&settings);
     Ok(supervisor::Draft {
@@ -174,6 +179,12 @@ fn front_application(application: &Application) -> front::settings::Application 
         slow_ms: milliseconds(application.slow_timeout),
         shares_purges: store::staleness(application) > 0,
         former_roots: application.unpacked.iter().flat_map(|one| one.former.clone()).collect(),
+        root: application.root.to_path_buf(),
+        phar: application.root.phar().map(|phar| front::settings::Phar {
+            scripts: phar.scripts(),
+            directory: phar.directory(),
+            stub: phar.stub(),
+        }),
         ..front::settings::Application::default()
     };
     application.give_to_front(&mut made);
@@ -206,6 +217,7 @@ fn php_application(
         ["--name", &application.name, "--isolation", application.isolation.word()].map(str::to_owned).to_vec();
     arguments.extend(php_ini::arguments(application));
     let mut hidden = php_ini::settings(application);
+    hidden.extend(php_ini::of_phar(application));
     if !application.warmup.is_empty() {
         let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
         hidden.push(("warmup".to_owned(), requests));
@@ -271,8 +283,17 @@ fn php_application(
         max_workers: application.max_workers,
         // The requests may come to any of the front's threads.
         exchanges: application.most_requests().next_multiple_of(64) * config.front_threads,
-        root: application.root.clone(),
-        watched: application.watch.then(|| application.written_root.clone()),
+        root: application.root.to_path_buf(),
+        phar: application.root.phar().map(|phar| supervisor::Phar {
+            file: phar.file.clone(),
+            scripts: phar.scripts(),
+            stub: phar.stub(),
+            // The caller knows the list.
+            copy: 0,
+            seen: phar.seen,
+            watched: application.watch.then(|| phars::file_of(&application.written_root)),
+        }),
+        watched: (application.watch && application.root.phar().is_none()).then(|| application.written_root.clone()),
         hosts,
         entries: entries
             .iter()

@@ -28,6 +28,8 @@ use release::unpack::{CODE, OPCACHE};
 use crate::exit::{Code, Failure};
 use crate::installed::Phps;
 use crate::options::{Application, Config, Unpacked, missing};
+use crate::phars;
+use crate::root::Root;
 
 pub use processes::{fetch, follow, start};
 
@@ -114,13 +116,13 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
     }
     let id = chosen.get(&application.name).cloned().or_else(current);
     let id = id.filter(|id| is_id(id) && place.join(id).is_dir());
-    let inside = application.root.clone();
+    let inside = application.root.to_path_buf();
     let none = base.join(NONE).join(&application.name);
     let here = id.as_ref().map_or(none, |id| place.join(id));
     let root_of = |id: &str| place.join(id).join(CODE).join(&inside);
     let root = here.join(CODE).join(&inside);
-    if let Some(id) = id.as_ref().filter(|_| !root.is_dir()) {
-        let why = format!("the release {id} has no directory '{}'", inside.display());
+    if let Some(id) = id.as_ref().filter(|_| !root.is_dir() && phars::part(&root).is_none()) {
+        let why = format!("the release {id} has no directory or phar '{}'", inside.display());
         return Err(wrong(application, "root", why));
     }
     for path in &application.release_writable {
@@ -143,7 +145,10 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
     }
     let opcache = here.join(OPCACHE);
     application.unpacked = Some(Unpacked { id, opcache, former });
-    application.root = root;
+    application.root = match phars::part(&root) {
+        Some((file, inside)) => phars::open(&file, &inside).map_err(|why| wrong(application, "root", why))?,
+        None => Root::directory(root),
+    };
     match application.unpacked.as_ref().and_then(|one| one.id.as_ref()).and(missing(application)) {
         Some((option, why)) => Err(wrong(application, option, format!("script {why}"))),
         None => Ok(()),

@@ -28,6 +28,8 @@ use crate::isolation;
 use crate::listen;
 use crate::options::{self, Application, Config};
 use crate::people::{People, choose_users};
+use crate::phar_plan;
+use crate::phars;
 use crate::plan::{self, Opened};
 use crate::releases;
 
@@ -75,7 +77,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     what.dev.iter().try_for_each(|dev| dev.refuse_handed_over(handed.len()))?;
     // Signals are caught from the first moment: process 1 of a container would not get them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
-    let config = with_releases(&what, config::load(&what)?)?;
+    let mut config = with_releases(&what, config::load(&what)?)?;
     let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let connections = connections(&config, files)?;
     let phps = installed::choose(&config)?;
@@ -119,9 +121,13 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     };
     let mut draft = plan::make(&config, &people, &phps, &listening.listeners, &opened, &finding)?;
     let mut files = phps.open()?;
+    files.extend(phar_plan::descriptors(&config)?);
     files.extend(countries);
     let notices = attach(&mut draft, &mut files, certificates);
-    notices.iter().for_each(|notice| log::line("warning", "supervisor", format_args!("{notice}")));
+    notices
+        .iter()
+        .chain(phar_plan::notices(&config))
+        .for_each(|notice| log::line("warning", "supervisor", format_args!("{notice}")));
     let plan = Plan::new(draft, files);
     // These are the only copies in this process: the supervisor drops them when it drains.
     sockets.extend(listening.into_sockets());
@@ -130,6 +136,8 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let is_dev = what.dev.is_some();
     let watcher = what.dev.as_ref().map(|dev| dev.watcher(&people)).transpose()?;
     let what = Rc::new(what);
+    // The plan holds the directories of phars, and lets them go when another has taken its place.
+    config.applications.iter_mut().for_each(|application| application.root.let_go());
     let mut service = service(config, what.clone(), opened, descriptors, people.front, signals)?;
     service.watcher = watcher;
     service.listeners = sockets;
@@ -142,7 +150,10 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
         log::write(&format!("ready after {} ms: {}\n", took.as_millis(), addresses.join(" ")));
         what.dev.iter().for_each(|dev| dev.ready(&url, has_keys));
     };
-    match supervisor.run(&ready).map_err(internal("supervisor"))? {
+    let outcome = supervisor.run(&ready).map_err(internal("supervisor"))?;
+    // The descriptors that kept unpacked phars are closed now.
+    phars::sweep();
+    match outcome {
         Outcome::Drained => Ok(Code::Success),
         Outcome::CutOff => Ok(if is_dev { Code::Success } else { Code::Internal }),
         Outcome::NotBooted(name, what) => {
@@ -224,9 +235,11 @@ fn read_again(
     let mut draft = plan::make(&next, &people, &phps, &listening.listeners, opened, &finding)?;
     draft.notices = missing_extensions(&next, &people, &phps, plan);
     let mut files = phps.open()?;
+    files.extend(phar_plan::descriptors(&next)?);
     files.extend(countries);
     let notices = attach(&mut draft, &mut files, certificates);
     draft.notices.extend(notices);
+    draft.notices.extend(phar_plan::notices(&next).cloned());
     let sockets = listening.into_sockets();
     draft.opened = sockets.len();
     files.extend(sockets);

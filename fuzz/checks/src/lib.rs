@@ -15,6 +15,7 @@
 //! | [`http2_frames`] | frames of HTTP/2 |
 //! | [`log`] | what of a request the access log shows |
 //! | [`nodes`] | what workers say to the process that talks to the store, and what lies there |
+//! | [`phar`] | phars |
 //! | [`proxy_header`] | what a connection of a load balancer begins with |
 //! | [`purge`] | what is to be purged, pages with holes, names of cookies |
 //! | [`range`] | Range and If-Range |
@@ -39,6 +40,7 @@ pub mod framing;
 pub mod http2_frames;
 pub mod log;
 pub mod nodes;
+pub mod phar;
 pub mod proxy_header;
 pub mod purge;
 pub mod range;
@@ -55,7 +57,7 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 22] = [
+pub const CHECKS: [(&str, Check); 23] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
@@ -67,6 +69,7 @@ pub const CHECKS: [(&str, Check); 22] = [
     ("http2_frames", http2_frames::check),
     ("log", log::check),
     ("nodes", nodes::check),
+    ("phar", phar::check),
     ("proxy_header", proxy_header::check),
     ("purge", purge::check),
     ("range", range::check),

@@ -53,6 +53,11 @@ fn log() {
 }
 
 #[test]
+fn phar() {
+    replay("phar");
+}
+
+#[test]
 fn proxy_header() {
     replay("proxy_header");
 }

@@ -240,7 +240,7 @@ impl<'a> Job<'a> {
         let limit = match in_force::max_body(application, self.admitted.limits.as_deref()) {
             Some(limit) => limit,
             None if has_body => {
-                let (directory, name) = self.script.file(application);
+                let (directory, name) = self.script.place(application);
                 lane.bodies.limit(directory, name, length)
             }
             None => 0,

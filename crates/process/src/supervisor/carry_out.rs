@@ -183,7 +183,9 @@ impl Supervisor {
             Successor::Same(id) => return Ok(id),
             Successor::New { application, ordinal, old } => (application, ordinal, old),
         };
-        let made = plan.php(&application).and_then(|php| Generation::new(&application, php, ordinal, Stage::Booting));
+        let made = plan
+            .programs(&application)
+            .and_then(|programs| Generation::new(&application, programs, ordinal, Stage::Booting));
         let mut generation = made.map_err(|error| format!("application '{}': {error}", application.name))?;
         if let Some(old) = old.and_then(|old| self.generations.get(old)) {
             generation.inherit(old, present.get(&application.name).unwrap_or(&BTreeSet::new()));

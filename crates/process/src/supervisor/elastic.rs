@@ -162,6 +162,7 @@ mod tests {
 
     use super::super::child::{Child, Forker};
     use super::super::generation::Stage;
+    use super::super::service::Programs;
     use super::super::starting::new_mailbox;
     use super::*;
     use crate::channel::Channel;
@@ -171,8 +172,9 @@ mod tests {
     fn generation(workers: usize) -> Generation {
         let mut application = Application::for_test("app");
         (application.workers, application.min_workers) = (workers, workers);
-        let (application, php) = (Rc::new(application), Rc::new(std::fs::File::open("/dev/null").unwrap().into()));
-        let mut generation = Generation::new(&application, &php, 1, Stage::Serving).unwrap();
+        let php = Rc::new(std::fs::File::open("/dev/null").unwrap().into());
+        let (application, programs) = (Rc::new(application), Programs { php, phar: None });
+        let mut generation = Generation::new(&application, programs, 1, Stage::Serving).unwrap();
         let (ours, _) = Channel::pair().unwrap();
         generation.prototype = Some(Forker { ready: true, ..Child::new(1, ours) });
         generation.lanes[CLASSIC].mailbox = Some(new_mailbox(&application, CLASSIC, 1).unwrap());

@@ -3,7 +3,7 @@
 //! | errand | who may delay it |
 //! |---|---|
 //! | to read the configuration, choose users and find each `reprise-php` | name services, file systems, `reprise-php --version` |
-//! | to look whether scripts are files, and where roots lead | an application's user, who may have put anything there |
+//! | to look whether scripts are files, where roots lead, and whether phars are as they were | an application's user, who may have put anything there |
 //! | to open the access log again | its file system |
 //! | to look at the files of certificates, and to read keys, which this process does not see | their file system |
 //!
@@ -22,6 +22,7 @@ use wire::key::Key;
 
 use super::certificates::LookedAt;
 use super::generation::GenerationId;
+use super::phars::{self, FoundPhars};
 use super::reload::Scope;
 use super::service::{Application, Draft, Plan};
 use super::{Supervisor, log};
@@ -61,7 +62,7 @@ pub(super) enum Found {
     /// The new plan with the sockets of its new listeners, if the configuration was to be read.
     Configuration(Result<(Option<Plan>, Vec<OwnedFd>, Present), String>),
     Script(Sought, Result<bool, String>),
-    Roots(Result<BTreeMap<String, PathBuf>, String>),
+    Roots(Result<(BTreeMap<String, PathBuf>, FoundPhars), String>),
     AccessLog(Result<OwnedFd, String>),
     Certificates(Result<(LookedAt, Option<OwnedFd>), String>),
 }
@@ -209,7 +210,10 @@ impl Supervisor {
                 self.reload(|reload, _| reload.reading_failed(&format!("reading the configuration: {why}")));
             }
             Found::Script(sought, found) => self.script_found(&sought, found),
-            Found::Roots(Ok(roots)) => self.reload(|reload, generations| reload.roots_lead(&roots, generations)),
+            Found::Roots(Ok((roots, phars))) => {
+                self.reload(|reload, generations| reload.roots_lead(&roots, generations));
+                self.phars_found(&phars);
+            }
             Found::Roots(Err(why)) => {
                 log("warning", format_args!("the document roots of applications cannot be checked: {why}"))
             }
@@ -262,17 +266,20 @@ impl Supervisor {
         self.begin_errand(errand, Purpose::Configuration);
     }
 
-    /// Has a child look where watched roots lead.
+    /// Has a child look where watched roots lead, and at phars.
     pub(super) fn look_at_roots(&mut self) {
         let applications =
             self.reload.current().iter().filter_map(|id| Some(self.generations.get(*id)?.application.clone()));
-        let watched: Vec<Rc<Application>> = applications.filter(|one| one.watched.is_some()).collect();
+        let watched: Vec<Rc<Application>> =
+            applications.filter(|one| one.watched.is_some() || one.phar.is_some()).collect();
         if watched.is_empty() {
             return;
         }
         let errand = Errand::send(|| {
             let root = |one: &Rc<Application>| Some((one.name.clone(), one.watched.as_ref()?.canonicalize().ok()?));
-            Ok((watched.iter().filter_map(root).collect::<BTreeMap<String, PathBuf>>(), Vec::new()))
+            let roots = watched.iter().filter_map(root).collect::<BTreeMap<String, PathBuf>>();
+            let phar = |one: &Rc<Application>| Some((one.name.clone(), phars::look(one.phar.as_ref()?)?));
+            Ok(((roots, watched.iter().filter_map(phar).collect::<FoundPhars>()), Vec::new()))
         });
         self.begin_errand(errand, Purpose::Roots);
     }

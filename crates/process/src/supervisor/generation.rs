@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use super::child::Forker;
 use super::eviction::LaneEviction;
 use super::lane::{CLASSIC, Lane};
 use super::output::Output;
-use super::service::{Application, Entry};
+use super::service::{Application, Entry, Programs};
 use super::template::Template;
 use crate::plan::Suspicion;
 
@@ -58,8 +57,8 @@ pub(super) enum Limit {
 /// One generation of an application.
 pub(super) struct Generation {
     pub(super) application: Rc<Application>,
-    /// `reprise-php`, opened.
-    pub(super) php: Rc<OwnedFd>,
+    /// What its prototype is started with.
+    pub(super) programs: Programs,
     /// Counts the generations of its application, from 1.
     pub(super) ordinal: u32,
     pub(super) stage: Stage,
@@ -96,7 +95,7 @@ impl Generation {
     /// Without any process yet.
     pub(super) fn new(
         application: &Rc<Application>,
-        php: &Rc<OwnedFd>,
+        programs: Programs,
         ordinal: u32,
         stage: Stage,
     ) -> io::Result<Generation> {
@@ -105,7 +104,7 @@ impl Generation {
         let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
         Ok(Generation {
             application: application.clone(),
-            php: php.clone(),
+            programs,
             ordinal,
             stage,
             suspicion: Suspicion::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::acme::AcmeDraft;
 use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
 use super::console::Console;
 use super::listeners::Listener;
+use crate::files::Seen;
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
 use crate::user::Identity;
@@ -106,8 +107,8 @@ pub struct Draft {
 
 /// The configuration in force. A reload replaces it as a whole.
 pub struct Plan {
-    /// Each `reprise-php` that an application needs, opened.
-    php: Vec<Rc<OwnedFd>>,
+    /// Each `reprise-php` that an application needs, opened; then the copies of phars, and the locks of the directories they are unpacked in.
+    opened: Vec<Rc<OwnedFd>>,
     /// In the order of the front's settings. Their names differ.
     pub applications: Vec<Rc<Application>>,
     /// How long a drain may take.
@@ -130,13 +131,13 @@ pub struct Plan {
 
 impl Plan {
     /// Of a draft and the executables that its applications name by number, opened; then the front's files and the file of its certificates.
-    pub fn new(draft: Draft, mut php: Vec<OwnedFd>) -> Plan {
-        let certificates = draft.certificates.and_then(|draft| Some(Certificates::new(draft, php.pop()?)));
-        let files = php.split_off(php.len().saturating_sub(draft.files));
+    pub fn new(draft: Draft, mut opened: Vec<OwnedFd>) -> Plan {
+        let certificates = draft.certificates.and_then(|draft| Some(Certificates::new(draft, opened.pop()?)));
+        let files = opened.split_off(opened.len().saturating_sub(draft.files));
         Plan {
             certificates: certificates.map(Rc::new),
             acme: draft.acme,
-            php: php.into_iter().map(Rc::new).collect(),
+            opened: opened.into_iter().map(Rc::new).collect(),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
             isolation: draft.isolation,
@@ -147,10 +148,39 @@ impl Plan {
         }
     }
 
-    /// The `reprise-php` that runs an application of this plan.
-    pub(super) fn php(&self, application: &Application) -> io::Result<&Rc<OwnedFd>> {
-        self.php.get(application.php).ok_or_else(|| io::Error::other("its reprise-php was not opened"))
+    /// What the prototypes of an application are started with.
+    pub(super) fn programs(&self, application: &Application) -> io::Result<Programs> {
+        let opened =
+            |number: usize, what: &'static str| self.opened.get(number).cloned().ok_or_else(|| io::Error::other(what));
+        let phar = application.phar.as_ref().map(|phar| opened(phar.copy, "its phar was not opened")).transpose()?;
+        Ok(Programs { php: opened(application.php, "its reprise-php was not opened")?, phar })
     }
+}
+
+/// What a prototype is started with, opened.
+#[derive(Clone)]
+pub(super) struct Programs {
+    /// `reprise-php`.
+    pub(super) php: Rc<OwnedFd>,
+    /// The copy of the phar that the application's scripts are in, if they are in one.
+    pub(super) phar: Option<Rc<OwnedFd>>,
+}
+
+/// The phar that an application's scripts are in. The root is a directory into which it was unpacked.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Phar {
+    /// Its file, resolved.
+    pub file: PathBuf,
+    /// The root as PHP has it: `phar:///srv/app.phar/public`.
+    pub scripts: PathBuf,
+    /// The path of its stub as a script, `/app.phar`, if the root is the whole phar.
+    pub stub: Option<String>,
+    /// Which of the plan's descriptors is the sealed copy of it that PHP reads.
+    pub copy: usize,
+    /// The file when it was read.
+    pub seen: Seen,
+    /// The path by which the configuration names it, if a reload is to follow when another phar lies there.
+    pub watched: Option<PathBuf>,
 }
 
 /// Isolation as a number: its crate has no serialization.
@@ -206,6 +236,8 @@ pub struct Application {
     pub exchanges: usize,
     /// Document root, resolved.
     pub root: PathBuf,
+    /// The phar that the root is in.
+    pub phar: Option<Phar>,
     /// The root as it is configured, if a reload is to follow when that path leads elsewhere.
     pub watched: Option<PathBuf>,
     /// Host names that it answers to, patterns left out.
@@ -236,6 +268,15 @@ pub struct Application {
 }
 
 impl Application {
+    /// The root that PHP has for a script, and below which it finds the script.
+    pub fn root_of(&self, script: &str) -> &Path {
+        match &self.phar {
+            None => &self.root,
+            Some(phar) if phar.stub.as_deref() == Some(script) => phar.file.parent().unwrap_or(&phar.file),
+            Some(phar) => &phar.scripts,
+        }
+    }
+
     /// The origin that a script boots with, unless its lane is for another.
     pub fn first_origin(&self) -> Origin<'_> {
         Origin { is_https: self.is_https, host: self.hosts.first().map_or("localhost", String::as_str) }
@@ -280,6 +321,7 @@ impl Application {
             max_workers: None,
             exchanges: 4,
             root: PathBuf::from("/srv").join(name),
+            phar: None,
             watched: None,
             hosts: Vec::new(),
             is_https: false,
@@ -305,7 +347,7 @@ impl Plan {
     /// One for tests, with these applications.
     pub(super) fn for_test(names: &[&str], settings: &str) -> Plan {
         Plan {
-            php: vec![Rc::new(std::fs::File::open("/dev/null").unwrap().into())],
+            opened: vec![Rc::new(std::fs::File::open("/dev/null").unwrap().into())],
             applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
             drain_timeout: Duration::from_secs(30),
             isolation: String::new(),

@@ -124,7 +124,7 @@ impl Supervisor {
             descriptors.push(userfaultfd.as_fd());
             arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
         }
-        if let Some(data) = self.data_caches.of(application, generation.php.as_fd(), 3 + descriptors.len())? {
+        if let Some(data) = self.data_caches.of(application, generation.programs.php.as_fd(), 3 + descriptors.len())? {
             descriptors.push(data.file);
             arguments.extend(data.arguments);
             if let Some(door) = self.stores.of(application, data.file, data.place)? {
@@ -132,10 +132,15 @@ impl Supervisor {
                 descriptors.push(door);
             }
         }
+        if let Some((phar, copy)) = application.phar.as_ref().zip(generation.programs.phar.as_ref()) {
+            arguments.extend(["--phar".to_owned(), (3 + descriptors.len()).to_string()]);
+            arguments.extend(["--phar-path".to_owned(), phar.file.to_string_lossy().into_owned()]);
+            descriptors.push(copy.as_fd());
+        }
         arguments.extend(["--generation".to_owned(), generation.ordinal.to_string()]);
         arguments.extend(application.arguments.iter().cloned());
         let pid = sys::start(&Program {
-            executable: generation.php.as_fd(),
+            executable: generation.programs.php.as_fd(),
             arguments,
             environment: application.environment.clone(),
             descriptors,

@@ -298,7 +298,7 @@ fn boot_request(
 ) -> Option<io::Result<(OwnedFd, Pair<ToForker, wire::control::FromForker>)>> {
     let (application, key) = (&generation.application, lane.key()?);
     let origin = key.origin.unwrap_or(application.first_origin());
-    let head = boot::head(&application.root, key.script, origin, lane.isolation == Isolation::WorkerMode)
+    let head = boot::head(application.root_of(key.script), key.script, origin, lane.isolation == Isolation::WorkerMode)
         .map_err(|_| io::Error::other("its request is too large"))
         .and_then(|head| boot::file(&head));
     Some(head.and_then(|head| Ok((head, Channel::pair()?))))

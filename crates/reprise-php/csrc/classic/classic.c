@@ -22,6 +22,7 @@
 #include "../log.h"
 #include "../opcache.h"
 #include "../options.h"
+#include "../pinned.h"
 #include "../request.h"
 #include "../variables.h"
 #include "../worker.h"
@@ -32,7 +33,7 @@
 /* The front has seen the file, and the user of this process may have no access to it. The response is PHP-FPM's. */
 static bool script_is_readable(const char *script)
 {
-	if (access(script, R_OK) == 0) {
+	if (reprise_is_pinned_script(script) || access(script, R_OK) == 0) {
 		return true;
 	}
 	int error = errno;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "../request.h"
+#include "../pinned.h"
 #include "exceptions.h"
 #include "function_state.h"
 #include "last_error.h"
@@ -63,6 +64,7 @@ static size_t tick_functions(void)
  */
 void reprise_functions_enter_directory(const char *script)
 {
+	script = reprise_script_on_disk(script);
 	const char *slash = strrchr(script, '/');
 	zend_long reporting = EG(error_reporting);
 	zval result, directory;

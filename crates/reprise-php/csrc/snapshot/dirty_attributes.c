@@ -21,6 +21,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "../pinned.h"
 #include "../raw.h"
 #include "../worker.h"
 #include "dirty.h"
@@ -144,28 +145,28 @@ PUBLIC int open(const char *path, int flags, ...)
 {
 	NEXT(open)
 	TAKE_MODE(mode, flags)
-	return opened(known(path, flags, mode), flags);
+	return opened(known(reprise_pinned(path, flags), flags, mode), flags);
 }
 
 PUBLIC int open64(const char *path, int flags, ...)
 {
 	NEXT(open64)
 	TAKE_MODE(mode, flags)
-	return opened(known(path, flags, mode), flags);
+	return opened(known(reprise_pinned(path, flags), flags, mode), flags);
 }
 
 PUBLIC int openat(int directory, const char *path, int flags, ...)
 {
 	NEXT(openat)
 	TAKE_MODE(mode, flags)
-	return opened(known(directory, path, flags, mode), flags);
+	return opened(known(directory, reprise_pinned(path, flags), flags, mode), flags);
 }
 
 PUBLIC int openat64(int directory, const char *path, int flags, ...)
 {
 	NEXT(openat64)
 	TAKE_MODE(mode, flags)
-	return opened(known(directory, path, flags, mode), flags);
+	return opened(known(directory, reprise_pinned(path, flags), flags, mode), flags);
 }
 
 static FILE *opened_file(FILE *file, const char *mode)

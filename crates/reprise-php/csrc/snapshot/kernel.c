@@ -18,6 +18,7 @@
 
 #include "../data/data.h"
 #include "../forker.h"
+#include "../options.h"
 #include "../raw.h"
 #include "clone.h"
 #include "interpose.h"
@@ -111,6 +112,7 @@ static bool is_service_descriptor(int number)
 {
 	const struct forker *forker = reprise_forker;
 	const int known[] = {forker->lifeline,
+	                     reprise_options.phar,
 	                     snapshot->uffd,
 	                     snapshot->pagemap,
 	                     snapshot->statm,

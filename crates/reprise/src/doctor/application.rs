@@ -80,7 +80,7 @@ impl Known<'_> {
         });
         let mut looked = Looked {
             application: application.name.clone(),
-            tree: tree.base.display().to_string(),
+            tree: application.root.shown_base(&tree.base),
             php: self.php.map(|php| php.version.clone()),
             user: user.as_ref().map(|user| user.name.clone()),
             scripts: tree.scripts().count(),
@@ -161,7 +161,7 @@ impl Known<'_> {
         if !user::is_root() {
             return None;
         }
-        let found = user::for_application(self.application.user.as_deref(), &self.application.root).ok().flatten();
+        let found = user::for_application(self.application.user.as_deref(), self.application.root.own()).ok().flatten();
         found.map(|(user, _)| user).or_else(|| Identity::named("nobody").ok())
     }
 

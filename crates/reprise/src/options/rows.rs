@@ -25,6 +25,7 @@ use super::reader::{File, Given, Places};
 use super::value::Value;
 use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
 use crate::exit::Failure;
+use crate::root::Root;
 use derived_headers::derive;
 use readers::{
     data_memory, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
@@ -194,8 +195,9 @@ option_table! {
              Everything else is read-only.", by writable;
         asset_grace: Duration = Duration::from_secs(3600), "\"1h\"", Time(0, 30 * DAY), Reload,
             "How long files with a fingerprint in their names stay reachable when a release follows that does not have them.";
-        root: PathBuf = PathBuf::new(), "required", Text, Reload,
-            "Document root. Relative paths start at the directory of the configuration file.", by root, to front;
+        root: Root = Root::default(), "required", Text, Reload,
+            "Document root: a directory, a phar, or a directory in a phar (docs/guides/phar.md). Relative paths start at the directory of the \
+             configuration file.", by root;
         watch: bool = false, "false", Switch, Reload,
             "Whether Reprise reloads by itself, within a second or two, when the root's symbolic link leads elsewhere or \
              a file that opcache has loaded changes.";

@@ -14,6 +14,8 @@ use super::super::reader::Given;
 use super::super::value::Value;
 use super::{Application, Config, RequestLimits};
 use crate::exit::Failure;
+use crate::phars;
+use crate::root::Root;
 
 /// The names of presets.
 pub const PRESETS: [&str; 12] = [
@@ -167,20 +169,25 @@ pub(super) fn validators(given: &Given<'_, '_>, _: &Application) -> Result<BTree
     Ok(all)
 }
 
-/// A directory that exists.
-pub(super) fn root(given: &Given<'_, '_>, before: &Application) -> Result<PathBuf, Failure> {
+/// A directory that exists, or a phar, or a directory in one; with a pool, a path in its releases.
+pub(super) fn root(given: &Given<'_, '_>, before: &Application) -> Result<Root, Failure> {
     let named = String::read(given)?;
     if named.is_empty() {
         return Err(given.fail("root is empty"));
     }
     if before.release_pool.is_some() {
-        return super::released::root(given, &named);
+        return super::released::root(given, &named).map(Root::directory);
     }
-    let path = resolve(&given.file.base.join(named)).map_err(|why| given.fail(why))?;
+    let path = given.file.base.join(named);
+    if let Some((file, inside)) = phars::part(&path) {
+        return phars::open(&file, &inside).map_err(|why| given.fail(why));
+    }
+    let path = resolve(&path).map_err(|why| given.fail(why))?;
     if !path.is_dir() {
-        return Err(given.fail(format!("root {} is not a directory", path.display())));
+        let failure = given.fail(format!("root {} is neither a directory nor a phar", path.display()));
+        return Err(failure.hint("a phar is a file whose name ends in .phar"));
     }
-    Ok(path)
+    Ok(Root::directory(path))
 }
 
 /// Paths that need not exist.

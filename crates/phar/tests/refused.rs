@@ -1,0 +1,117 @@
+//! Archives that PHP's own writer would not make. All are signed, so what is wrong with them is found behind that.
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+/// An entry: its name, its size, the size of its bytes, flags and bytes.
+#[derive(Clone, Copy)]
+struct Entry(&'static str, u32, u32, u32, &'static [u8]);
+
+const fn plain(name: &'static str) -> Entry {
+    Entry(name, 2, 2, 0o644, b"hi")
+}
+
+fn sign(mut all: Vec<u8>) -> Vec<u8> {
+    all.extend(digest(&SHA256, &all).as_ref().to_vec());
+    all.extend([3, 0, 0, 0]);
+    all.extend(b"GBMB");
+    all
+}
+
+/// A phar with these entries. `change` may change its manifest.
+fn archive(entries: &[Entry], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let number = u32::to_le_bytes;
+    let flags = number(0x10000);
+    let mut manifest = [&number(entries.len() as u32)[..], &[0x11, 0x10], &flags, &number(0), &number(0)].concat();
+    for Entry(name, size, packed, flags, bytes) in entries {
+        manifest.extend(number(name.len() as u32));
+        manifest.extend(name.as_bytes());
+        let mut sum = flate2::Crc::new();
+        sum.update(if *packed == *size { bytes } else { b"hi" });
+        for value in [*size, 1_700_000_000, *packed, sum.sum(), *flags, 0] {
+            manifest.extend(number(value));
+        }
+    }
+    change(&mut manifest);
+    let mut all = b"<?php __HALT_COMPILER(); ?>\n".to_vec();
+    all.extend(number(manifest.len() as u32));
+    all.extend(manifest);
+    entries.iter().for_each(|entry| all.extend(entry.4));
+    sign(all)
+}
+
+/// All that is done with a phar before it is served.
+fn read_all(bytes: &[u8]) -> Result<usize, String> {
+    phar::signature::check(bytes, None)?;
+    let archive = phar::read(bytes)?;
+    archive.entries.iter().try_fold(0, |sum, entry| Ok(sum + phar::contents::of(entry)?.len()))
+}
+
+/// `hi`, deflated.
+const DEFLATED: &[u8] = &[0xcb, 0xc8, 0x04, 0x00];
+
+#[test]
+fn bad_archives_are_refused_with_words() {
+    let same = |_: &mut Vec<u8>| {};
+    assert_eq!(read_all(&archive(&[plain("index.php"), Entry("z.txt", 2, 4, 0x11a4, DEFLATED)], same)), Ok(4));
+    let from_end = |back: usize, value: u8| {
+        move |manifest: &mut Vec<u8>| {
+            let at = manifest.len() - back;
+            manifest[at] ^= value;
+        }
+    };
+    let rows: Vec<(&str, Vec<u8>)> = vec![
+        ("two entries have the name", archive(&[plain("a"), plain("a")], same)),
+        ("needs a directory", archive(&[plain("a"), plain("a/b")], same)),
+        ("is a file where", archive(&[plain("a/b"), plain("a")], same)),
+        ("lead out of the phar", archive(&[plain("../a")], same)),
+        ("lead out of the phar", archive(&[plain("a/../../b")], same)),
+        ("absolute path", archive(&[plain("/etc/passwd")], same)),
+        ("two slashes", archive(&[plain("a//b")], same)),
+        ("control character", archive(&[plain("a\0.txt")], same)),
+        ("backslash", archive(&[plain("..\\a")], same)),
+        ("no entries", archive(&[], same)),
+        ("behind the end", archive(&[Entry("a", 2000, 2000, 0, b"hi")], same)),
+        ("behind the end", archive(&[plain("a"), Entry("b", 30, 30, 0, b"hi")], same)),
+        ("two different sizes", archive(&[Entry("a", 2, 3, 0, b"hi!")], same)),
+        ("in two ways", archive(&[Entry("a", 2, 2, 0x3000, b"hi")], same)),
+        ("directory with contents", archive(&[plain("a/")], same)),
+        ("cannot be decompressed", archive(&[Entry("a", 9, 2, 0x1000, b"\xff\xff")], same)),
+        ("cannot be decompressed", archive(&[Entry("a", 9, 2, 0x2000, b"hi")], same)),
+        ("when it is decompressed", archive(&[Entry("a", 1, 4, 0x1000, DEFLATED)], same)),
+        ("when it is decompressed", archive(&[Entry("a", 1 << 29, 4, 0x1000, DEFLATED)], same)),
+        ("more than 1024 MiB", archive(&[Entry("a", u32::MAX, 4, 0x1000, DEFLATED)], same)),
+        (
+            "more than 1024 MiB",
+            archive(&[Entry("a", 1 << 29, 4, 0x1000, DEFLATED), Entry("b", (1 << 29) + 1, 4, 0x1000, DEFLATED)], same),
+        ),
+        ("those of its checksum", archive(&[plain("a")], from_end(12, 1))),
+        ("too short for so many", archive(&[plain("a")], |manifest| manifest[0] = 9)),
+        ("are the limit", archive(&[plain("a")], |manifest| manifest[3] = 9)),
+        ("says that it has no signature", archive(&[plain("a")], |manifest| manifest[8] = 0)),
+        ("which PHP does not read", archive(&[plain("a")], |manifest| manifest[4] = 0)),
+        ("longer than its entries", archive(&[plain("a")], |manifest| manifest.push(0))),
+        ("cut off", archive(&[plain("a")], from_end(4, 200))),
+        ("cut off", sign(b"<?php __HALT_COMPILER();\xff\xff\xff\x7f".to_vec())),
+        ("no __HALT_COMPILER();", sign(b"<?php __halt_compiler();".to_vec())),
+        ("half a line end", sign(b"<?php __HALT_COMPILER(); ?>\rx".to_vec())),
+    ];
+    for (why, bytes) in rows {
+        let said = read_all(&bytes).expect_err(why);
+        assert!(said.contains(why), "{why}: {said}");
+    }
+}
+
+#[test]
+fn entries_without_a_time_get_one_and_others_keep_theirs() {
+    let bytes = archive(&[plain("a"), plain("b")], |manifest| {
+        let at = manifest.len() - 20;
+        manifest[at..at + 4].fill(0);
+    });
+    let read = phar::read(&bytes).unwrap();
+    assert_eq!(read.entries.iter().map(|entry| entry.time).collect::<Vec<_>>(), [1_700_000_000, 0]);
+    let copy = phar::stamped::copy(&bytes, &read, 1_800_000_000);
+    assert_eq!(read_all(&copy), Ok(4));
+    let copied = phar::read(&copy).unwrap();
+    assert_eq!(copied.entries.iter().map(|entry| entry.time).collect::<Vec<_>>(), [1_700_000_000, 1_800_000_000]);
+    assert_eq!(phar::stamped::copy(&copy, &copied, 5), &*copy, "nothing is left to be done");
+}

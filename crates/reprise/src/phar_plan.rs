@@ -1,0 +1,34 @@
+//! What a plan has of the phars of a configuration: descriptors, and what is to be said of them.
+
+use std::os::fd::OwnedFd;
+
+use process::plan::MAX_PHARS;
+
+use crate::exit::{Code, Failure};
+use crate::options::{Application, Config};
+use crate::root::Phar;
+
+/// The phars of a configuration.
+fn of(config: &Config) -> impl Iterator<Item = (&Application, &Phar)> {
+    config.applications.iter().filter_map(|application| Some((application, application.root.phar()?)))
+}
+
+/// What a draft's applications have of their phars: the sealed copies, in their order, then what keeps the directories.
+pub fn descriptors(config: &Config) -> Result<Vec<OwnedFd>, Failure> {
+    let failed = |error| Failure::new(Code::Internal, "phars", error);
+    if let Some((application, _)) = of(config).nth(MAX_PHARS) {
+        let why = format!(
+            "there may be {MAX_PHARS} applications whose root is a phar, and '{}' is one more",
+            application.name
+        );
+        return Err(Failure::new(Code::Configuration, "root", why).hint("a second server, or a directory"));
+    }
+    let held = || of(config).filter_map(|(_, phar)| phar.held.as_deref());
+    let all = held().map(|held| &held.copy).chain(held().map(|held| &held.lock));
+    all.map(|one| one.try_clone().map_err(failed)).collect()
+}
+
+/// What is to be said of phars at the start and after a reload.
+pub fn notices(config: &Config) -> impl Iterator<Item = &String> {
+    of(config).flat_map(|(_, phar)| &phar.notices)
+}

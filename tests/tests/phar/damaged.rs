@@ -1,0 +1,152 @@
+//! Phars that are refused before anything serves, each with its reason in words.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tests::Setup;
+use tests::server::program;
+
+use super::{STUB, phar, setup};
+
+/// What `reprise check` says of a root, and its code.
+fn check(root: &Path, directory: &Path) -> (String, i32) {
+    let config = directory.join("check.toml");
+    fs::write(&config, format!("[[application]]\nroot = \"{}\"\n", root.display())).expect("a configuration");
+    let output = Command::new(program()).args(["check", "--config"]).arg(&config).output().expect("reprise");
+    let said = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&said).into_owned(), output.status.code().expect("a code"))
+}
+
+/// Each fault of a file is found, and none of it is served: the code is that of a wrong configuration.
+#[test]
+fn what_is_no_sound_phar_is_refused_with_words() {
+    let (setup, file) = setup();
+    let place = setup.directory().to_owned();
+    let good = || phar(&file, &[("index.php", "<?php echo 'ok';"), ("a.txt", "some text of a file")], STUB);
+    good();
+    let (said, code) = check(&file, &place);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("2 files with 1 KiB, signed by SHA-256") && said.contains(&format!("phar://{}", file.display())),
+        "{said}"
+    );
+    let bytes = fs::read(&file).expect("the phar");
+    let with = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = bytes.clone();
+        edit(&mut bytes);
+        bytes
+    };
+    let find = |text: &[u8]| bytes.windows(text.len()).position(|window| window == text).expect("the text");
+    let at = find(b"some text");
+    let rows: Vec<(&str, Vec<u8>)> = vec![
+        ("its bytes are not those of its signature", with(&|bytes| bytes[at] ^= 1)),
+        ("its bytes are not those of its signature", with(&|bytes| bytes[8] ^= 1)),
+        ("has no signature", with(&|bytes| bytes.truncate(at))),
+        ("has no signature", with(&|bytes| bytes.push(b'\n'))),
+        ("has no signature", Vec::new()),
+        (
+            "unknown kind",
+            with(&|bytes| {
+                let end = bytes.len();
+                bytes[end - 8] = 0x77;
+            }),
+        ),
+        ("has no signature", b"GBMB".to_vec()),
+        (
+            "compressed as a whole, by gzip",
+            with(&|bytes| {
+                bytes.splice(0..2, [0x1f, 0x8b]);
+            }),
+        ),
+        ("format of zip", b"PK\x03\x04 and so on".to_vec()),
+        ("format of tar", {
+            let mut tar = vec![b'x'; 600];
+            tar[257..262].copy_from_slice(b"ustar");
+            tar
+        }),
+    ];
+    for (why, bytes) in rows {
+        fs::write(&file, bytes).expect("a file");
+        let (said, code) = check(&file, &place);
+        assert!(code == 78 && said.contains(why) && said.contains("app.phar"), "{why}: {code}: {said}");
+    }
+    good();
+    let (said, code) = check(&file.join("nowhere"), &place);
+    assert!(code == 78 && said.contains("nowhere is not a directory in it"), "{said}");
+    let (said, code) = check(&file.join("a.txt"), &place);
+    assert!(code == 78 && said.contains("is not a directory"), "{said}");
+}
+
+/// A signature by a key is checked with the key beside the phar, as PHP does; hashes that can be forged are warned of.
+#[test]
+fn keys_are_checked_and_weak_hashes_warned_of() {
+    let (setup, file) = setup();
+    let place = setup.directory().to_owned();
+    let key = |name: &str| {
+        let code = format!(
+            "$k = openssl_pkey_new(['private_key_bits' => 2048]); openssl_pkey_export($k, $p); file_put_contents('{0}/{name}', $p);
+             file_put_contents('{0}/{name}.pub', openssl_pkey_get_details($k)['key']);",
+            place.display()
+        );
+        tests::bridged::php(&code, &place);
+    };
+    key("one");
+    key("two");
+    let beside = file.with_extension("phar.pubkey");
+    for (kind, is_weak) in [("OPENSSL", true), ("OPENSSL_SHA256", false), ("OPENSSL_SHA512", false)] {
+        super::build(
+            &file,
+            &format!(
+                "$phar['index.php'] = '<?php echo 1;'; $phar->setSignatureAlgorithm(Phar::{kind}, file_get_contents('{}/one'));",
+                place.display()
+            ),
+        );
+        let _ = fs::remove_file(&beside);
+        let (said, code) = check(&file, &place);
+        assert!(code == 78 && said.contains("public key"), "{kind}: {said}");
+        fs::copy(place.join("two.pub"), &beside).expect("a key");
+        let (said, code) = check(&file, &place);
+        assert!(code == 78 && said.contains("is not one of the key beside it"), "{kind}: {said}");
+        fs::copy(place.join("one.pub"), &beside).expect("a key");
+        let (said, code) = check(&file, &place);
+        assert_eq!((code, said.contains("can be forged")), (0, is_weak), "{kind}: {said}");
+    }
+    for (kind, is_weak) in [("MD5", true), ("SHA1", true), ("SHA256", false), ("SHA512", false)] {
+        super::build(
+            &file,
+            &format!("$phar['index.php'] = '<?php echo 1;'; $phar->setSignatureAlgorithm(Phar::{kind});"),
+        );
+        let (said, code) = check(&file, &place);
+        assert_eq!((code, said.contains("can be forged")), (0, is_weak), "{kind}: {said}");
+    }
+}
+
+/// A name that is not a phar's, and a root that is neither.
+#[test]
+fn a_file_without_the_name_of_a_phar_is_no_root() {
+    let place = Setup::empty();
+    let file = place.directory().join("app.zip");
+    fs::write(&file, "x").expect("a file");
+    let (said, code) = check(&file, place.directory());
+    assert!(code == 78 && said.contains("neither a directory nor a phar"), "{said}");
+}
+
+/// What was unpacked is the server's as long as it runs, and gone with it.
+#[test]
+fn unpacked_phars_go_with_who_used_them() {
+    let (setup, file) = setup();
+    let text = format!("<?php echo '{}';", file.display());
+    phar(&file, &[("index.php", &text)], STUB);
+    let mut server = setup.start();
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("descriptors");
+    let places = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let place = places.into_iter().find(|place| place.display().to_string().contains("/.phars/")).expect("a directory");
+    let config = server.directory().join("reprise.toml").display().to_string();
+    let (said, code) = server.reprise(&["check", "--config", &config]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(fs::read_to_string(place.join("index.php")).expect("it is unpacked"), text);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(server.wait(20), 0, "{}", server.log());
+    assert!(!place.exists(), "{} is left", place.display());
+}
