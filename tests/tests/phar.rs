@@ -9,8 +9,9 @@ mod web_phar;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tests::Setup;
 use tests::peer::run_to_end;
+use tests::server::program;
+use tests::{Server, Setup};
 
 /// Runs code that writes `$file`, a phar.
 fn build(file: &Path, code: &str) {
@@ -33,4 +34,13 @@ fn setup() -> (Setup, PathBuf) {
     let place = Setup::empty();
     let file = place.directory().join("app.phar");
     (place.at(&file), file)
+}
+
+/// A command about a server's configuration file: what it prints on both outputs, and its exit code.
+fn about(server: &Server, arguments: &[&str]) -> (String, i32) {
+    let (command, rest) = arguments.split_first().expect("a command");
+    let config = server.directory().join("reprise.toml");
+    let output = Command::new(program()).args([command, "--config"]).arg(config).args(rest).output().expect("reprise");
+    let said = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&said).into_owned(), output.status.code().expect("a code"))
 }

@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::names::{Names, shown};
 use crate::signature::{self, Kind};
-use crate::{MAX_CONTENTS, MAX_ENTRIES, MAX_MANIFEST, MAX_STUB};
+use crate::{MAX_CONTENTS, MAX_ENTRIES, MAX_ENTRY, MAX_MANIFEST, MAX_STUB};
 
 /// The end of each stub.
 const HALT: &[u8] = b"__HALT_COMPILER();";
@@ -68,6 +68,8 @@ pub struct Archive<'a> {
     pub kind: Kind,
     /// Bytes before the signature.
     pub(crate) signed: usize,
+    /// Where the number of the bytes of metadata stands in the phar, if there are none.
+    pub(crate) without_metadata: Option<usize>,
 }
 
 /// Why a file is no phar that can be read, if that can be told from its first bytes.
@@ -137,12 +139,14 @@ pub fn read(bytes: &[u8]) -> Result<Archive<'_>, String> {
     }
     let alias = left.counted().ok_or_else(cut)?;
     // Metadata of the phar is passed over.
-    left.counted().ok_or_else(cut)?;
+    let metadata_at = contents - left.left();
+    let metadata = left.counted().ok_or_else(cut)?;
+    let without_metadata = metadata.is_empty().then_some(metadata_at);
     if count > left.left() / ENTRY {
         return Err(format!("its manifest says that there are {count} entries, and is too short for so many"));
     }
     let entries = read_entries(bytes, contents, signed, left, count)?;
-    Ok(Archive { stub: &bytes[..begin], alias, entries, kind, signed })
+    Ok(Archive { stub: &bytes[..begin], alias, entries, kind, signed, without_metadata })
 }
 
 fn read_entries<'a>(
@@ -181,6 +185,9 @@ fn read_entries<'a>(
         }
         if name.ends_with(b"/") && size != 0 {
             return Err(wrong("is a directory with contents"));
+        }
+        if size > MAX_ENTRY {
+            return Err(wrong(&format!("has more than {} MiB, decompressed", MAX_ENTRY >> 20)));
         }
         let next = at.checked_add(packed_size as usize).filter(|next| *next <= end);
         let next = next.ok_or_else(|| wrong("has bytes behind the end of the phar"))?;

@@ -9,16 +9,16 @@
 //! | [`archive`] | stub and manifest: which entries there are, and where their bytes lie |
 //! | [`names`] | which names entries may have, and that no two of them collide |
 //! | [`contents`] | the bytes of an entry, decompressed and compared with their checksum |
-//! | [`stamped`] | a copy whose entries all have times, which opcache asks for |
+//! | [`for_php`] | the copy that PHP reads, with what it asks for |
 
 #![forbid(unsafe_code)]
 
 pub mod archive;
 pub mod contents;
 mod cursor;
+pub mod for_php;
 pub mod names;
 pub mod signature;
-pub mod stamped;
 
 pub use archive::{Archive, Entry, Packing, read};
 
@@ -30,11 +30,15 @@ pub const MAX_STUB: usize = 4 << 20;
 pub const MAX_MANIFEST: usize = 32 << 20;
 /// Entries at most.
 pub const MAX_ENTRIES: usize = 100_000;
+/// Files and directories at most: those that no entry names are only the way to others.
+pub const MAX_PATHS: usize = 200_000;
 /// Bytes of a name at most, and of a part between two slashes.
 pub const MAX_NAME: usize = 1024;
 /// The same of a part.
 pub const MAX_PART: usize = 255;
 /// Levels of directories at most.
 pub const MAX_DEPTH: usize = 64;
+/// Bytes of an entry at most, decompressed. Its reader holds it in memory.
+pub const MAX_ENTRY: u32 = 256 << 20;
 /// Bytes of all entries at most, decompressed.
 pub const MAX_CONTENTS: u64 = 1 << 30;

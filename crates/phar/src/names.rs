@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MAX_DEPTH, MAX_NAME, MAX_PART};
+use crate::{MAX_DEPTH, MAX_NAME, MAX_PART, MAX_PATHS};
 
 /// A name as messages show it.
 pub fn shown(name: &[u8]) -> String {
@@ -95,12 +95,10 @@ impl Names {
                 (Some(_), _) => return Err(format!("two entries have the name {}", shown(name))),
             }
         }
-        Ok(())
-    }
-
-    /// Whether there is a file or directory of that name.
-    pub fn contains(&self, name: &[u8]) -> bool {
-        self.seen.contains_key(name)
+        match self.seen.len() <= MAX_PATHS {
+            true => Ok(()),
+            false => Err(format!("its entries need more than {MAX_PATHS} files and directories")),
+        }
     }
 }
 

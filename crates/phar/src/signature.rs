@@ -152,6 +152,9 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
+/// Bytes that [`sign`] adds.
+pub(crate) const SHA256_SIZE: usize = 40;
+
 /// Puts a signature by SHA-256 behind bytes.
 pub(crate) fn sign(bytes: &mut Vec<u8>) {
     let hash = sha256(bytes);

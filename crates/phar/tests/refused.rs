@@ -78,11 +78,12 @@ fn bad_archives_are_refused_with_words() {
         ("cannot be decompressed", archive(&[Entry("a", 9, 2, 0x1000, b"\xff\xff")], same)),
         ("cannot be decompressed", archive(&[Entry("a", 9, 2, 0x2000, b"hi")], same)),
         ("when it is decompressed", archive(&[Entry("a", 1, 4, 0x1000, DEFLATED)], same)),
-        ("when it is decompressed", archive(&[Entry("a", 1 << 29, 4, 0x1000, DEFLATED)], same)),
-        ("more than 1024 MiB", archive(&[Entry("a", u32::MAX, 4, 0x1000, DEFLATED)], same)),
+        ("when it is decompressed", archive(&[Entry("a", 1 << 28, 4, 0x1000, DEFLATED)], same)),
+        ("more than 256 MiB", archive(&[Entry("a", u32::MAX, 4, 0x1000, DEFLATED)], same)),
+        ("more than 256 MiB", archive(&[Entry("a", (1 << 28) + 1, 4, 0x1000, DEFLATED)], same)),
         (
             "more than 1024 MiB",
-            archive(&[Entry("a", 1 << 29, 4, 0x1000, DEFLATED), Entry("b", (1 << 29) + 1, 4, 0x1000, DEFLATED)], same),
+            archive(&["a", "b", "c", "d", "e"].map(|name| Entry(name, 1 << 28, 4, 0x1000, DEFLATED)), same),
         ),
         ("those of its checksum", archive(&[plain("a")], from_end(12, 1))),
         ("too short for so many", archive(&[plain("a")], |manifest| manifest[0] = 9)),
@@ -101,17 +102,74 @@ fn bad_archives_are_refused_with_words() {
     }
 }
 
+/// Whatever is cut off or altered is refused: each length and each byte of a small phar.
 #[test]
-fn entries_without_a_time_get_one_and_others_keep_theirs() {
+fn no_byte_of_a_phar_can_be_missing_or_another() {
+    let bytes = archive(&[plain("index.php"), Entry("z.txt", 2, 4, 0x11a4, DEFLATED)], |_| {});
+    assert_eq!(read_all(&bytes), Ok(4));
+    for end in 0..bytes.len() {
+        assert!(read_all(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+    }
+    for at in 0..bytes.len() {
+        let mut altered = bytes.clone();
+        altered[at] ^= 0x20;
+        assert!(read_all(&altered).is_err(), "byte {at}");
+    }
+}
+
+/// Each name is within limits, and all together need more directories than anything has.
+#[test]
+fn names_cannot_fill_the_memory() {
+    let deep = |number: usize| -> &'static str {
+        let path: Vec<String> = (0..60).map(|level| format!("{number}-{level}")).collect();
+        path.join("/").leak()
+    };
+    let entries: Vec<Entry> = (0..4000).map(|number| plain(deep(number))).collect();
+    let said = phar::read(&archive(&entries, |_| {})).unwrap_err();
+    assert!(said.contains("more than 200000 files and directories"), "{said}");
+}
+
+/// Both compressions, as PHP's own writer makes them, and an entry that is empty.
+#[test]
+fn each_compression_is_read() {
+    let bzipped: &'static [u8] = {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(
+            &mut bzip2::read::BzEncoder::new(&b"hi"[..], bzip2::Compression::best()),
+            &mut bytes,
+        )
+        .unwrap();
+        bytes.leak()
+    };
+    let entries = [
+        plain("plain"),
+        Entry("deflated", 2, 4, 0x11a4, DEFLATED),
+        Entry("bzipped", 2, bzipped.len() as u32, 0x21a4, bzipped),
+        Entry("empty", 0, 0, 0x1a4, b""),
+    ];
+    let bytes = archive(&entries, |_| {});
+    let read = phar::read(&bytes).unwrap();
+    let contents = read.entries.iter().map(|entry| phar::contents::of(entry).unwrap().into_owned());
+    assert_eq!(contents.collect::<Vec<_>>(), [&b"hi"[..], b"hi", b"hi", b""]);
+}
+
+/// What PHP reads has a time for each entry and metadata, and its own signature; everything else is as it was.
+#[test]
+fn the_copy_has_what_php_asks_for() {
     let bytes = archive(&[plain("a"), plain("b")], |manifest| {
         let at = manifest.len() - 20;
         manifest[at..at + 4].fill(0);
     });
     let read = phar::read(&bytes).unwrap();
-    assert_eq!(read.entries.iter().map(|entry| entry.time).collect::<Vec<_>>(), [1_700_000_000, 0]);
-    let copy = phar::stamped::copy(&bytes, &read, 1_800_000_000);
-    assert_eq!(read_all(&copy), Ok(4));
-    let copied = phar::read(&copy).unwrap();
-    assert_eq!(copied.entries.iter().map(|entry| entry.time).collect::<Vec<_>>(), [1_700_000_000, 1_800_000_000]);
-    assert_eq!(phar::stamped::copy(&copy, &copied, 5), &*copy, "nothing is left to be done");
+    let times = |read: &phar::Archive<'_>| read.entries.iter().map(|entry| entry.time).collect::<Vec<_>>();
+    assert_eq!(times(&read), [1_700_000_000, 0]);
+    for (time, expected) in [(1_800_000_000, 1_800_000_000), (0, 1)] {
+        let copy = phar::for_php::copy(&bytes, &read, time);
+        assert_eq!(copy.len(), bytes.len() + 2, "and `N;`");
+        assert_eq!(read_all(&copy), Ok(4));
+        let copied = phar::read(&copy).unwrap();
+        assert_eq!(times(&copied), [1_700_000_000, expected]);
+        assert_eq!((copied.stub, copied.alias), (read.stub, read.alias));
+        assert_eq!(phar::for_php::copy(&copy, &copied, 5), &*copy, "nothing is left to be done");
+    }
 }

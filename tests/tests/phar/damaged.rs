@@ -7,7 +7,7 @@ use std::process::Command;
 use tests::Setup;
 use tests::server::program;
 
-use super::{STUB, phar, setup};
+use super::{STUB, about, phar, setup};
 
 /// What `reprise check` says of a root, and its code.
 fn check(root: &Path, directory: &Path) -> (String, i32) {
@@ -142,8 +142,7 @@ fn unpacked_phars_go_with_who_used_them() {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("descriptors");
     let places = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let place = places.into_iter().find(|place| place.display().to_string().contains("/.phars/")).expect("a directory");
-    let config = server.directory().join("reprise.toml").display().to_string();
-    let (said, code) = server.reprise(&["check", "--config", &config]);
+    let (said, code) = about(&server, &["check"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(fs::read_to_string(place.join("index.php")).expect("it is unpacked"), text);
     server.signal(nix::sys::signal::Signal::SIGTERM);

@@ -1,7 +1,6 @@
 //! The Symfony application as a phar, and a library in a phar that has its credentials from the configuration.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -51,33 +50,23 @@ const PAGES: [&str; 22] = [
     "/away/302",
 ];
 
-fn readable(directory: &Path) {
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).expect("permissions");
-}
-
-/// What is written lies beside the phar; the compiled container is in it.
+/// What is written lies in the directory from which the phar is built, and not in the phar; the compiled container is in it.
 fn prepare(application: &Path) {
-    let place = application.parent().expect("a directory");
     let change = |name: &str, from: &str, to: &str| {
         let path = application.join(name);
         let text = fs::read_to_string(&path).expect("a file of the application");
         assert!(text.contains(from), "{name}");
         fs::write(path, text.replace(from, to)).expect("a file");
     };
-    let outside = place.join("data");
-    fs::create_dir_all(outside.join("sessions")).expect("directories");
-    fs::copy(application.join("data/blog.sqlite"), outside.join("blog.sqlite")).expect("the database");
-    [&outside, &outside.join("sessions")].into_iter().for_each(|one| readable(one));
-    fs::set_permissions(outside.join("blog.sqlite"), fs::Permissions::from_mode(0o666)).expect("permissions");
     change(
         "config/services.yaml",
         "'%kernel.project_dir%/%env(DATABASE_PATH)%'",
-        &format!("'{}/blog.sqlite'", outside.display()),
+        &format!("'{}/data/blog.sqlite'", application.display()),
     );
     change(
         "config/packages/framework.yaml",
         "%kernel.project_dir%/var/sessions",
-        &format!("{}/sessions", outside.display()),
+        &format!("{}/var/sessions", application.display()),
     );
     fs::write(application.join("public/worker.php"), WORKER).expect("a script");
     fs::write(application.join("public/own.css"), "p { color: red }").expect("a file");

@@ -56,7 +56,7 @@ fn stubs_answer_as_under_fpm() {
         ];
         phar(&file, &files, stub);
         let reprise = setup.start();
-        let location = "location ~ \\.phar(/|$) { fastcgi_split_path_info ^(.+?\\.phar)(/.*)$; fastcgi_pass unix:{place}/fpm.sock;\n}\n";
+        let location = "location ~ \\.phar(/|$) { fastcgi_split_path_info ^(.+?\\.phar)(/.*)$; fastcgi_param PATH_TRANSLATED $document_root$fastcgi_path_info; fastcgi_pass unix:{place}/fpm.sock;\n}\n";
         let fpm = Fpm::with_sites(&[("a".to_owned(), file.parent().expect("a directory"), location)]);
         for path in PATHS {
             for (method, body) in [("GET", &b""[..]), ("POST", b"a=b"), ("HEAD", b"")] {

@@ -156,7 +156,8 @@ static bool is_locked(const struct stat *file)
 static bool is_service(int number)
 {
 	return number == reprise_forker->control || number == reprise_forker->lifeline
-	       || number == reprise_options.userfaultfd || number == reprise_options.data_store;
+	       || number == reprise_options.userfaultfd || number == reprise_options.data_store
+	       || number == reprise_options.phar;
 }
 
 static void judge(int number)

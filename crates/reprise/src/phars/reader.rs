@@ -87,28 +87,20 @@ fn work(task: &Task<'_>, place: Option<&Path>, user: Option<&Identity>) -> Answe
         return Err("an entry has the name of the phar itself, by which its stub is run".to_owned());
     }
     unpack::unpack(&archive, task.stub, task.time, place.map(|_| Path::new(".")))?;
-    let copy = phar::stamped::copy(bytes, &archive, task.time);
+    let copy = phar::for_php::copy(bytes, &archive, task.time);
     let copy = boot::sealed(&copy).map_err(|error| format!("the copy for PHP: {error}"))?;
     let files = archive.entries.iter().filter(|entry| !entry.is_directory());
     let (files, size) = files.fold((0, 0), |(files, size), entry| (files + 1, size + u64::from(entry.size)));
     let described = format!("{files} files with {} KiB, signed by {}", size.div_ceil(1024), kind.word());
-    Ok((Facts { described, notices: notices(&archive, kind, task.time) }, vec![copy]))
+    Ok((Facts { described, notices: notices(kind) }, vec![copy]))
 }
 
-fn notices(archive: &phar::Archive<'_>, kind: phar::signature::Kind, time: u32) -> Vec<String> {
+fn notices(kind: phar::signature::Kind) -> Vec<String> {
     let weak = kind.is_weak().then(|| {
         format!(
             "its signature is {}, which can be forged: sign it by SHA-256, SHA-512 or OpenSSL_SHA256 (Phar::setSignatureAlgorithm)",
             kind.word()
         )
     });
-    let is_untimed = |entry: &&phar::Entry<'_>| entry.time == 0 && entry.name.ends_with(b".php");
-    let untimed = archive.entries.iter().filter(is_untimed).count();
-    let cold = (untimed > 0 && (kind.is_by_key() || time == 0)).then(|| {
-        format!(
-            "{untimed} of its scripts have no time, and opcache keeps none without one. A phar that is signed by a key cannot be given times \
-             here: build it with a program that writes them"
-        )
-    });
-    weak.into_iter().chain(cold).collect()
+    weak.into_iter().collect()
 }
