@@ -50,7 +50,7 @@ const PAGES: [&str; 22] = [
     "/away/302",
 ];
 
-/// What is written lies in the directory from which the phar is built, and not in the phar; the compiled container is in it.
+/// What is written lies where the configuration says, not in the phar; the compiled container is in it.
 fn prepare(application: &Path) {
     let change = |name: &str, from: &str, to: &str| {
         let path = application.join(name);
@@ -58,16 +58,8 @@ fn prepare(application: &Path) {
         assert!(text.contains(from), "{name}");
         fs::write(path, text.replace(from, to)).expect("a file");
     };
-    change(
-        "config/services.yaml",
-        "'%kernel.project_dir%/%env(DATABASE_PATH)%'",
-        &format!("'{}/data/blog.sqlite'", application.display()),
-    );
-    change(
-        "config/packages/framework.yaml",
-        "%kernel.project_dir%/var/sessions",
-        &format!("{}/var/sessions", application.display()),
-    );
+    change("config/services.yaml", "'%kernel.project_dir%/%env(DATABASE_PATH)%'", "'%env(DATABASE_PATH)%'");
+    change("config/packages/framework.yaml", "save_path: '%kernel.project_dir%/var/sessions'", "save_path: null");
     fs::write(application.join("public/worker.php"), WORKER).expect("a script");
     fs::write(application.join("public/own.css"), "p { color: red }").expect("a file");
     fs::remove_dir_all(application.join("var/cache")).expect("the cache");
@@ -93,7 +85,10 @@ fn symfony_as_a_phar_answers_as_from_the_directory() {
     super::build(&file, &code);
     for (script, mode) in [("index.php", "classic"), ("snapshot.php", "snapshot"), ("worker.php", "worker")] {
         let start = |root: &Path| {
+            let below = |path: &str| application.join(path).display().to_string();
             Setup::root(root)
+                .env("DATABASE_PATH", &below("data/blog.sqlite"))
+                .ini("session.save_path", &below("var/sessions"))
                 .application("hosts = [\"blog.test\"]")
                 .application(&format!("front_controller = \"{script}\""))
                 .application(&format!("mode.\"{script}\" = \"{mode}\""))
