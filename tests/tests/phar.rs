@@ -1,6 +1,9 @@
 //! Applications in a phar: `root = "app.phar"`. What PHP sees of them is compared with PHP-FPM; what damages a phar is refused before anything serves.
 
+mod closed;
 mod damaged;
+mod inspected;
+mod released;
 mod replaced;
 mod served;
 mod symfony;

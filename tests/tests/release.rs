@@ -23,16 +23,16 @@ echo $code, ' ', require __DIR__ . '/../template.php', ' ', ini_get('opcache.fil
 "#;
 
 /// Where releases are made and lie.
-struct Yard {
+pub struct Yard {
     directory: Directory,
-    pool: String,
+    pub pool: String,
     public: String,
     sequence: AtomicU64,
 }
 
 /// A node that serves the application `shop`.
-struct Node {
-    server: Server,
+pub struct Node {
+    pub server: Server,
     admin: u16,
 }
 
@@ -69,7 +69,7 @@ fn is_root() -> bool {
 
 impl Yard {
     /// With a pool in a directory, or that one.
-    fn new(pool: Option<String>) -> Yard {
+    pub fn new(pool: Option<String>) -> Yard {
         let directory = Directory::new();
         let pool = pool.unwrap_or_else(|| directory.0.join("pool").to_str().unwrap().to_owned());
         let key = directory.0.join("key");
@@ -79,11 +79,11 @@ impl Yard {
         Yard { directory, pool, public, sequence: AtomicU64::new(1) }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.0.join(name)
     }
 
-    fn key(&self) -> String {
+    pub fn key(&self) -> String {
         self.path("key").to_str().unwrap().to_owned()
     }
 
@@ -94,7 +94,7 @@ impl Yard {
         (String::from_utf8_lossy(&text).into_owned(), output.status.code().unwrap_or(-1))
     }
 
-    fn fine(&self, arguments: &[&str]) -> String {
+    pub fn fine(&self, arguments: &[&str]) -> String {
         let (text, code) = self.release(arguments);
         assert_eq!(code, 0, "{arguments:?}: {text}");
         text
@@ -110,7 +110,7 @@ impl Yard {
     }
 
     /// Builds the release of a tree and pushes it. `more` are further arguments of the build.
-    fn push(&self, tree: &Path, more: &[&str]) -> PathBuf {
+    pub fn push(&self, tree: &Path, more: &[&str]) -> PathBuf {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed).to_string();
         let file = tree.with_extension("release");
         let (tree, output, key) = (tree.to_str().unwrap(), file.to_str().unwrap(), self.key());
@@ -125,12 +125,12 @@ impl Yard {
         self.push(&self.tree(version), &["--no-compile"])
     }
 
-    fn activate(&self, release: &str, more: &[&str]) -> (String, i32) {
+    pub fn activate(&self, release: &str, more: &[&str]) -> (String, i32) {
         let key = self.key();
         self.release(&[&["activate", &self.pool, "shop", release, "--key", &key][..], more].concat())
     }
 
-    fn activate_fine(&self, release: &str) -> serde_json::Value {
+    pub fn activate_fine(&self, release: &str) -> serde_json::Value {
         let (text, code) = self.activate(release, &["--json"]);
         assert_eq!(code, 0, "{text}");
         let json = text.lines().find(|line| line.starts_with('{')).expect("a result");
@@ -150,6 +150,10 @@ impl Yard {
 
     /// A node, with these lines of the server and of the application.
     fn setup(&self, name: &str, server: &str, application: &str) -> (Setup, u16) {
+        self.setup_at(name, server, application, "public")
+    }
+
+    fn setup_at(&self, name: &str, server: &str, application: &str, root: &str) -> (Setup, u16) {
         let setup = Setup::empty().application("hosts = [\"none.example\"]").application("workers = 1");
         let directory = setup.directory().to_str().unwrap().to_owned();
         let admin = free_port();
@@ -164,7 +168,7 @@ impl Yard {
                 "{user}{place}release_state = \"{directory}/kept\"\nrelease_shared = \"{directory}/shared\"\nrelease_node = \"{name}\"\n\
                 admin_listen = [\"http://127.0.0.1:{admin}\"]\n{server}"
             ))
-            .another(&format!("name = \"shop\"\n{}\nworkers = 2\n{application}\nroot = \"public\"", self.application()));
+            .another(&format!("name = \"shop\"\n{}\nworkers = 2\n{application}\nroot = \"{root}\"", self.application()));
         (setup, admin)
     }
 
@@ -173,8 +177,14 @@ impl Yard {
         Node { server: setup.start(), admin }
     }
 
+    /// A node whose root is that path of a release.
+    pub fn node_at(&self, name: &str, root: &str) -> Node {
+        let (setup, admin) = self.setup_at(name, "", "", root);
+        Node { server: setup.start(), admin }
+    }
+
     /// Waits until that many nodes have said in the pool that they are there.
-    fn await_nodes(&self, count: usize) {
+    pub fn await_nodes(&self, count: usize) {
         tests::wait_until("all nodes are there", 20, || {
             self.fine(&["status", &self.pool, "shop", "--json"]).matches("\"is_there\":true").count() == count
         });

@@ -109,6 +109,10 @@ pub fn check(bytes: &[u8], key: Option<&[u8]>) -> Result<Kind, String> {
     let (kind, signed) = find(bytes)?;
     let (signed, behind) = bytes.split_at_checked(signed).ok_or("its signature is cut off")?;
     let Some(size) = kind.hash_size() else { return check_keyed(kind, signed, behind, key) };
+    if key.is_some() {
+        // As PHP: anybody can put a hash in the place of a signature.
+        return Err(format!("a public key lies beside it, and it is signed by none ({})", kind.word()));
+    }
     let made = match kind {
         Kind::Md5 => Md5::digest(signed).to_vec(),
         Kind::Sha1 => digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, signed).as_ref().to_vec(),

@@ -19,9 +19,9 @@ use wire::layout::MAX_DOORS;
 use crate::plan::{MAX_FILES, MAX_LISTENERS, MAX_PHARS};
 
 /// Descriptors that may be attached to one message.
-/// The front's doors, or a configuration with its executables, its phars and the locks of their directories, its files, its certificates and its
+/// The front's doors, or a configuration with its executables, its phars and the locks of their directories, those of former releases too, its files, its certificates and its
 /// listeners.
-const MAX_ATTACHED: usize = MAX_DOORS + 1 + MAX_FILES + MAX_LISTENERS + 2 * MAX_PHARS;
+const MAX_ATTACHED: usize = MAX_DOORS + 1 + MAX_FILES + MAX_LISTENERS + 3 * MAX_PHARS;
 
 /// Messages that wait for a peer, at most: more than the supervisor sends to one process in minutes. A peer that leaves so many
 /// unread does not read at all.

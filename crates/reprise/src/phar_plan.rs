@@ -13,7 +13,8 @@ fn of(config: &Config) -> impl Iterator<Item = (&Application, &Phar)> {
     config.applications.iter().filter_map(|application| Some((application, application.root.phar()?)))
 }
 
-/// What a draft's applications have of their phars: the sealed copies, in their order, then what keeps the directories.
+/// What a draft's applications have of their phars: the sealed copies, in their order, then what keeps the directories, those of former releases
+/// too.
 pub fn descriptors(config: &Config) -> Result<Vec<OwnedFd>, Failure> {
     let failed = |error| Failure::new(Code::Internal, "phars", error);
     if let Some((application, _)) = of(config).nth(MAX_PHARS) {
@@ -24,8 +25,20 @@ pub fn descriptors(config: &Config) -> Result<Vec<OwnedFd>, Failure> {
         return Err(Failure::new(Code::Configuration, "root", why).hint("a second server, or a directory"));
     }
     let held = || of(config).filter_map(|(_, phar)| phar.held.as_deref());
-    let all = held().map(|held| &held.copy).chain(held().map(|held| &held.lock));
+    let former = config.applications.iter().filter_map(|application| application.unpacked.as_ref());
+    let former = former.flat_map(|unpacked| &unpacked.former_phars).filter_map(|phar| phar.held.as_deref());
+    let locks = held().chain(former.take(MAX_PHARS)).map(|held| &held.lock);
+    let all = held().map(|held| &held.copy).chain(locks);
     all.map(|one| one.try_clone().map_err(failed)).collect()
+}
+
+/// Closes what a configuration holds of phars: a plan has it.
+pub fn let_go(config: &mut Config) {
+    for application in &mut config.applications {
+        application.root.let_go();
+        let former = application.unpacked.iter_mut().flat_map(|unpacked| &mut unpacked.former_phars);
+        former.for_each(|phar| phar.held = None);
+    }
 }
 
 /// What is to be said of phars at the start and after a reload.

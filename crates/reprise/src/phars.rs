@@ -82,13 +82,17 @@ fn contents(file: &Path) -> Result<(Vec<u8>, Metadata), String> {
 }
 
 /// The public key beside a phar, if there is one.
-fn key(file: &Path) -> Option<Vec<u8>> {
+fn key(file: &Path) -> Result<Option<Vec<u8>>, String> {
     let mut path = file.as_os_str().to_owned();
     path.push(".pubkey");
     let mut bytes = Vec::new();
-    let opened = process::files::open_regular(Path::new(&path)).ok()?;
-    opened.take(64 << 10).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    let read =
+        process::files::open_regular(Path::new(&path)).and_then(|opened| opened.take(64 << 10).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("the public key beside it: {error}")),
+    }
 }
 
 /// Reads the file, without a look at what is in it, and has the rest done. The directory into which it is unpacked, and what is known of it.
@@ -99,7 +103,7 @@ fn read(file: &Path, inside: &str) -> Result<(PathBuf, Phar), String> {
     let group = (metadata.mode() & 0o004 == 0).then(|| metadata.gid());
     let task = Task {
         bytes: &bytes,
-        key: key(file),
+        key: key(file)?,
         stub: file.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default(),
         time,
     };
@@ -109,7 +113,7 @@ fn read(file: &Path, inside: &str) -> Result<(PathBuf, Phar), String> {
         found.set(Some(reader::send(&task, Some(place))?));
         Ok(())
     })?;
-    // Another server may have unpacked it; its signature is checked all the same.
+    // Another server may have unpacked the same bytes; their signature is checked all the same.
     let (facts, copy) = match found.take() {
         Some(found) => found,
         None => reader::send(&task, None)?,

@@ -136,15 +136,24 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
     let serving = known.serving.iter().map(|one| (one, now));
     let former = serving.chain(known.former.iter().map(|one| (&one.release, one.until)));
     let former = former.filter(|(release, since)| Some(&release.id) != id.as_ref() && until(*since) > now);
-    let former =
-        former.map(|(release, since)| FormerRoot { root: root_of(&release.id), until: until(since) }).collect();
+    let mut former_phars = Vec::new();
+    let former = former.map(|(release, since)| {
+        let mut root = root_of(&release.id);
+        // Without the files of a former release this one is served all the same.
+        if let Some(Ok(opened)) = phars::part(&root).map(|(file, inside)| phars::open(&file, &inside)) {
+            root = opened.to_path_buf();
+            former_phars.extend(opened.phar().cloned());
+        }
+        FormerRoot { root, until: until(since) }
+    });
+    let former = former.collect();
     if id.is_none() {
         // Nothing of it is there that could boot.
         application.mode.clear();
         application.warmup.clear();
     }
     let opcache = here.join(OPCACHE);
-    application.unpacked = Some(Unpacked { id, opcache, former });
+    application.unpacked = Some(Unpacked { id, opcache, former, former_phars });
     application.root = match phars::part(&root) {
         Some((file, inside)) => phars::open(&file, &inside).map_err(|why| wrong(application, "root", why))?,
         None => Root::directory(root),

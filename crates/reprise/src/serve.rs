@@ -137,7 +137,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let watcher = what.dev.as_ref().map(|dev| dev.watcher(&people)).transpose()?;
     let what = Rc::new(what);
     // The plan holds the directories of phars, and lets them go when another has taken its place.
-    config.applications.iter_mut().for_each(|application| application.root.let_go());
+    phar_plan::let_go(&mut config);
     let mut service = service(config, what.clone(), opened, descriptors, people.front, signals)?;
     service.watcher = watcher;
     service.listeners = sockets;

@@ -7,6 +7,7 @@ use std::process::Command;
 use tests::Setup;
 use tests::server::program;
 
+use super::closed::unpacked;
 use super::{STUB, about, phar, setup};
 
 /// What `reprise check` says of a root, and its code.
@@ -111,7 +112,16 @@ fn keys_are_checked_and_weak_hashes_warned_of() {
         fs::copy(place.join("one.pub"), &beside).expect("a key");
         let (said, code) = check(&file, &place);
         assert_eq!((code, said.contains("can be forged")), (0, is_weak), "{kind}: {said}");
+        // What was checked at the start is served, whatever lies beside the phar by then.
+        let server = Setup::root(&file).start();
+        fs::copy(place.join("two.pub"), &beside).expect("a key");
+        assert_eq!(server.get("/").text(), "1", "{kind}: {}", server.log());
     }
+    // A hash in the place of a signature is none.
+    super::build(&file, "$phar['index.php'] = '<?php echo 1;'; $phar->setSignatureAlgorithm(Phar::SHA256);");
+    let (said, code) = check(&file, &place);
+    assert!(code == 78 && said.contains("a public key lies beside it, and it is signed by none"), "{said}");
+    fs::remove_file(&beside).expect("a key");
     for (kind, is_weak) in [("MD5", true), ("SHA1", true), ("SHA256", false), ("SHA512", false)] {
         super::build(
             &file,
@@ -119,6 +129,45 @@ fn keys_are_checked_and_weak_hashes_warned_of() {
         );
         let (said, code) = check(&file, &place);
         assert_eq!((code, said.contains("can be forged")), (0, is_weak), "{kind}: {said}");
+    }
+}
+
+/// Writes a phar with entries of these names, signed as PHP does it; PHP itself writes no such names.
+fn write_names(file: &Path, names: &[&str], place: &Path) {
+    let names = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let code = format!(
+        r#"$names = [{names}]; $manifest = pack('Vnv', count($names), 0x1110, 0) . pack('vVV', 1, 0, 0);
+        foreach ($names as $name) $manifest .= pack('V', strlen($name)) . $name . pack('V6', 2, 1700000000, 2, crc32('hi'), 0644, 0);
+        $all = "<?php __HALT_COMPILER(); ?>\r\n" . pack('V', strlen($manifest)) . $manifest . str_repeat('hi', count($names));
+        file_put_contents('{}', $all . hash('sha256', $all, true) . pack('V', 3) . 'GBMB');"#,
+        file.display()
+    );
+    tests::bridged::php(&code, place);
+}
+
+/// Names that collide, lead out of the phar or stand for something else.
+#[test]
+fn names_that_collide_or_lead_elsewhere_are_refused() {
+    let (setup, file) = setup();
+    let place = setup.directory().to_owned();
+    write_names(&file, &["index.php", "a/b.txt", "a/c.txt"], &place);
+    let (said, code) = check(&file, &place);
+    assert!(code == 0 && said.contains("3 files"), "{said}");
+    for (names, why) in [
+        (&["index.php", "index.php"][..], "two entries have the name"),
+        (&["a", "a/b"], "needs a directory where the entry"),
+        (&["a/b", "a"], "is a file where other entries need a directory"),
+        (&["../../../../tmp/out"], "could lead out of the phar"),
+        (&["a/../../b"], "could lead out of the phar"),
+        (&["/etc/cron.d/x"], "has an absolute path"),
+        (&["a\\\\b"], "has a backslash in its name"),
+        (&["a\\0.txt"], "has a control character in its name"),
+        (&["app.phar"], "has the name of the phar itself"),
+        (&["app.phar/x"], "has the name of the phar itself"),
+    ] {
+        write_names(&file, names, &place);
+        let (said, code) = check(&file, &place);
+        assert!(code == 78 && said.contains(why), "{names:?}: {code}: {said}");
     }
 }
 
@@ -139,9 +188,7 @@ fn unpacked_phars_go_with_who_used_them() {
     let text = format!("<?php echo '{}';", file.display());
     phar(&file, &[("index.php", &text)], STUB);
     let mut server = setup.start();
-    let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("descriptors");
-    let places = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    let place = places.into_iter().find(|place| place.display().to_string().contains("/.phars/")).expect("a directory");
+    let place = unpacked(&server);
     let (said, code) = about(&server, &["check"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(fs::read_to_string(place.join("index.php")).expect("it is unpacked"), text);

@@ -141,6 +141,12 @@ int reprise_note_opened(int number, int flags)
 		va_end(arguments);                                                                                             \
 	}
 
+PUBLIC int stat(const char *restrict path, struct stat *restrict about)
+{
+	NEXT(stat)
+	return known(reprise_pinned_stat(path), about);
+}
+
 PUBLIC int open(const char *path, int flags, ...)
 {
 	NEXT(open)

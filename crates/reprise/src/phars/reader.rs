@@ -39,7 +39,7 @@ pub struct Facts {
     pub notices: Vec<String>,
 }
 
-/// Has a phar read, and unpacked into that directory, which is empty; the second is the sealed copy.
+/// Has a phar read, and unpacked into that directory, which is empty, unless it was unpacked before; the second is the sealed copy.
 pub fn send(task: &Task<'_>, place: Option<&Path>) -> Result<(Facts, OwnedFd), String> {
     let user = user::is_root().then(|| Identity::named(USER)).transpose()?;
     if let Some((user, place)) = user.as_ref().zip(place) {
@@ -86,7 +86,9 @@ fn work(task: &Task<'_>, place: Option<&Path>, user: Option<&Identity>) -> Answe
     if archive.entries.iter().any(|entry| entry.name.split(|byte| *byte == b'/').next() == Some(task.stub)) {
         return Err("an entry has the name of the phar itself, by which its stub is run".to_owned());
     }
-    unpack::unpack(&archive, task.stub, task.time, place.map(|_| Path::new(".")))?;
+    if place.is_some() {
+        unpack::unpack(&archive, task.stub, task.time, Path::new("."))?;
+    }
     let copy = phar::for_php::copy(bytes, &archive, task.time);
     let copy = boot::sealed(&copy).map_err(|error| format!("the copy for PHP: {error}"))?;
     let files = archive.entries.iter().filter(|entry| !entry.is_directory());

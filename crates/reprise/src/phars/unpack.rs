@@ -20,18 +20,13 @@ pub fn id(bytes: &[u8], time: u32, group: Option<u32>) -> String {
     format!("2-{hash}-{time:x}{group}")
 }
 
-/// Writes all entries below `place`, which is there and empty, and the stub under the phar's own name. Without a place their contents are
-/// checked alone.
-pub fn unpack(archive: &Archive<'_>, stub: &[u8], time: u32, place: Option<&Path>) -> Result<(), String> {
+/// Writes all entries below `place`, which is there and empty, and the stub under the phar's own name.
+pub fn unpack(archive: &Archive<'_>, stub: &[u8], time: u32, place: &Path) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     for entry in &archive.entries {
         if Instant::now() > until {
             return Err(format!("to unpack it takes longer than {PATIENCE:?}"));
         }
-        let Some(place) = place else {
-            phar::contents::of(entry)?;
-            continue;
-        };
         let path = place.join(std::ffi::OsStr::from_bytes(entry.name));
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         if entry.is_directory() {
@@ -42,7 +37,7 @@ pub fn unpack(archive: &Archive<'_>, stub: &[u8], time: u32, place: Option<&Path
         path.parent().map_or(Ok(()), make_directory).map_err(failed)?;
         write(&path, &contents, modified(entry, time)).map_err(failed)?;
     }
-    let Some(path) = place.map(|place| place.join(std::ffi::OsStr::from_bytes(stub))) else { return Ok(()) };
+    let path = place.join(std::ffi::OsStr::from_bytes(stub));
     write(&path, archive.stub, UNIX_EPOCH + Duration::from_secs(time.into()))
         .map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -8,6 +8,7 @@ use release::manifest::path_fault;
 
 use super::{Application, Given, Value};
 use crate::exit::Failure;
+use crate::root::Phar;
 
 /// The release that an application is.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Unpacked {
     pub opcache: PathBuf,
     /// The document roots of those before.
     pub former: Vec<FormerRoot>,
+    /// The phars that some of these are in.
+    pub former_phars: Vec<Phar>,
 }
 
 /// The URL of a pool, or its directory.
