@@ -20,14 +20,14 @@ struct reprise_options {
 	size_t watch_except_count;
 	const char **locked; /* NAME=VALUE of settings that scripts may not change; they are among `ini` too */
 	size_t locked_count;
-	int control;         /* socket to the supervisor */
-	int lifeline;        /* read end of a pipe; hang-up means that the supervisor is gone */
+	int control;           /* socket to the supervisor */
+	int lifeline;          /* read end of a pipe; hang-up means that the supervisor is gone */
 	int phar;              /* the sealed copy of the phar that the scripts are in; -1: they are in none */
 	const char *phar_path; /* that phar; NULL: there is none */
-	int userfaultfd;     /* /dev/userfaultfd, opened; -1: not given */
-	const char *needs;   /* what the supervisor has found and said of what a rewind needs; NULL: it has not tried */
-	uint32_t generation; /* ordinal of the generation, from 1 for each application */
-	const char **set;    /* NAME=VALUE of settings that scripts may change */
+	int userfaultfd;       /* /dev/userfaultfd, opened; -1: not given */
+	const char *needs;     /* what the supervisor has found and said of what a rewind needs; NULL: it has not tried */
+	uint32_t generation;   /* ordinal of the generation, from 1 for each application */
+	const char **set;      /* NAME=VALUE of settings that scripts may change */
 	size_t set_count;
 	uint64_t max_requests;   /* of a worker; 0: any number */
 	uint64_t max_age;        /* seconds of a worker; 0: any */

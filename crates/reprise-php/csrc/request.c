@@ -46,7 +46,8 @@ void reprise_describe_request(const struct wire_RequestHead *head)
 	php_handle_auth_data(optional(head->authorization));
 }
 
-/* A script starts in its own directory, one in a phar in the phar's. That is one system call per request: the last request may have changed it. */
+/* A script starts in its own directory, one in a phar in the phar's. That is one system call per request: the last
+ * request may have changed it. */
 void reprise_enter_directory(const char *script)
 {
 	script = reprise_script_on_disk(script);
