@@ -77,11 +77,11 @@ fn confine(place: Option<&Path>, user: Option<&Identity>) -> std::io::Result<()>
 fn work(task: &Task<'_>, place: Option<&Path>, user: Option<&Identity>) -> Answer<Facts> {
     confine(place, user).map_err(|error| format!("the process that reads it cannot be confined: {error}"))?;
     let bytes = task.bytes;
-    let kind =
-        phar::signature::check(bytes, task.key.as_deref()).or_else(|why| match phar::archive::other_format(bytes) {
-            Some(other) => Err(other.to_owned()),
-            None => Err(format!("{why}. If it is being written in place: {REPLACE}")),
-        })?;
+    let kind = phar::signature::check(bytes, task.key.as_deref());
+    let kind = kind.map_err(|why| match phar::archive::other_format(bytes) {
+        Some(other) => other.to_owned(),
+        None => format!("{why}. If it is being written in place: {REPLACE}"),
+    })?;
     let archive = phar::read(bytes)?;
     if archive.entries.iter().any(|entry| entry.name.split(|byte| *byte == b'/').next() == Some(task.stub)) {
         return Err("an entry has the name of the phar itself, by which its stub is run".to_owned());
