@@ -33,7 +33,7 @@ fn all(directory: &Path) -> Vec<PathBuf> {
 fn who_reads_a_phar_has_no_rights() {
     let (setup, file) = setup();
     // Large when it is unpacked, so that the process can be looked at.
-    let code = "foreach (range(1, 4) as $n) { $phar[\"$n.txt\"] = str_repeat(\"$n\", 60 << 20); $phar[\"$n.txt\"]->compress(Phar::GZ); }
+    let code = "foreach (range(1, 4) as $n) { $phar[\"$n.txt\"] = str_repeat(\"$n\", 20 << 20); $phar[\"$n.txt\"]->compress(Phar::GZ); }
         $phar['index.php'] = '<?php';";
     build(&file, code);
     let mut command = Command::new(program());
