@@ -1,10 +1,10 @@
-//! Roots that are phars. A process that lives for that alone reads the bytes, checks their signature and unpacks them ([`reader`]): no process
+//! Roots that are phars. A process that lives for that alone reads the bytes, checks their signature and unpacks them ([`phar_reader`]): no process
 //! that serves reads a phar, but PHP, which reads a sealed copy of the bytes that were checked.
 //!
 //! The front sends files out of the unpacked directory as out of any other. PHP runs `phar:///srv/app.phar/…`, and where it opens `/srv/app.phar` it
 //! gets the copy (`csrc/pinned.c`): so a generation has one phar from its first request to its last, whatever becomes of the file.
 
-mod reader;
+mod phar_reader;
 mod shelf;
 mod unpack;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use process::files::Seen;
 
 use crate::root::{Held, Phar, Root};
-use reader::Task;
+use phar_reader::Task;
 
 pub use shelf::sweep;
 
@@ -110,13 +110,13 @@ fn read(file: &Path, inside: &str) -> Result<(PathBuf, Phar), String> {
     let found = Cell::new(None);
     let id = unpack::id(&bytes, time, group);
     let (directory, lock) = shelf::keep(&id, group, |place| {
-        found.set(Some(reader::send(&task, Some(place))?));
+        found.set(Some(phar_reader::send(&task, Some(place))?));
         Ok(())
     })?;
     // Another server may have unpacked the same bytes; their signature is checked all the same.
     let (facts, copy) = match found.take() {
         Some(found) => found,
-        None => reader::send(&task, None)?,
+        None => phar_reader::send(&task, None)?,
     };
     let named = |notice: &String| format!("phar {}: {notice}", file.display());
     Ok((
