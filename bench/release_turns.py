@@ -15,11 +15,13 @@ from pathlib import Path
 
 import processes
 import release_trees
-from failure import Failure
+from failure import Failure, tool
 from peers import WEB_USER, reprise
 from release_places import Disk, Memory, Throttle
 
 APPLICATION = "shop"
+# Without compression, as the directory is.
+MAKE_PHAR = "$phar = new Phar($argv[1]); $phar->buildFromDirectory($argv[2]); $phar->setSignatureAlgorithm(Phar::SHA256);"
 # Any user that nothing else runs as; Debian has this one.
 RELEASE_USER = "backup"
 READY_S = 120.0
@@ -38,11 +40,13 @@ class Kind:
     is_throttled: bool = False
     # Nothing is unpacked yet: as after the start of the machine.
     is_packed: bool = False
+    is_phar: bool = False
 
 
 KINDS = {kind.name: kind for kind in (
     Kind("release", "release with compiled code, unpacked in memory", is_release=True),
     Kind("packed", "the same from its file on a cold disk, unpacked first", is_release=True, is_cold=True, is_packed=True),
+    Kind("phar", "phar on a cold disk, checked and unpacked first", is_cold=True, is_phar=True),
     Kind("warm", "directory, its files in the page cache"),
     Kind("cold", "directory, cold", is_cold=True),
     Kind("throttled", "directory, cold, on a throttled disk", is_cold=True, is_throttled=True),
@@ -84,8 +88,15 @@ def configuration(kind: Kind, port: int, place: Place) -> str:
                   f"release_state = {quoted(str(place.disk.path / 'kept'))}", f"release_shared = {quoted(str(place.own / 'shared'))}"]
         application += [f"release_pool = {quoted(str(place.pool))}", f"release_keys = [{quoted(place.public)}]", 'root = "public"']
     else:
-        application.append(f"root = {quoted(str(place.tree / 'public'))}")
+        application.append(f"root = {quoted(str((place.phar if kind.is_phar else place.tree) / 'public'))}")
     return "\n".join([*lines, *application]) + "\n"
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(f"{' '.join(command[:3])} ended with status {done.returncode}", detail=done.stderr)
+    return done.stdout
 
 
 class Place:
@@ -104,6 +115,7 @@ class Place:
         self.tree, self.pool, self.key = self.disk.path / "tree", workdir / "pool", workdir / "key"
         say(f"an application of {files:,} files")
         release_trees.write(self.tree, files)
+        self.phar = self.disk.path / "app.phar"
         self.public = self.release("keygen", "-o", str(self.key)).strip()
         more = ["--release-dir", str(self.memory.path)] if compiled else ["--no-compile"]
         key = ["--key", str(self.key)]
@@ -114,11 +126,10 @@ class Place:
         self.release("activate", str(self.pool), APPLICATION, "latest", *key)
 
     def release(self, *arguments: str) -> str:
-        command = [str(reprise.BUILT), "release", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise Failure(f"{' '.join(command[:3])} ended with status {done.returncode}", detail=done.stderr)
-        return done.stdout
+        return run([str(reprise.BUILT), "release", *arguments])
+
+    def make_phar(self) -> None:
+        run([tool("php", "php-cli"), "-d", "phar.readonly=0", "-r", MAKE_PHAR, str(self.phar), str(self.tree)])
 
     def prepare(self, kind: Kind) -> None:
         """What is not timed."""

@@ -69,13 +69,14 @@ class Limits(unittest.TestCase):
 class Configurations(unittest.TestCase):
     def test_of_each_kind(self) -> None:
         place = types.SimpleNamespace(
-            own=Path("/w"), tree=Path("/w/disk/tree"), pool=Path("/w/pool"), public="reprise-release-public:k",
+            own=Path("/w"), tree=Path("/w/disk/tree"), phar=Path("/w/disk/app.phar"), pool=Path("/w/pool"), public="reprise-release-public:k",
             memory=types.SimpleNamespace(path=Path("/w/releases")), disk=types.SimpleNamespace(path=Path("/w/disk")))
         for kind in KINDS.values():
             config = tomllib.loads(release_turns.configuration(kind, 8080, place))  # type: ignore[arg-type]
             application = config["application"][0]
             self.assertEqual(config.get("release_state"), "/w/disk/kept" if kind.is_release else None)
-            self.assertEqual(application["root"], "public" if kind.is_release else "/w/disk/tree/public")
+            directory = "/w/disk/app.phar/public" if kind.is_phar else "/w/disk/tree/public"
+            self.assertEqual(application["root"], "public" if kind.is_release else directory)
             self.assertEqual("release_pool" in application, kind.is_release)
 
 
