@@ -140,7 +140,7 @@ fn every_mistake_is_named_with_its_line() {
         ("application = [1]\n".into(), &["r.toml:1:", "two brackets"]),
         ("\n[[application]]\nname = \"a\"\n".into(), &["r.toml:2:", "has no root"]),
         ("[[application]]\nname = \"a\"\nroot = \"none\"\n".into(), &["r.toml:3:", "none", "No such file"]),
-        ("[[application]]\nroot = \"r.toml\"\n".into(), &["r.toml:2:", "is not a directory"]),
+        ("[[application]]\nroot = \"r.toml\"\n".into(), &["r.toml:2:", "is neither a directory nor a phar"]),
         ("[[application]]\nroot = 5\n".into(), &["r.toml:2: 'root' takes a text"]),
         ("[[application]]\nroot = \"\"\n".into(), &["r.toml:2:", "root"]),
         ("[[application]]\nfront_controller = \"app.php\"\nroot = \".\"\n".into(), &["r.toml:2:", "app.php", "is not a file"]),
