@@ -2,9 +2,9 @@
 //! HTTP/2's own rules: connection-specific headers, names in capitals, pseudo headers that are missing, wrong or too late, a
 //! body that contradicts its Content-Length (RFC 9113 §8).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -37,6 +37,8 @@ pub struct HeadLimits {
 #[derive(Default)]
 pub struct StreamState {
     is_gone: AtomicBool,
+    /// Who waits for that in a task of its own: what is made for several clients is.
+    waiting: Mutex<Option<Waker>>,
     /// The client waits for 100 (Continue), and the body is waited for.
     wants_continue: AtomicBool,
 }
@@ -45,6 +47,10 @@ impl StreamState {
     /// The stream was reset, or its connection is gone.
     pub fn set_gone(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
     }
 
     /// Whether 100 (Continue) is to be sent now.
@@ -53,11 +59,15 @@ impl StreamState {
     }
 }
 
-/// The client of a stream. Whoever runs the request also looks whether the stream was reset, so nobody has to be woken here.
+/// The client of a stream.
 struct StreamClient(Arc<StreamState>);
 
 impl Client for StreamClient {
-    fn poll_left(&self, _: &mut Context<'_>) -> Poll<Left> {
+    fn poll_left(&self, context: &mut Context<'_>) -> Poll<Left> {
+        if !self.is_gone() {
+            *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        }
+        // Looked at again: it may have gone before the waker was there.
         if self.is_gone() { Poll::Ready(Left::Gone) } else { Poll::Pending }
     }
 
