@@ -248,7 +248,8 @@ final class Warm
         $groups = $wp_object_cache->cache ?? [];
         $options = $groups['options'] ?? [];
         $asked = array_keys(array_diff_key($options, ['alloptions' => 1, 'notoptions' => 1]) + (array) ($options['notoptions'] ?? []));
-        $now->options = array_map('strval', $asked);
+        // Others may be found by a name that looks alike to the database.
+        $now->options = preg_grep('/^[\x21-\x7e]{1,191}$/', array_map('strval', $asked));
         $now->cache = array_intersect_key($groups, array_flip(self::GROUPS));
         foreach (self::STATICS as $class => $names) {
             if (class_exists($class, false)) {
@@ -301,9 +302,27 @@ final class Warm
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;
         }, PHP_INT_MIN, 2);
+        $this->watch();
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($this->templates !== [] && $type === 'wp_template' && array_keys($query) === ['slug__in'] ? $this->named($query['slug__in']) : null);
         }, PHP_INT_MIN, 3);
+    }
+
+    /** A request that changes the design itself asks the database for it from then on. */
+    private function watch(): void
+    {
+        $isOfDesign = static fn ($post) => in_array(get_post($post)->post_type ?? '', self::DESIGN, true);
+        add_action('clean_post_cache', function ($number, $post) use ($isOfDesign): void {
+            $isOfDesign($post) && $this->forget();
+        }, PHP_INT_MIN, 2);
+        foreach (['added_term_relationship', 'deleted_term_relationships'] as $change) {
+            add_action($change, function ($number) use ($isOfDesign): void {
+                $isOfDesign($number) && $this->forget();
+            }, PHP_INT_MIN);
+        }
+        foreach (['switch_theme', 'switch_blog'] as $change) {
+            add_action($change, $this->forget(...), PHP_INT_MIN, 0);
+        }
     }
 
     /**
@@ -353,10 +372,13 @@ final class Warm
         [$all, $single, $sum] = $kinds;
         if ($all !== []) {
             wp_cache_add('alloptions', apply_filters('pre_cache_alloptions', $all), 'options');
-            foreach ($single as $name => $value) {
+            foreach (array_diff_key($single, $all) as $name => $value) {
                 wp_cache_add($name, $value, 'options');
             }
-            wp_cache_add('notoptions', array_fill_keys(array_diff($this->options, array_keys($all), array_keys($single)), true), 'options');
+            // The database takes upper and lower case for the same, the cache does not.
+            $found = array_change_key_case($all + $single);
+            $missing = array_filter($this->options, static fn ($name) => !isset($found[strtolower($name)]));
+            wp_cache_add('notoptions', array_fill_keys($missing, true), 'options');
         }
 
         return (string) ($sum[''] ?? self::NO_SUM);

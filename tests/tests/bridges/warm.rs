@@ -15,6 +15,15 @@ add_action('wp_footer', function () {
     static $pages = 0;
     echo '<!-- ', ++$pages, ' pages, mode ', reprise_info()['mode'], ', queries ', $GLOBALS['wpdb']->num_queries, ' of ', $GLOBALS['wp_query']->query_vars_hash, ' -->';
 }, PHP_INT_MAX);
+// An editor saves a template by a request that runs from the snapshot, and is shown what he has saved.
+add_action('template_redirect', function () {
+    if (!isset($_GET['edit'])) return;
+    $content = fn () => get_block_templates(['slug__in' => ['index']])[0]->content;
+    $before = $content();
+    $id = wp_insert_post(['post_type' => 'wp_template', 'post_name' => 'index', 'post_title' => 'index', 'post_status' => 'publish', 'post_content' => 'edited ' . $_GET['edit']]);
+    wp_set_object_terms($id, get_stylesheet(), 'wp_theme');
+    exit(reprise_info()['mode'] . ': ' . (str_contains($before, 'edited') ? 'there already' : 'not yet') . ', then ' . $content());
+});
 "#;
 
 /// What somebody does to the site, by name.
@@ -132,6 +141,8 @@ fn pages_that_were_rendered_are_never_older_than_the_design() {
             assert_eq!(ours, theirs, "{path} after {change}");
         }
     }
+    assert_eq!(page(&warm, "/?edit=one"), "200 snapshot: not yet, then edited one");
+    assert!(page(&warm, "/?edit=two").contains("there already"), "the next request sees it as well");
     served_in(&warm, "snapshot");
 }
 
