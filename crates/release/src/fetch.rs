@@ -2,13 +2,11 @@
 //! else runs in it, and a mistake there ends it alone.
 
 use std::fs::{self, OpenOptions};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::container::{self, Checked};
 use crate::fault::Fault;
 use crate::kept::{self, Kept};
-use crate::manifest::Manifest;
 use crate::record::Release;
 use crate::settings::Settings;
 use crate::unpack;
@@ -18,22 +16,14 @@ const ATTEMPTS: u32 = 5;
 /// Before the second attempt; then twice as long each time, and a random part of it.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A release that is unpacked: where, and what is to be said of it.
-pub struct Unpacked {
-    /// Its directory.
-    pub place: PathBuf,
-    /// What it is, if it was unpacked now.
-    pub manifest: Option<Manifest>,
-}
-
-/// Has a release in its directory, whatever of that is missing.
+/// Has a release in its directory, whatever of that is missing. Returns whether it was unpacked now.
 ///
 /// # Errors
 /// It cannot be had, or is refused; why.
-pub fn fetch(settings: &Settings, kept: &mut Kept, release: &Release) -> Result<Unpacked, Fault> {
+pub fn fetch(settings: &Settings, kept: &mut Kept, release: &Release) -> Result<bool, Fault> {
     let place = settings.place(&release.id);
-    if unpack::is_unpacked(&place, &settings.shared()) {
-        return Ok(Unpacked { place, manifest: None });
+    if unpack::is_unpacked(&place, &release.digest, &settings.shared()) {
+        return Ok(false);
     }
     let named = |fault: Fault| match fault {
         Fault::Refused(why) => Fault::Refused(format!("the release {} {why}", release.name())),
@@ -48,9 +38,9 @@ pub fn fetch(settings: &Settings, kept: &mut Kept, release: &Release) -> Result<
         return Err(named(Fault::refused("is another one than its record says")));
     }
     settings.suits(&manifest).map_err(named)?;
-    kept.make_room(settings, manifest.bytes(), &release.id).map_err(named)?;
-    unpack::unpack(archive, &manifest, &place, &settings.shared()).map_err(named)?;
-    Ok(Unpacked { place, manifest: Some(manifest) })
+    kept.make_room(settings, manifest.room(), &release.id).map_err(named)?;
+    unpack::unpack(archive, &manifest, &release.digest, &place, &settings.shared()).map_err(named)?;
+    Ok(true)
 }
 
 /// The file that is kept, if it is the one that the record means.
@@ -77,6 +67,8 @@ fn download(settings: &Settings, release: &Release) -> Result<Checked, Fault> {
         let _ = fs::remove_file(&part);
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&part).map_err(&failed)?;
         let fetched = settings.open().and_then(|mut pool| pool.fetch(&release.name(), &mut file, most(settings)));
+        // It is what this node starts with when the pool is gone.
+        let fetched = fetched.and_then(|()| file.sync_data().map_err(&failed));
         attempt += 1;
         match fetched {
             Err(fault) if fault.is_passing() && attempt < ATTEMPTS => {

@@ -1,6 +1,7 @@
 //! The process that follows a pool, for one application: it looks at the records, has releases fetched, and tells the supervisor what to
 //! boot and when to switch. It serves nothing, and the site goes on without it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
@@ -91,7 +92,8 @@ struct Follower<'a> {
     fetching: Option<(Child, Instant)>,
     reported: Option<(Instant, Vec<u8>)>,
     next_look: Instant,
-    refused: Option<String>,
+    /// What was logged last, by what it is about.
+    refused: BTreeMap<&'static str, String>,
 }
 
 fn now_unix() -> u64 {
@@ -107,7 +109,8 @@ pub fn run(settings: &Settings, link: &dyn Link, lifeline: BorrowedFd<'_>) -> io
     let now = Instant::now();
     let uncertain = Duration::from_millis(settings.uncertain_ms);
     let serving = kept.serving.clone().filter(|one| settings.place(&one.id).is_dir());
-    let number = if serving.is_some() { kept.number } else { 0 };
+    // What was served and is not there is followed again, but nothing older.
+    let number = if serving.is_some() { kept.number } else { kept.number.saturating_sub(1) };
     let mut follower = Follower {
         node: Node::new(&settings.node, serving, number, uncertain, now),
         settings,
@@ -117,7 +120,7 @@ pub fn run(settings: &Settings, link: &dyn Link, lifeline: BorrowedFd<'_>) -> io
         fetching: None,
         reported: None,
         next_look: now,
-        refused: None,
+        refused: BTreeMap::new(),
     };
     if follower.node.state().serving.is_none() {
         link.unready(Some("there is no release yet"))?;
@@ -217,6 +220,14 @@ impl Follower<'_> {
         Ok(Seen { prepare: self.open(Slot::Prepare, prepare), serve: self.open(Slot::Serve, serve) })
     }
 
+    /// A line of the log, unless the last one about that said the same.
+    fn say_once(&mut self, level: &str, about: &'static str, text: String) {
+        if self.refused.get(about) != Some(&text) {
+            self.link.log(level, &text);
+            self.refused.insert(about, text);
+        }
+    }
+
     /// A record whose signature is right. What else lies there is said once, and is not there.
     fn open(&mut self, slot: Slot, bytes: Option<Vec<u8>>) -> Option<Record> {
         let bytes = bytes?;
@@ -225,10 +236,7 @@ impl Follower<'_> {
             Ok(record) => Some(record),
             Err(why) => {
                 let text = format!("the record '{}' of the pool {why}", slot.word());
-                if self.refused.as_ref() != Some(&text) {
-                    self.link.log("error", &text);
-                    self.refused = Some(text);
-                }
+                self.say_once("error", slot.word(), text);
                 None
             }
         }
@@ -241,7 +249,8 @@ impl Follower<'_> {
                 Action::Fetch(release) => {
                     self.stop_fetch();
                     // A way back is there already, and takes no process.
-                    if unpack::is_unpacked(&self.settings.place(&release.id), &self.settings.shared()) {
+                    if unpack::is_unpacked(&self.settings.place(&release.id), &release.digest, &self.settings.shared())
+                    {
                         let further = self.node.take(Event::Fetched(Ok(())), Instant::now());
                         self.carry_out(further)?;
                         continue;
@@ -322,10 +331,7 @@ impl Follower<'_> {
         }
         if let Err(why) = pool.report(&self.settings.node, &text) {
             let why = format!("this node cannot say in the pool that it is there: {why}");
-            if self.refused.as_ref() != Some(&why) {
-                self.link.log("warning", &why);
-                self.refused = Some(why);
-            }
+            self.say_once("warning", "report", why);
         }
         self.reported = Some((Instant::now(), text));
     }

@@ -2,20 +2,22 @@
 //! without the pool.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::pool::directory::ENDING;
+use crate::pool::directory::{ENDING, read_small};
 use crate::record::Release;
 use crate::settings::Settings;
 use crate::unpack;
 
 /// Bytes of the file.
-const MAX_SIZE: u64 = 256 << 10;
+const MAX_SIZE: usize = 256 << 10;
+/// The end of the name of a file that is not complete.
+const PART: &str = ".part";
 /// The link to the release that is served, beside the releases.
 pub const CURRENT: &str = "current";
 
@@ -49,12 +51,7 @@ fn path(state: &Path) -> PathBuf {
 /// It cannot be read.
 pub fn read(state: &Path) -> Result<Kept, Fault> {
     let path = path(state);
-    let file = match File::open(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Kept::default()),
-        file => file.map_err(Fault::of_file(&path))?,
-    };
-    let mut text = Vec::new();
-    file.take(MAX_SIZE).read_to_end(&mut text).map_err(Fault::of_file(&path))?;
+    let Some(text) = read_small(&path, MAX_SIZE)? else { return Ok(Kept::default()) };
     serde_json::from_slice(&text).map_err(|error| Fault::refused(format!("{}: {error}", path.display())))
 }
 
@@ -87,12 +84,12 @@ pub fn file(settings: &Settings, release: &Release) -> PathBuf {
     settings.state.join(format!("{}{ENDING}", release.name()))
 }
 
-/// Bytes of an unpacked release.
+/// Bytes of memory that an unpacked release takes.
 fn size(path: &Path) -> u64 {
     let Ok(list) = fs::read_dir(path) else { return 0 };
     let of = |one: fs::DirEntry| match one.file_type() {
         Ok(kind) if kind.is_dir() => size(&one.path()),
-        Ok(kind) if kind.is_file() => one.metadata().map_or(0, |known| known.len()),
+        Ok(kind) if kind.is_file() => one.metadata().map_or(0, |known| crate::manifest::pages(known.len())),
         _ => 0,
     };
     list.flatten().map(of).sum()
@@ -129,8 +126,9 @@ impl Kept {
         }
         for one in fs::read_dir(&settings.state).into_iter().flatten().flatten() {
             let name = one.file_name();
-            let name = name.to_str().and_then(|name| name.strip_suffix(ENDING));
-            let Some((_, id)) = name.and_then(crate::record::parse_name) else { continue };
+            let file = |name: &str| Some(name.strip_suffix(ENDING).or_else(|| name.strip_suffix(PART))?.to_owned());
+            let name = name.to_str().and_then(file);
+            let Some((_, id)) = name.as_deref().and_then(crate::record::parse_name) else { continue };
             if !is_known(id) {
                 let _ = fs::remove_file(one.path());
             }

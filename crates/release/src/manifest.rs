@@ -146,10 +146,23 @@ fn check_entries(what: &str, entries: &[Entry]) -> Result<u64, Fault> {
     }
 }
 
+/// A page of memory.
+const PAGE: u64 = 4096;
+
+/// What a file of so many bytes takes in memory.
+pub fn pages(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE).saturating_mul(PAGE)
+}
+
 impl Manifest {
     /// Bytes of everything that is unpacked.
     pub fn bytes(&self) -> u64 {
         self.files.iter().chain(&self.code).map(|entry| entry.size).sum()
+    }
+
+    /// Bytes of memory that a file system takes for that: each file whole pages.
+    pub fn room(&self) -> u64 {
+        self.files.iter().chain(&self.code).map(|entry| pages(entry.size)).fold(0, u64::saturating_add)
     }
 
     /// Checks what it says, by itself.

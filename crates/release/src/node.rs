@@ -262,6 +262,8 @@ impl Node {
             }
             // A switch cannot be taken back: it is followed when that is done.
             None if self.work.as_ref().is_some_and(|work| work.stage == Stage::Switching) => Vec::new(),
+            // What was served last is not to be had here, and its successor is on its way already.
+            None if self.work.as_ref().is_some_and(|work| !work.is_due && work.number > record.number) => Vec::new(),
             None => self.begin(record, true, now),
         }
     }
@@ -269,7 +271,9 @@ impl Node {
     /// Does what the record says that is to be prepared.
     fn prepare(&mut self, record: &Record, now: Instant) -> Vec<Action> {
         let is_known = self.work.as_ref().is_some_and(|work| work.number >= record.number);
-        let is_settled = self.work.as_ref().is_some_and(|work| work.is_due);
+        // What is to be served and cannot be is what a new release mends.
+        let is_settled =
+            self.work.as_ref().is_some_and(|work| work.is_due && !matches!(work.stage, Stage::Failed { .. }));
         match record.kind {
             Kind::Withdraw => {
                 let is_it = self.work.as_ref().is_some_and(|work| work.number == record.number && !work.is_due);

@@ -205,3 +205,28 @@ fn a_newer_preparation_takes_the_place_of_an_older_one() {
     let next = seen(Some(record(Kind::Prepare, 3, 3)), Some(record(Kind::Serve, 1, 1)));
     assert_eq!(case.look(&next), [Action::Abandon, Action::Fetch(release(3))]);
 }
+
+#[test]
+fn what_is_served_and_does_not_boot_is_mended_by_its_successor() {
+    let mut case = Case { node: Node::new("one", None, 0, UNCERTAIN, Instant::now()), now: Instant::now() };
+    let broken = record(Kind::Serve, 5, 4);
+    assert_eq!(case.look(&seen(None, Some(broken.clone()))), [Action::Fetch(release(4))]);
+    case.take(Event::Fetched(Ok(())));
+    case.take(Event::BootFailed("a fatal error".to_owned()));
+    let pool = seen(Some(record(Kind::Prepare, 6, 6)), Some(broken.clone()));
+    assert_eq!(case.look(&pool), [Action::Fetch(release(6))]);
+    case.pass(100);
+    assert!(case.look(&pool).is_empty(), "the broken one is not tried again meanwhile");
+    assert_eq!(case.take(Event::Fetched(Ok(()))), [Action::Boot(release(6))]);
+    case.take(Event::Booted);
+    assert_eq!((case.node.state().state.as_str(), case.node.state().number), ("ready", 6));
+    assert_eq!(case.look(&seen(Some(record(Kind::Prepare, 6, 6)), Some(record(Kind::Serve, 6, 6)))), [Action::Switch]);
+    // One that is withdrawn leads back to what is served.
+    let mut case = Case { node: Node::new("one", None, 0, UNCERTAIN, Instant::now()), now: Instant::now() };
+    case.look(&seen(None, Some(broken.clone())));
+    case.take(Event::Fetched(Err(Fault::refused("is cut off"))));
+    case.look(&pool);
+    let withdrawn = seen(Some(record(Kind::Withdraw, 6, 6)), Some(broken));
+    assert_eq!(case.look(&withdrawn), [Action::Abandon]);
+    assert_eq!(case.look(&withdrawn), [Action::Fetch(release(4))]);
+}

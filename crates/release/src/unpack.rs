@@ -20,8 +20,10 @@ use crate::manifest::{Entry, Manifest};
 pub const CODE: &str = "code";
 /// The directory of opcache's file cache.
 pub const OPCACHE: &str = "opcache";
-/// The file beside them that names the directories which lie elsewhere.
-const SHARED: &str = "shared";
+/// The file beside them that says of what file they are, and which directories lie elsewhere.
+const UNPACKED: &str = "unpacked";
+/// The end of the name of a directory that is not complete. Before it stands the process that makes it.
+const PART: &str = ".part";
 /// Largest window of zstd, as a power of two.
 const WINDOW: u32 = 27;
 /// Bytes that are read at once.
@@ -36,14 +38,16 @@ pub struct Shared {
     pub to: PathBuf,
 }
 
-/// What the file of them says.
-fn text_of(shared: &[Shared]) -> Vec<u8> {
-    shared.iter().map(|one| format!("{:?} {:?}\n", one.path, one.to)).collect::<String>().into_bytes()
+/// What the file beside them says.
+fn text_of(digest: &str, shared: &[Shared]) -> Vec<u8> {
+    let links = shared.iter().map(|one| format!("{:?} {:?}\n", one.path, one.to));
+    std::iter::once(format!("{digest}\n")).chain(links).collect::<String>().into_bytes()
 }
 
-/// Whether a release is unpacked there, with these directories elsewhere. The configuration may have named others since.
-pub fn is_unpacked(place: &Path, shared: &[Shared]) -> bool {
-    fs::read(place.join(SHARED)).is_ok_and(|known| known == text_of(shared))
+/// Whether the file with that digest is unpacked there, with these directories elsewhere. The same sources may have been built again since,
+/// and the configuration may name other directories.
+pub fn is_unpacked(place: &Path, digest: &str, shared: &[Shared]) -> bool {
+    fs::read(place.join(UNPACKED)).is_ok_and(|known| known == text_of(digest, shared))
 }
 
 struct Unpacking<'a, R> {
@@ -112,22 +116,42 @@ fn finish(file: &File, entry: &Entry) -> std::io::Result<()> {
     file.set_times(FileTimes::new().set_modified(modified.unwrap_or(SystemTime::UNIX_EPOCH)))
 }
 
+/// Removes what processes have left halfway that were killed.
+fn sweep(directory: &Path) -> Result<(), Fault> {
+    for one in fs::read_dir(directory).map_err(Fault::of_file(directory))?.flatten() {
+        let name = one.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_suffix(PART)?.rsplit('.').next()?.parse::<u32>().ok());
+        let is_left =
+            maker.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists());
+        if is_left && one.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&one.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Unpacks to a directory, in the place of what is unpacked there. What is there halfway when something fails is removed.
 ///
 /// # Errors
 /// The archive is not what the manifest says, or there is no room.
-pub fn unpack(archive: Archive, manifest: &Manifest, to: &Path, shared: &[Shared]) -> Result<(), Fault> {
+pub fn unpack(archive: Archive, manifest: &Manifest, digest: &str, to: &Path, shared: &[Shared]) -> Result<(), Fault> {
+    to.parent().map_or(Ok(()), sweep)?;
     let name = to.file_name().unwrap_or_default().to_string_lossy();
-    let part = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    remove(&part)?;
-    let unpacked = unpack_part(archive, manifest, &part, shared).and_then(|()| settle(&part, to));
+    let part = to.with_file_name(format!(".{name}.{}{PART}", std::process::id()));
+    let unpacked = unpack_part(archive, manifest, digest, &part, shared).and_then(|()| settle(&part, to));
     if unpacked.is_err() {
         let _ = remove(&part);
     }
     unpacked
 }
 
-fn unpack_part(archive: Archive, manifest: &Manifest, part: &Path, shared: &[Shared]) -> Result<(), Fault> {
+fn unpack_part(
+    archive: Archive,
+    manifest: &Manifest,
+    digest: &str,
+    part: &Path,
+    shared: &[Shared],
+) -> Result<(), Fault> {
     DirBuilder::new().mode(0o755).create(part).map_err(Fault::of_file(part))?;
     let mut from = zstd::stream::read::Decoder::new(archive.0).map_err(Fault::refused)?;
     from.window_log_max(WINDOW).map_err(Fault::refused)?;
@@ -150,8 +174,8 @@ fn unpack_part(archive: Archive, manifest: &Manifest, part: &Path, shared: &[Sha
         unpacking.directories(&link)?;
         symlink(&one.to, &link).map_err(Fault::of_file(&link))?;
     }
-    let list = part.join(SHARED);
-    fs::write(&list, text_of(shared)).map_err(Fault::of_file(&list))
+    let list = part.join(UNPACKED);
+    fs::write(&list, text_of(digest, shared)).map_err(Fault::of_file(&list))
 }
 
 /// Closes the directories, writes everything to the disk if it lies on one, and gives the directory its name. The same may lie there, with

@@ -90,7 +90,7 @@ fn build(scratch: &Scratch, key: &SecretKey) -> (PathBuf, Manifest) {
 /// All that is done with a file before anything of it is used.
 fn take(file: &Path, keys: &Keys, to: &Path, shared: &[Shared]) -> Result<Manifest, Fault> {
     let (manifest, archive) = container::check(File::open(file).unwrap(), keys)?.read(&LIMITS)?;
-    unpack::unpack(archive, &manifest, to, shared)?;
+    unpack::unpack(archive, &manifest, "digest", to, shared)?;
     Ok(manifest)
 }
 
@@ -333,20 +333,21 @@ fn a_node_fetches_keeps_and_needs_the_pool_no_more() {
     let (file, _) = build(&scratch, &key);
     let (settings, release) = node(&scratch, &key, &file);
     let mut kept = Kept::default();
-    let place = fetch::fetch(&settings, &mut kept, &release).unwrap().place;
+    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap());
+    let place = settings.place(&release.id);
     assert!(place.join(CODE).join("public/index.php").is_file() && place.join(OPCACHE).is_dir());
     fs::remove_dir_all(scratch.path("pool")).unwrap();
-    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap().manifest.is_none(), "it is there");
+    assert!(!fetch::fetch(&settings, &mut kept, &release).unwrap(), "it is there");
     // Another directory is to be written: the same code, with a link.
     let uploads = scratch.path("uploads");
     let changed = Settings { shared: vec![("public/uploads".to_owned(), uploads.clone())], ..settings.clone() };
-    assert!(fetch::fetch(&changed, &mut kept, &release).unwrap().manifest.is_some());
+    assert!(fetch::fetch(&changed, &mut kept, &release).unwrap());
     assert_eq!(fs::read_link(place.join(CODE).join("public/uploads")).unwrap(), uploads);
-    assert!(fetch::fetch(&changed, &mut kept, &release).unwrap().manifest.is_none());
+    assert!(!fetch::fetch(&changed, &mut kept, &release).unwrap());
     let list = fs::read_dir(place.parent().unwrap()).unwrap().count();
     assert_eq!(list, 1, "what was there before is gone");
     unpack::remove(&place).unwrap();
-    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap().manifest.is_some(), "from the kept file");
+    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap(), "from the kept file");
     // One that was damaged on the disk is fetched anew, or refused.
     unpack::remove(&place).unwrap();
     let own = release::kept::file(&settings, &release);
@@ -355,6 +356,46 @@ fn a_node_fetches_keeps_and_needs_the_pool_no_more() {
     bytes[last] ^= 1;
     fs::write(&own, bytes).unwrap();
     assert!(fetch::fetch(&settings, &mut kept, &release).is_err());
+}
+
+/// The same sources have the same id; what is compiled of them for another PHP has not the same digest.
+#[test]
+fn the_same_sources_built_again_are_unpacked_again() {
+    let (scratch, key) = (Scratch::new(), SecretKey::generate().unwrap());
+    let (file, manifest) = build(&scratch, &key);
+    let (settings, release) = node(&scratch, &key, &file);
+    let mut kept = Kept::default();
+    assert!(fetch::fetch(&settings, &mut kept, &release).unwrap());
+    let sources = tree::collect(&scratch.tree(), &excludes(), &mut |_| {}).unwrap();
+    let newer = Manifest { sequence: manifest.sequence + 1, ..manifest };
+    pack::write(&file, &newer, &sources, Some(&key), &mut |_| {}).unwrap();
+    fs::remove_dir_all(scratch.path("pool")).unwrap();
+    let (settings, again) = node(&scratch, &key, &file);
+    assert!(again.id == release.id && again.digest != release.digest);
+    assert!(fetch::fetch(&settings, &mut kept, &again).unwrap());
+    assert!(release::kept::file(&settings, &again).is_file(), "this node starts with it when the pool is gone");
+}
+
+/// Processes that fetch are killed when their release is given up.
+#[test]
+fn what_killed_processes_have_left_is_removed() {
+    let (scratch, key) = (Scratch::new(), SecretKey::generate().unwrap());
+    let (file, _) = build(&scratch, &key);
+    let (settings, release) = node(&scratch, &key, &file);
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    let pid = gone.id();
+    gone.wait().unwrap();
+    let [left, lives] = [pid, std::os::unix::process::parent_id()]
+        .map(|pid| settings.directory.join(format!(".{}.{pid}.part", "a".repeat(40))));
+    for one in [&left, &lives] {
+        fs::create_dir(one).unwrap();
+        fs::write(one.join("file"), "half").unwrap();
+    }
+    let file = release::kept::file(&settings, &Release { sequence: 1, id: "b".repeat(40), ..release.clone() })
+        .with_extension("part");
+    fs::write(&file, "half").unwrap();
+    fetch::fetch(&settings, &mut Kept::default(), &release).unwrap();
+    assert!(!left.exists() && lives.exists() && !file.exists());
 }
 
 /// A process that was killed may have left one; whoever has it open still writes to what is no longer read.

@@ -364,14 +364,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Before the server starts: the releases that are current, unpacked. A pool that does not respond leaves what this server served last.
 pub fn settle(config: &Config, phps: &Phps, user: Option<&Identity>) -> Result<Chosen, Failure> {
-    let mut chosen = Chosen::new();
     let until = Instant::now() + PATIENCE;
-    for (application, php) in config.applications.iter().zip(phps.each()) {
-        if application.release_pool.is_none() {
-            continue;
-        }
-        let settings = settings(config, application, &php.version)?;
-        chosen.extend(processes::settle(&settings, user, until)?.map(|id| (application.name.clone(), id)));
+    let theirs =
+        config.applications.iter().zip(phps.each()).filter(|(application, _)| application.release_pool.is_some());
+    // Side by side: a pool that does not respond takes no time from another one.
+    let all: Vec<processes::Choosing> = theirs
+        .map(|(application, php)| processes::begin(&settings(config, application, &php.version)?, user))
+        .collect::<Result<_, _>>()?;
+    let mut chosen = Chosen::new();
+    for one in all {
+        chosen.extend(one.end(until)?);
     }
     Ok(chosen)
 }

@@ -62,7 +62,11 @@ fn what_is_not_signed_or_comes_again_is_not_followed() {
     yard.fine(&["push", file.to_str().unwrap(), &yard.pool]);
     let (text, _) = yard.release(&["activate", &yard.pool, "shop", "latest"]);
     assert!(text.contains("signature") || text.contains("signed"), "{text}");
+    // Nor does anybody sign a number that others have made up.
     std::fs::remove_file(pool.join("serve")).unwrap();
+    let (text, code) = yard.release(&["activate", &yard.pool, "shop", "latest"]);
+    assert!(code != 0 && text.contains("the record 'prepare'"), "{text}");
+    std::fs::remove_file(pool.join("prepare")).unwrap();
     let (text, code) = yard.release(&["activate", &yard.pool, "shop", "latest", "--timeout", "2"]);
     assert!(code != 0, "{text}");
     told("is not signed, and release_keys asks for a signature");
@@ -73,6 +77,7 @@ fn what_is_not_signed_or_comes_again_is_not_followed() {
         ["build", tree.to_str().unwrap(), "-o", file.to_str().unwrap(), "--name", "shop", "--no-compile", "--key"];
     yard.fine(&[&of_other[..], &[other.to_str().unwrap()]].concat());
     yard.fine(&["push", file.to_str().unwrap(), &yard.pool, "--key", other.to_str().unwrap()]);
+    std::fs::remove_file(pool.join("prepare")).unwrap();
     yard.release(&["activate", &yard.pool, "shop", "latest", "--timeout", "2", "--key", other.to_str().unwrap()]);
     told("which is none of release_keys");
     assert!(node.serves("2") && node.is_ready());

@@ -25,18 +25,27 @@ pub struct Directory {
     path: PathBuf,
 }
 
-/// Of a file that need not be there: its bytes.
-fn read_small(path: &Path, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+/// A file that need not be there, where others may have put something else: neither a pipe nor a link makes this wait or read that.
+fn open(path: &Path) -> Result<Option<File>, Fault> {
     let failed = |error: std::io::Error| Fault::unreachable(format!("{}: {error}", path.display()));
-    // Neither a pipe nor a link makes this wait or read something else.
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
     };
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(Fault::refused(format!("{}: is no file", path.display())));
+    match file.metadata().map_err(failed)?.is_file() {
+        true => Ok(Some(file)),
+        false => Err(Fault::refused(format!("{}: is no file", path.display()))),
     }
+}
+
+/// The bytes of such a file.
+///
+/// # Errors
+/// It is larger, no file, or cannot be read.
+pub fn read_small(path: &Path, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+    let failed = |error: std::io::Error| Fault::unreachable(format!("{}: {error}", path.display()));
+    let Some(file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() <= most {
@@ -176,13 +185,7 @@ impl Pool for Directory {
     fn fetch(&mut self, name: &str, to: &mut File, most: u64) -> Result<(), Fault> {
         let path = self.file(name)?;
         let failed = |error: std::io::Error| Fault::unreachable(format!("{}: {error}", path.display()));
-        let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32;
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Fault::refused(format!("{}: is not there", path.display())));
-            }
-            file => file.map_err(failed)?,
-        };
+        let file = open(&path)?.ok_or_else(|| Fault::refused(format!("{}: is not there", path.display())))?;
         let copied = std::io::copy(&mut file.take(most + 1), to).map_err(failed)?;
         match copied <= most {
             true => Ok(()),

@@ -74,6 +74,13 @@ impl Shelf {
         self.name(&format!("file:{name}:{tag}:{number}"))
     }
 
+    /// So many bytes of a value, and one more if it is longer: whoever can write there says how long it is.
+    fn get(&mut self, name: &str, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+        let bytes: Vec<u8> = cmd("GETRANGE").arg(name).arg(0).arg(most).query(&mut self.connection).map_err(failed)?;
+        // Nothing that is kept here is empty.
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
     fn listed(&mut self, name: &str) -> Result<Option<(String, u64, u64)>, Fault> {
         let text: Option<String> =
             cmd("HGET").arg(self.name("files")).arg(name).query(&mut self.connection).map_err(failed)?;
@@ -150,8 +157,7 @@ impl Pool for Shelf {
             return Err(Fault::refused(format!("the release in the store is larger than {most} bytes")));
         }
         for number in 0..pieces {
-            let piece: Option<Vec<u8>> =
-                cmd("GET").arg(self.piece(name, &tag, number)).query(&mut self.connection).map_err(failed)?;
+            let piece: Option<Vec<u8>> = self.get(&self.piece(name, &tag, number), PIECE)?;
             let piece = piece.ok_or_else(|| Fault::refused(format!("the store has lost a piece of {name}")))?;
             if piece.len() > PIECE {
                 return Err(Fault::refused(format!("the store has a piece of {name} that is too large")));
@@ -170,11 +176,11 @@ impl Pool for Shelf {
 
     fn read(&mut self, slot: Slot) -> Result<Option<Vec<u8>>, Fault> {
         let name = self.name(slot.word());
-        let length: usize = cmd("STRLEN").arg(&name).query(&mut self.connection).map_err(failed)?;
-        if length > MAX_RECORD {
-            return Err(Fault::refused(format!("the store has a record of more than {MAX_RECORD} bytes")));
+        let record = self.get(&name, MAX_RECORD)?;
+        match record.as_ref().is_none_or(|record| record.len() <= MAX_RECORD) {
+            true => Ok(record),
+            false => Err(Fault::refused(format!("the store has a record of more than {MAX_RECORD} bytes"))),
         }
-        cmd("GET").arg(name).query(&mut self.connection).map_err(failed)
     }
 
     fn advance(&mut self, step: Step, number: u64, record: &[u8]) -> Result<bool, Fault> {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use release::container;
-use release::keys::hex;
+use release::keys::{SecretKey, hex};
 use release::manifest::Limits;
-use release::pool::{Pool, Slot};
+use release::pool::{MAX_RELEASES, Pool, Slot};
 use release::record::{Record, Release, parse_name};
 use serde_json::json;
 
@@ -69,6 +69,11 @@ pub fn push(asked: &Push) -> Result<Code, Failure> {
     let name = &manifest.application;
     let mut pool = open(&asked.pool, name, asked.ca.as_deref())?;
     let there = pool.releases().map_err(failed(format!("the pool of '{name}'")))?;
+    if there.len() >= MAX_RELEASES && !there.contains(&release.name()) {
+        let why = format!("has {MAX_RELEASES} releases, which is the most");
+        return Err(Failure::new(Code::Usage, format!("the pool of '{name}'"), why)
+            .hint("reprise release remove POOL NAME RELEASE, for those that nobody goes back to"));
+    }
     let latest = there.iter().filter_map(|one| parse_name(one)).map(|(sequence, _)| sequence).max();
     if let Some(latest) = latest.filter(|latest| *latest > release.sequence) {
         let why = format!("has the sequence {}, and the pool has {latest} already", release.sequence);
@@ -79,7 +84,7 @@ pub fn push(asked: &Push) -> Result<Code, Failure> {
     let put = pool.put(&release.name(), &mut file, &mut |bytes| progress.add(bytes));
     let is_new = put.map_err(failed(format!("the pool of '{name}'")))?;
     if !is_new {
-        let there = digest_in(&mut *pool, &release.name(), key.as_ref().map(|key| key.public()).as_ref())?;
+        let there = digest_in(&mut *pool, &release.name(), key.as_ref())?;
         if there != release.digest {
             let why = format!("the pool of '{name}' has another release {}", release.name());
             return Err(Failure::new(Code::Usage, &what, why).hint("build it anew, with another --sequence"));
@@ -92,11 +97,7 @@ pub fn push(asked: &Push) -> Result<Code, Failure> {
 }
 
 /// The digest of a release in a pool, whose signature is checked.
-pub(super) fn digest_in(
-    pool: &mut dyn Pool,
-    name: &str,
-    key: Option<&release::keys::PublicKey>,
-) -> Result<String, Failure> {
+pub(super) fn digest_in(pool: &mut dyn Pool, name: &str, key: Option<&SecretKey>) -> Result<String, Failure> {
     let what = format!("the release {name} in the pool");
     let wrong = |error: std::io::Error| Failure::new(Code::Internal, &what, error);
     let path = std::env::temp_dir().join(format!(
@@ -108,8 +109,7 @@ pub(super) fn digest_in(
     // It has no name any more, and goes with this process.
     std::fs::remove_file(&path).map_err(wrong)?;
     pool.fetch(name, &mut file, u64::MAX - 1).map_err(failed(&what))?;
-    let keys = release::keys::Keys { trusted: key.into_iter().cloned().collect(), allows_unsigned: key.is_none() };
-    let checked = container::check(file, &keys).map_err(failed(&what))?;
+    let checked = container::check(file, &Key::trusted(key)).map_err(failed(&what))?;
     Ok(checked.digest)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use release::keys::{Keys, PublicKey, SecretKey};
+use release::keys::SecretKey;
 use release::manifest::is_name;
 use release::pool::{Pool, SILENT, Slot, Step};
 use release::record::{Kind, Record, Release, parse_name};
@@ -69,8 +69,7 @@ struct Switching<'a> {
 pub fn activate(asked: &Activate) -> Result<Code, Failure> {
     let mut switching = Switching::begin(&asked.of, &asked.how)?;
     let name = find(&mut *switching.pool, &asked.of, &asked.release)?;
-    let public = switching.key.as_ref().map(SecretKey::public);
-    let digest = digest_in(&mut *switching.pool, &name, public.as_ref())?;
+    let digest = digest_in(&mut *switching.pool, &name, switching.key.as_ref())?;
     let (sequence, id) = parse_name(&name).unwrap_or_default();
     switching.run(Release { sequence, id: id.to_owned(), digest })
 }
@@ -88,13 +87,17 @@ pub fn rollback(asked: &Rollback) -> Result<Code, Failure> {
 
 impl<'a> Switching<'a> {
     fn begin(of: &'a Where, how: &'a How) -> Result<Switching<'a>, Failure> {
-        let (key, mut pool) = (how.key.read()?, of.open()?);
-        let trusted: Vec<PublicKey> = key.iter().map(SecretKey::public).collect();
-        let keys = Keys { allows_unsigned: trusted.is_empty(), trusted };
-        let read = |bytes: Option<Vec<u8>>| bytes.map(|bytes| Record::open(&bytes, &of.name, &keys)).transpose();
-        let served = pool.read(Slot::Serve).and_then(read);
-        let served = served.map_err(failed(format!("the record of what '{}' serves", of.name)))?;
-        Ok(Switching { of, how, key, pool, served })
+        let mut switching = Switching { of, how, key: how.key.read()?, pool: of.open()?, served: None };
+        switching.served = switching.record(Slot::Serve)?;
+        Ok(switching)
+    }
+
+    /// A record whose signature is right: what it says is signed again.
+    fn record(&mut self, slot: Slot) -> Result<Option<Record>, Failure> {
+        let bytes = self.pool.read(slot).map_err(self.of.failed())?;
+        let keys = Key::trusted(self.key.as_ref());
+        let opened = bytes.map(|bytes| Record::open(&bytes, &self.of.name, &keys)).transpose();
+        opened.map_err(failed(format!("the record '{}' of '{}'", slot.word(), self.of.name)))
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> Failure {
@@ -114,8 +117,7 @@ impl<'a> Switching<'a> {
 
     /// The number of the next record. Whoever takes it first has it.
     fn next_number(&mut self) -> Result<u64, Failure> {
-        let prepared = self.pool.read(Slot::Prepare).map_err(self.of.failed())?;
-        let prepared = prepared.and_then(|bytes| Record::show(&bytes, &self.of.name).ok()).map_or(0, |one| one.number);
+        let prepared = self.record(Slot::Prepare)?.map_or(0, |one| one.number);
         Ok(prepared.max(self.served.as_ref().map_or(0, |one| one.number)).saturating_add(1))
     }
 
@@ -151,6 +153,12 @@ impl<'a> Switching<'a> {
             hold_ms: (timeout + HOLD_BEYOND).as_millis() as u64,
         };
         self.advance(Step::Prepare, &record)?;
+        // From here on nobody else can say what is served. Somebody may have while the release was looked at.
+        let now = self.record(Slot::Serve)?;
+        if now.as_ref().map(|one| one.number) != self.served.as_ref().map(|one| one.number) {
+            self.advance(Step::Withdraw, &Record { kind: Kind::Withdraw, ..record })?;
+            return Err(self.failed("somebody else has switched meanwhile").hint("reprise release status POOL NAME"));
+        }
         if record.members.is_empty() {
             eprintln!("no node has said anything in the last ten seconds: the record is for those that come");
         }

@@ -186,12 +186,17 @@ fn current(settings: &Settings, kept: &Kept) -> Result<Option<Record>, Fault> {
     Ok(Some(record).filter(|record| record.kind == Kind::Serve && record.number > kept.number))
 }
 
-/// Has the release unpacked that is current, or the one that was served last. Returns its id, and says on standard error what went wrong.
-fn choose(settings: &Settings) -> Result<Option<String>, Fault> {
+/// Has the release unpacked that was served last, then the one that is current, and `tell`s the id of each when it is there: the pool may take
+/// longer than anybody waits. Says on standard error what went wrong.
+fn choose(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<(), Fault> {
     let say = |level: &str, text: String| {
         process::log::write(&format!("{level}: application '{}': {text}\n", settings.application))
     };
     let mut kept = kept::read(&settings.state)?;
+    let last = last(settings, &mut kept, &say);
+    if let Ok(Some(id)) = &last {
+        tell(id);
+    }
     let newer = current(settings, &kept).unwrap_or_else(|why| {
         say("warning", format!("the pool is not asked for its current release: {why}"));
         None
@@ -203,24 +208,25 @@ fn choose(settings: &Settings) -> Result<Option<String>, Fault> {
                 kept.serve(record.release.clone(), record.number, now.map_or(0, |since| since.as_secs()));
                 kept.clear(settings, None);
                 kept::write(settings, &kept)?;
-                return Ok(Some(record.release.id));
+                tell(&record.release.id);
+                return Ok(());
             }
             Err(why) => say("error", format!("what the pool says is served is not to be had: {why}")),
         }
     }
+    last.map(|_| ())
+}
+
+/// Has the release unpacked that was served last.
+fn last(settings: &Settings, kept: &mut Kept, say: &dyn Fn(&str, String)) -> Result<Option<String>, Fault> {
     let Some(serving) = kept.serving.clone() else { return Ok(None) };
-    if let Err(why) = bring(settings, &mut kept, &serving) {
+    if let Err(why) = bring(settings, kept, &serving) {
         if !settings.place(&serving.id).is_dir() {
             return Err(why);
         }
-        say(
-            "error",
-            format!(
-                "its release is served as it was unpacked before release_writable or release_shared changed: {why}"
-            ),
-        );
+        say("error", format!("its release is served as it was unpacked before, and not as it would be now: {why}"));
     }
-    kept::point(settings, &kept)?;
+    kept::point(settings, kept)?;
     Ok(Some(serving.id))
 }
 
@@ -228,34 +234,52 @@ fn choose(settings: &Settings) -> Result<Option<String>, Fault> {
 pub fn start() -> Result<Code, Failure> {
     let settings: Settings = read_told()?;
     confine(&settings)?;
-    match choose(&settings) {
-        Ok(id) => print!("{}", id.unwrap_or_default()),
-        Err(why) => process::log::write(&format!(
-            "error: application '{}': no release can be served: {why}\n",
-            settings.application
-        )),
+    let mut is_any = false;
+    let chosen = choose(&settings, &mut |id| {
+        is_any = true;
+        println!("{id}");
+    });
+    if let Some(why) = chosen.err().filter(|_| !is_any) {
+        let why = format!("error: application '{}': no release can be served: {why}\n", settings.application);
+        process::log::write(&why);
     }
     Ok(Code::Success)
 }
 
-/// Has such a process choose. It is killed when the time is over.
-pub(super) fn settle(settings: &Settings, user: Option<&Identity>, until: Instant) -> Result<Option<String>, Failure> {
+/// A process that chooses for an application.
+pub(super) struct Choosing {
+    application: String,
+    child: Child,
+}
+
+/// Has such a process choose.
+pub(super) fn begin(settings: &Settings, user: Option<&Identity>) -> Result<Choosing, Failure> {
     let text = serde_json::to_vec(settings).map_err(internal)?;
-    let mut child = again("release-start", &text, user).map_err(internal)?;
-    while child.try_wait().map_err(internal)?.is_none() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            process::log::write(&format!(
-                "error: application '{}': its release was not there in time, and the server starts without\n",
-                settings.application
-            ));
+    let child = again("release-start", &text, user).map_err(internal)?;
+    Ok(Choosing { application: settings.application.clone(), child })
+}
+
+impl Choosing {
+    /// The application, and what was chosen for it when the process has ended. It is killed when the time is over; then what was there last counts.
+    pub(super) fn end(mut self, until: Instant) -> Result<Option<(String, String)>, Failure> {
+        let mut is_late = false;
+        while self.child.try_wait().map_err(internal)?.is_none() {
+            if Instant::now() > until && !is_late {
+                is_late = true;
+                let _ = self.child.kill();
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
         }
-        std::thread::park_timeout(Duration::from_millis(5));
+        let mut ids = String::new();
+        if let Some(from) = self.child.stdout.take() {
+            from.take(1024).read_to_string(&mut ids).map_err(internal)?;
+        }
+        let id = ids.lines().rfind(|id| release::manifest::is_id(id)).map(str::to_owned);
+        if is_late {
+            let what = if id.is_some() { "with what it served last" } else { "without" };
+            let why = "what its pool says is served was not there in time, and the server starts";
+            process::log::write(&format!("error: application '{}': {why} {what}\n", self.application));
+        }
+        Ok(id.map(|id| (self.application, id)))
     }
-    let mut id = String::new();
-    if let Some(from) = child.stdout.take() {
-        from.take(1024).read_to_string(&mut id).map_err(internal)?;
-    }
-    let id = id.trim().to_owned();
-    Ok(Some(id).filter(|id| release::manifest::is_id(id)))
 }
