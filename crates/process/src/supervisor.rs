@@ -39,6 +39,7 @@
 //! [`warmup`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
 mod acme;
+mod attendant;
 mod cache_questions;
 mod carry_out;
 mod certificates;

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,6 @@ use crate::channel::{Channel, Received};
 use crate::exited::Ending;
 use crate::user::Identity;
 use crate::{boot, capabilities, sys};
-
-/// A process that lived for so long has worked.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
 /// What the process is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +98,7 @@ impl Acme {
         let is_expected = std::mem::take(&mut self.is_ended);
         if !is_expected {
             let lived = now.saturating_duration_since(child.since);
-            self.restart.died(lived, lived >= HEALTHY_AFTER, now);
+            self.restart.died(lived, false, now);
         }
         is_expected
     }
@@ -247,6 +244,6 @@ mod tests {
         let (mut acme, _theirs) = running(now);
         assert!(!acme.died(now), "nobody has told it to end");
         assert!(acme.due(now).is_none() && acme.wakes(now).is_some());
-        assert!(acme.due(now + Duration::from_secs(1)).is_some());
+        assert!(acme.due(now + std::time::Duration::from_secs(1)).is_some());
     }
 }

@@ -4,35 +4,28 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nix::sys::signal::Signal;
 use wire::control::{FromFollower, ToFollower, ToFront};
 
+use super::attendant::Attendant;
 use super::child::Child;
 use super::output::Output;
 use super::reload::{Order, ToldFollower};
-use super::restart::Restart;
 use super::service::{Plan, ReleaseDraft};
 use super::{Supervisor, log, send};
-use crate::channel::{Channel, Received};
+use crate::channel::Channel;
 use crate::exited::Ending;
 use crate::user::Identity;
 use crate::{boot, capabilities, sys};
 
-/// A process that lived for so long has worked.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// Bytes of a release's id, and of a reason.
 const MOST: usize = 4096;
 
 struct Follower {
     settings: String,
     user: Option<Identity>,
-    child: Option<Child<ToFollower, FromFollower>>,
-    /// It was told to end.
-    is_ended: bool,
-    restart: Restart,
-    output: Output,
+    process: Attendant<ToFollower, FromFollower>,
     /// Why the server is not to get requests; empty: it is.
     unfit: String,
 }
@@ -40,13 +33,6 @@ struct Follower {
 /// One for each application that comes from a pool, by its name.
 #[derive(Default)]
 pub(super) struct Followers(BTreeMap<String, Follower>);
-
-impl Follower {
-    fn kill(&mut self) {
-        self.child.iter().for_each(|child| sys::kill(child.pid, Signal::SIGKILL));
-        self.is_ended = self.child.is_some();
-    }
-}
 
 impl Followers {
     /// What the plan in force wants. Returns applications whose orders nobody stands behind any more.
@@ -58,7 +44,7 @@ impl Followers {
             if wanted.get(name.as_str()).is_some_and(is_same) {
                 continue;
             }
-            follower.kill();
+            follower.process.kill();
             left.push(name.clone());
             if let Some(draft) = wanted.get(name.as_str()) {
                 (follower.settings, follower.user) = (draft.settings.clone(), draft.user.clone());
@@ -72,16 +58,8 @@ impl Followers {
             match Output::of_follower(name) {
                 Ok(output) => {
                     let (settings, user) = (draft.settings.clone(), draft.user.clone());
-                    let restart = Restart::new(now);
-                    let new = Follower {
-                        settings,
-                        user,
-                        child: None,
-                        is_ended: false,
-                        restart,
-                        output,
-                        unfit: String::new(),
-                    };
+                    let process = Attendant::new(output, now);
+                    let new = Follower { settings, user, process, unfit: String::new() };
                     self.0.insert(name.to_owned(), new);
                 }
                 Err(error) => log("error", format_args!("{name}: its pool cannot be followed: {error}")),
@@ -97,7 +75,7 @@ impl Followers {
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = &Child<ToFollower, FromFollower>> {
-        self.0.values().filter_map(|one| one.child.as_ref())
+        self.0.values().filter_map(|one| one.process.child.as_ref())
     }
 
     pub(super) fn is_process(&self, pid: i32) -> bool {
@@ -105,21 +83,21 @@ impl Followers {
     }
 
     pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
-        self.0.values().map(|one| &one.output)
+        self.0.values().map(|one| &one.process.output)
     }
 
     pub(super) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
-        self.0.values_mut().map(|one| &mut one.output)
+        self.0.values_mut().map(|one| &mut one.process.output)
     }
 
     /// When one that is missing may be started, if that is not yet.
     pub(super) fn wakes(&self, now: Instant) -> Option<Instant> {
-        self.0.values().filter(|one| one.child.is_none()).filter_map(|one| one.restart.wakes(now)).min()
+        self.0.values().filter_map(|one| one.process.wakes(now)).min()
     }
 
     /// Tells a process what has come of its order.
     pub(super) fn tell(&self, order: &Order, told: &ToldFollower) {
-        let Some(child) = self.0.get(&order.application).and_then(|one| one.child.as_ref()) else { return };
+        let Some(child) = self.0.get(&order.application).and_then(|one| one.process.child.as_ref()) else { return };
         let ticket = order.ticket;
         match told {
             ToldFollower::Booted => send(&child.channel, &ToFollower::Booted { ticket }, &[]),
@@ -133,21 +111,16 @@ impl Followers {
 
     /// It was reaped. Returns its application, and whether that was expected.
     fn died(&mut self, pid: i32, now: Instant) -> Option<(String, bool)> {
-        let is_it = |one: &Follower| one.child.as_ref().is_some_and(|child| child.pid == pid);
-        let (name, one) = self.0.iter_mut().find(|(_, one)| is_it(one))?;
-        let child = one.child.take()?;
-        let is_expected = std::mem::take(&mut one.is_ended);
-        one.unfit.clear();
-        if !is_expected {
-            let lived = now.saturating_duration_since(child.since);
-            one.restart.died(lived, lived >= HEALTHY_AFTER, now);
-        }
-        Some((name.clone(), is_expected))
+        self.0.iter_mut().find_map(|(name, one)| {
+            let is_expected = one.process.died(pid, now)?;
+            one.unfit.clear();
+            Some((name.clone(), is_expected))
+        })
     }
 
     /// The server ends.
     pub(super) fn end(&mut self) {
-        self.0.values_mut().for_each(Follower::kill);
+        self.0.values_mut().for_each(|one| one.process.kill());
     }
 
     fn reasons(&self) -> String {
@@ -173,15 +146,9 @@ impl Supervisor {
         }
         let (program, lifeline) = (self.service.front.as_fd(), self.lifeline.0.as_fd());
         for (name, one) in &mut self.followers.0 {
-            if one.child.is_some() || !one.restart.is_due(now) {
-                continue;
-            }
-            match spawn(program, lifeline, one) {
-                Ok(child) => one.child = Some(child),
-                Err(error) => {
-                    log("error", format_args!("{name}: the process that follows its pool cannot be started: {error}"));
-                    one.restart.failed(None, now);
-                }
+            if one.process.is_due(now) {
+                let child = spawn(program, lifeline, one);
+                one.process.started(child, &named(name), now);
             }
         }
     }
@@ -189,17 +156,8 @@ impl Supervisor {
     pub(super) fn listen_to_followers(&mut self) {
         let mut received = Vec::new();
         for (name, one) in &mut self.followers.0 {
-            loop {
-                match one.child.as_ref().map(|child| child.channel.receive()) {
-                    Some(Ok(Received::Message(message, attached))) => received.push((name.clone(), message, attached)),
-                    Some(Err(error)) => {
-                        log("error", format_args!("{name}: a message of the process that follows its pool: {error}"));
-                        one.kill();
-                        one.restart.failed(None, Instant::now());
-                        break;
-                    }
-                    Some(Ok(Received::Nothing | Received::Closed)) | None => break,
-                }
+            while let Some((message, attached)) = one.process.receive(&named(name)) {
+                received.push((name.clone(), message, attached));
             }
         }
         for (name, message, attached) in received {
@@ -245,20 +203,20 @@ impl Supervisor {
         self.reload.give_up_ordered(&name, None);
         self.introduce_fitness();
         if !is_expected && !self.shutdown.is_begun() {
-            log("error", format_args!("{name}: the process that follows its pool {ending}; another one follows"));
+            log("error", format_args!("{} {ending}; another one follows", named(&name)));
         }
     }
 
     /// Kills those that read no messages.
     pub(super) fn end_unresponsive_followers(&mut self) {
         for (name, one) in &mut self.followers.0 {
-            if one.child.as_ref().is_some_and(|child| child.channel.is_overrun()) && !one.is_ended {
-                log("error", format_args!("{name}: the process that follows its pool is killed: it reads no messages"));
-                one.kill();
-                one.restart.failed(None, Instant::now());
-            }
+            one.process.end_unresponsive(&named(name));
         }
     }
+}
+
+fn named(application: &str) -> String {
+    format!("{application}: the process that follows its pool")
 }
 
 fn spawn(
@@ -273,7 +231,7 @@ fn spawn(
         arguments: ["reprise-release", "release-follow"].map(str::to_owned).to_vec(),
         environment: Vec::new(),
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd()],
-        messages: Some(one.output.writer()),
+        messages: Some(one.process.output.writer()),
         user: one.user.as_ref(),
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;

@@ -31,8 +31,6 @@ use crate::channel::{Channel, Received};
 use crate::exited::Ending;
 use crate::{boot, sys};
 
-/// A watcher that lived for so long has worked.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// A boot begins when nothing has changed for so long.
 const QUIET: Duration = Duration::from_millis(50);
 /// Questions of the front that wait, at most: it has two at a time.
@@ -165,7 +163,7 @@ impl Following {
     fn died(&mut self, now: Instant) {
         let Some(child) = self.child.take() else { return };
         let lived = now.saturating_duration_since(child.since);
-        self.restart.died(lived, lived >= HEALTHY_AFTER, now);
+        self.restart.died(lived, false, now);
         let count = self.seen.count + 1;
         self.base = Changes { count, whole: count, page: count, is_blind: false };
         (self.seen, self.changed) = (self.base, now);

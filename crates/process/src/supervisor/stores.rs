@@ -11,18 +11,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use wire::control::{FromStore, ToFront, ToStore};
 
+use super::attendant::Attendant;
 use super::child::Child;
 use super::output::Output;
-use super::restart::Restart;
 use super::service::Application;
 use super::{Supervisor, log, send};
-use crate::channel::{Channel, Received};
+use crate::channel::Channel;
 use crate::exited::Ending;
 use crate::user::Identity;
 use crate::{boot, capabilities, sys};
 
-/// A process that lived for so long has worked.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// How long it may take to tell other nodes what they were not told, when the server ends.
 const LAST: Duration = Duration::from_secs(3);
 /// The purge of all responses, as the front reads it.
@@ -45,11 +43,7 @@ struct Store {
     file: OwnedFd,
     /// Its end, and the workers'.
     door: (OwnedFd, OwnedFd),
-    child: Option<Child<ToStore, FromStore>>,
-    /// It was told to end, because something else is wanted.
-    is_ended: bool,
-    restart: Restart,
-    output: Output,
+    process: Attendant<ToStore, FromStore>,
     /// The front has purged something while there was no process.
     has_missed: bool,
 }
@@ -65,17 +59,9 @@ impl Store {
             wanted,
             file,
             door: socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?,
-            child: None,
-            is_ended: false,
-            restart: Restart::new(now),
-            output: Output::of_store(name)?,
+            process: Attendant::new(Output::of_store(name)?, now),
             has_missed: false,
         })
-    }
-
-    fn kill(&mut self) {
-        self.child.iter().for_each(|child| sys::kill(child.pid, Signal::SIGKILL));
-        self.is_ended = self.child.is_some();
     }
 }
 
@@ -88,7 +74,7 @@ impl Stores {
         (address, size): (u64, u64),
     ) -> io::Result<Option<BorrowedFd<'_>>> {
         let Some(settings) = &application.store else {
-            self.0.get_mut(&application.name).into_iter().for_each(Store::kill);
+            self.0.get_mut(&application.name).into_iter().for_each(|store| store.process.kill());
             self.0.remove(&application.name);
             return Ok(None);
         };
@@ -97,7 +83,7 @@ impl Stores {
             Some(store) if store.wanted == wanted => {}
             Some(store) => {
                 (store.wanted, store.file) = (wanted, file.try_clone_to_owned()?);
-                store.kill();
+                store.process.kill();
             }
             None => {
                 let store = Store::new(&application.name, wanted, file.try_clone_to_owned()?, Instant::now())?;
@@ -111,14 +97,14 @@ impl Stores {
     pub(super) fn keep_only(&mut self, is_served: impl Fn(&str) -> bool) {
         for (name, store) in &mut self.0 {
             if !is_served(name) {
-                store.kill();
+                store.process.kill();
             }
         }
         self.0.retain(|name, _| is_served(name));
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = &Child<ToStore, FromStore>> {
-        self.0.values().filter_map(|store| store.child.as_ref())
+        self.0.values().filter_map(|store| store.process.child.as_ref())
     }
 
     pub(super) fn is_process(&self, pid: i32) -> bool {
@@ -126,35 +112,27 @@ impl Stores {
     }
 
     pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
-        self.0.values().map(|store| &store.output)
+        self.0.values().map(|store| &store.process.output)
     }
 
     pub(super) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
-        self.0.values_mut().map(|store| &mut store.output)
+        self.0.values_mut().map(|store| &mut store.process.output)
     }
 
     /// When one that is missing may be started, if that is not yet.
     pub(super) fn wakes(&self, now: Instant) -> Option<Instant> {
-        self.0.values().filter(|store| store.child.is_none()).filter_map(|store| store.restart.wakes(now)).min()
+        self.0.values().filter_map(|store| store.process.wakes(now)).min()
     }
 
     /// It was reaped. Returns its application, and whether that was expected.
     fn died(&mut self, pid: i32, now: Instant) -> Option<(String, bool)> {
-        let is_it = |store: &Store| store.child.as_ref().is_some_and(|child| child.pid == pid);
-        let (name, store) = self.0.iter_mut().find(|(_, store)| is_it(store))?;
-        let child = store.child.take()?;
-        let is_expected = std::mem::take(&mut store.is_ended);
-        if !is_expected {
-            let lived = now.saturating_duration_since(child.since);
-            store.restart.died(lived, lived >= HEALTHY_AFTER, now);
-        }
-        Some((name.clone(), is_expected))
+        self.0.iter_mut().find_map(|(name, store)| Some((name.clone(), store.process.died(pid, now)?)))
     }
 
     /// Another process told this server of a purge, which the process of that application tells to other nodes.
     fn purged(&mut self, application: &str, text: BorrowedFd<'_>) {
         let Some(store) = self.0.get_mut(application) else { return };
-        match &store.child {
+        match &store.process.child {
             Some(child) => send(&child.channel, &ToStore::Purged, &[text]),
             None => store.has_missed = true,
         }
@@ -165,7 +143,7 @@ impl Stores {
         self.children().for_each(|child| send(&child.channel, &ToStore::End, &[]));
         let until = Instant::now() + LAST;
         for store in self.0.values_mut() {
-            let Some(child) = store.child.take() else { continue };
+            let Some(child) = store.process.child.take() else { continue };
             child.channel.flush();
             if !has_ended_by(child.pid, until) {
                 sys::kill(child.pid, Signal::SIGKILL);
@@ -183,22 +161,16 @@ impl Supervisor {
             return;
         }
         for (name, store) in &mut self.stores.0 {
-            if store.child.is_some() || !store.restart.is_due(now) {
+            if !store.process.is_due(now) {
                 continue;
             }
-            match spawn(self.service.front.as_fd(), self.lifeline.0.as_fd(), store) {
-                Ok(child) => {
-                    // Which purges were missed nobody knows any more.
-                    if let Some(file) = store.has_missed.then(|| boot::sealed(EVERYTHING).ok()).flatten() {
-                        send(&child.channel, &ToStore::Purged, &[file.as_fd()]);
-                        store.has_missed = false;
-                    }
-                    store.child = Some(child);
-                }
-                Err(error) => {
-                    log("error", format_args!("{name}: the process for the store cannot be started: {error}"));
-                    store.restart.failed(None, now);
-                }
+            let child = spawn(self.service.front.as_fd(), self.lifeline.0.as_fd(), store);
+            store.process.started(child, &named(name), now);
+            let Some(child) = store.process.child.as_ref().filter(|_| store.has_missed) else { continue };
+            // Which purges were missed nobody knows any more.
+            if let Ok(file) = boot::sealed(EVERYTHING) {
+                send(&child.channel, &ToStore::Purged, &[file.as_fd()]);
+                store.has_missed = false;
             }
         }
     }
@@ -206,20 +178,9 @@ impl Supervisor {
     pub(super) fn listen_to_stores(&mut self) {
         let mut purges = Vec::new();
         for (name, store) in &mut self.stores.0 {
-            loop {
-                match store.child.as_ref().map(|child| child.channel.receive()) {
-                    Some(Ok(Received::Message(FromStore::Purged, attached))) => {
-                        let text = attached.first().and_then(|file| boot::read(file, MOST_PURGED).ok());
-                        purges.extend(text.map(|text| (name.clone(), text)));
-                    }
-                    Some(Err(error)) => {
-                        log("error", format_args!("{name}: a message of the process for the store: {error}"));
-                        store.kill();
-                        store.restart.failed(None, Instant::now());
-                        break;
-                    }
-                    Some(Ok(Received::Nothing | Received::Closed)) | None => break,
-                }
+            while let Some((FromStore::Purged, attached)) = store.process.receive(&named(name)) {
+                let text = attached.first().and_then(|file| boot::read(file, MOST_PURGED).ok());
+                purges.extend(text.map(|text| (name.clone(), text)));
             }
         }
         purges.into_iter().for_each(|(name, text)| self.purge_as_elsewhere(&name, &text));
@@ -249,18 +210,14 @@ impl Supervisor {
     pub(super) fn store_died(&mut self, pid: i32, ending: Ending) {
         let Some((name, is_expected)) = self.stores.died(pid, Instant::now()) else { return };
         if !is_expected && !self.shutdown.is_begun() {
-            log("error", format_args!("{name}: the process for the store {ending}; another one follows"));
+            log("error", format_args!("{} {ending}; another one follows", named(&name)));
         }
     }
 
     /// Kills those that read no messages.
     pub(super) fn end_unresponsive_stores(&mut self) {
         for (name, store) in &mut self.stores.0 {
-            if store.child.as_ref().is_some_and(|child| child.channel.is_overrun()) && !store.is_ended {
-                log("error", format_args!("{name}: the process for the store is killed: it reads no messages"));
-                store.kill();
-                store.restart.failed(None, Instant::now());
-            }
+            store.process.end_unresponsive(&named(name));
         }
     }
 }
@@ -275,6 +232,10 @@ fn has_ended_by(pid: i32, until: Instant) -> bool {
     poll(&mut watched, Some(&timeout)).is_ok_and(|count| count > 0)
 }
 
+fn named(application: &str) -> String {
+    format!("{application}: the process for the store")
+}
+
 fn spawn(program: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, store: &Store) -> io::Result<Child<ToStore, FromStore>> {
     let (ours, theirs) = Channel::pair()?;
     let wanted = &store.wanted;
@@ -286,7 +247,7 @@ fn spawn(program: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, store: &Store) -> io
             .to_vec(),
         environment: Vec::new(),
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd(), store.file.as_fd(), store.door.0.as_fd()],
-        messages: Some(store.output.writer()),
+        messages: Some(store.process.output.writer()),
         user: wanted.user.as_ref(),
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;
@@ -310,14 +271,14 @@ mod tests {
         assert!(stores.of(&shop, file().as_fd(), (1, 2)).unwrap().is_some());
         let (ours, _theirs) = Channel::pair().unwrap();
         // A process that does not exist.
-        stores.0.get_mut("shop").unwrap().child = Some(Child::new(0, ours));
+        stores.0.get_mut("shop").unwrap().process.child = Some(Child::new(0, ours));
         stores.of(&shop, file().as_fd(), (1, 2)).unwrap();
-        assert!(!stores.0["shop"].is_ended);
+        assert!(!stores.0["shop"].process.is_told_to_end());
         stores.of(&shop, file().as_fd(), (1, 3)).unwrap();
-        assert!(stores.0["shop"].is_ended, "its segment is another one");
+        assert!(stores.0["shop"].process.is_told_to_end(), "its segment is another one");
         let now = Instant::now();
         assert_eq!(stores.died(0, now), Some(("shop".to_owned(), true)));
-        assert!(stores.0["shop"].restart.is_due(now));
+        assert!(stores.0["shop"].process.is_due(now));
         stores.keep_only(|name| name != "shop");
         assert!(stores.0.is_empty());
     }
