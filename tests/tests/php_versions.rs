@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tests::client::connect;
-use tests::server::program;
+use tests::server::{Directory, program};
 use tests::{Client, Response, Server, Setup, amount, wait_until};
 
 const VERSIONS: [&str; 2] = ["8.2", "8.4"];
@@ -263,4 +263,57 @@ fn each_version_refuses_the_other_s_libphp() {
         let said = String::from_utf8_lossy(&fine.stdout).into_owned();
         assert!(fine.status.success() && said.contains(&format!("\nphp {own}.")), "{said}");
     }
+}
+
+/// Pages that are alike in both versions, one that shows its version, one that the other version refuses, and one that it deprecates.
+const PAGES: &str = r#"<?php
+if (!isset($_GET['do'])) { $_GET['do'] = ''; }
+switch ($_GET['do']) {
+    case 'alike':
+        session_start();
+        $_SESSION['seen'] = ($_SESSION['seen'] ?? 0) + 1;
+        foreach (['REMOTE_ADDR', 'SERVER_ADDR', 'SERVER_PORT', 'SERVER_NAME', 'HTTP_HOST', 'REQUEST_SCHEME', 'REQUEST_URI'] as $name) { echo "$name $_SERVER[$name]\n"; }
+        echo "seen $_SESSION[seen], forwarded ", implode(' ', preg_grep('/FORWARDED/', array_keys($_SERVER))), "\n";
+        break;
+    case 'shown': echo 'made by PHP ', PHP_MINOR_VERSION; break;
+    case 'taken': eval('function array_any() { return "own"; }'); echo array_any(); break;
+    case 'old': eval('function old(int $number = null) { return "old"; }'); echo old(); break;
+}
+"#;
+
+/// `reprise verify --php` compares pages with those of another version, shows what that version logs, and leaves nothing behind.
+#[test]
+fn pages_are_compared_with_those_of_another_version() {
+    let places = Directory::new();
+    let setup = Setup::empty()
+        .file("index.php", PAGES)
+        .application("mode.\"index.php\" = \"classic\"\nwarmup = [\"/?do=shown\"]");
+    let server =
+        setup.application("php = \"8.2\"\nini = { error_reporting = \"32767\", display_errors = \"0\" }").start();
+    let url = |what: &str| format!("http://127.0.0.1:{}/?do={what}", server.port);
+    let verify = |what: &[&str]| {
+        let pages: Vec<String> = what.iter().map(|what| url(what)).collect();
+        let config = server.directory().join("reprise.toml");
+        let mut command = Command::new(program());
+        command.args(["verify", "--php", "8.4", "--config"]).arg(config).args(pages).env("TMPDIR", &places.0);
+        let output = command.output().expect("reprise verify");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), said)
+    };
+    let (code, said) = verify(&["alike"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("alike ") && said.contains("PHP 8.4 logged nothing"), "{said}");
+    let (code, said) = verify(&["old"]);
+    assert_eq!(code, Some(0), "{said}");
+    let logged = said.lines().find(|line| line.starts_with("logged ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(logged.contains("PHP Deprecated:  old(): Implicitly marking parameter $number as nullable"), "{said}");
+    let (code, said) = verify(&["shown", "taken"]);
+    assert_eq!(code, Some(2), "{said}");
+    for line in
+        ["  PHP 8.2 made by PHP 2", "  PHP 8.4 made by PHP 4", "Cannot redeclare function array_any()", "  PHP 8.4 500"]
+    {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_eq!(fs::read_dir(&places.0).expect("a directory").count(), 0, "something is left");
+    assert!(server.get("/?do=shown").text().ends_with('2'));
 }

@@ -165,6 +165,23 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     assert_eq!(server.get("/").header("reprise-mode"), None);
 }
 
+/// A version of PHP that the server runs already, or that is not there, is refused, and so is a server without a configuration file.
+#[test]
+fn versions_that_cannot_be_compared_are_refused() {
+    let server = Setup::empty().file("index.php", "<?= PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;").start();
+    let (page, version) = (format!("http://127.0.0.1:{}/", server.port), server.get("/").text());
+    let refused = |version: &str| {
+        let output = server.output(&["verify", "--php", version, &page]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = refused(&version);
+    assert!(code == Some(64) && said.contains(&format!("the server runs PHP {version} already")), "{said}");
+    let (code, said) = refused("7.4");
+    assert!(code == Some(78) && said.contains("--php: PHP 7.4 is not installed for Reprise; PHP "), "{code:?} {said}");
+    let (code, said) = refused("eight");
+    assert!(code == Some(64) && said.contains("'eight'"), "{code:?} {said}");
+}
+
 /// What looks at the request while WordPress boots differs; its paths are left to classic mode.
 #[test]
 fn pages_of_wordpress_that_differ_are_found_and_can_be_excluded() {

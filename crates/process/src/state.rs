@@ -182,6 +182,12 @@ pub fn of_config(directory: &Path, config: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The configuration file that the server of a state directory was started with, if there was one.
+pub fn config_of(directory: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    fs::read(directory.join(CONFIG)).ok().map(|path| PathBuf::from(std::ffi::OsString::from_vec(path)))
+}
+
 impl StateDirectory {
     /// Notes the configuration file that the server was started with.
     pub fn note_config(&self, config: &Path) -> Result<(), String> {

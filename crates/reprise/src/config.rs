@@ -111,6 +111,7 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
     if let Some(dev) = &what.dev {
         dev.apply(&mut config)?;
     }
+    what.private.iter().try_for_each(|private| private.apply(&mut config))?;
     if config.listen.is_empty() {
         return Err(
             Failure::new(Code::Configuration, "listen", "names no address").hint("listen = [\"127.0.0.1:8080\"]")

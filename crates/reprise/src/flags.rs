@@ -7,6 +7,7 @@ use process::programs::PhpVersion;
 
 use crate::development::Dev;
 use crate::options::Mode;
+use crate::private::Private;
 
 /// What to serve. Flags win over the file, the file over defaults.
 #[derive(Args, Default)]
@@ -44,4 +45,7 @@ pub struct What {
     /// What makes the server one of development (`reprise dev`); no flag does.
     #[arg(skip)]
     pub dev: Option<Dev>,
+    /// What makes it one of `reprise verify --php`; no flag does.
+    #[arg(skip)]
+    pub private: Option<Private>,
 }

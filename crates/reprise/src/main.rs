@@ -17,6 +17,7 @@
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
 //! | [`development`] | what makes a server one of development, and the process that watches files |
+//! | [`private`] | what makes a server one that only `reprise verify --php` reaches |
 //! | [`extensions`] | extensions that one version of PHP has and another lacks |
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
 //! | [`release`] | `reprise release`: keys, building, pushing, switching |
@@ -55,6 +56,7 @@ mod phars;
 mod php_ini;
 mod plan;
 mod presets;
+mod private;
 mod profile;
 #[cfg(test)]
 mod references;
@@ -158,24 +160,11 @@ enum Verb {
         after_help = "Examples:\n  reprise route http://shop.example/a/b?c --config /etc/reprise/reprise.toml\n  reprise route /data/db.sqlite ."
     )]
     Route(route::Asked),
-    /// Compare pages of a running server with the same pages in classic mode, as two visitors
+    /// Compare pages of a running server with the same pages in classic mode, or in another PHP, as two visitors
     #[command(after_help = verify::HELP)]
-    Verify {
-        /// Pages, such as http://127.0.0.1:8080/cart, or files that list them
-        #[arg(required = true, value_name = "URL|FILE")]
-        pages: Vec<String>,
-        /// How many times each visitor requests each page
-        #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
-        rounds: u32,
-        /// The Host header, if the URL has an address instead of a name
-        #[arg(long, value_name = "NAME")]
-        host: Option<String>,
-        /// Print the result as JSON
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        which: Which,
-    },
+    Verify(verify::Asked),
+    #[command(hide = true)]
+    VerifyServer(verify::Draft),
     /// Find what will fail, leak or be slow: versions of PHP, state that stays, what strangers reach, and the machine
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Asked),
@@ -251,7 +240,8 @@ fn main() -> ExitCode {
         Verb::Check { log_fields: true, .. } => check::print(&front::access::reference()),
         Verb::Check { what, .. } => check::run(&what),
         Verb::Route(asked) => route::run(&asked),
-        Verb::Verify { pages, rounds, host, json, which } => verify::run(&pages, rounds, host.as_deref(), json, &which),
+        Verb::Verify(asked) => verify::run(&asked),
+        Verb::VerifyServer(draft) => verify::serve(draft),
         Verb::Doctor(asked) => doctor::run(&asked),
         Verb::Dev(asked) => dev::run(asked),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),

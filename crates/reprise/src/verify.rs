@@ -17,7 +17,9 @@
 //! | [`template`] | what bodies of several lengths have in common |
 //! | [`parts`] | words of a text, and their kinds |
 //! | [`report`] | what was found, for people and as JSON |
+//! | [`beside`] | a server with another PHP, with which the running one is compared (`--php`) |
 
+mod beside;
 mod compare;
 mod found;
 mod parts;
@@ -29,18 +31,25 @@ mod visitor;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use control_protocol::which::Which;
+use process::programs::PhpVersion;
 use serde_json::json;
 
 use crate::admin;
 use crate::exit::{Code, Failure};
+use beside::Beside;
 use found::{Found, Visit};
-use visitor::{How, NAMES, Page, Visitor};
+use report::Compared;
+use visitor::{How, NAMES, Page, Side, Visitor};
+
+pub use beside::{Draft, serve};
 
 /// What `--help` says at its end.
 pub const HELP: &str = "Examples:
   reprise verify http://127.0.0.1:8080/ http://127.0.0.1:8080/cart
   reprise verify --host shop.example --rounds 20 pages.txt
+  reprise verify --php 8.4 http://127.0.0.1:8080/
 
 A file has one page per line: a URL, or a method, a URL and a form, in which {visitor} becomes anna or otto:
 POST http://127.0.0.1:8080/login name={visitor}&password=secret
@@ -49,6 +58,9 @@ Each visitor has two sessions in each mode. Parts that vary in classic mode (tok
 figures of memory) are masked. verify prints each with the check that it made instead, or as unsure if a leak could hide there.
 verify asks the running server for a token at its control socket, so it runs on the same machine, as the server's user or root.
 With the token its requests choose the mode and pass by the cache of responses. Where several servers run: --name, --config or --state-dir.
+
+With --php 8.4 the pages are compared with those of another PHP, both in classic mode: a server with the same configuration file, which only
+verify reaches, runs meanwhile. What its PHP logs is printed too, such as deprecations. The database, files and sessions are the same.
 
 verify cannot see what pages do not show, pages that are not listed, and what depends on the order of requests of more
 than two visitors. Side effects happen: each page is requested several times, in both modes.
@@ -77,40 +89,99 @@ struct Findings {
     responses: usize,
 }
 
+/// What is to be compared.
+#[derive(Args)]
+pub struct Asked {
+    /// Pages, such as http://127.0.0.1:8080/cart, or files that list them
+    #[arg(required = true, value_name = "URL|FILE")]
+    pages: Vec<String>,
+    /// How many times each visitor requests each page
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: u32,
+    /// The Host header, if the URL has an address instead of a name
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Compare with the same pages in this version of PHP, such as 8.4, instead of comparing modes
+    #[arg(long, value_name = "VERSION")]
+    php: Option<PhpVersion>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// The servers that are asked.
+struct Servers {
+    /// The token of the running one.
+    token: String,
+    /// The one with another PHP.
+    beside: Option<Beside>,
+    compared: Compared,
+}
+
+impl Servers {
+    fn find(asked: &Asked) -> Result<Servers, Failure> {
+        let token = token(&asked.which)?;
+        let Some(php) = asked.php else {
+            let compared = Compared { base: "classic mode".to_owned(), own: "own mode".to_owned() };
+            return Ok(Servers { token, beside: None, compared });
+        };
+        if !asked.json {
+            eprintln!("starting a server with the same configuration and PHP {php}");
+        }
+        let (beside, running) = Beside::start(&asked.which, php)?;
+        Ok(Servers { token, beside: Some(beside), compared: Compared { base: running, own: format!("PHP {php}") } })
+    }
+
+    fn visitors(&self) -> [Visitor; 2] {
+        let side = |mode| Side { socket: None, token: self.token.clone(), mode };
+        let own = self.beside.as_ref().map_or_else(|| side("own"), Beside::side);
+        NAMES.map(|name| Visitor::new(name, &[own.clone(), side("classic")]))
+    }
+
+    /// A front that was started anew has another token: its requests were not those that were asked for.
+    fn check(&self, which: &Which) -> Result<(), Failure> {
+        self.beside.iter().try_for_each(Beside::check)?;
+        if token(which)? == self.token {
+            return Ok(());
+        }
+        Err(Failure::new(Code::Internal, "verify", "the front of the server was started anew meanwhile")
+            .hint("verify again"))
+    }
+}
+
 /// Requests all pages and prints what was found.
-pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool, which: &Which) -> Result<Code, Failure> {
-    let pages = read(pages, host)?;
-    let token = token(which)?;
-    let mut visitors = NAMES.map(|name| Visitor::new(name, &token));
+pub fn run(asked: &Asked) -> Result<Code, Failure> {
+    let pages = read(&asked.pages, asked.host.as_deref())?;
+    let servers = Servers::find(asked)?;
+    let mut visitors = servers.visitors();
+    let compared = &servers.compared;
     let mut all = Vec::new();
     for (number, page) in pages.iter().enumerate() {
-        if !json {
+        if !asked.json {
             eprintln!("{} of {}: {page}", number + 1, pages.len());
         }
-        let findings = examine(page, rounds as usize, &mut visitors)?;
-        if !json {
-            report::print(page, &findings);
+        let mut findings = examine(page, asked.rounds as usize, &mut visitors)?;
+        findings.is_classic &= servers.beside.is_none();
+        if !asked.json {
+            report::print(page, &findings, compared);
         }
         all.push((page, findings));
     }
-    if self::token(which)? != token {
-        return Err(Failure::new(Code::Internal, "verify", "the front of the server was started anew meanwhile")
-            .hint("verify again"));
-    }
+    servers.check(&asked.which)?;
+    let messages = servers.beside.map(Beside::end);
     let bad = all.iter().filter(|(_, findings)| !findings.is_fine()).count();
-    if json {
-        let list: Vec<_> = all.iter().map(|(page, findings)| report::json(page, findings)).collect();
-        println!("{}", json!({ "pages": list, "rounds": rounds, "bad": bad }));
+    if asked.json {
+        let list: Vec<_> = all.iter().map(|(page, findings)| report::json(page, findings, compared)).collect();
+        let mut whole = json!({ "pages": list, "rounds": asked.rounds, "bad": bad, "compared": compared.json() });
+        if let Some(messages) = &messages {
+            whole["messages"] = messages.iter().map(|(text, count)| json!({ "text": text, "count": count })).collect();
+        }
+        println!("{whole}");
     } else {
-        let responses: usize = all.iter().map(|(_, findings)| findings.responses).sum();
-        let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
-        let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
-        println!("{} pages, {responses} responses, {bad} with differences or leaks", all.len());
-        println!(
-            "not compared: {}; {masked} places that vary in classic mode, {unsure} of them unsure",
-            compare::CLOSED_LIST
-        );
-        println!("{BLIND}");
+        messages.iter().for_each(|messages| report::print_messages(messages, compared));
+        summarize(&all, bad, compared);
     }
     let of_php: Vec<&Findings> = all.iter().map(|(_, findings)| findings).filter(|one| one.is_php).collect();
     if bad == 0 && of_php.is_empty() {
@@ -126,6 +197,19 @@ pub fn run(pages: &[String], rounds: u32, host: Option<&str>, json: bool, which:
         .hint("reprise status shows what runs in which mode, the server's log why something was not booted"));
     }
     Ok(if bad == 0 { Code::Success } else { Code::Different })
+}
+
+fn summarize(all: &[(&Page, Findings)], bad: usize, compared: &Compared) {
+    let responses: usize = all.iter().map(|(_, findings)| findings.responses).sum();
+    let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
+    let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
+    println!("{} pages, {responses} responses, {bad} with differences or leaks", all.len());
+    println!(
+        "not compared: {}; {masked} places that vary in {}, {unsure} of them unsure",
+        compare::CLOSED_LIST,
+        compared.base
+    );
+    println!("{BLIND}");
 }
 
 /// The token by which the server lets verify choose the mode.

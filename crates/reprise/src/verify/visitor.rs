@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use wire::shared::MODE_HEADER as MODE;
 
 /// How long a response may take.
@@ -83,12 +86,23 @@ impl Response {
 /// How a page is requested.
 #[derive(Clone, Copy)]
 pub struct How {
-    /// Whether in classic mode; else in the application's.
+    /// Whether in classic mode; else in what it is compared with: the application's mode, or another PHP.
     pub is_classic: bool,
     /// Which of the visitor's two sessions in that mode.
     pub session: usize,
     /// Whether the head is made longer.
     pub is_padded: bool,
+}
+
+/// Where requests of a kind go.
+#[derive(Clone)]
+pub struct Side {
+    /// The socket of a server that runs for verify alone; else the page's own server is asked.
+    pub socket: Option<PathBuf>,
+    /// By which that server lets the visitor choose the mode.
+    pub token: String,
+    /// "classic" or "own".
+    pub mode: &'static str,
 }
 
 /// A visitor. Its marks are the same in all its sessions.
@@ -98,18 +112,20 @@ pub struct Visitor {
     cookie: String,
     header: String,
     agent: String,
-    /// By which the server lets it choose the mode.
-    token: String,
+    /// Where the requests go that are not in classic mode, and those that are.
+    sides: [Side; 2],
+    /// Both ends of its last connection to the page's own server.
+    ends: Option<(SocketAddr, SocketAddr)>,
     /// The cookies of each session, which no other session must see.
     jars: [[BTreeMap<String, String>; 2]; 2],
 }
 
 impl Visitor {
-    /// Makes a visitor with marks that no other visitor has. `token`: of the server.
-    pub fn new(name: &'static str, token: &str) -> Visitor {
+    /// Makes a visitor with marks that no other visitor has. `sides`: for requests that are not in classic mode, and for those that are.
+    pub fn new(name: &'static str, sides: &[Side; 2]) -> Visitor {
         let draw = |what: &str| format!("{name}-{what}-{:016x}", random());
         let (cookie, header, agent) = (draw("cookie"), draw("header"), draw("agent"));
-        Visitor { name, cookie, header, agent, token: token.to_owned(), jars: Default::default() }
+        Visitor { name, cookie, header, agent, sides: sides.clone(), ends: None, jars: Default::default() }
     }
 
     /// The marks that no other visitor must see, and what each of them is.
@@ -138,9 +154,31 @@ impl Visitor {
         Ok(response)
     }
 
-    async fn exchange(&self, page: &Page, how: How) -> Result<Response, String> {
-        let stream =
-            TcpStream::connect(&page.authority).await.map_err(|error| format!("{}: {error}", page.authority))?;
+    async fn exchange(&mut self, page: &Page, how: How) -> Result<Response, String> {
+        if let Some(socket) = &self.sides[usize::from(how.is_classic)].socket {
+            let failed = |error| format!("{}: {error}", socket.display());
+            let mut stream = UnixStream::connect(socket).await.map_err(failed)?;
+            stream.write_all(self.proxy_header().as_bytes()).await.map_err(failed)?;
+            return self.exchange_over(stream, page, how).await;
+        }
+        let failed = |error| format!("{}: {error}", page.authority);
+        let stream = TcpStream::connect(&page.authority).await.map_err(failed)?;
+        self.ends = stream.local_addr().and_then(|ours| Ok((ours, stream.peer_addr()?))).ok();
+        self.exchange_over(stream, page, how).await
+    }
+
+    /// Has PHP see the same ends of the connection as on the page's own server.
+    fn proxy_header(&self) -> String {
+        let Some((client, server)) = self.ends else { return "PROXY UNKNOWN\r\n".to_owned() };
+        let family = if client.is_ipv4() { "TCP4" } else { "TCP6" };
+        format!("PROXY {family} {} {} {} {}\r\n", client.ip(), server.ip(), client.port(), server.port())
+    }
+
+    async fn exchange_over<S>(&self, stream: S, page: &Page, how: How) -> Result<Response, String>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let side = &self.sides[usize::from(how.is_classic)];
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let driving = async move {
@@ -160,8 +198,7 @@ impl Visitor {
             .header("user-agent", &self.agent)
             .header("x-reprise-verify", &self.header)
             .header("cookie", cookies);
-        let mode = if how.is_classic { "classic" } else { "own" };
-        request = request.header(MODE, format!("{mode} {}", self.token));
+        request = request.header(MODE, format!("{} {}", side.mode, side.token));
         if how.is_padded {
             request = request.header("x-reprise-verify-padding", "x".repeat(PADDING));
         }
