@@ -17,7 +17,7 @@ mod import_library;
 
 use wire::control::Isolation;
 use wire::exit::Exit;
-use wire::layout::{Activity, Recycle};
+use wire::layout::{Activity, Opcache, Recycle};
 use wire::shared::LEVELS;
 
 fn main() {
@@ -270,7 +270,8 @@ fn wire_header(wire: &Path, target: &Path) {
     };
     config.export.prefix = Some("wire_".to_owned());
     config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
-    config.export.include = ["RequestHead", "Variable", "Activity", "Recycle", "Isolation"].map(str::to_owned).to_vec();
+    config.export.include =
+        ["RequestHead", "Variable", "Activity", "Opcache", "Recycle", "Isolation"].map(str::to_owned).to_vec();
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     let aligned = "\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n";
     config.after_includes = Some(aligned.to_owned() + &tables());
@@ -332,6 +333,8 @@ fn tables() -> String {
     table("Recycle", recycles.iter().map(|row| (row.name(), *row as u32)))
         + &table("Activity", activities.iter().map(|row| (row.name(), *row as u32)))
         + &table("Exit", Exit::ALL.iter().map(|row| (row.name(), *row as u32)))
+        + &table("Opcache", Opcache::ALL.iter().map(|row| (row.name(), *row as u32)))
+        + &format!("\n#define wire_OPCACHES {}\n", Opcache::ALL.len())
         + &format!("\n#define wire_RECYCLES {}\n#define wire_ACTIVITIES {}\n", recycles.len(), activities.len())
         + &words("LEVELS", LEVELS.into_iter())
         + &words("ISOLATIONS", Isolation::ALL.into_iter().map(Isolation::word))

@@ -2,8 +2,8 @@
 
 use crate::outcome::Outcome;
 use crate::status::{
-    CacheRule, DataCache, DataHolder, DataStore, Front, Generation, Lane, LaneState, Mode, Rewinds, ServerState, Spool,
-    Stage, Status, Worker,
+    CacheRule, DataCache, DataHolder, DataStore, Front, Generation, Lane, LaneState, Mode, Opcache, Rewinds,
+    ServerState, Spool, Stage, Status, Worker,
 };
 
 const BEGIN: &str = "# Status as JSON
@@ -43,6 +43,7 @@ pub fn page() -> String {
         ("`front`", Front::KEYS),
         ("`spool`", Spool::KEYS),
         ("Each generation in `applications`", Generation::KEYS),
+        ("`opcache` of a generation", Opcache::KEYS),
         ("Each lane in `lanes`", Lane::KEYS),
         ("Each worker in `workers`", Worker::KEYS),
         ("`rewinds`", Rewinds::KEYS),

@@ -216,8 +216,34 @@ object! {
         /// process id of its prototype; `null` between two
         #[serde(deserialize_with = "Option::deserialize")]
         pub prototype: Option<i32>,
+        /// its opcache, as its workers saw it last, every five seconds at most; absent: none has looked yet, or PHP has no opcache
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub opcache: Option<Opcache>,
         /// its lanes; the first is for classic mode
         pub lanes: Vec<Lane>,
+    }
+}
+
+object! {
+    /// What the opcache of a generation holds. Numbers of 0 are those that it does not say, as one that is in files alone.
+    #[derive(Default)]
+    pub struct Opcache {
+        /// bytes that scripts take
+        pub used: u64,
+        /// bytes of scripts that are not used any more: they come back with the next generation
+        pub wasted: u64,
+        /// bytes that there are: `opcache.memory_consumption`
+        pub memory: u64,
+        /// bytes that names and texts of scripts take
+        pub strings: u64,
+        /// bytes that there are for them: `opcache.interned_strings_buffer`
+        pub strings_memory: u64,
+        /// scripts that it holds
+        pub scripts: u64,
+        /// paths by which they are known
+        pub keys: u64,
+        /// paths that there may be: the next of opcache's prime numbers from `opcache.max_accelerated_files` on
+        pub most_keys: u64,
     }
 }
 

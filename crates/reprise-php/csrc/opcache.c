@@ -35,6 +35,7 @@ static struct {
 	uint64_t full_after;
 	uint32_t pending; /* looks in a row that found a restart pending */
 	bool full_is_told;
+	uint64_t looks;
 } * shared;
 
 void reprise_opcache_start(void)
@@ -52,6 +53,42 @@ static bool says(const zval *status, const char *what, size_t size)
 	const zval *value = zend_hash_str_find(Z_ARRVAL_P(status), what, size);
 
 	return value && zend_is_true((zval *)value);
+}
+
+static const zval *part(const zval *status, const char *what, size_t size)
+{
+	const zval *value = zend_hash_str_find(Z_ARRVAL_P(status), what, size);
+
+	return value && Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
+}
+
+/* 0 where opcache says none: one that is in a file alone has no memory. */
+static uint64_t number(const zval *part, const char *what, size_t size)
+{
+	const zval *value = part ? zend_hash_str_find(Z_ARRVAL_P(part), what, size) : NULL;
+
+	return value && Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) > 0 ? (uint64_t)Z_LVAL_P(value) : 0;
+}
+
+/* For `reprise status` and `reprise doctor`. */
+static void publish(const zval *status)
+{
+	const zval *memory = part(status, ZEND_STRL("memory_usage"));
+	const zval *strings = part(status, ZEND_STRL("interned_strings_usage"));
+	const zval *counts = part(status, ZEND_STRL("opcache_statistics"));
+	uint64_t numbers[wire_OPCACHES] = {0};
+
+	numbers[wire_Opcache_Looks] = ++shared->looks;
+	numbers[wire_Opcache_Used] = number(memory, ZEND_STRL("used_memory"));
+	numbers[wire_Opcache_Wasted] = number(memory, ZEND_STRL("wasted_memory"));
+	numbers[wire_Opcache_Memory] =
+	    numbers[wire_Opcache_Used] + numbers[wire_Opcache_Wasted] + number(memory, ZEND_STRL("free_memory"));
+	numbers[wire_Opcache_Strings] = number(strings, ZEND_STRL("used_memory"));
+	numbers[wire_Opcache_StringsMemory] = number(strings, ZEND_STRL("buffer_size"));
+	numbers[wire_Opcache_Scripts] = number(counts, ZEND_STRL("num_cached_scripts"));
+	numbers[wire_Opcache_Keys] = number(counts, ZEND_STRL("num_cached_keys"));
+	numbers[wire_Opcache_MostKeys] = number(counts, ZEND_STRL("max_cached_keys"));
+	wire_saw_opcache(&reprise_worker->wire, &numbers);
 }
 
 static void judge(const zval *status)
@@ -90,6 +127,7 @@ void reprise_opcache_look(void)
 	}
 	shared->next_look = raw_seconds() + LOOK;
 	if (reprise_opcache_status(false, &status)) {
+		publish(&status);
 		judge(&status);
 		zval_ptr_dtor(&status);
 	}

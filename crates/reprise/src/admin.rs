@@ -130,6 +130,14 @@ pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
+/// How long a server may be silent that is asked by the way.
+const BY_THE_WAY: Duration = Duration::from_secs(5);
+
+/// What a server does, if it answers soon.
+pub fn look(which: &Which) -> Result<Status, Failure> {
+    send(&directory(which)?, &Command::Status, Some(BY_THE_WAY))?.read()
+}
+
 /// `reprise status`.
 pub fn status(which: &Which, is_json: bool, is_all: bool, watch: bool) -> Result<Code, Failure> {
     loop {

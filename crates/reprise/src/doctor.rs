@@ -130,6 +130,8 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
     }
     let people = people.ok();
     let isolation = people.as_ref().zip(phps.as_ref()).map(|(people, phps)| isolation::look(&config, people, phps));
+    let is_host = areas.contains(&Area::Host);
+    let measured = host::ask_server(asked.what.config.as_deref().filter(|_| is_host));
     let (mut applications, mut settings) = (Vec::new(), Vec::new());
     let mut first_tree = PathBuf::from("/");
     for (number, application) in config.applications.iter().enumerate() {
@@ -144,6 +146,7 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
             readers: &readers,
             areas: &areas,
             system: &system,
+            opcache: measured.get(&application.name),
             has_others: config.applications.len() > 1,
         };
         let seen = known.look()?;
@@ -154,7 +157,7 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
         }
         applications.push(seen.looked);
     }
-    if areas.contains(&Area::Host) {
+    if is_host {
         let server = Server { config: &config, isolation: isolation.as_ref(), tree: &first_tree, settings: &settings };
         findings.extend(host::judge(&system, &server));
     }

@@ -5,7 +5,7 @@
 use core::mem::MaybeUninit;
 
 use crate::control::{FromForker, MAX_PACKET, Message, ToForker};
-use crate::layout::{Activity, Geometry, MAX_DOORS, RECYCLES, Recycle, Usage};
+use crate::layout::{Activity, Geometry, MAX_DOORS, OPCACHES, RECYCLES, Recycle, Usage};
 use crate::worker::{Gone, Next, Worker};
 
 /// Bytes C reserves for a worker's state.
@@ -247,6 +247,16 @@ pub unsafe extern "C" fn wire_note(w: *mut WireWorker, note: u32) {
 pub unsafe extern "C" fn wire_renew(w: *mut WireWorker, why: u32) {
     // SAFETY: by contract.
     unsafe { worker(w) }.renew(why);
+}
+
+/// Says what it has seen of opcache: numbers by `wire_Opcache`.
+///
+/// # Safety
+/// `w` is attached; `numbers` has all of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_saw_opcache(w: *mut WireWorker, numbers: *const [u64; OPCACHES]) {
+    // SAFETY: by contract.
+    unsafe { worker(w).saw_opcache(&*numbers) }
 }
 
 /// Says what the current request has used: microseconds of processor time, KiB of memory.

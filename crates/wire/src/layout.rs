@@ -74,6 +74,8 @@ pub struct Header {
     pub report: Line<ReportWords>,
     /// How many texts workers have put into their boxes.
     pub purges: Line<AtomicU32>,
+    /// What a worker last saw of its generation's opcache, by [`Opcache`].
+    pub opcache: Line<[AtomicU64; OPCACHES]>,
 }
 
 /// See [`crate::report`].
@@ -190,6 +192,24 @@ crate::table! {
 pub const RECYCLES: usize = Recycle::ALL.len();
 
 crate::table! {
+    /// What workers say of their generation's opcache.
+    pub enum Opcache: u32 {
+        Looks = 0, "looks": "how often workers of the generation have looked; the lane with most looks has the last numbers";
+        Used = 1, "used": "bytes that scripts take";
+        Wasted = 2, "wasted": "bytes of scripts that are not used any more";
+        Memory = 3, "memory": "bytes that there are";
+        Strings = 4, "strings": "bytes that names and texts take";
+        StringsMemory = 5, "strings_memory": "bytes that there are for them";
+        Scripts = 6, "scripts": "scripts that it holds";
+        Keys = 7, "keys": "paths by which they are known";
+        MostKeys = 8, "most_keys": "paths that there may be";
+    }
+}
+
+/// How many there are of [`Opcache`].
+pub const OPCACHES: usize = Opcache::ALL.len();
+
+crate::table! {
     /// What a worker is doing, for the scoreboard.
     pub enum Activity: u32 {
         Empty = 0, "empty": "there is no worker";
@@ -211,6 +231,11 @@ const _: () = {
     let mut number = 0;
     while number < RECYCLES {
         assert!(Recycle::ALL[number] as usize == number);
+        number += 1;
+    }
+    number = 0;
+    while number < OPCACHES {
+        assert!(Opcache::ALL[number] as usize == number);
         number += 1;
     }
     number = 0;

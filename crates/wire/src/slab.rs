@@ -140,6 +140,11 @@ impl Slab {
         &self.header().recycles.0
     }
 
+    /// What workers say of their opcache. These numbers may be shown, nothing may rely on them.
+    pub fn opcache(&self) -> &[AtomicU64; OPCACHES] {
+        &self.header().opcache.0
+    }
+
     /// Not zero: workers want code to be loaded anew.
     pub fn renewal(&self) -> &AtomicU32 {
         &self.header().renewal.0

@@ -129,6 +129,12 @@ impl Worker {
         add(&line.pages, pages);
     }
 
+    /// Says what it has seen of opcache, by [`crate::layout::Opcache`].
+    pub fn saw_opcache(&self, numbers: &[u64; OPCACHES]) {
+        let words = self.slab.opcache();
+        words.iter().zip(numbers).for_each(|(word, number)| word.store(*number, Ordering::Relaxed));
+    }
+
     /// Counts this worker's end.
     pub fn recycled(&self, why: Recycle) {
         self.slab.recycles()[why as usize].fetch_add(1, Ordering::Relaxed);

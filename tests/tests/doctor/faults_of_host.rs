@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use tests::server::{Directory, free_port};
+use serde_json::Value;
+use tests::server::{Directory, free_port, program};
+use tests::{Setup, wait_until};
 
-use super::{Fault, Report, Site, fault};
+use super::{Fault, Report, Site, fault, report};
 
 /// A machine on which nothing is wrong.
 struct Machine(Directory);
@@ -154,4 +157,34 @@ fn settings_of_php_that_do_not_fit_are_found() {
         let report = look(&site, &Machine::new().path());
         assert!(report.has(&fault(id, severity, "reprise.toml", 0, "")), "{line}: {:#}", report.json);
     }
+}
+
+/// What a running server measured is held against opcache's sizes: the request includes more files than opcache has paths for.
+#[test]
+fn an_opcache_that_a_running_server_has_filled_is_found() {
+    let include = "<?php foreach (glob(__DIR__ . '/part/*.php') as $part) { include $part; } echo 'done';";
+    let mut setup = Setup::empty().file("index.php", include).application("workers = 1");
+    for number in 0..300 {
+        setup = setup.file(&format!("part/{number}.php"), format!("<?php\n$name{number} = 'text {number}';\n"));
+    }
+    let server = setup.application("ini.\"opcache.max_accelerated_files\" = \"200\"").start();
+    let seen = || -> Value {
+        let status: Value = serde_json::from_str(&server.status(&["--json"])).expect("a status");
+        status["applications"]["app"][0]["opcache"].clone()
+    };
+    // opcache keeps no file that was written in the last two seconds, and a worker looks every five seconds.
+    wait_until("a worker has seen opcache full of paths", 30, || {
+        assert_eq!(server.get("/").text(), "done");
+        seen()["keys"].as_u64() > Some(200)
+    });
+    let opcache = seen();
+    assert_eq!(opcache["most_keys"], 223, "{opcache}");
+    let config = server.directory().join("reprise.toml");
+    let report = report(Command::new(program()).args(["doctor", "--json", "--only", "host", "--config"]).arg(config));
+    assert_eq!(report.json["applications"][0]["opcache"]["most_keys"], 223, "{:#}", report.json);
+    let found: Vec<_> = report.of("host.opcache").into_iter().map(|found| found["what"].to_string()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("% of its paths, as the running server measured"), "{found:?}");
+    let said = server.status(&[]);
+    assert!(said.contains("\n  opcache: 2") && said.contains(" scripts in "), "{said}");
 }

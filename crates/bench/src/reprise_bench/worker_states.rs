@@ -82,7 +82,7 @@ mod tests {
             workers,
         };
         let lanes = lanes.into_iter().map(lane).collect();
-        Generation { generation: 1, stage: Stage::Serving, stage_seconds: None, prototype: None, lanes }
+        Generation { generation: 1, stage: Stage::Serving, stage_seconds: None, prototype: None, opcache: None, lanes }
     }
 
     fn status(applications: Vec<(&str, Vec<Generation>)>) -> Status {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use control_protocol::status::{self, LaneState, Mode, ServerState, Status};
 use wire::atomics::Ordering;
 use wire::control::Isolation;
-use wire::layout::{Activity, Recycle, Slot as Line, plausible};
+use wire::layout::{Activity, Opcache, Recycle, Slot as Line, plausible};
 use wire::slab::Slab;
 use wire::sys::ticks;
 
@@ -84,6 +84,7 @@ impl Supervisor {
             stage,
             stage_seconds: since.map(|since| since.elapsed().as_secs_f64()),
             prototype: generation.prototype.as_ref().map(|prototype| prototype.pid),
+            opcache: opcache(&generation.lanes),
             lanes: generation.lanes.iter().map(|lane| self.status_of_lane(lane)).collect(),
         }
     }
@@ -149,6 +150,27 @@ impl Supervisor {
             memory_kib: usage.map(|usage| usage.private_kib),
         }
     }
+}
+
+/// What was seen last: each lane has what its own workers saw. Nothing, if one of the numbers cannot be true.
+fn opcache(lanes: &[Lane]) -> Option<status::Opcache> {
+    let seen = lanes.iter().filter_map(|lane| {
+        let words = lane.mailbox.as_ref()?.slab.opcache();
+        let number = |what: Opcache| plausible(&words[what as usize]);
+        let looks = number(Opcache::Looks).filter(|looks| *looks > 0)?;
+        let opcache = status::Opcache {
+            used: number(Opcache::Used)?,
+            wasted: number(Opcache::Wasted)?,
+            memory: number(Opcache::Memory)?,
+            strings: number(Opcache::Strings)?,
+            strings_memory: number(Opcache::StringsMemory)?,
+            scripts: number(Opcache::Scripts)?,
+            keys: number(Opcache::Keys)?,
+            most_keys: number(Opcache::MostKeys)?,
+        };
+        Some((looks, opcache))
+    });
+    seen.max_by_key(|(looks, _)| *looks).map(|(_, opcache)| opcache)
 }
 
 fn waiting(slab: &Slab) -> Option<u32> {

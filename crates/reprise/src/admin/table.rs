@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{CacheRule, DataCache, DataStore, Generation, Lane, Spool, Stage, Status, Worker};
+use control_protocol::status::{
+    CacheRule, DataCache, DataStore, Generation, Lane, Opcache, Spool, Stage, Status, Worker,
+};
 use wire::layout::Activity;
 
 /// Workers shown of a generation, and rules of a cache, unless all are asked for.
@@ -33,6 +35,7 @@ pub fn status(status: &Status, is_all: bool) -> String {
             let stage = stage(generation.stage, generation.stage_seconds);
             let (ordinal, prototype) = (generation.generation, or_dash(generation.prototype));
             text.push_str(&format!("\n{name}, generation {ordinal}, {stage}, prototype {prototype}\n"));
+            text.extend(generation.opcache.as_ref().map(opcache));
             text.push_str(&lanes(generation));
             text.push_str(&workers(generation, is_all));
         }
@@ -44,6 +47,18 @@ pub fn status(status: &Status, is_all: bool) -> String {
         text.push_str(&format!("\n{name}, data cache\n{}", data_cache(cache)));
     }
     text
+}
+
+fn opcache(opcache: &Opcache) -> String {
+    format!(
+        "  opcache: {} scripts in {} of {}, {} wasted; names and texts {} of {}\n",
+        opcache.scripts,
+        megabytes(opcache.used),
+        megabytes(opcache.memory),
+        megabytes(opcache.wasted),
+        megabytes(opcache.strings),
+        megabytes(opcache.strings_memory),
+    )
 }
 
 /// The rules with most requests first.

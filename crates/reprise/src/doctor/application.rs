@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use control_protocol::status::Opcache;
 use process::programs::PhpVersion;
 use process::user::{self, Identity};
 
@@ -49,6 +50,8 @@ pub struct Known<'a> {
     pub areas: &'a [Area],
     /// The machine.
     pub system: &'a System,
+    /// What the running server says of its opcache.
+    pub opcache: Option<&'a Opcache>,
     /// Whether paths have to say which application they belong to.
     pub has_others: bool,
 }
@@ -85,6 +88,7 @@ impl Known<'_> {
             user: user.as_ref().map(|user| user.name.clone()),
             scripts: tree.scripts().count(),
             compiled_by: Vec::new(),
+            opcache: self.opcache.cloned(),
             left_out: left_out(&tree),
         };
         let (entries, large): (Vec<&Entry>, Vec<&Entry>) =
@@ -133,7 +137,9 @@ impl Known<'_> {
         }
         if let Some(php) = self.php.filter(|_| self.areas.contains(&Area::Host)) {
             let bytes = entries.iter().map(|entry| entry.size).sum();
-            findings.extend(host::judge_settings(&settings, self.number, (entries.len(), bytes), loaded.as_ref(), php));
+            let scripts = (entries.len(), bytes);
+            let judged = host::judge_settings(&settings, self.number, scripts, loaded.as_ref(), php, self.opcache);
+            findings.extend(judged);
         }
         for finding in &mut findings {
             // Only a file that describes this application is changed.

@@ -127,7 +127,7 @@ checks! {
     Denials: "deployment.denials", Deployment, Warning, "docs/guides/routing.md#default-denials", "default_denials = false";
 
     Rewind: "host.rewind", Host, Warning, "docs/guides/snapshot.md", "a kernel, or who guards it, that does not let Reprise rewind";
-    Opcache: "host.opcache", Host, Warning, "docs/guides/doctor.md#host", "an opcache that is off or too small for the application";
+    Opcache: "host.opcache", Host, Warning, "docs/guides/doctor.md#host", "an opcache that is off, too small for the application, or nearly full in the running server";
     Jit: "host.jit", Host, Notice, "docs/measurements/comparisons.md", "the JIT";
     RealpathCache: "host.realpath-cache", Host, Notice, "docs/guides/doctor.md#host", "a realpath cache that is too small for the application";
     Memory: "host.memory", Host, Warning, "docs/operations/limits.md", "more memory for workers than there is";

@@ -7,19 +7,24 @@
 //! |---|---|
 //! | [`kernel`] | settings of the kernel, limits, file systems, the clock |
 //! | [`php_settings`] | php.ini with the lines that set each value |
+//! | [`measured`] | opcache's sizes against what a running server measured |
 //! | [`services`] | other programs, and who listens where |
 
 mod kernel;
+mod measured;
 mod php_settings;
 mod services;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use control_protocol::status::Opcache;
+
 use super::findings::{Check, Finding, Place, Severity};
 use crate::installed::Php;
 use crate::isolation;
 use crate::options::{Application, Config};
+pub use measured::{ask as ask_server, described};
 pub use php_settings::{Tuned, look as look_at_settings};
 
 /// Where /proc, /sys and /etc are.
@@ -130,13 +135,22 @@ pub fn of_option(application: &Application, option: &str, text: &str) -> Place {
     }
 }
 
-/// Findings about PHP's settings for one application.
+/// Findings about PHP's settings for one application. `opcache`: what the running server says.
 pub fn judge_settings(
     tuned: &Tuned,
     application: usize,
     scripts: (usize, u64),
     extensions: Option<&BTreeSet<String>>,
     php: &Php,
+    opcache: Option<&Opcache>,
 ) -> Vec<Finding> {
-    php_settings::judge(tuned, application, scripts, extensions, php)
+    let has_measured = opcache.is_some_and(|opcache| opcache.scripts >= scripts.0 as u64 / 2);
+    let mut findings = php_settings::judge(tuned, application, scripts, extensions, php, has_measured);
+    let measured: Vec<Finding> =
+        opcache.iter().flat_map(|opcache| measured::judge(tuned, application, opcache)).collect();
+    // What was measured says more than what follows from the scripts.
+    let option = |finding: &Finding| finding.fix.as_ref().map(|fix| fix.option.clone());
+    findings.retain(|one| option(one).is_none() || measured.iter().all(|other| option(other) != option(one)));
+    findings.extend(measured);
+    findings
 }

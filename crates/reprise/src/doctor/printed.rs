@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
+use control_protocol::status::Opcache;
 use serde::Serialize;
 
 use super::findings::{Area, Finding, Severity};
+use super::host;
 
 /// Places that are shown of a finding.
 const SHOWN: usize = 5;
@@ -25,6 +27,8 @@ pub struct Looked {
     pub scripts: usize,
     /// PHPs that have compiled them.
     pub compiled_by: Vec<String>,
+    /// What the running server says of its opcache, if one runs with this configuration file.
+    pub opcache: Option<Opcache>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
 }
@@ -83,6 +87,7 @@ impl Report {
                 let by = if one.compiled_by.is_empty() { "no PHP".to_owned() } else { one.compiled_by.join(", ") };
                 line("scripts", &format!("{}, compiled by {by}", one.scripts));
             }
+            one.opcache.iter().for_each(|opcache| line("opcache", &host::described(opcache)));
             one.left_out.iter().for_each(|why| line("left out", why));
         }
         if !self.unchecked.is_empty() {

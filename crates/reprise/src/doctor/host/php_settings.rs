@@ -26,6 +26,7 @@ const COMPILED: u64 = 2;
 const REALPATH: u64 = 200;
 
 /// Settings, each with the place that sets it.
+#[derive(Default)]
 pub struct Tuned(BTreeMap<String, (String, Place)>);
 
 /// Reads what sets PHP's settings for an application.
@@ -110,28 +111,34 @@ impl Tuned {
         !["", "0", "off", "no", "false", "none"].contains(&self.get(name).to_ascii_lowercase().as_str())
     }
 
-    fn number(&self, name: &str) -> u64 {
+    /// A number.
+    pub fn number(&self, name: &str) -> u64 {
         self.get(name).parse().unwrap_or(0)
     }
 }
 
-/// Whether the settings fit an application with so many scripts, of so many bytes.
+/// What sets a value, in words and for the configuration file.
+pub fn set(application: usize, name: &str, value: String) -> (String, Option<Mending>) {
+    let mending = Mending {
+        application,
+        option: if name.contains('.') { format!("ini.\"{name}\"") } else { format!("ini.{name}") },
+        value: format!("\"{value}\""),
+    };
+    (format!("{} = \"{value}\" in [[application]], or in php.ini {name} = {value}", mending.option), Some(mending))
+}
+
+/// Whether the settings fit an application with so many scripts, of so many bytes. `has_measured`: a running server has said what most of these
+/// take in its opcache, so there is nothing to estimate.
 pub fn judge(
     tuned: &Tuned,
     application: usize,
     (scripts, bytes): (usize, u64),
     extensions: Option<&BTreeSet<String>>,
     php: &Php,
+    has_measured: bool,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let set = |name: &str, value: String| {
-        let mending = Mending {
-            application,
-            option: if name.contains('.') { format!("ini.\"{name}\"") } else { format!("ini.{name}") },
-            value: format!("\"{value}\""),
-        };
-        (format!("{} = \"{value}\" in [[application]], or in php.ini {name} = {value}", mending.option), Some(mending))
-    };
+    let set = |name: &str, value: String| set(application, name, value);
     if extensions.is_some_and(|all| !all.contains("zend opcache")) {
         let what = format!("PHP {} has no opcache: every request compiles its scripts", php.version);
         let action = format!("apt-get install php{}-opcache", php.minor);
@@ -156,7 +163,7 @@ pub fn judge(
     }
     let memory = tuned.number("opcache.memory_consumption") << 20;
     let needed = bytes * COMPILED;
-    if needed > memory {
+    if needed > memory && !has_measured {
         let (action, mending) = set("opcache.memory_consumption", (needed >> 20).next_multiple_of(64).to_string());
         let what = format!("opcache has {} MB, and all scripts compiled take some {} MB", memory >> 20, needed >> 20);
         let severity = if bytes > memory { Severity::Warning } else { Severity::Notice };
@@ -166,7 +173,7 @@ pub fn judge(
     let strings = tuned.number("opcache.interned_strings_buffer");
     // An estimate, too: names and texts repeat from script to script.
     let wanted = (scripts as u64 / 500).max(4);
-    if strings < wanted {
+    if strings < wanted && !has_measured {
         let (action, mending) = set("opcache.interned_strings_buffer", wanted.next_multiple_of(8).to_string());
         let what = format!("opcache has {strings} MB for names and texts, and {scripts} scripts take some {wanted} MB");
         let place = tuned.place("opcache.interned_strings_buffer");
