@@ -34,7 +34,11 @@ final class Warm
     private const GROUPS = ['theme_json', 'themes'];
 
     /** Static properties that are kept; all of the class if none is named. */
-    private const STATICS = ['WP_Theme_JSON_Resolver' => [], 'WP_Theme_JSON' => ['blocks_metadata']];
+    private const STATICS = [
+        'WP_Theme_JSON_Resolver' => [],
+        'WP_Theme_JSON' => ['blocks_metadata'],
+        'WP_Duotone' => ['global_styles_block_names', 'global_styles_presets'],
+    ];
 
     /** So many options are read at once at most, and the time that a page has, in seconds. */
     private const MOST_OPTIONS = 300;
@@ -60,6 +64,9 @@ final class Warm
 
     /** @var array<string, array<string, mixed>> by class */
     private array $statics = [];
+
+    /** @var array<string, array<string, mixed>> what the boot had there */
+    private array $before = [];
 
     private int $status = 200;
 
@@ -242,7 +249,7 @@ final class Warm
         }
         $now = self::$recorded;
         $now->status = (int) http_response_code();
-        if (function_exists('get_block_templates') && wp_is_block_theme()) {
+        if (function_exists('get_block_templates') && wp_is_block_theme() && !self::areFiltered()) {
             $now->templates = get_block_templates();
         }
         $groups = $wp_object_cache->cache ?? [];
@@ -283,7 +290,11 @@ final class Warm
         foreach ($page->cache as $group => $values) {
             $this->cache[$group] = $values + ($this->cache[$group] ?? []);
         }
-        $this->statics = $page->statics;
+        foreach ($page->statics as $class => $values) {
+            // Not every page needs all of them.
+            $needed = array_filter($values, static fn ($value) => $value !== null && $value !== []);
+            $this->statics[$class] = $needed + ($this->statics[$class] ?? []) + $values;
+        }
         $this->options = array_slice(array_values(array_unique([...$this->options, ...$page->options])), 0, self::MOST_OPTIONS);
     }
 
@@ -296,7 +307,9 @@ final class Warm
         }
         foreach ($this->statics as $class => $values) {
             foreach ($values as $name => $value) {
-                (new \ReflectionProperty($class, $name))->setValue(null, $value);
+                $property = new \ReflectionProperty($class, $name);
+                $this->before[$class][$name] = $property->getValue();
+                $property->setValue(null, $value);
             }
         }
         add_filter('posts_pre_query', function ($posts, $query) {
@@ -304,7 +317,7 @@ final class Warm
         }, PHP_INT_MIN, 2);
         $this->watch();
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
-            return $templates ?? ($this->templates !== [] && $type === 'wp_template' && array_keys($query) === ['slug__in'] ? $this->named($query['slug__in']) : null);
+            return $templates ?? ($type === 'wp_template' ? $this->named($query) : null);
         }, PHP_INT_MIN, 3);
     }
 
@@ -326,11 +339,18 @@ final class Warm
     }
 
     /**
-     * @param list<string> $slugs
-     * @return list<\WP_Block_Template>
+     * Templates of a theme by their names, as the page that is shown asks for them; null for other questions.
+     *
+     * @param array<string, mixed> $query
+     * @return ?list<\WP_Block_Template>
      */
-    private function named(array $slugs): array
+    private function named(array $query): ?array
     {
+        $slugs = $query['slug__in'] ?? null;
+        $theme = $query['theme'] ?? get_stylesheet();
+        if ($this->templates === [] || !is_array($slugs) || array_diff_key($query, ['slug__in' => 1, 'theme' => 1]) !== [] || self::areFiltered() || $theme !== $this->templates[0]->theme) {
+            return null;
+        }
         $found = [];
         foreach ($this->templates as $template) {
             if (in_array($template->slug, $slugs, true)) {
@@ -339,6 +359,12 @@ final class Warm
         }
 
         return $found;
+    }
+
+    /** Whether a plugin changes the templates that a page has asked for: by what it asked, perhaps. */
+    private static function areFiltered(): bool
+    {
+        return has_filter('get_block_templates');
     }
 
     /** In each request, with its connection. */
@@ -408,6 +434,11 @@ final class Warm
         foreach ($this->cache as $group => $values) {
             foreach (array_keys($values) as $key) {
                 wp_cache_delete($key, $group);
+            }
+        }
+        foreach ($this->before as $class => $values) {
+            foreach ($values as $name => $value) {
+                (new \ReflectionProperty($class, $name))->setValue(null, $value);
             }
         }
         if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {

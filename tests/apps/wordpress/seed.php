@@ -26,4 +26,6 @@ $wpdb->query("UPDATE $wpdb->users SET user_registered='$day'");
 wp_cache_flush();
 global $wp_rewrite; $wp_rewrite->set_permalink_structure('/%postname%/'); flush_rewrite_rules(false);
 update_option('rewrite_rules', $wp_rewrite->rewrite_rules());
+// The first visitor would have WordPress make it.
+if (class_exists('WP_Navigation_Fallback')) WP_Navigation_Fallback::get_fallback();
 echo "posts: ", wp_count_posts()->publish, " theme: ", get_stylesheet(), " permalinks: ", get_option('permalink_structure'), "\n";
