@@ -33,7 +33,7 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir()
+        path.mkdir(parents=True, exist_ok=True)
         _run("mount", "-t", "tmpfs", "-o", "mode=0755,size=2G", "releases", str(path))
 
     def close(self) -> None:

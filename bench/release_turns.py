@@ -99,6 +99,9 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
+STATE = Path("/run/reprise")
+
+
 class Place:
     """An application of so many files: as a directory on a disk, and as a release in a pool."""
 
@@ -108,6 +111,9 @@ class Place:
         stack.callback(self.disk.close)
         self.memory = Memory(workdir / "releases")
         stack.callback(self.memory.close)
+        if run(["stat", "-f", "-c", "%T", "/run"]).strip() != "tmpfs":
+            # Where phars are unpacked. Hosts have /run in memory; ext4 looks long for the inode of a new file where many were just removed.
+            stack.callback(Memory(STATE).close)
         self.throttle = Throttle(self.disk, reads) if reads else None
         if self.throttle:
             stack.callback(self.throttle.close)
