@@ -45,6 +45,12 @@ fn mistakes_of_the_command_line_are_named() {
     }
     let output = Command::new(program()).args(["dev", "/nowhere"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
+    // Nobody sees a save in a phar, or any other file.
+    let directory = Directory::new();
+    fs::write(directory.0.join("app.phar"), "").unwrap();
+    let output = Command::new(program()).arg("dev").arg(directory.0.join("app.phar")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(64) && text.contains("app.phar: is a file"), "{text}");
 }
 
 /// A page of the web may let a name of its own lead to this machine. It gets nothing by that name.

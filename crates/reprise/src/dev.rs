@@ -70,6 +70,11 @@ pub fn run(asked: Asked) -> Result<Code, Failure> {
     let usage = |what: String| move |why: std::io::Error| Failure::new(Code::Usage, what, why);
     let directory = asked.directory.canonicalize();
     let directory = directory.map_err(usage(format!("directory {}", asked.directory.display())))?;
+    if !directory.is_dir() {
+        let what = format!("directory {}", asked.directory.display());
+        return Err(Failure::new(Code::Usage, what, "is a file, and saves are seen in directories alone")
+            .hint("name the directory; a phar is served by reprise serve FILE, and written in the directory that it is built from"));
+    }
     let absolute = |path: &PathBuf| {
         let below = directory.join(path);
         below.canonicalize().or_else(|_| std::path::absolute(&below))

@@ -302,10 +302,29 @@ pub fn make_directories(config: &Config, owner: Option<&Identity>) -> Result<(),
 pub fn make_writable(config: &Config, users: &[Option<(Identity, &'static str)>]) -> Result<(), Failure> {
     for (application, user) in config.applications.iter().zip(users) {
         for path in &application.release_writable {
-            make(&shared(config)?.join(&application.name).join(path), 0o755, user.as_ref().map(|(user, _)| user))?;
+            let base = shared(config)?.join(&application.name);
+            let parts: Vec<_> = Path::new(path).parent().into_iter().flat_map(Path::components).collect();
+            let above =
+                (0..=parts.len()).map(|count| parts[..count].iter().fold(base.clone(), |path, part| path.join(part)));
+            above.into_iter().try_for_each(|path| make_own(&path))?;
+            make(&base.join(path), 0o755, user.as_ref().map(|(user, _)| user))?;
         }
     }
     Ok(())
+}
+
+/// Makes a directory in which nobody but this user can put anything, or finds it there. One that was an application's has links that it made.
+fn make_own(path: &Path) -> Result<(), Failure> {
+    make(path, 0o755, None)?;
+    let known = fs::symlink_metadata(path);
+    let known = known.map_err(|error| Failure::new(Code::Permission, path.display().to_string(), error))?;
+    let us = rustix::process::geteuid().as_raw();
+    if known.uid() == us {
+        return Ok(());
+    }
+    let why = format!("belongs to user {}, and a directory below it is to be made by user {us}", known.uid());
+    Err(Failure::new(Code::Permission, path.display().to_string(), why)
+        .hint("release_writable named this directory before: name it again, or move what is in it and remove it"))
 }
 
 /// The name of this server among nodes.

@@ -63,6 +63,14 @@ fn compiled_code_is_used_by_who_cannot_write_it() {
         let line = |line: &str| line.contains("Message Cached script") && line.contains(&format!("/{script}'"));
         assert!(!node.server.log().lines().any(line), "{script} was compiled again");
     }
+    if is_root() {
+        // What is the application's has links of its making: root makes nothing there.
+        std::os::unix::fs::symlink("/tmp", node.server.directory().join("shared/shop/public/uploads/more")).unwrap();
+        node.server.reconfigure("public/uploads", "public/uploads/more");
+        let (is_done, said) = node.server.reload();
+        assert!(!is_done && said.contains("shared/shop/public/uploads: belongs to user"), "{said}");
+        assert!(node.serves("1"));
+    }
 }
 
 /// A switch, a switch back within a second, files of the release before, and a restart without the pool.
