@@ -24,8 +24,11 @@ final class Snapshot
     /** What is kept of a network's sites that makes one of them the one that a request is for, and how it is. */
     private const SITE = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted', 'lang_id'];
 
-    /** @param string $browser WordPress' own lines that tell browsers apart */
-    private function __construct(private readonly string $browser)
+    /** What the boot has loaded by these options cannot be exchanged: a page is made by all of them as the boot was, or by none. */
+    private const HELD = '/^(active_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules|WPLANG)$/';
+
+    /** @param array<string, string> $held @param string $browser WordPress' own lines that tell browsers apart */
+    private function __construct(private readonly string $browser, private readonly array $held, private readonly int $site, private readonly int $made)
     {
     }
 
@@ -48,10 +51,7 @@ final class Snapshot
     /** A change of code, or of what the boot has made of options, is seen by a new boot: opcache_reset() asks for one. */
     private static function watch(): void
     {
-        foreach (['upgrader_process_complete', 'activated_plugin', 'deactivated_plugin', 'switch_theme'] as $change) {
-            add_action($change, [self::class, 'renew']);
-        }
-        foreach (['wp_insert_site', 'wp_delete_site'] as $change) {
+        foreach (['upgrader_process_complete', 'activated_plugin', 'deactivated_plugin', 'switch_theme', 'wp_insert_site', 'wp_delete_site'] as $change) {
             add_action($change, [self::class, 'renew']);
         }
         add_action('wp_update_site', static function ($site, $before): void {
@@ -97,7 +97,7 @@ final class Snapshot
 
             return;
         }
-        $snapshot = new self(self::browserDetection());
+        $snapshot = new self(self::browserDetection(), self::held(wp_load_alloptions()), get_current_blog_id(), time());
         $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
         $snapshot->before();
         if ($warm?->render($snapshot->after(...))) {
@@ -143,6 +143,10 @@ final class Snapshot
         wp_fix_server_vars();
         timer_start();
         $wpdb->db_connect();
+        // What changes options has to find them as they are; and what an object cache keeps is for other requests, too.
+        if (in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !wp_using_ext_object_cache()) {
+            add_filter('pre_cache_alloptions', $this->asBooted(...), PHP_INT_MAX);
+        }
         $warm?->begin();
         if ($this->browser !== '') {
             eval($this->browser);
@@ -153,6 +157,25 @@ final class Snapshot
         wp_get_current_user();
         _show_post_preview();
         do_action('reprise_after_restore');
+    }
+
+    /** @param array<string, string> $options */
+    private static function held(array $options): array
+    {
+        return array_filter($options, static fn ($name) => preg_match(self::HELD, (string) $name) === 1, ARRAY_FILTER_USE_KEY);
+    }
+
+    /** @param array<string, string> $options until a new boot serves, pages are those of before, and not the new theme's with the code of the old */
+    private function asBooted(array $options): array
+    {
+        $now = self::held($options);
+        if (get_current_blog_id() !== $this->site || $now == $this->held) {
+            return $options;
+        }
+        // Whoever has changed it here has asked for one.
+        abs(time() - $this->made) >= 60 && self::renew();
+
+        return array_replace($options, array_fill_keys(array_keys($now), ''), $this->held);
     }
 
     /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use tests::bridged::{self, HOST, php, served_in};
 use tests::peer::php_version;
@@ -148,6 +149,78 @@ fn pages_that_were_rendered_are_never_older_than_the_design() {
     }
     assert_eq!(page(&warm, "/?edit=one"), "200 snapshot: not yet, then edited one");
     assert!(page(&warm, "/?edit=two").contains("there already"), "the next request sees it as well");
+    served_in(&warm, "snapshot");
+}
+
+/// What pages show of users and roles, and a plugin that says that it is there.
+const SHOWN: &str = r#"<?php
+add_action('wp_footer', fn () => print('<p>roles: ' . implode(', ', wp_roles()->get_names()) . '; of 1: ' . implode(', ', get_userdata(1)->roles) . '</p>'));
+"#;
+const PLUGIN: &str = "<?php\n/* Plugin Name: Loud */\nadd_action('wp_footer', fn () => print('<p>loud</p>'));\n";
+
+/// What somebody changes in the admin of this server, of which the boot has made something.
+const OF_BOOT: [(&str, &str); 11] = [
+    ("plugin", "activate_plugin('loud.php')"),
+    ("language", "update_option('WPLANG', 'de_DE')"),
+    ("new role", "wp_roles()->add_role('keeper', 'Keeper')"),
+    ("role of a user", "(new WP_User(1))->set_role('keeper')"),
+    ("theme", "switch_theme($_GET['theme'])"),
+    ("title of the site", "update_option('blogname', 'Another name')"),
+    (
+        "widget",
+        "[update_option('widget_block', [2 => ['content' => '<p>in a widget</p>'], '_multiwidget' => 1]), update_option('sidebars_widgets', ['sidebar-1' => ['block-2'], 'array_version' => 3])]",
+    ),
+    ("permalinks", "[$GLOBALS['wp_rewrite']->set_permalink_structure('/p/%postname%/'), flush_rewrite_rules()]"),
+    ("time zone", "update_option('timezone_string', 'Asia/Tokyo')"),
+    ("plugin off", "deactivate_plugins('loud.php')"),
+    ("theme of before", "switch_theme($_GET['before'])"),
+];
+
+/// While a new boot is made pages are wholly those of before or wholly the new ones, and then the new ones.
+#[test]
+fn changes_of_what_the_boot_has_made_are_on_the_page_within_seconds() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/counted.php"), COUNTED).unwrap();
+    fs::write(root.join("wp-content/mu-plugins/shown.php"), SHOWN).unwrap();
+    fs::write(root.join("wp-content/plugins/loud.php"), PLUGIN).unwrap();
+    // A language of one word, by which pages say what they are written in: header, tables of one original and one translation, texts.
+    let numbers = [0x9504_12de_u32, 0, 1, 28, 36, 0, 44, 19, 44, 5, 64].map(u32::to_le_bytes).concat();
+    fs::create_dir_all(root.join("wp-content/languages")).unwrap();
+    fs::write(root.join("wp-content/languages/de_DE.mo"), [&numbers[..], b"html_lang_attribute\0de-DE\0"].concat())
+        .unwrap();
+    let arms: String = OF_BOOT.iter().map(|(name, code)| format!("'{name}' => {code},\n")).collect();
+    let script = format!(
+        "<?php require 'wp-load.php'; require_once ABSPATH . 'wp-admin/includes/plugin.php'; match ($_GET['do']) {{ {arms} }};"
+    );
+    fs::write(root.join("change.php"), script).unwrap();
+    let (before, theme) = match php_version() {
+        "8.2" => ("twentytwentythree", "twentytwentyone"),
+        _ => ("twentytwentyfive", "twentytwentyfour"),
+    };
+    php(&format!("$argv[1] = '{before}'; require 'theme.php';"), &application);
+    let classic = start(&root, "classic", "");
+    let warm = start(&root, "snapshot", "env.REPRISE_WARMUP = \"/ /page-1/\"");
+    let pages = |server: &Server| ["/", "/page-1/"].map(|path| body(server, path));
+    let mut old = pages(&classic);
+    assert_eq!(pages(&warm), old);
+    for (change, _) in OF_BOOT {
+        let path = format!("/change.php?do={}&theme={theme}&before={before}", change.replace(' ', "+"));
+        let done = warm.client().request("GET", &path, &[("Host", HOST)], b"");
+        assert_eq!(done.status, 200, "{change}: {}", done.text());
+        let since = Instant::now();
+        let new = pages(&classic);
+        assert!(new != old || change == "widget", "{change} is on no page");
+        wait_until(&format!("the {change} is on the page"), 20, || {
+            let seen = pages(&warm);
+            for ((seen, old), new) in seen.iter().zip(&old).zip(&new) {
+                assert!(seen == old || seen == new, "a mixture, after {change}: {seen}\nold: {old}\nnew: {new}");
+            }
+            seen == new
+        });
+        println!("{change}: on the page after {} ms", since.elapsed().as_millis());
+        old = new;
+    }
     served_in(&warm, "snapshot");
 }
 

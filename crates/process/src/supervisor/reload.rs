@@ -25,19 +25,19 @@ use super::service::{Application, Plan};
 mod held;
 #[cfg(test)]
 mod held_tests;
+mod pace;
 #[cfg(test)]
 mod reload_tests;
 mod requested;
 
 use held::Held;
 pub(super) use held::{Order, ToldFollower};
+use pace::{Cause, Pace};
 
 /// What a reload may take beside twice the longest boot_timeout: PHP's start, workers, the warm-up.
 const LAST_BOOT: Duration = Duration::from_secs(120);
 /// How often roots are looked at.
 const WATCH_TURN: Duration = Duration::from_secs(1);
-/// Between two generations of an application that come by themselves lie so many times the time the last one took.
-const RENEWAL_PAUSE: u32 = 10;
 
 /// What is known of generations.
 pub(super) trait Facts {
@@ -105,8 +105,8 @@ impl Scope {
 #[derive(Default)]
 struct ReloadRequest {
     is_for_all: bool,
-    /// Applications that get a new generation, and how many times as long as the last one took is to pass after that.
-    renewals: BTreeMap<String, u32>,
+    /// Applications that get a new generation, and why: it begins when that is time for one of the causes.
+    renewals: BTreeMap<String, BTreeSet<Cause>>,
     waiting: Vec<Client>,
     /// Releases that are to be booted, one for each application.
     releases: Vec<Order>,
@@ -163,8 +163,8 @@ pub(super) struct Reload {
     request: Option<ReloadRequest>,
     reading: Option<Reading>,
     change: Option<Change>,
-    /// By application: when the last new generation came or was refused, and how long that took.
-    renewed: BTreeMap<String, (Instant, Duration)>,
+    /// When generations came or were refused.
+    pace: Pace,
     next_look: Instant,
     /// Where roots have come to lead, that a reload was asked for already.
     refused_roots: BTreeSet<PathBuf>,
@@ -180,7 +180,7 @@ impl Reload {
             request: None,
             reading: None,
             change: None,
-            renewed: BTreeMap::new(),
+            pace: Pace::default(),
             next_look: now,
             refused_roots: BTreeSet::new(),
             is_stopping: false,
@@ -281,8 +281,8 @@ impl Reload {
         if request.is_for_all {
             return self.take_all();
         }
-        let is_due = |(name, pause): &(&String, &u32)| {
-            self.renewed.get(*name).is_none_or(|(at, took)| now >= *at + *took * **pause)
+        let is_due = |(name, causes): &(&String, &BTreeSet<Cause>)| {
+            causes.iter().any(|cause| self.pace.is_due(name, *cause, now))
         };
         let renewal = request.renewals.iter().find(is_due).map(|(name, _)| name.clone());
         let scope = match renewal {
@@ -395,11 +395,11 @@ impl Reload {
     /// The front has gone over, or a new one has begun with the new settings.
     pub(super) fn switched(&mut self, facts: &impl Facts, now: Instant) -> Vec<Action> {
         let Some(change) = self.change.take_if(|change| change.is_switched) else { return Vec::new() };
-        self.pause_renewals(&change, now);
+        let took = now.saturating_duration_since(change.began);
+        change.made.iter().for_each(|(_, name)| self.pace.made(name, took, now));
         self.refused_roots.clear();
         let held = change.held.map(Held::switched);
-        let took = now.saturating_duration_since(change.began).as_millis();
-        let text = format!("{} after {took} ms", names(&change.ids, facts));
+        let text = format!("{} after {} ms", names(&change.ids, facts), took.as_millis());
         let reloaded = vec![
             Action::Log("notice", format!("reloaded: {text}")),
             Action::Respond(change.waiting, Ok(text)),
@@ -408,16 +408,10 @@ impl Reload {
         reloaded.into_iter().chain(held).collect()
     }
 
-    /// Scripts that ask in every request get what they ask for, or that it is refused, but not all of the machine.
-    fn pause_renewals(&mut self, change: &Change, now: Instant) {
-        self.renewed.retain(|_, (at, took)| *at + *took * RENEWAL_PAUSE > now);
-        let took = now.saturating_duration_since(change.began);
-        self.renewed.extend(change.made.iter().map(|(_, name)| (name.clone(), (now, took))));
-    }
-
     fn refuse_change(&mut self, why: &str, now: Instant) -> Vec<Action> {
         let Some(change) = self.change.take_if(|change| !change.is_switched) else { return Vec::new() };
-        self.pause_renewals(&change, now);
+        let took = now.saturating_duration_since(change.began);
+        change.made.iter().for_each(|(_, name)| self.pace.refused(name, took, now));
         let mut actions: Vec<Action> = change.made.iter().map(|(id, _)| Action::Kill(*id)).collect();
         actions.push(Action::WithdrawSettings);
         actions.extend(refused(change.waiting, why));

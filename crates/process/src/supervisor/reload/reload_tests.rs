@@ -55,6 +55,11 @@ impl Server {
         Server { reload: Reload::new(plan, current, now), generations, now }
     }
 
+    /// All but the last of those that come without a pause have come already, each within so many seconds.
+    fn were_made_in_a_row(&mut self, seconds: u64) {
+        (1..super::pace::IN_A_ROW).for_each(|_| self.reload.pace.made("a", Duration::from_secs(seconds), self.now));
+    }
+
     pub(super) fn after(&mut self, seconds: u64) -> &mut Server {
         self.now += Duration::from_secs(seconds);
         self
@@ -211,6 +216,7 @@ fn a_renewal_waits_for_its_pause() {
         server.begin_all(None);
         server.become_ready();
         server.after(3).turn();
+        server.were_made_in_a_row(3);
         server.switched();
         server.set(0, Stage::Killed(server.now));
         let asked = if is_by_files { server.files_changed(1) } else { server.renew(1) };
@@ -238,6 +244,7 @@ fn a_shorter_pause_replaces_a_longer_one_and_a_request_for_all_waits_for_none() 
     server.begin_all(None);
     server.become_ready();
     server.after(5).turn();
+    server.were_made_in_a_row(5);
     server.switched();
     assert_eq!(server.renew(1).len(), 1);
     assert_eq!(server.renew(1), [], "known already");

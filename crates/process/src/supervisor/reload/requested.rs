@@ -5,10 +5,7 @@ use std::path::PathBuf;
 
 use wire::layout::{RENEW_FULL, RENEW_RESTART};
 
-use super::{Action, Client, Facts, GenerationId, RENEWAL_PAUSE, Reload, ReloadRequest, Stage};
-
-/// And so many times where files have changed: half of the time at most is spent on what changes all the time.
-const FILES_PAUSE: u32 = 1;
+use super::{Action, Cause, Client, Facts, GenerationId, Reload, ReloadRequest, Stage};
 
 /// Requests for a reload.
 impl Reload {
@@ -27,25 +24,25 @@ impl Reload {
 
     /// Asks for a new generation in place of one, unless that is on its way out already.
     pub(in crate::supervisor) fn renew(&mut self, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
-        self.renew_after(RENEWAL_PAUSE, id, why, facts)
+        self.renew_because(Cause::Code, id, why, facts)
     }
 
-    /// Files that a generation has loaded have changed. Somebody has written them, and waits; or a script does all the time.
+    /// Files that a generation has loaded have changed.
     pub(in crate::supervisor) fn files_changed(&mut self, id: GenerationId, facts: &impl Facts) -> Vec<Action> {
-        self.renew_after(FILES_PAUSE, id, "files have changed", facts)
+        self.renew_because(Cause::Files, id, "files have changed", facts)
     }
 
-    fn renew_after(&mut self, pause: u32, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
+    fn renew_because(&mut self, cause: Cause, id: GenerationId, why: &str, facts: &impl Facts) -> Vec<Action> {
         let (Some(stage), Some(application)) = (facts.stage(id), facts.application(id)) else { return Vec::new() };
         let is_in_use = stage == Stage::Serving || self.makes(id);
         let covers = |request: &ReloadRequest| {
-            request.is_for_all || request.renewals.get(&application.name).is_some_and(|known| *known <= pause)
+            request.is_for_all || request.renewals.get(&application.name).is_some_and(|known| known.contains(&cause))
         };
         if !is_in_use || self.is_stopping || self.request.as_ref().is_some_and(covers) {
             return Vec::new();
         }
         let (actions, request) = self.request(&format!("application '{}': {why}", application.name));
-        request.renewals.insert(application.name.clone(), pause);
+        request.renewals.entry(application.name.clone()).or_default().insert(cause);
         actions
     }
 
