@@ -74,7 +74,7 @@ pub struct Archive<'a> {
 
 /// Why a file is no phar that can be read, if that can be told from its first bytes.
 pub fn other_format(bytes: &[u8]) -> Option<&'static str> {
-    let is_tar = bytes.get(257..262) == Some(b"ustar");
+    let is_tar = bytes.get(257..262) == Some(b"ustar") || has_tar_header(bytes);
     match bytes {
         [0x1f, 0x8b, ..] => {
             Some("it is compressed as a whole, by gzip: compress its entries instead (Phar::compressFiles)")
@@ -88,6 +88,18 @@ pub fn other_format(bytes: &[u8]) -> Option<&'static str> {
         _ if is_tar => Some("it is a phar in the format of tar: write it in the phar format (Phar::PHAR)"),
         _ => None,
     }
+}
+
+/// Whether the first block is a header of tar, also of the oldest kind, which has its checksum alone: PHP reads such a file as tar, whatever else is
+/// in it.
+fn has_tar_header(bytes: &[u8]) -> bool {
+    let Some(block) = bytes.get(..512) else { return false };
+    let sum: u32 =
+        block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
+    let digits =
+        block[148..156].iter().skip_while(|byte| **byte == b' ').take_while(|byte| (b'0'..=b'7').contains(*byte));
+    let said = digits.fold(None, |number: Option<u32>, byte| Some(number.unwrap_or(0) * 8 + u32::from(byte - b'0')));
+    said == Some(sum)
 }
 
 /// Where the stub ends: behind its last line, of which PHP takes a closing tag and one line end for its own.
@@ -138,6 +150,9 @@ pub fn read(bytes: &[u8]) -> Result<Archive<'_>, String> {
         return Err(format!("it has {count} entries; {MAX_ENTRIES} are the limit"));
     }
     let alias = left.counted().ok_or_else(cut)?;
+    if alias.iter().any(|byte| b"/\\:;\n\r".contains(byte)) {
+        return Err("its alias has a character that PHP allows in none: / \\ : ; or the end of a line".to_owned());
+    }
     // Metadata of the phar is passed over.
     let metadata_at = contents - left.left();
     let metadata = left.counted().ok_or_else(cut)?;

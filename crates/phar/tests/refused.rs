@@ -46,6 +46,22 @@ fn read_all(bytes: &[u8]) -> Result<usize, String> {
     archive.entries.iter().try_fold(0, |sum, entry| Ok(sum + phar::contents::of(entry)?.len()))
 }
 
+/// A tar of the oldest kind, whose only mark is the checksum of its header, with all of a phar in it: PHP would read the tar.
+#[test]
+fn a_phar_within_a_tar_is_refused() {
+    let mut block = [0; 512];
+    block[..9].copy_from_slice(b"index.php");
+    block[148..156].fill(b' ');
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let inner = archive(&[plain("a")], |_| {});
+    let unsigned = &inner[..inner.len() - 40];
+    let whole = sign([&block[..], unsigned].concat());
+    assert!(read_all(&whole).is_err_and(|why| why.contains("in the format of tar")));
+    block[0] ^= 1;
+    assert_eq!(read_all(&sign([&block[..], unsigned].concat())), Ok(2), "the checksum is another one's");
+}
+
 /// `hi`, deflated.
 const DEFLATED: &[u8] = &[0xcb, 0xc8, 0x04, 0x00];
 
@@ -84,6 +100,13 @@ fn bad_archives_are_refused_with_words() {
         (
             "more than 1024 MiB",
             archive(&["a", "b", "c", "d", "e"].map(|name| Entry(name, 1 << 28, 4, 0x1000, DEFLATED)), same),
+        ),
+        (
+            "its alias has a character",
+            archive(&[plain("a")], |manifest| {
+                // The length of the alias, and then what was the length of the metadata.
+                manifest.splice(10..14, [3, 0, 0, 0, b'a', b'/', b'b']);
+            }),
         ),
         ("those of its checksum", archive(&[plain("a")], from_end(12, 1))),
         ("too short for so many", archive(&[plain("a")], |manifest| manifest[0] = 9)),

@@ -81,6 +81,13 @@ impl Errand {
         }
     }
 
+    /// Ends the child and waits until it has ended: for work before there is a supervisor, which would reap it.
+    pub fn end(mut self) {
+        sys::kill_work(self.pid);
+        sys::await_end(self.pid);
+        self.pid = 0;
+    }
+
     /// A child was reaped. If it was this one, its pid may soon be another process'.
     pub fn was_reaped(&mut self, pid: i32) {
         if self.pid == pid {

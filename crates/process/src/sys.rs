@@ -189,6 +189,18 @@ pub fn kill_work(pid: i32) {
     }
 }
 
+/// Waits for the end of a child that was killed, and reaps it.
+pub fn await_end(pid: i32) {
+    while pid > 1 && nix::sys::wait::waitpid(Pid::from_raw(pid), None) == Err(nix::errno::Errno::EINTR) {}
+}
+
+/// Has this process start no other, if it is not root's.
+pub fn start_no_more() -> io::Result<()> {
+    use nix::sys::resource::{Resource, setrlimit};
+    setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
+    Ok(())
+}
+
 /// Does something with the rights of that user, if this process runs as root. For processes with one thread.
 pub fn as_user<T>(user: Option<&Identity>, act: impl FnOnce() -> T) -> io::Result<T> {
     use nix::unistd::{Gid, Uid, getgroups, setegid, seteuid, setgroups};

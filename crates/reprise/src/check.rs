@@ -14,6 +14,7 @@ use crate::isolation::{self, Finding};
 use crate::options::{self, Config};
 use crate::people::{self, People};
 use crate::phar_plan;
+use crate::phars;
 use crate::php_ini;
 use crate::plan;
 use crate::presets;
@@ -30,6 +31,13 @@ pub fn print(reference: &str) -> Result<Code, Failure> {
 
 /// Reads the configuration, looks up users, and prints what would be served.
 pub fn run(what: &What) -> Result<Code, Failure> {
+    let done = look(what);
+    // What was unpacked for the check.
+    phars::sweep();
+    done
+}
+
+fn look(what: &What) -> Result<Code, Failure> {
     let config = config::load(what)?;
     let phps = installed::choose(&config)?;
     let people = people::choose_users(&config)?;

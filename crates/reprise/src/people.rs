@@ -6,6 +6,7 @@ use crate::acme;
 use crate::discover::{self, Entry};
 use crate::exit::{Code, Failure};
 use crate::options::Config;
+use crate::phar_plan;
 use crate::php_ini;
 use crate::releases;
 
@@ -28,6 +29,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let permission = |why: String| Failure::new(Code::Permission, "users", why);
     let front = user::for_front(config.front_user.as_deref()).map_err(permission)?;
     let (mut applications, mut entries) = (Vec::new(), Vec::new());
+    phar_plan::open_to(config, front.as_ref())?;
     for application in &config.applications {
         // The owner of a release is who may write it: never who runs it.
         let of_release = application.release_pool.as_ref().filter(|_| user::is_root()).map(|_| "www-data");

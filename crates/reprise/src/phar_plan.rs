@@ -3,9 +3,11 @@
 use std::os::fd::OwnedFd;
 
 use process::plan::MAX_PHARS;
+use process::user::Identity;
 
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Config};
+use crate::phars;
 use crate::root::Phar;
 
 /// The phars of a configuration.
@@ -30,6 +32,16 @@ pub fn descriptors(config: &Config) -> Result<Vec<OwnedFd>, Failure> {
     let locks = held().chain(former.take(MAX_PHARS)).map(|held| &held.lock);
     let all = held().map(|held| &held.copy).chain(locks);
     all.map(|one| one.try_clone().map_err(failed)).collect()
+}
+
+/// Has the front read what is unpacked.
+pub fn open_to(config: &Config, front: Option<&Identity>) -> Result<(), Failure> {
+    let Some(front) = front else { return Ok(()) };
+    let former = config.applications.iter().filter_map(|application| application.unpacked.as_ref());
+    let former = former.flat_map(|unpacked| &unpacked.former_phars);
+    let held = of(config).map(|(_, phar)| phar).chain(former).filter_map(|phar| phar.held.as_deref());
+    let failed = |why: String| Failure::new(Code::Permission, "phars", why);
+    held.into_iter().try_for_each(|held| phars::open_to(&held.lock, front).map_err(failed))
 }
 
 /// Closes what a configuration holds of phars: a plan has it.

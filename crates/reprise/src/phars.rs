@@ -20,7 +20,7 @@ use process::files::Seen;
 use crate::root::{Held, Phar, Root};
 use phar_reader::Task;
 
-pub use shelf::sweep;
+pub use shelf::{open_to, sweep};
 
 /// The ending of a phar's name. PHP knows phars by it.
 const ENDING: &str = ".phar";
@@ -56,6 +56,11 @@ pub fn open(file: &Path, inside: &str) -> Result<Root, String> {
     if file.to_str().is_none_or(|text| text.contains(['\n', '\0'])) {
         return Err(format!("{shown}: the path of a phar has to be UTF-8, on one line"));
     }
+    if !file.as_os_str().as_encoded_bytes().ends_with(ENDING.as_bytes()) {
+        let why =
+            format!("leads to {}, whose name does not end in {ENDING}: PHP would take it for no phar", file.display());
+        return Err(format!("{shown}: {why}"));
+    }
     let (directory, phar) = read(&file, inside).map_err(|why| format!("phar {}: {why}", file.display()))?;
     let root = Root::of_phar(&directory, phar);
     match root.is_dir() {
@@ -88,9 +93,11 @@ fn key(file: &Path) -> Result<Option<Vec<u8>>, String> {
     let mut bytes = Vec::new();
     let read =
         process::files::open_regular(Path::new(&path)).and_then(|opened| opened.take(64 << 10).read_to_end(&mut bytes));
+    // A link that leads nowhere is no key, and was meant to be one.
+    let is_absent = || std::fs::symlink_metadata(&path).is_err();
     match read {
         Ok(_) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_absent() => Ok(None),
         Err(error) => Err(format!("the public key beside it: {error}")),
     }
 }
@@ -99,17 +106,11 @@ fn key(file: &Path) -> Result<Option<Vec<u8>>, String> {
 fn read(file: &Path, inside: &str) -> Result<(PathBuf, Phar), String> {
     let (bytes, metadata) = contents(file)?;
     let time = u32::try_from(metadata.mtime()).unwrap_or(0);
-    // Who cannot read the phar cannot read what is unpacked.
-    let group = (metadata.mode() & 0o004 == 0).then(|| metadata.gid());
-    let task = Task {
-        bytes: &bytes,
-        key: key(file)?,
-        stub: file.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default(),
-        time,
-    };
+    let stub = file.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
+    let task = Task { bytes: &bytes, key: key(file)?, stub, time };
     let found = Cell::new(None);
-    let id = unpack::id(&bytes, time, group);
-    let (directory, lock) = shelf::keep(&id, group, |place| {
+    let id = unpack::id(&bytes, time, stub);
+    let (directory, lock) = shelf::keep(&id, |place| {
         found.set(Some(phar_reader::send(&task, Some(place))?));
         Ok(())
     })?;

@@ -11,6 +11,9 @@ use crate::exit::{Code, Failure};
 use crate::installed::Php;
 use crate::options::Application;
 
+/// Where opcache keeps compiled code in files.
+const FILE_CACHE: &str = "opcache.file_cache";
+
 /// The file that the configuration or else PHPRC names, and which of them names it. As with PHP-FPM PHPRC may also name a
 /// directory, which need not have a php.ini.
 pub fn chosen(application: &Application) -> Option<(PathBuf, &'static str)> {
@@ -28,6 +31,18 @@ pub fn chosen(application: &Application) -> Option<(PathBuf, &'static str)> {
 
 /// Checks that PHP's user can read the file.
 pub fn check(application: &Application, user: Option<&Identity>) -> Result<(), Failure> {
+    let has_file_cache = [&application.ini, &application.admin_ini]
+        .into_iter()
+        .any(|ini| ini.get(FILE_CACHE).is_some_and(|value| !value.is_empty()));
+    if application.root.phar().is_some() && has_file_cache {
+        let why = "keeps code by path and time, and two versions of a phar may have the same: the old code would run with the new files";
+        return Err(Failure::new(
+            Code::Configuration,
+            format!("application '{}': {FILE_CACHE}", application.name),
+            why,
+        )
+        .hint("leave it out; a release has compiled code of its own (docs/guides/releases.md)"));
+    }
     let Some((path, source)) = chosen(application) else { return Ok(()) };
     let failed = |code, why: String| {
         Failure::new(code, format!("application '{}': {source} {}", application.name, path.display()), why)
@@ -66,7 +81,10 @@ pub fn of_phar(application: &Application) -> Vec<(String, String)> {
     let listed =
         (!is_set("phar.cache_list")).then(|| ("ini".to_owned(), format!("phar.cache_list={}", phar.file.display())));
     let fixed = ["phar.readonly", "phar.require_hash"].into_iter().filter(|name| !is_set(name));
-    listed.into_iter().chain(fixed.map(|name| ("admin-ini".to_owned(), format!("{name}=1")))).collect()
+    let fixed = fixed.map(|name| ("admin-ini".to_owned(), format!("{name}=1")));
+    // One of php.ini would have the code of another version under the same path with the same time. That of a release is of its phar alone.
+    let no_file_cache = application.unpacked.is_none().then(|| ("admin-ini".to_owned(), format!("{FILE_CACHE}=")));
+    listed.into_iter().chain(fixed).chain(no_file_cache).collect()
 }
 
 /// What PHP says of itself with an application's settings (`reprise-php --settings`). PHP runs as the application's user for this,

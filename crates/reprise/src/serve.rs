@@ -193,7 +193,11 @@ fn service(
         signals,
         notify: Notify::from_environment(),
         read: Box::new(move |plan, release| {
-            read_again(&what, &config, &opened, plan, release).map_err(|failure| failure.to_string())
+            read_again(&what, &config, &opened, plan, release).map_err(|failure| {
+                // What was unpacked for it is nobody's now.
+                phars::sweep();
+                failure.to_string()
+            })
         }),
         settings: Box::new(plan::settings_file),
         certificates: Box::new(certificates::look),

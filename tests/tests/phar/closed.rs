@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -57,13 +58,13 @@ fn who_reads_a_phar_has_no_rights() {
     }
 }
 
-/// What was unpacked is the server's own, and nobody else can write there. Who cannot read the phar cannot read it either.
+/// What was unpacked is the server's own: the front's group reads it, whoever may read the phar, and nobody else.
 #[test]
-fn what_is_unpacked_is_closed_as_the_phar_is() {
+fn what_is_unpacked_is_for_the_front_alone() {
     let front =
         if is_root() { nix::unistd::Group::from_name("nogroup").ok().flatten().map(|group| group.gid) } else { None };
     let group = front.unwrap_or_else(nix::unistd::getgid).as_raw();
-    for (mode, top) in [(0o644, 0o755), (0o640, 0o750)] {
+    for mode in [0o644, 0o640] {
         let (setup, file) = setup();
         let text = format!("<?php echo '{}';", file.display());
         phar(&file, &[("index.php", &text), ("sub/a.txt", "a")], STUB);
@@ -81,13 +82,50 @@ fn what_is_unpacked_is_closed_as_the_phar_is() {
             assert!(found.uid() == us && found.mode() & 0o022 == 0, "{}: {:o}", path.display(), found.mode());
         }
         let found = fs::metadata(&place).expect("the directory");
-        assert_eq!(found.mode() & 0o777, top, "{mode:o}");
-        assert!(mode & 0o004 != 0 || found.gid() == group, "{mode:o}");
-        if is_root() && mode & 0o004 == 0 {
-            // The front is not in this one.
-            chown(&file, None, Some(0)).expect("a group");
-            let (said, code) = super::about(&server, &["check"]);
-            assert!(code != 0 && said.contains("is closed to user nobody"), "{code}: {said}");
+        assert_eq!(found.mode() & 0o777, if is_root() { 0o750 } else { 0o700 }, "{mode:o}");
+        assert!(!is_root() || found.gid() == group, "{mode:o}");
+        if is_root() {
+            // The one that PHP runs as, too: it has the sealed copy.
+            let others = nix::unistd::User::from_name("www-data").expect("users").expect("a user");
+            let base = place.parent().expect("a directory");
+            for path in [base.to_owned(), place.clone(), place.join("sub/a.txt")] {
+                let mut command = Command::new(if path.is_dir() { "ls" } else { "cat" });
+                command.arg(&path).uid(others.uid.as_raw()).gid(others.gid.as_raw());
+                let output = command.output().expect("a program");
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(!output.status.success() && said.contains("Permission denied"), "{}: {said}", path.display());
+            }
         }
     }
+}
+
+/// Somebody who locks a directory does not hold up the next server, and what nobody guarded is not used again.
+#[test]
+fn what_is_left_is_neither_waited_for_nor_used() {
+    let (setup, file) = setup();
+    phar(&file, &[("index.php", "<?php echo 'x';"), ("a.txt", "checked")], STUB);
+    let server = setup.start();
+    let place = unpacked(&server);
+    let directory = fs::File::open(&place).expect("the directory");
+    let lock = nix::fcntl::Flock::lock(directory, nix::fcntl::FlockArg::LockSharedNonblock).map_err(|(_, why)| why);
+    let lock = lock.expect("a lock");
+    fs::write(place.join("a.txt"), "changed").expect("a file");
+    let (setup, copy) = super::setup();
+    fs::copy(&file, &copy).expect("a copy");
+    let time = fs::metadata(&file).expect("the phar").modified().expect("a time");
+    fs::File::options().write(true).open(&copy).and_then(|file| file.set_modified(time)).expect("a time");
+    drop(server);
+    assert!(place.exists(), "the lock keeps it");
+    // Locked by somebody who may open it.
+    let directory = lock.unlock().map_err(|(_, why)| why).expect("no lock");
+    let lock = nix::fcntl::Flock::lock(directory, nix::fcntl::FlockArg::LockExclusiveNonblock).map_err(|(_, why)| why);
+    let lock = lock.expect("a lock");
+    let config = setup.directory().join("check.toml");
+    fs::write(&config, format!("[[application]]\nroot = \"{}\"\n", copy.display())).expect("a configuration");
+    let output = Command::new(program()).args(["check", "--config"]).arg(config).output().expect("reprise");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("other processes keep removing or locking it"), "{said}");
+    drop(lock);
+    let server = setup.start();
+    assert_eq!(server.get("/a.txt").text(), "checked");
 }

@@ -122,6 +122,11 @@ fn keys_are_checked_and_weak_hashes_warned_of() {
     let (said, code) = check(&file, &place);
     assert!(code == 78 && said.contains("a public key lies beside it, and it is signed by none"), "{said}");
     fs::remove_file(&beside).expect("a key");
+    // A key that is not there, and was meant to be.
+    std::os::unix::fs::symlink(place.join("nowhere"), &beside).expect("a link");
+    let (said, code) = check(&file, &place);
+    assert!(code == 78 && said.contains("the public key beside it: No such file"), "{said}");
+    fs::remove_file(&beside).expect("a link");
     for (kind, is_weak) in [("MD5", true), ("SHA1", true), ("SHA256", false), ("SHA512", false)] {
         super::build(
             &file,
@@ -179,6 +184,23 @@ fn a_file_without_the_name_of_a_phar_is_no_root() {
     fs::write(&file, "x").expect("a file");
     let (said, code) = check(&file, place.directory());
     assert!(code == 78 && said.contains("neither a directory nor a phar"), "{said}");
+    let link = place.directory().join("app.phar");
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let (said, code) = check(&link, place.directory());
+    assert!(code == 78 && said.contains("app.zip, whose name does not end in .phar"), "{said}");
+}
+
+/// opcache would find the code of one version for another.
+#[test]
+fn a_file_cache_is_refused() {
+    let (setup, file) = setup();
+    phar(&file, &[("index.php", "<?php echo 1;")], STUB);
+    let config = setup.directory().join("check.toml");
+    let lines = format!("[[application]]\nroot = \"{}\"\nini.\"opcache.file_cache\" = \"/tmp\"\n", file.display());
+    fs::write(&config, lines).expect("a configuration");
+    let output = Command::new(program()).args(["check", "--config"]).arg(&config).output().expect("reprise");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(78) && said.contains("opcache.file_cache: keeps code by path"), "{said}");
 }
 
 /// What was unpacked is the server's as long as it runs, and gone with it.

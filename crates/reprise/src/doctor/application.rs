@@ -96,8 +96,13 @@ impl Known<'_> {
         let names: Vec<String> = entries.iter().map(|entry| entry.name()).collect();
         let changes = Changes::read();
         let is_code = [Area::Version, Area::Worker, Area::Deployment].iter().any(|area| self.areas.contains(area));
-        let spoken =
-            if is_code { self.read(&tree, &entries, user.as_ref(), &changes, &mut findings)? } else { Vec::new() };
+        // What is unpacked of a phar is for the front alone.
+        let reader = self.front.filter(|_| application.root.phar().is_some());
+        let spoken = if is_code {
+            self.read(&tree, &entries, reader.or(user.as_ref()), &changes, &mut findings)?
+        } else {
+            Vec::new()
+        };
         looked.compiled_by = spoken.iter().map(|one| format!("PHP {}", one.reader.release)).collect();
         let told: &[Told] = spoken.first().map_or(&[], |one| &one.told);
         if self.areas.contains(&Area::Version) {

@@ -18,6 +18,9 @@ use super::{REPLACE, unpack};
 /// Whose the process is if the server is root's. What it makes belongs to root afterwards.
 const USER: &str = "nobody";
 
+/// Characters of a message about a phar.
+const MOST_SAID: usize = 1000;
+
 /// What is to be read.
 pub struct Task<'a> {
     /// The phar.
@@ -48,13 +51,21 @@ pub fn send(task: &Task<'_>, place: Option<&Path>) -> Result<(Facts, OwnedFd), S
     }
     let errand = Errand::send(|| work(task, place, user.as_ref()));
     let errand = errand.map_err(|error| format!("a process that reads it cannot be started: {error}"))?;
-    let (facts, descriptors) = errand.wait::<Facts>()?;
+    let answer = errand.wait::<Facts>();
+    // What it has made is taken over now: it must not be there any more.
+    errand.end();
+    let (facts, descriptors) = answer.map_err(|why| plain(&why))?;
     let copy = descriptors.into_iter().next().ok_or("the process that reads it has sent too little")?;
     // PHP maps it: nobody may change it any more.
     match rustix::fs::fcntl_get_seals(&copy) {
         Ok(seals) if seals.contains(boot::SEALS) => Ok((facts, copy)),
         _ => Err("the process that reads it has sent no sealed copy".to_owned()),
     }
+}
+
+/// The beginning of a text that a process says that has read bytes of strangers.
+fn plain(text: &str) -> String {
+    text.chars().take(MOST_SAID).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// Nothing is parsed before this.
@@ -67,6 +78,7 @@ fn confine(place: Option<&Path>, user: Option<&Identity>) -> std::io::Result<()>
     }
     if let Some(user) = user {
         sys::become_user(user)?;
+        sys::start_no_more()?;
     }
     sys::end_with_parent()?;
     sys::protect_memory()?;

@@ -2,16 +2,21 @@
 //!
 //! Who uses a directory holds a shared lock on it, by an open descriptor; the kernel drops that with the process, however it ends. A directory
 //! that nobody holds is removed by whoever comes next ([`sweep`]). A directory appears under its name when it is complete, and is this user's
-//! then, whoever has filled it. Until then it lies in one that nobody else can enter.
+//! then, whoever has filled it. Until then it lies in one that nobody else can enter; afterwards the front's group can ([`open_to`]), and nobody
+//! else, whoever may read the phar.
 
 use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use process::state;
-use rustix::fs::{FlockOperation, flock};
+use process::user::Identity;
+use rustix::fs::{CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, fchown, flock, fstat, openat};
+use rustix::process::Gid;
 
 /// The directory beside the state of servers. No server has a name that begins with a dot.
 const NAME: &str = ".phars";
@@ -21,8 +26,12 @@ const UNFINISHED: &str = "unfinished-";
 const TREE: &str = "tree";
 /// How often a directory is made anew that another process has removed in between.
 const TRIES: usize = 20;
+/// How long another process gets that removes it.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How many directories are looked at.
 const MOST: usize = 1000;
+/// Levels of directories: a phar has fewer.
+const DEEPEST: usize = 80;
 
 fn base() -> PathBuf {
     state::default_path(NAME)
@@ -40,52 +49,68 @@ fn is_ours(base: &Path) -> bool {
 fn make_base() -> Result<PathBuf, String> {
     let base = base();
     let failed = |error: std::io::Error| format!("the directory for unpacked phars, {}: {error}", base.display());
-    DirBuilder::new().recursive(true).mode(0o755).create(&base).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o711).create(&base).map_err(failed)?;
     if !is_ours(&base) {
         return Err(format!(
             "the directory for unpacked phars, {}, or the one above it, is a link or belongs to another user",
             base.display()
         ));
     }
-    // The front's user has to reach what is in it, whatever the umask is.
-    fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    // The front's user has to reach what is in it, whatever the umask is. Nobody else learns what there is.
+    fs::set_permissions(&base, fs::Permissions::from_mode(0o711)).map_err(failed)?;
     Ok(base)
 }
 
-/// A directory with a lock that keeps it; `None`: it is not there.
+/// A directory with a lock that keeps it; `None`: it is not there, somebody removes it, or nobody has it: then it is removed here. What is left of
+/// servers that have ended may be incomplete after a failure of the machine, and nobody has guarded it.
 fn hold(path: &Path) -> Option<OwnedFd> {
     let directory = File::open(path).ok()?;
-    flock(&directory, FlockOperation::LockShared).ok()?;
-    // Somebody may have removed it before it was locked.
-    let (ours, there) = (directory.metadata().ok()?, fs::symlink_metadata(path).ok()?);
-    ((ours.dev(), ours.ino()) == (there.dev(), there.ino())).then(|| directory.into())
+    if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = fs::remove_dir_all(path);
+        return None;
+    }
+    // Never waits: who may read the directory may lock it, too.
+    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
+    is_at(&directory, path).then(|| directory.into())
 }
 
-/// The directory of that name, and what keeps it. `make` fills it if it is not there; it is then complete or not there at all. With a group,
-/// nobody else but its members can enter it.
-pub fn keep(
-    id: &str,
-    group: Option<u32>,
-    make: impl Fn(&Path) -> Result<(), String>,
-) -> Result<(PathBuf, OwnedFd), String> {
+/// Somebody may have removed it before it was locked.
+fn is_at(directory: &File, path: &Path) -> bool {
+    let known = directory.metadata().ok().zip(fs::symlink_metadata(path).ok());
+    known.is_some_and(|(ours, there)| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+}
+
+/// A directory that this process has just made, held from its beginning.
+fn hold_new(path: &Path) -> Option<OwnedFd> {
+    let directory = File::open(path).ok()?;
+    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
+    is_at(&directory, path).then(|| directory.into())
+}
+
+/// The directory of that name, and what keeps it. `make` fills it if it is not there; it is then complete or not there at all. Nobody but this user
+/// can enter it before [`open_to`].
+pub fn keep(id: &str, make: impl Fn(&Path) -> Result<(), String>) -> Result<(PathBuf, OwnedFd), String> {
     let base = make_base()?;
     let path = base.join(id);
-    for _ in 0..TRIES {
+    for turn in 0..TRIES {
         if let Some(lock) = hold(&path) {
             return Ok((path, lock));
         }
+        if turn > 0 {
+            std::thread::sleep(PAUSE);
+        }
         sweep();
-        let new = base.join(format!("{UNFINISHED}{}", std::process::id()));
+        let drawn = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let new = base.join(format!("{UNFINISHED}{}-{drawn:x}", std::process::id()));
         let failed = |error: std::io::Error| format!("{}: {error}", new.display());
-        let _ = fs::remove_dir_all(&new);
         DirBuilder::new().mode(0o700).create(&new).map_err(failed)?;
-        // It is held from its beginning, so that nobody takes it for one that a killed process has left.
-        let Some(_unfinished) = hold(&new) else { continue };
+        // Nobody takes it for one that a killed process has left.
+        let Some(_unfinished) = hold_new(&new) else { continue };
         let tree = new.join(TREE);
         DirBuilder::new().mode(0o755).create(&tree).map_err(failed)?;
-        let made = make(&tree).and_then(|()| take_over(&tree, group).map_err(failed));
+        let made = make(&tree).and_then(|()| take_over(&tree).map_err(failed));
         let moved = made.and_then(|()| {
-            let lock = hold(&tree).ok_or("it cannot be locked")?;
+            let lock = hold_new(&tree).ok_or("it cannot be locked")?;
             // An error: another process has made the same meanwhile.
             Ok(fs::rename(&tree, &path).is_ok().then_some(lock))
         });
@@ -94,34 +119,53 @@ pub fn keep(
             return Ok((path, lock));
         }
     }
-    Err(format!("{}: other processes keep removing it", path.display()))
+    Err(format!("{}: other processes keep removing or locking it", path.display()))
 }
 
-/// Makes all of a tree this user's, with permissions that do not depend on who has made it. Who has made it has ended, and nobody else can
-/// reach it.
-fn take_over(tree: &Path, group: Option<u32>) -> io::Result<()> {
-    let (us, ours) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mut waiting = vec![tree.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        for entry in fs::read_dir(&directory)? {
-            let path = entry?.path();
-            let found = fs::symlink_metadata(&path)?;
-            if found.is_dir() {
-                waiting.push(path);
+/// Makes all of a tree this user's, with permissions that do not depend on who has made it: whoever that was has ended. A directory is this user's
+/// before it is looked into, and no link is followed: nobody changes what it has any more.
+fn take_over(tree: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mut waiting = vec![(openat(CWD, tree, flags | OFlags::DIRECTORY, Mode::empty())?, 0)];
+    while let Some((directory, depth)) = waiting.pop() {
+        own(&directory, if depth == 0 { 0o700 } else { 0o755 })?;
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if [c".", c".."].contains(&name) {
                 continue;
             }
-            if !found.is_file() || found.nlink() != 1 {
-                return Err(io::Error::other(format!("{} is neither a file nor a directory", path.display())));
+            let odd = || io::Error::other(format!("{} is neither a file nor a directory", name.to_string_lossy()));
+            let one = openat(&directory, name, flags, Mode::empty()).map_err(|_| odd())?;
+            let found = fstat(&one)?;
+            match FileType::from_raw_mode(found.st_mode) {
+                FileType::Directory if depth < DEEPEST => waiting.push((one, depth + 1)),
+                FileType::RegularFile if found.st_nlink == 1 => own(&one, 0o644)?,
+                _ => return Err(odd()),
             }
-            lchown(&path, Some(us), Some(ours))?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
         }
-        let is_top = directory == tree;
-        lchown(&directory, Some(us), Some(group.filter(|_| is_top).unwrap_or(ours)))?;
-        let mode = if is_top && group.is_some() { 0o750 } else { 0o755 };
-        fs::set_permissions(&directory, fs::Permissions::from_mode(mode))?;
     }
     Ok(())
+}
+
+fn own(one: &OwnedFd, mode: u32) -> io::Result<()> {
+    fchown(one, Some(rustix::process::geteuid()), Some(rustix::process::getegid()))?;
+    Ok(fchmod(one, Mode::from_raw_mode(mode))?)
+}
+
+/// Has the front enter a directory that is kept: its group, and nobody else. Where the front is this user there is nothing to do.
+pub fn open_to(lock: &OwnedFd, front: &Identity) -> Result<(), String> {
+    let failed = |error: rustix::io::Errno| format!("the directory of an unpacked phar: {error}");
+    let found = fstat(lock).map_err(failed)?;
+    if found.st_mode & 0o050 != 0 && found.st_gid != front.gid {
+        return Err(format!(
+            "another server serves the same phar with a front of group {}, and this one's is {}: give both the same front_user",
+            found.st_gid, front.gid
+        ));
+    }
+    fchown(lock, None, Some(Gid::from_raw(front.gid)))
+        .and_then(|()| fchmod(lock, Mode::from_raw_mode(0o750)))
+        .map_err(failed)
 }
 
 /// Removes the directories that nobody holds.

@@ -12,12 +12,12 @@ use phar::{Archive, Entry};
 /// How long it may take. Who waits for the child gives up after [`process::errand::PATIENCE`].
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Names what [`unpack`] makes of these bytes: other bytes, another time, other readers or another version of this code have another name.
-pub fn id(bytes: &[u8], time: u32, group: Option<u32>) -> String {
-    let hash = phar::signature::sha256(bytes);
-    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let group = group.map_or_else(String::new, |group| format!("-{group}"));
-    format!("2-{hash}-{time:x}{group}")
+/// Names what [`unpack`] makes of these bytes: other bytes, another time, another name or another version of this code have another name.
+pub fn id(bytes: &[u8], time: u32, stub: &[u8]) -> String {
+    let text =
+        |hash: &[u8], count: usize| hash.iter().take(count).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (hash, name) = (phar::signature::sha256(bytes), phar::signature::sha256(stub));
+    format!("3-{}-{time:x}-{}", text(&hash, 16), text(&name, 4))
 }
 
 /// Writes all entries below `place`, which is there and empty, and the stub under the phar's own name.
@@ -49,7 +49,8 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
 /// When an entry was written, for ETag and Last-Modified. Its checksum is the part of a second: two versions of a file have two ETags, though
 /// phars that are built to be the same byte for byte have the same time in all their versions.
 fn modified(entry: &Entry<'_>, time: u32) -> SystemTime {
-    let seconds = if entry.time == 0 { time } else { entry.time };
+    // Dates alone tell two versions apart, as long as the file of each has a time of its own.
+    let seconds = entry.time.max(time);
     UNIX_EPOCH + Duration::new(seconds.into(), entry.crc32 % 1_000_000_000)
 }
 
