@@ -34,7 +34,11 @@ impl Pace {
     pub(super) fn is_due(&self, application: &str, cause: Cause, now: Instant) -> bool {
         self.0.get(application).is_none_or(|last| match cause {
             Cause::Files => now >= last.at + last.took,
-            Cause::Code => now + last.took * PAUSE * (IN_A_ROW - 1) >= last.rested,
+            Cause::Code => {
+                // A slow one does not count against those behind a quick one.
+                let is_rested = now >= last.at + last.took * PAUSE;
+                is_rested || now + last.took * PAUSE * (IN_A_ROW - 1) >= last.rested
+            }
         })
     }
 
@@ -87,6 +91,15 @@ mod tests {
             pace.made("shop", SECOND, now);
             is_due
         }));
+    }
+
+    #[test]
+    fn a_slow_one_does_not_hold_up_quick_ones() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        pace.made("shop", SECOND * 60, now);
+        pace.made("shop", SECOND, now);
+        assert!(!pace.is_due("shop", Cause::Code, now + SECOND * 9));
+        assert!(pace.is_due("shop", Cause::Code, now + SECOND * 10));
     }
 
     #[test]
