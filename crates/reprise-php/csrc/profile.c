@@ -216,10 +216,12 @@ void reprise_profile_turn(struct forker *forker)
 			look_at(profile, child->pid, now - profile->last);
 		}
 	}
-	uint64_t took = processor_time() - before, least = took * SHARE;
 	profile->looks++;
-	profile->spent += took;
+	profile->spent += processor_time() - before;
 	profile->last = now;
+	/* By what looks cost on the whole. A look costs more at some places of a request than at others; if it decided
+	 * alone when the next one comes, that one would come to some places more often than to others. */
+	uint64_t least = profile->spent / profile->looks * SHARE;
 	profile->next = now + jittered(profile->interval > least ? profile->interval : least, now);
 	profile->next = profile->next < profile->until ? profile->next : profile->until;
 }
