@@ -44,9 +44,6 @@ final class Warm
     private const MOST_OPTIONS = 300;
     private const SECONDS = 30;
 
-    /** A boot that is younger is not replaced when the design changes, in seconds: something might change it with each request. */
-    private const RENEWED_AFTER = 60;
-
     /** What a child gives when the sum cannot be asked for. */
     private const NO_SUM = '';
 
@@ -375,9 +372,7 @@ final class Warm
             return;
         }
         $this->forget();
-        if (abs(time() - $this->made) >= self::RENEWED_AFTER) {
-            Snapshot::renew();
-        }
+        Snapshot::renewIfOld($this->made);
     }
 
     /** All options that pages ask for, and the sum of the design's posts, in one query. */

@@ -25,7 +25,8 @@ final class Snapshot
     private const SITE = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted', 'lang_id'];
 
     /** What the boot has loaded by these options cannot be exchanged: a page is made by all of them as the boot was, or by none. */
-    private const HELD = '/^(active_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules|WPLANG)$/';
+    private const HELD = ['active_plugins' => '', 'template' => '', 'stylesheet' => '', 'siteurl' => '', 'home' => '', 'permalink_structure' => '',
+        'category_base' => '', 'tag_base' => '', 'rewrite_rules' => '', 'WPLANG' => ''];
 
     /** @param array<string, string> $held @param string $browser WordPress' own lines that tell browsers apart */
     private function __construct(private readonly string $browser, private readonly array $held, private readonly int $site, private readonly int $made)
@@ -84,6 +85,12 @@ final class Snapshot
         }
     }
 
+    /** For a change from elsewhere: one from here has asked for a boot. A young boot is left alone, because something may change with each request. */
+    public static function renewIfOld(int $made): void
+    {
+        abs(time() - $made) >= 60 && self::renew();
+    }
+
     public static function take(): void
     {
         // One snapshot for all requests if nothing says which hosts there are.
@@ -97,7 +104,7 @@ final class Snapshot
 
             return;
         }
-        $snapshot = new self(self::browserDetection(), self::held(wp_load_alloptions()), get_current_blog_id(), time());
+        $snapshot = new self(self::browserDetection(), array_intersect_key(wp_load_alloptions(), self::HELD), get_current_blog_id(), time());
         $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
         $snapshot->before();
         if ($warm?->render($snapshot->after(...))) {
@@ -159,23 +166,16 @@ final class Snapshot
         do_action('reprise_after_restore');
     }
 
-    /** @param array<string, string> $options */
-    private static function held(array $options): array
-    {
-        return array_filter($options, static fn ($name) => preg_match(self::HELD, (string) $name) === 1, ARRAY_FILTER_USE_KEY);
-    }
-
     /** @param array<string, string> $options until a new boot serves, pages are those of before, and not the new theme's with the code of the old */
     private function asBooted(array $options): array
     {
-        $now = self::held($options);
+        $now = array_intersect_key($options, self::HELD);
         if (get_current_blog_id() !== $this->site || $now == $this->held) {
             return $options;
         }
-        // Whoever has changed it here has asked for one.
-        abs(time() - $this->made) >= 60 && self::renew();
+        self::renewIfOld($this->made);
 
-        return array_replace($options, array_fill_keys(array_keys($now), ''), $this->held);
+        return array_replace($options, array_intersect_key(self::HELD, $now), $this->held);
     }
 
     /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */

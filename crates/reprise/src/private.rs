@@ -60,11 +60,48 @@ fn in_classic_mode(application: &mut Application) {
         application.mode.insert(format!("/{script}"), Mode::Classic);
     }
     (application.cache_memory, application.warmup) = (0, Vec::new());
+    // Other nodes would get values that another PHP has made.
+    (application.data_cache_store, application.data_cache_secret) = (None, None);
     (application.workers, application.min_workers, application.max_workers) = (Some(WORKERS), Some(1), None);
     application.watch = false;
     // PHP's messages come here, where they are collected.
     for (name, value) in [("log_errors", "1"), ("error_log", "")] {
         application.admin_ini.remove(name);
         application.ini.insert(name.to_owned(), value.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(application: Application) -> Result<Config, Failure> {
+        let mut config = Config { applications: vec![application], ..Config::defaults() };
+        (config.listen, config.admin_listen) =
+            (vec!["https://0.0.0.0:443".to_owned()], vec!["127.0.0.1:9090".to_owned()]);
+        Private { directory: PathBuf::from("/tmp/verify") }.apply(&mut config).map(|()| config)
+    }
+
+    /// Nobody but verify reaches it, and it tells nobody anything.
+    #[test]
+    fn it_listens_to_verify_alone_and_shares_nothing() {
+        let text = |text: &str| Some(text.to_owned());
+        let mut application = Application { data_cache_store: text("valkey://h:1"), ..Application::defaults() };
+        (application.data_cache_secret, application.front_controller) = (text("secret"), text("index.php"));
+        application.mode.insert("/other.php".to_owned(), Mode::Worker);
+        application.admin_ini.insert("error_log".to_owned(), "/var/log/php.log".to_owned());
+        let config = applied(application).expect("it can be changed");
+        assert_eq!(config.listen, ["unix:/tmp/verify/front.sock"]);
+        assert!(config.admin_listen.is_empty() && config.certificates.is_empty());
+        let application = &config.applications[0];
+        assert!(application.data_cache_store.is_none() && application.data_cache_secret.is_none());
+        assert!(application.mode.len() == 2 && application.mode.values().all(|mode| *mode == Mode::Classic));
+        assert!(!application.admin_ini.contains_key("error_log") && application.ini["error_log"].is_empty());
+    }
+
+    #[test]
+    fn what_comes_from_a_pool_is_refused() {
+        let application = Application { release_pool: Some("/pool".to_owned()), ..Application::defaults() };
+        assert!(applied(application).is_err_and(|why| why.to_string().contains("comes from a pool")));
     }
 }

@@ -45,7 +45,7 @@ fn wordpress_has_no_errors_and_takes_seconds() {
     assert!(took < tests::seconds(10), "{took:?}");
 }
 
-/// Kanboard, Roundcube and others, whose packages are downloaded once: in the full run.
+/// Kanboard, and in the full run Roundcube and others, whose packages are downloaded once.
 #[test]
 fn applications_of_debian_have_no_errors() {
     let roots = [
@@ -57,7 +57,7 @@ fn applications_of_debian_have_no_errors() {
         ("shaarli", "usr/share/shaarli"),
     ];
     let place = std::env::var_os("REPRISE_UNPACKED").map_or("/var/cache/reprise/unpacked".into(), PathBuf::from);
-    for (name, root) in roots.iter().take(tests::amount(0, roots.len())) {
+    for (name, root) in roots.iter().take(tests::amount(1, roots.len())) {
         run_to_end(Command::new(project().join("tests/apps/unpack.sh")).arg(&place).arg(name));
         is_clean(name, &place.join(name).join(root));
     }

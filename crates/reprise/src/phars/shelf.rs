@@ -49,7 +49,7 @@ fn is_ours(base: &Path) -> bool {
 fn make_base() -> Result<PathBuf, String> {
     let base = base();
     let failed = |error: std::io::Error| format!("the directory for unpacked phars, {}: {error}", base.display());
-    DirBuilder::new().recursive(true).mode(0o711).create(&base).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o755).create(&base).map_err(failed)?;
     if !is_ours(&base) {
         return Err(format!(
             "the directory for unpacked phars, {}, or the one above it, is a link or belongs to another user",
@@ -61,30 +61,18 @@ fn make_base() -> Result<PathBuf, String> {
     Ok(base)
 }
 
-/// A directory with a lock that keeps it; `None`: it is not there, somebody removes it, or nobody has it: then it is removed here. What is left of
-/// servers that have ended may be incomplete after a failure of the machine, and nobody has guarded it.
+/// A directory with a lock that keeps it; `None`: it is not there, or somebody removes it. Never waits: who may read a directory may lock it, too.
 fn hold(path: &Path) -> Option<OwnedFd> {
     let directory = File::open(path).ok()?;
-    if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        let _ = fs::remove_dir_all(path);
-        return None;
-    }
-    // Never waits: who may read the directory may lock it, too.
     flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
     is_at(&directory, path).then(|| directory.into())
 }
 
-/// Somebody may have removed it before it was locked.
+/// Whether a directory is still the one of that path: between its opening and its lock another process may have removed it, and a third one
+/// put another there.
 fn is_at(directory: &File, path: &Path) -> bool {
     let known = directory.metadata().ok().zip(fs::symlink_metadata(path).ok());
     known.is_some_and(|(ours, there)| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
-}
-
-/// A directory that this process has just made, held from its beginning.
-fn hold_new(path: &Path) -> Option<OwnedFd> {
-    let directory = File::open(path).ok()?;
-    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
-    is_at(&directory, path).then(|| directory.into())
 }
 
 /// The directory of that name, and what keeps it. `make` fills it if it is not there; it is then complete or not there at all. Nobody but this user
@@ -93,24 +81,25 @@ pub fn keep(id: &str, make: impl Fn(&Path) -> Result<(), String>) -> Result<(Pat
     let base = make_base()?;
     let path = base.join(id);
     for turn in 0..TRIES {
-        if let Some(lock) = hold(&path) {
-            return Ok((path, lock));
-        }
         if turn > 0 {
             std::thread::sleep(PAUSE);
         }
+        // What is left of servers that have ended may be incomplete after a failure of the machine, and nobody has guarded it.
         sweep();
+        if let Some(lock) = hold(&path) {
+            return Ok((path, lock));
+        }
         let drawn = std::collections::hash_map::RandomState::new().build_hasher().finish();
         let new = base.join(format!("{UNFINISHED}{}-{drawn:x}", std::process::id()));
         let failed = |error: std::io::Error| format!("{}: {error}", new.display());
         DirBuilder::new().mode(0o700).create(&new).map_err(failed)?;
         // Nobody takes it for one that a killed process has left.
-        let Some(_unfinished) = hold_new(&new) else { continue };
+        let Some(_unfinished) = hold(&new) else { continue };
         let tree = new.join(TREE);
         DirBuilder::new().mode(0o755).create(&tree).map_err(failed)?;
         let made = make(&tree).and_then(|()| take_over(&tree).map_err(failed));
         let moved = made.and_then(|()| {
-            let lock = hold_new(&tree).ok_or("it cannot be locked")?;
+            let lock = hold(&tree).ok_or("it cannot be locked")?;
             // An error: another process has made the same meanwhile.
             Ok(fs::rename(&tree, &path).is_ok().then_some(lock))
         });
@@ -178,7 +167,8 @@ pub fn sweep() {
     let Ok(entries) = fs::read_dir(base) else { return };
     for path in entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())) {
         let Ok(directory) = File::open(&path) else { continue };
-        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let is_free = flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_free && is_at(&directory, &path) {
             let _ = fs::remove_dir_all(&path);
         }
     }

@@ -73,6 +73,8 @@ impl Beside {
         let versions = check_versions(&config, php)?;
         let failed = |error: std::io::Error| Failure::new(Code::Internal, "verify --php", error);
         let directory = std::env::temp_dir().join(format!("reprise-verify-{}", std::process::id()));
+        // One of the same number that was killed has left it.
+        let _ = std::fs::remove_dir_all(&directory);
         DirBuilder::new().mode(0o700).create(&directory).map_err(|error| {
             Failure::new(Code::Permission, directory.display().to_string(), error)
                 .hint("remove it, or set TMPDIR to a directory of your own")
@@ -83,7 +85,7 @@ impl Beside {
         for name in process::notify::VARIABLES {
             command.env_remove(name);
         }
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().inspect_err(|_| drop(std::fs::remove_dir(&directory))).map_err(failed)?;
         let (told, ready) = mpsc::channel();
         let messages = Arc::default();
         let reader = child.stderr.take().map(|output| {
