@@ -129,3 +129,18 @@ fn what_is_left_is_neither_waited_for_nor_used() {
     let server = setup.start();
     assert_eq!(server.get("/a.txt").text(), "checked");
 }
+
+/// However many directories a phar has, few are open at once.
+#[test]
+fn many_directories_need_few_descriptors() {
+    let (setup, file) = setup();
+    build(&file, "foreach (range(1, 400) as $n) { $phar[\"$n/a/b.txt\"] = 'x'; } $phar['index.php'] = '<?php';");
+    let config = setup.directory().join("check.toml");
+    fs::write(&config, format!("[[application]]\nroot = \"{}\"\n", file.display())).expect("a configuration");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 200; exec \"$0\" check --config \"$1\""]).arg(program()).arg(config);
+    let output = command.output().expect("reprise check");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.contains("401 files"), "{said}");
+}

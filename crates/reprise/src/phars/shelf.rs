@@ -111,27 +111,32 @@ pub fn keep(id: &str, make: impl Fn(&Path) -> Result<(), String>) -> Result<(Pat
     Err(format!("{}: other processes keep removing or locking it", path.display()))
 }
 
+/// How files and directories of somebody else are opened.
+const OPENED: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
 /// Makes all of a tree this user's, with permissions that do not depend on who has made it: whoever that was has ended. A directory is this user's
 /// before it is looked into, and no link is followed: nobody changes what it has any more.
 fn take_over(tree: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let mut waiting = vec![(openat(CWD, tree, flags | OFlags::DIRECTORY, Mode::empty())?, 0)];
-    while let Some((directory, depth)) = waiting.pop() {
-        own(&directory, if depth == 0 { 0o700 } else { 0o755 })?;
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if [c".", c".."].contains(&name) {
-                continue;
-            }
-            let odd = || io::Error::other(format!("{} is neither a file nor a directory", name.to_string_lossy()));
-            let one = openat(&directory, name, flags, Mode::empty()).map_err(|_| odd())?;
-            let found = fstat(&one)?;
-            match FileType::from_raw_mode(found.st_mode) {
-                FileType::Directory if depth < DEEPEST => waiting.push((one, depth + 1)),
-                FileType::RegularFile if found.st_nlink == 1 => own(&one, 0o644)?,
-                _ => return Err(odd()),
-            }
+    take_over_below(&openat(CWD, tree, OPENED | OFlags::DIRECTORY, Mode::empty())?, 0)
+}
+
+/// At each level one directory is open, however many there are.
+fn take_over_below(directory: &OwnedFd, depth: usize) -> io::Result<()> {
+    own(directory, if depth == 0 { 0o700 } else { 0o755 })?;
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        let failed = |why: &str| io::Error::other(format!("{}: {why}", name.to_string_lossy()));
+        let one = openat(directory, name, OPENED, Mode::empty()).map_err(|error| failed(&error.to_string()))?;
+        let found = fstat(&one)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory if depth < DEEPEST => take_over_below(&one, depth + 1)?,
+            FileType::RegularFile if found.st_nlink == 1 => own(&one, 0o644)?,
+            _ => return Err(failed("is neither a file nor a directory")),
         }
     }
     Ok(())
