@@ -28,6 +28,15 @@ function afterRestore(callable $hook): void
     Hooks::$after[] = $hook;
 }
 
+/**
+ * Runs once in each worker that is forked from the snapshot: open connections here that stay open (docs/guides/connections.md).
+ * Elsewhere it is never called.
+ */
+function afterFork(callable $hook): void
+{
+    reprise_after_fork($hook);
+}
+
 /** reprise_snapshot() between the hooks. They run only where a snapshot is taken: one, or one for each host and scheme. */
 function snapshot(bool $perHost = false): void
 {

@@ -36,6 +36,13 @@ if (!function_exists('reprise_snapshot')) {
     }
 }
 
+if (!function_exists('reprise_after_fork')) {
+    /** Does nothing. */
+    function reprise_after_fork(callable $hook): void
+    {
+    }
+}
+
 if (!function_exists('reprise_handle_request')) {
     /** Runs $handler for the one request of the script. */
     function reprise_handle_request(callable $handler, bool $survives_exit = false): bool

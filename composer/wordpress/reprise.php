@@ -132,8 +132,7 @@ final class Snapshot
         do_action('reprise_before_snapshot');
         // Options and posts are read anew by each request.
         if (function_exists('wp_cache_supports') && wp_cache_supports('flush_runtime')) {
-            // What an object cache keeps for other requests stays.
-            wp_cache_flush_runtime();
+            wp_cache_flush_runtime(); // what an object cache keeps for other requests stays
         } else {
             wp_cache_flush();
         }
@@ -141,6 +140,7 @@ final class Snapshot
             \WP_Theme_JSON_Resolver::clean_cached_data();
         }
         $wpdb->close();
+        function_exists('reprise_after_fork') && reprise_after_fork(static fn () => $wpdb->db_connect(false));
     }
 
     /** What wp-settings.php does with the request on its way to wp_loaded, in its order. */
@@ -149,7 +149,7 @@ final class Snapshot
         global $wpdb, $current_user;
         wp_fix_server_vars();
         timer_start();
-        $wpdb->db_connect();
+        $wpdb->ready || $wpdb->db_connect();
         // What changes options has to find them as they are; and what an object cache keeps is for other requests, too.
         if (in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !wp_using_ext_object_cache()) {
             add_filter('pre_cache_alloptions', $this->asBooted(...), PHP_INT_MAX);

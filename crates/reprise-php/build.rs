@@ -75,6 +75,11 @@ fn main() {
         "variables",
         "functions",
         "caching",
+        "connections/hooks",
+        "connections/traffic",
+        "connections/adopt",
+        "connections/open",
+        "connections/reset",
         "data/ask",
         "data/cluster",
         "data/talk",
@@ -117,7 +122,7 @@ fn main() {
         "snapshot/dirty_files",
         "snapshot/dirty_attributes",
     ];
-    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src", "../segment/src"] {
+    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src", "../segment/src", "../connection/src"] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
     }
     for variable in ["PHP_CONFIG", "PHP_LIBRARY", "PHP_LIBRARY_INSTALLED", "REPRISE_SANITIZE"] {
@@ -126,6 +131,7 @@ fn main() {
 
     wire_header(&here.join("../wire"), &out.join("wire.h"));
     segment_header(&here.join("../segment"), &out.join("segment.h"));
+    connection_header(&here.join("../connection"), &out.join("connection.h"));
     let stub = std::fs::read_to_string(here.join("reprise.stub.php")).expect("reprise.stub.php is readable");
     std::fs::write(out.join("arginfo.h"), arginfo(&stub)).expect("OUT_DIR is writable");
 
@@ -153,6 +159,7 @@ fn main() {
         export_interposed(&here.join("csrc/snapshot").join(source));
     }
     export_interposed(&here.join("csrc/file_cache.c"));
+    export_interposed(&here.join("csrc/connections/traffic.c"));
 }
 
 /// The value of `REPRISE_SANITIZE` that needs no run-time library.
@@ -259,63 +266,63 @@ fn php_version() -> (u32, u32) {
     (id / 10000, id / 100 % 100)
 }
 
-fn wire_header(wire: &Path, target: &Path) {
+/// What the headers of all crates have in common.
+fn plain_header(guard: &str, of: &str) -> cbindgen::Config {
     let mut config = cbindgen::Config {
         language: cbindgen::Language::C,
-        include_guard: Some("REPRISE_WIRE_H".to_owned()),
-        header: Some("/* Generated from crates/wire. */".to_owned()),
-        documentation: false,
-        cpp_compat: false,
-        ..cbindgen::Config::default()
-    };
-    config.export.prefix = Some("wire_".to_owned());
-    config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
-    config.export.include =
-        ["RequestHead", "Variable", "Activity", "Opcache", "Recycle", "Isolation"].map(str::to_owned).to_vec();
-    config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
-    let aligned = "\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n";
-    config.after_includes = Some(aligned.to_owned() + &tables());
-    config.enumeration.prefix_with_name = true;
-    cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(wire.join("src/shared.rs"))
-        .with_src(wire.join("src/ffi.rs"))
-        .with_src(wire.join("src/head.rs"))
-        .with_src(wire.join("src/control/codec.rs"))
-        .with_src(wire.join("src/control/names.rs"))
-        .with_src(wire.join("src/control/with_forker.rs"))
-        .with_src(wire.join("src/layout.rs"))
-        .with_src(wire.join("src/response.rs"))
-        .generate()
-        .expect("the C header of wire can be generated")
-        .write_to_file(target);
-}
-
-fn segment_header(segment: &Path, target: &Path) {
-    let mut config = cbindgen::Config {
-        language: cbindgen::Language::C,
-        include_guard: Some("REPRISE_SEGMENT_H".to_owned()),
-        header: Some("/* Generated from crates/segment. */".to_owned()),
+        include_guard: Some(guard.to_owned()),
+        header: Some(format!("/* Generated from crates/{of}. */")),
         documentation: false,
         cpp_compat: false,
         after_includes: Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n".to_owned()),
         ..cbindgen::Config::default()
     };
-    config.export.prefix = Some("segment_".to_owned());
+    config.export.prefix = Some(format!("{of}_"));
+    config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
+    config
+}
+
+/// Makes the header of a crate of the files that have functions for C.
+fn write_header(config: cbindgen::Config, of: &Path, files: &[&str], target: &Path) {
+    let builder = files.iter().fold(cbindgen::Builder::new().with_config(config), |builder, file| {
+        builder.with_src(of.join("src").join(file))
+    });
+    builder.generate().expect("the C header of a crate can be generated").write_to_file(target);
+}
+
+fn wire_header(wire: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_WIRE_H", "wire");
+    config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
+    config.export.include =
+        ["RequestHead", "Variable", "Activity", "Opcache", "Recycle", "Isolation"].map(str::to_owned).to_vec();
+    config.after_includes = config.after_includes.map(|lines| lines + &tables());
+    config.enumeration.prefix_with_name = true;
+    let files = [
+        "shared.rs",
+        "ffi.rs",
+        "head.rs",
+        "control/codec.rs",
+        "control/names.rs",
+        "control/with_forker.rs",
+        "layout.rs",
+        "response.rs",
+    ];
+    write_header(config, wire, &files, target);
+}
+
+fn segment_header(segment: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_SEGMENT_H", "segment");
     config.export.include = vec!["Word".to_owned()];
     config.export.rename.insert("SegmentProcess".to_owned(), "process_state".to_owned());
-    config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     config.style = cbindgen::Style::Tag;
-    cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(segment.join("src/ffi.rs"))
-        .with_src(segment.join("src/ffi/asked.rs"))
-        .with_src(segment.join("src/ffi/lives.rs"))
-        .with_src(segment.join("src/ffi/others.rs"))
-        .with_src(segment.join("src/talk.rs"))
-        .generate()
-        .expect("the C header of segment can be generated")
-        .write_to_file(target);
+    write_header(config, segment, &["ffi.rs", "ffi/asked.rs", "ffi/lives.rs", "ffi/others.rs", "talk.rs"], target);
+}
+
+fn connection_header(connection: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_CONNECTION_H", "connection");
+    config.export.rename.insert("ConnectionState".to_owned(), "state".to_owned());
+    config.style = cbindgen::Style::Tag;
+    write_header(config, connection, &["ffi.rs", "reset.rs"], target);
 }
 
 /// What cbindgen does not see: the enums of `wire::table!`, and lists of words.

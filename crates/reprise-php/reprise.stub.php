@@ -44,6 +44,16 @@ function reprise_log(string $message, int $level = 6, array $context = []): void
 function reprise_snapshot(bool $per_host = false): void {}
 
 /**
+ * Has $hook called once in each worker that is forked from the snapshot, before its first request. A connection that it opens stays open: after each request
+ * the server's side of it is put back to what the hook has left. That is so for plain connections to MariaDB, MySQL, PostgreSQL, Redis and Valkey; if a
+ * hook leaves anything else open, all that it has done is undone, and the log says why. With `kept_connections` = 0, in classic mode and in fork isolation
+ * no hook is called. docs/guides/connections.md says more.
+ *
+ * @elsewhere Does nothing.
+ */
+function reprise_after_fork(callable $hook): void {}
+
+/**
  * Waits for a request and runs $handler for it. Returns true if the loop is to go on, and false if there will be no further
  * request: the script then ends. In classic mode $handler runs for the one request of the script, and the call returns false.
  *
@@ -84,6 +94,7 @@ function reprise_warmup_requests(): array {}
  * | `generation` | the number of the application's generation |
  * | `slot`, `pid` | the worker |
  * | `requests` | how many requests this worker has taken |
+ * | `connections` | how many this worker has kept open: see reprise_after_fork() |
  * | `rewinds` | of this worker: `fast`, `scanned`, and the `pages` that they copied |
  * | `recycles` | how many workers of the lane were recycled, by reason |
  *

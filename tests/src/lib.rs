@@ -4,6 +4,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`backends`] | PostgreSQL and Redis |
 //! | [`bridged`] | the test applications with the Composer package |
 //! | [`server`] | starts and stops the real binaries |
 //! | [`client`] | requests over sockets, answers read to the byte |
@@ -25,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backends;
 pub mod bridged;
 pub mod client;
 pub mod closed_list;

@@ -137,7 +137,7 @@ impl Drop for Program {
 
 /// A MariaDB with an account for applications. It listens on a socket only.
 pub struct Database {
-    server: Program,
+    server: Option<Program>,
     socket: PathBuf,
     directory: Directory,
 }
@@ -155,6 +155,13 @@ impl Database {
             Some(data) => Database::start_on(&data),
             None => Database::install(),
         }
+    }
+
+    /// Starts one with more options.
+    pub fn start_with(options: &[&str]) -> Database {
+        let mut database = Database::start();
+        database.again_with(options);
+        database
     }
 
     /// Starts one on a copy of the data that another has left.
@@ -187,10 +194,24 @@ impl Database {
 
     /// Starts it on its data and waits until it answers.
     fn run(directory: Directory) -> Database {
+        let socket = directory.0.join("run/socket");
+        let mut made = Database { server: None, socket, directory };
+        made.again();
+        made
+    }
+
+    /// Stops it and starts it anew.
+    pub fn again(&mut self) {
+        self.again_with(&[]);
+    }
+
+    /// The same with more options.
+    fn again_with(&mut self, options: &[&str]) {
+        self.server = None;
+        let (directory, socket) = (&self.directory, &self.socket);
         let run = directory.0.join("run");
         writable_directory(&run, &database_user());
         let (own, user) = (format!("--tmpdir={}", run.display()), format!("--user={}", database_user()));
-        let socket = run.join("socket");
         let mut command = Command::new("mariadbd");
         command.args([
             "--no-defaults",
@@ -202,9 +223,10 @@ impl Database {
         ]);
         command.arg(format!("--datadir={}", directory.0.join(DATA).display()));
         command.arg(format!("--socket={}", socket.display())).arg(format!("--pid-file={}/pid", run.display()));
+        command.args(options);
         let mut server = Program::start(&mut command, &directory.0.join("mariadb.log"));
-        server.await_ready(60, || UnixStream::connect(&socket).is_ok());
-        Database { server, socket, directory }
+        server.await_ready(60, || UnixStream::connect(socket).is_ok());
+        self.server = Some(server);
     }
 
     /// Stops it and moves its data to `place`.

@@ -15,6 +15,7 @@ mod cluster;
 mod compression;
 mod config;
 mod confined;
+mod connections;
 mod container;
 mod damaged;
 mod data_cache;

@@ -9,6 +9,8 @@ use Illuminate\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
 use Illuminate\Support\Str;
 
+use function Reprise\afterFork;
+
 /**
  * What Laravel's own services keep of a request. The order of the list is that of Octane's listeners.
  *
@@ -94,12 +96,26 @@ final class State
         }
     }
 
-    /** Closes what may not be open at a snapshot. All of it opens again when it is needed. */
+    /**
+     * Closes what may not be open at a snapshot. All of it opens again when it is needed, and with `kept_connections` once in each
+     * worker.
+     */
     public function disconnect(): void
     {
-        if ($this->app->resolved('db')) {
-            foreach ($this->app['db']->getConnections() as $connection) {
+        $app = $this->app;
+        if ($app->resolved('db')) {
+            foreach ($app['db']->getConnections() as $name => $connection) {
+                if ($connection->getRawPdo() instanceof \PDO && $connection->getDriverName() !== 'sqlite') {
+                    afterFork(static fn () => $app['db']->reconnect($name)->getPdo());
+                }
                 $connection->disconnect();
+            }
+        }
+        if ($app->resolved('redis')) {
+            foreach ($app['redis']->connections() ?? [] as $name => $connection) {
+                afterFork(static fn () => $app['redis']->connection($name)->command('ping'));
+                $connection->disconnect();
+                $app['redis']->purge($name);
             }
         }
         if ($this->app->resolved('log')) {

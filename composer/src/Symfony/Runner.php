@@ -14,6 +14,7 @@ use Symfony\Component\HttpKernel\KernelInterface;
 use Symfony\Component\HttpKernel\TerminableInterface;
 use Symfony\Component\Runtime\RunnerInterface;
 
+use function Reprise\afterFork;
 use function Reprise\beforeSnapshot;
 use function Reprise\isBoot;
 use function Reprise\run;
@@ -94,6 +95,10 @@ final class Runner implements RunnerInterface
         $this->kernel->boot();
         foreach (self::services($this->kernel->getContainer()) as $service) {
             if ($service instanceof Connection) {
+                // What the warm-up has used: with `kept_connections` a worker opens it once. SQLite has no connection to keep.
+                if ($service->isConnected() && !str_contains((string) ($service->getParams()['driver'] ?? ''), 'sqlite')) {
+                    afterFork(static fn () => $service->executeQuery($service->getDatabasePlatform()->getDummySelectSQL())->free());
+                }
                 $service->close();
             }
         }

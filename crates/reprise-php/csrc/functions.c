@@ -102,6 +102,7 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_long(return_value, "slot", reprise_worker->slot);
 	add_assoc_long(return_value, "pid", reprise_worker->pid);
 	add_assoc_long(return_value, "requests", (zend_long)reprise_worker->requests);
+	add_assoc_long(return_value, "connections", (zend_long)snapshot->connections.count);
 	array_init(&list);
 	add_assoc_long(&list, "fast", (zend_long)rewinds[0]);
 	add_assoc_long(&list, "scanned", (zend_long)rewinds[1]);

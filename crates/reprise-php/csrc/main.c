@@ -77,6 +77,8 @@ enum {
 	OPT_ISOLATION,
 	OPT_AUDIT,
 	OPT_SCRUB,
+	OPT_KEPT,
+	OPT_KEPT_NETWORKS,
 	OPT_MAX_REQUESTS,
 	OPT_HOSTS,
 	OPT_MEASURE,
@@ -125,6 +127,8 @@ static const struct option long_options[] = {
     {"isolation", required_argument, NULL, OPT_ISOLATION},
     {"audit", no_argument, NULL, OPT_AUDIT},
     {"scrub", no_argument, NULL, OPT_SCRUB},
+    {"kept-connections", required_argument, NULL, OPT_KEPT},
+    {"kept-networks", required_argument, NULL, OPT_KEPT_NETWORKS},
     {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
     {"max-age", required_argument, NULL, OPT_MAX_AGE},
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
@@ -268,6 +272,7 @@ int reprise_php_main(int argc, char **argv)
 	reprise_interpose_memory();
 	reprise_interpose_process();
 	reprise_interpose_files();
+	reprise_interpose_traffic();
 	/* libc's heap grows by the program break alone, and never shrinks. libc calls itself when it maps and unmaps
 	 * memory, and dirty_memory.c would not see that. */
 	mallopt(M_MMAP_MAX, 0);
@@ -296,6 +301,8 @@ int reprise_php_main(int argc, char **argv)
 			break;
 		case OPT_AUDIT: reprise_options.audits = true; break;
 		case OPT_SCRUB: reprise_options.scrubs = true; break;
+		case OPT_KEPT: reprise_options.kept = (uint32_t)number(optarg); break;
+		case OPT_KEPT_NETWORKS: reprise_options.kept_networks = optarg; break;
 		case OPT_HOSTS: reprise_options.hosts = optarg; break;
 		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
 		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;

@@ -37,13 +37,15 @@ struct reprise_options {
 	int data_file;         /* memory file of the data cache; -1: there is none */
 	uint64_t data_address; /* where it is mapped in all processes of the application */
 	uint64_t data_size;
-	int data_store;          /* the door to the process that talks to other nodes; -1: there are none */
-	uint64_t data_staleness; /* milliseconds for which values are good without news of other nodes; 0: for ever */
-	uint64_t data_wait;      /* milliseconds for a value that another computes */
-	bool scrubs;             /* fill pages that were free at the snapshot with zeroes after each request */
-	bool audits;             /* compare all memory after each rewind */
-	bool watches;            /* ask for a new generation when a loaded file has changed */
-	bool measures;           /* tell the front what each request has used */
+	int data_store;            /* the door to the process that talks to other nodes; -1: there are none */
+	uint64_t data_staleness;   /* milliseconds for which values are good without news of other nodes; 0: for ever */
+	uint64_t data_wait;        /* milliseconds for a value that another computes */
+	uint32_t kept;             /* workers of a lane that keep connections; 0: none */
+	const char *kept_networks; /* of servers, between commas; NULL: none but this machine */
+	bool scrubs;               /* fill pages that were free at the snapshot with zeroes after each request */
+	bool audits;               /* compare all memory after each rewind */
+	bool watches;              /* ask for a new generation when a loaded file has changed */
+	bool measures;             /* tell the front what each request has used */
 };
 
 extern struct reprise_options reprise_options;

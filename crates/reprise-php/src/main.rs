@@ -1,5 +1,6 @@
-//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire` and `segment` are linked for it.
+//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire`, `segment` and `connection` are linked for it.
 #![no_main] // Rust's own start would catch SIGSEGV, and a crash of PHP would not look like one.
+use connection as _;
 use core::ffi::c_char;
 use segment as _;
 use wire as _;

@@ -240,6 +240,10 @@ fn php_application(
     if let Some(unpacked) = application.unpacked.as_ref().filter(|one| one.id.is_some()) {
         arguments.extend(["--file-cache".to_owned(), unpacked.opcache.to_string_lossy().into_owned()]);
     }
+    if application.kept_connections > 0 {
+        arguments.extend(["--kept-connections".to_owned(), application.kept_connections.to_string()]);
+        arguments.extend(["--kept-networks".to_owned(), application.kept_networks.join(",")]);
+    }
     if application.scrub {
         arguments.push("--scrub".to_owned());
     }

@@ -185,6 +185,7 @@ crate::table! {
         Memory = 15, "memory": "it held more than `max_memory` after a request";
         Learned = 16, "learned": "there is a newer snapshot, with patterns that requests had to compile, or it makes room so that there can be. Not in the log";
         Exit = 17, "exit": "worker script: a request called `exit()`, and the script does not say that it survives that. In the log once";
+        Connection = 18, "connection": "a connection that its hooks keep open was closed, or cannot be proved to be as they have left it; or hooks that have failed may be tried again";
     }
 }
 

@@ -9,55 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tests::peer::Program;
-use tests::server::{Directory, free_port};
+use tests::server::free_port;
 
-/// A Redis server.
-pub struct Redis {
-    pub port: u16,
-    directory: Directory,
-    arguments: Vec<String>,
-    program: Option<Program>,
-}
-
-impl Redis {
-    pub fn start(arguments: &[&str]) -> Redis {
-        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let mut redis = Redis { port: free_port(), directory: Directory::new(), arguments, program: None };
-        redis.again();
-        redis
-    }
-
-    /// Starts it anew; what was in it is gone.
-    pub fn again(&mut self) {
-        self.program = None;
-        let mut command = Command::new("redis-server");
-        command.args(["--save", "", "--port", &self.port.to_string(), "--dir"]).arg(&self.directory.0);
-        command.args(&self.arguments);
-        let mut program = Program::start(&mut command, &self.directory.0.join("redis.log"));
-        let port = self.port;
-        program.await_ready(20, || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        self.program = Some(program);
-    }
-
-    pub fn stop(&mut self) {
-        self.program = None;
-    }
-
-    pub fn pid(&self) -> i32 {
-        self.program.as_ref().unwrap().pid()
-    }
-
-    pub fn url(&self) -> String {
-        format!("valkey://127.0.0.1:{}", self.port)
-    }
-
-    /// What it says to a command.
-    pub fn say(&self, arguments: &[&str]) -> String {
-        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-    }
-}
+pub use tests::backends::Redis;
 
 /// Memcached.
 pub fn memcached(directory: &Path) -> (Program, u16) {

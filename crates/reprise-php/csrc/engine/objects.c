@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../connections/connections.h"
 #include "../snapshot/template.h"
 #include "objects.h"
 
@@ -87,10 +88,16 @@ static bool is_to_be_freed(const zend_object *object)
 	return !(OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED) && frees_more_than_memory(object);
 }
 
-/* At the snapshot, in the template. The lists are part of the snapshot. malloc keeps them out of PHP's memory limit. */
+/* At the snapshot, in the template, and again when a clone has run hooks. The lists are part of the snapshot. malloc
+ * keeps them out of PHP's memory limit. */
 void reprise_note_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
+
+	free(ending.objects);
+	free(ending.plain);
+	free(ending.ended);
+	ending.ended_count = 0;
 
 	for (size_t i = 0; i < CORE_MODULES; i++) {
 		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
@@ -224,6 +231,8 @@ static void free_handles_of_snapshot(void)
 {
 	uint32_t ended = ending.ended_count, changed = ending.changed_count;
 
+	/* The rewind puts a connection's object back, so the connection stays open. */
+	reprise_connections_hold(true);
 	for (uint32_t handle = ending.top; !ending.knows_changed && handle-- > 1;) {
 		free_object(handle);
 	}
@@ -231,6 +240,7 @@ static void free_handles_of_snapshot(void)
 		bool is_changed = ended == 0 || (changed > 0 && ending.changed[changed - 1] > ending.ended[ended - 1]);
 		free_object(is_changed ? ending.changed[--changed] : ending.ended[--ended]);
 	}
+	reprise_connections_hold(false);
 }
 
 /* As shutdown_destructors and zend_objects_store_call_destructors. */

@@ -26,6 +26,7 @@ enum planted_fault {
 	PLANTED_INDEX_PAST_HITS,  /* behind a pointer: CHECK */
 	PLANTED_COPY_PAST_REGION, /* behind a pointer: CHECK */
 	PLANTED_STRAY_PAGE,       /* the same past all checks: the audit */
+	PLANTED_KEEP_ANY,         /* connections are kept whatever is said on them */
 	PLANTED_STRAY_GUARD,      /* the same at the edge of service memory: its guard */
 };
 

@@ -166,6 +166,9 @@ static void shrink_or_leave(uint64_t seconds)
 
 static void serve_one(void)
 {
+	if (!reprise_connections_are_alive()) {
+		reprise_connections_drop();
+	}
 	if (!reprise_claim_request()) {
 		return;
 	}
@@ -185,7 +188,10 @@ static void serve_one(void)
 			RAW1(SYS_exit_group, wire_Exit_Recycle);
 		}
 	}
+	reprise_connections_leave_if_wanted();
+	reprise_connections_begin_reset();
 	reprise_rewind();
+	reprise_connections_end_reset();
 	reprise_data_end_request();
 }
 
@@ -228,6 +234,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 			reprise_audit(false);
 		}
 		snapshot->faults = reprise_faults();
+		reprise_connections_open();
 	}
 	for (uint64_t idle_since = 0;;) {
 		int next = wire_next(&reprise_worker->wire);

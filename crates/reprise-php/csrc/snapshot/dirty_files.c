@@ -36,6 +36,9 @@ static bool is_out_of_reach(int number)
 
 PUBLIC int close(int number)
 {
+	if (is_watching() && snapshot->connections.is_holding && reprise_is_kept(number)) {
+		return 0;
+	}
 	return is_out_of_reach(number) ? (int)result(-EBADF) : (int)result(RAW1(SYS_close, number));
 }
 
@@ -127,7 +130,7 @@ PUBLIC long syscall(long number, ...)
 	case SYS_madvise:
 	case SYS_brk:
 	case SYS_clone:
-	case SYS_clone3: note(DIRTY_MAPPINGS | DIRTY_MEMORY); break;
+	case SYS_clone3: note(DIRTY_MAPPINGS | DIRTY_MEMORY | DIRTY_FORKED); break;
 	case SYS_rt_sigaction:
 	case SYS_rt_sigprocmask:
 	case SYS_sigaltstack:
@@ -190,7 +193,7 @@ PUBLIC long syscall(long number, ...)
 	case SYS_setresgid:
 	case SYS_prctl:
 	case SYS_unshare: note_attribute("a request changed users, limits or namespaces by a raw system call"); break;
-	default: break;
+	default: reprise_note_raw_call(number, a[0]); break;
 	}
 	return result(raw6(number, a[0], a[1], a[2], a[3], a[4], a[5]));
 }

@@ -30,7 +30,7 @@ void reprise_interpose_process(void)
 PUBLIC pid_t fork(void)
 {
 	NEXT(fork)
-	note(DIRTY_MEMORY);
+	note(DIRTY_MEMORY | DIRTY_FORKED);
 	/* A child goes on with the values of the data cache that its parent has. */
 	uint32_t place = reprise_data_before_fork();
 	pid_t child = known();

@@ -19,6 +19,7 @@
 #include "../data/data.h"
 #include "../forker.h"
 #include "../options.h"
+#include "../connections/connections.h"
 #include "../raw.h"
 #include "clone.h"
 #include "interpose.h"
@@ -141,7 +142,7 @@ bool reprise_is_known_descriptor(int number)
 			return true;
 		}
 	}
-	return is_service_descriptor(number);
+	return reprise_is_kept(number) || is_service_descriptor(number);
 }
 
 /* dirty_files.c may not have seen that an io_uring was made. What it still writes to memory cannot be known. */
@@ -172,8 +173,21 @@ struct directory_entry {
 	char name[];
 };
 
-/* Closes descriptors that belong neither to the worker nor to the snapshot. */
-static void close_strangers(void)
+static void close_stranger(int number, void *context)
+{
+	(void)context;
+	look_at_stranger(number);
+	RAW1(SYS_close, number);
+}
+
+static void note_stranger(int number, void *context)
+{
+	(void)number;
+	*(bool *)context = true;
+}
+
+/* Descriptors that belong neither to the worker nor to the snapshot. */
+static void each_stranger(void (*visit)(int number, void *context), void *context)
 {
 	_Alignas(8) char entries[4096];
 	long size;
@@ -189,11 +203,18 @@ static void close_strangers(void)
 			}
 			int number = (int)raw_number(&name);
 			if (!reprise_is_known_descriptor(number)) {
-				look_at_stranger(number);
-				RAW1(SYS_close, number);
+				visit(number, context);
 			}
 		}
 	}
+}
+
+bool reprise_has_only_known_descriptors(void)
+{
+	bool has_strangers = false;
+
+	each_stranger(note_stranger, &has_strangers);
+	return !has_strangers && count_descriptors() == snapshot->descriptors;
 }
 
 static void restore_descriptors(void)
@@ -201,7 +222,7 @@ static void restore_descriptors(void)
 	if (count_descriptors() == snapshot->descriptors && !(snapshot->dirty & DIRTY_OWNED)) {
 		return;
 	}
-	close_strangers();
+	each_stranger(close_stranger, NULL);
 	for (size_t i = 0; i < snapshot->owned_count; i++) {
 		struct owned *owned = &snapshot->owned[i];
 		if (RAW3(SYS_dup3, snapshot->owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC) < 0) {

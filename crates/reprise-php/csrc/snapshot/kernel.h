@@ -9,5 +9,6 @@ void reprise_block_signals(void);
 void reprise_kernel_start(void); /* in a clone */
 void reprise_kernel_restore(void);
 bool reprise_is_known_descriptor(int number);
+bool reprise_has_only_known_descriptors(void);
 
 #endif

@@ -24,6 +24,7 @@ void reprise_plant_fault(void)
 	    [PLANTED_INDEX_PAST_HITS] = "index-past-hits",
 	    [PLANTED_COPY_PAST_REGION] = "copy-past-region",
 	    [PLANTED_STRAY_PAGE] = "stray-page",
+	    [PLANTED_KEEP_ANY] = "keep-any",
 	    [PLANTED_STRAY_GUARD] = "stray-guard",
 	};
 	const char *wanted = getenv("REPRISE_PLANT");

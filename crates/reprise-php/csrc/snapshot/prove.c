@@ -43,7 +43,7 @@ static bool read_sizes(struct sizes *sizes)
 	return true;
 }
 
-static bool sizes_are_right(void)
+bool reprise_sizes_are_right(void)
 {
 	const struct sizes *then = &snapshot->sizes;
 	struct sizes now = {0};
@@ -95,7 +95,7 @@ void reprise_prove_alone(void)
 
 void reprise_prove_mappings(void)
 {
-	if (!sizes_are_right()) {
+	if (!reprise_sizes_are_right()) {
 		snapshot->dirty |= DIRTY_MAPPINGS;
 	}
 	if (snapshot->dirty & DIRTY_OPENED) {
@@ -112,7 +112,7 @@ void reprise_prove_mappings(void)
 		if (result < 0) {
 			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
 		}
-		if (!sizes_are_right()) {
+		if (!reprise_sizes_are_right()) {
 			reprise_recycle(wire_Recycle_Size, "the process has another size than before the request");
 		}
 	}

@@ -6,6 +6,7 @@
 
 void reprise_prove_start(void);
 void reprise_prove_alone(void);
+bool reprise_sizes_are_right(void);
 void reprise_prove_mappings(void);
 void reprise_audit(bool was_fast);
 

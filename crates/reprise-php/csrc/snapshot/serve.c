@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../connections/connections.h"
 #include "../engine/frames.h"
 #include "../engine/handlers.h"
 #include "../engine/modules.h"
@@ -156,6 +157,7 @@ void reprise_fill_superglobals(bool all)
 
 void reprise_serve_prepare(void)
 {
+	reprise_hooks_prepare();
 	reprise_note_additions();
 	reprise_close_script();
 	reprise_settle_what_php_holds();
@@ -276,10 +278,14 @@ ZEND_FUNCTION(reprise_snapshot)
 	reprise_keep_free_slots();
 	reprise_make_room();
 	swapcontext(&snapshot->php, &snapshot->service);
-	while (snapshot->is_learning) {
-		reprise_learn_patterns();
-		reprise_keep_free_slots();
-		reprise_make_room();
+	while (snapshot->is_learning || snapshot->connections.opening) {
+		if (snapshot->connections.opening) {
+			reprise_run_hook();
+		} else {
+			reprise_learn_patterns();
+			reprise_keep_free_slots();
+			reprise_make_room();
+		}
 		swapcontext(&snapshot->php, &snapshot->service);
 	}
 	/* In a clone, for a request. */

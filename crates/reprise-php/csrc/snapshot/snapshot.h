@@ -40,6 +40,7 @@
 #include <sys/resource.h>
 #include <ucontext.h>
 
+#include "../connections/connections.h"
 #include "../raw.h"
 #include "wire.h"
 
@@ -69,6 +70,7 @@ enum dirty {
 	DIRTY_OPENED = 1 << 7,    /* memory that is not rewound was made writable */
 	DIRTY_GUARDS = 1 << 8,    /* pages of the snapshot were made inaccessible by madvise */
 	DIRTY_PASSED_BY = 1 << 9, /* dirty*.c may have missed calls of libc */
+	DIRTY_FORKED = 1 << 10,   /* a child may have what is open */
 };
 
 /* A line of /proc/self/maps. */
@@ -182,6 +184,7 @@ struct snapshot_state {
 	uint32_t late; /* requests since there is a newer snapshot */
 	size_t fresh_count;
 	struct range fresh[MAX_FRESH];
+	struct connections connections; /* that stay open */
 };
 
 /* Service memory: private to each process, and no part of the snapshot. */

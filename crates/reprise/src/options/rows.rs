@@ -30,7 +30,7 @@ use derived_headers::derive;
 use readers::{
     data_memory, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
     optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
-    url_path, url_paths, validators,
+    server_networks, url_path, url_paths, validators,
 };
 use released::{pool, release_keys, writable};
 use routes::routes;
@@ -247,6 +247,13 @@ option_table! {
              idle workers of other lanes. If all lanes have waiting requests, each gets the same number. A busy worker \
              ends after its request. Each lane has at least one worker, so the limit may be exceeded for a while. During \
              a reload there are two generations.", to front;
+        kept_connections: u64 = 0, "0", Number(0, 1024), Reload,
+            "How many workers of each snapshot lane keep the connections open that their hooks have opened (docs/guides/connections.md). \
+             0: none. More workers open their own for each request. Each lane has so many connections to each server, and twice as many \
+             during a reload: stay below the server's own limit.";
+        kept_networks: Vec<String> = Vec::new(), "[]", Texts, Reload,
+            "Addresses and networks of servers to which connections may be kept, beside this machine's own: [\"10.0.0.0/8\"]. What is sent there is \
+             not encrypted.", by server_networks;
         limits: BTreeMap<String, RequestLimits> = BTreeMap::new(), "{}", Table, Reload,
             "Other values of request_timeout, soft_timeout, request_memory, queue, queue_timeout and client_requests for \
              a path and all paths below it. The longest matching path counts: limits.\"/export\" = { request_timeout = \

@@ -148,6 +148,17 @@ pub(super) fn networks<S>(given: &Given<'_, '_>, _: &S) -> Result<Vec<Network>, 
     Vec::<String>::read(given)?.iter().map(parse).collect()
 }
 
+/// Addresses and networks of servers, as they are written.
+pub(super) fn server_networks<S>(given: &Given<'_, '_>, _: &S) -> Result<Vec<String>, Failure> {
+    let texts = Vec::<String>::read(given)?;
+    match texts.iter().find(|text| text.as_str() == "unix:" || text.parse::<Network>().is_err()) {
+        Some(text) => {
+            Err(given.fail(format!("'{text}' is no address or network")).hint("10.0.0.0/8, 192.0.2.7 or fd00::/8"))
+        }
+        None => Ok(texts),
+    }
+}
+
 /// Scripts by path.
 pub(super) fn validators(given: &Given<'_, '_>, _: &Application) -> Result<BTreeMap<String, String>, Failure> {
     let mut all = BTreeMap::new();

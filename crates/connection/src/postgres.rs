@@ -1,0 +1,202 @@
+//! The protocol of PostgreSQL, version 3.
+//!
+//! Messages have a type, a length of four bytes that counts itself, and then their content. Those before the login have no type.
+
+use crate::plan::{Plan, Protocol, Refusal, Refused};
+use crate::reset::{NONCE, Verdict};
+use crate::statement::{Kind, kind};
+
+const ASKS_FOR_TLS: u32 = 80_877_103;
+const ASKS_FOR_GSSAPI: u32 = 80_877_104;
+/// Protocols 3.0 and 3.2.
+const LOGINS: [u32; 2] = [196_608, 196_610];
+
+fn number(bytes: &[u8]) -> Option<u32> {
+    let [a, b, c, d, ..] = bytes else { return None };
+    Some(u32::from_be_bytes([*a, *b, *c, *d]))
+}
+
+/// A message with a type: its type, its content, and how many bytes it has.
+fn message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let (kind, rest) = bytes.split_first()?;
+    let size = usize::try_from(number(rest)?).ok()?;
+    Some((*kind, rest.get(4..size)?, 1 + size))
+}
+
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    Some((bytes.get(..end)?, bytes.get(end + 1..)?))
+}
+
+/// Appends a statement.
+fn say(plan: &mut Plan, text: &[u8], replies: u16) -> bool {
+    let Ok(size) = u32::try_from(text.len() + 5) else { return false };
+    plan.push(&[b"Q", &size.to_be_bytes(), text, b"\0"]) && plan.expect(replies)
+}
+
+/// Where the login ends.
+fn login(sent: &[u8]) -> Result<usize, Refusal> {
+    let mut at = 0;
+    loop {
+        let rest = sent.get(at..).unwrap_or_default();
+        if at > 0 && rest.first().is_some_and(|byte| *byte != 0) {
+            return Err(Refusal::Encrypted);
+        }
+        let size = number(rest).and_then(|size| usize::try_from(size).ok()).ok_or(Refusal::Incomplete)?;
+        let whole = rest.get(..size).ok_or(Refusal::Incomplete)?;
+        let code = number(whole.get(4..).unwrap_or_default()).ok_or(Refusal::Unknown)?;
+        at += size;
+        match code {
+            ASKS_FOR_TLS | ASKS_FOR_GSSAPI if size == 8 && at <= 16 => {}
+            code if LOGINS.contains(&code) => return Ok(at),
+            _ => return Err(Refusal::Unknown),
+        }
+    }
+}
+
+/// What was prepared and bound, while the hooks' messages are read.
+#[derive(Default)]
+struct Prepared<'a> {
+    text: Option<(&'a [u8], Kind)>,
+    /// How many have a name.
+    named: u32,
+}
+
+/// A statement that is prepared: without a name it is gone with the next.
+fn prepare<'a>(prepared: &mut Prepared<'a>, said: &'a [u8]) -> Option<bool> {
+    let (name, rest) = text(said)?;
+    let (text, _types) = text(rest)?;
+    prepared.named += u32::from(!name.is_empty());
+    prepared.text = Some((text, kind(text)));
+    Some(prepared.named <= 1 && matches!(kind(text), Kind::Sets(1) | Kind::Asks))
+}
+
+/// Whether a statement is bound that has no parameters.
+fn binds_nothing(said: &[u8]) -> Option<bool> {
+    let (_portal, rest) = text(said)?;
+    let (_statement, rest) = text(rest)?;
+    let [high, low, rest @ ..] = rest else { return None };
+    let formats = usize::from(u16::from_be_bytes([*high, *low]));
+    Some(rest.get(2 * formats..)?.get(..2)? == [0, 0])
+}
+
+/// Reads what a client has sent.
+///
+/// # Errors
+/// The connection cannot be kept.
+pub fn plan(sent: &[u8]) -> Result<Plan, Refused> {
+    let refuse = |why, at, size| Refused { why, at, size };
+    let mut at = login(sent).map_err(|why| refuse(why, 0, 0))?;
+    let mut plan = Plan::new(Protocol::Postgres);
+    if !say(&mut plan, b"DISCARD ALL", 1) {
+        return Err(refuse(Refusal::TooLong, 0, 0));
+    }
+    let mut is_logged_in = false;
+    let mut prepared = Prepared::default();
+    while at < sent.len() {
+        let rest = sent.get(at..).unwrap_or_default();
+        let (code, said, size) = message(rest).ok_or(refuse(Refusal::Incomplete, at, 0))?;
+        at += size;
+        let refused = |why| Err(refuse(why, at - said.len(), said.len()));
+        is_logged_in |= code != b'p';
+        let is_said = match code {
+            b'p' if !is_logged_in => true,
+            b'Q' => match text(said).map(|(text, _)| (text, kind(text))) {
+                Some((text, Kind::Sets(count))) => say(&mut plan, text, count),
+                Some((_, Kind::Asks)) => true,
+                Some((_, Kind::Deallocates)) if prepared.named > 0 => {
+                    prepared.named -= 1;
+                    true
+                }
+                _ => return refused(Refusal::Statement),
+            },
+            b'P' if prepare(&mut prepared, said) == Some(true) => true,
+            b'B' if binds_nothing(said) == Some(true) && prepared.text.is_some() => true,
+            b'E' => match prepared.text {
+                Some((text, Kind::Sets(count))) => say(&mut plan, text, count),
+                Some((_, Kind::Asks)) => true,
+                _ => return refused(Refusal::Statement),
+            },
+            b'C' if said.first() == Some(&b'S') && said.len() > 2 && prepared.named > 0 => {
+                prepared.named -= 1;
+                true
+            }
+            b'C' | b'D' | b'H' | b'S' => true,
+            b'X' => return refused(Refusal::Closed),
+            _ => return refused(Refusal::Statement),
+        };
+        if !is_said {
+            return refused(Refusal::TooLong);
+        }
+    }
+    match prepared.named {
+        0 => Ok(plan),
+        _ => Err(refuse(Refusal::Prepared, at, 0)),
+    }
+}
+
+/// What comes before a reset if the server has said last that a transaction is open.
+pub const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+
+/// Whether the server's last bytes say that a transaction is open, or that one has failed.
+pub fn is_in_transaction(last: &[u8; 6]) -> bool {
+    matches!(last, [b'Z', 0, 0, 0, 5, b'T' | b'E'])
+}
+
+/// Writes the last question of a reset. Its reply has the nonce in it, if the server has neither dblink nor a procedural language
+/// whose variables outlive DISCARD ALL. The seed of random() outlives it, too, and is set.
+pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> bool {
+    const HEAD: &[u8] = b"SELECT pg_catalog.setseed(0.";
+    const MIDDLE: &[u8] = b"), '";
+    const TAIL: &[u8] =
+        b"' WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'dblink') AND NOT EXISTS \
+        (SELECT FROM pg_catalog.pg_language WHERE lanname NOT IN ('internal', 'c', 'sql', 'plpgsql'))\0";
+    let seed = nonce.map(|byte| b'0' + byte % 10);
+    let size = u32::try_from(4 + HEAD.len() + MIDDLE.len() + 2 * NONCE + TAIL.len()).unwrap_or(0);
+    write(b"Q")
+        && write(&size.to_be_bytes())
+        && write(HEAD)
+        && write(&seed)
+        && write(MIDDLE)
+        && write(nonce)
+        && write(TAIL)
+}
+
+/// Judges the replies to a reset; `has_rollback`: it began with [`ROLLBACK`].
+pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8]) -> Verdict {
+    let mut at = 0;
+    let mut confirmed = 0;
+    let expected = plan.replies + u16::from(has_rollback);
+    let mut has_row = false;
+    loop {
+        let Some((code, said, size)) = message(replies.get(at..).unwrap_or_default()) else {
+            return Verdict::Incomplete;
+        };
+        at += size;
+        let is_last = confirmed == expected;
+        match (code, said) {
+            // Settings that have changed, and notices.
+            (b'S' | b'N', _) => {}
+            (b'C', _) if !is_last => confirmed += 1,
+            (b'Z', b"I") if !is_last || at < replies.len() => {}
+            (b'T', _) if is_last && !has_row => {}
+            // Two values, the first of which has no bytes.
+            (b'D', [0, 2, 0, 0, 0, 0, 0, 0, 0, size, row @ ..]) if is_last && !has_row => {
+                has_row = usize::from(*size) == NONCE && row == nonce;
+                if !has_row {
+                    return Verdict::Wrong;
+                }
+            }
+            (b'C', b"SELECT 1\0") if has_row => {
+                return match message(replies.get(at..).unwrap_or_default()) {
+                    None => Verdict::Incomplete,
+                    Some((b'Z', b"I", size)) if at + size == replies.len() => Verdict::Right,
+                    Some(_) => Verdict::Wrong,
+                };
+            }
+            (b'C', b"SELECT 0\0") if is_last => return Verdict::Languages,
+            _ if at == replies.len() && (code, said) == (b'Z', b"I") => return Verdict::Incomplete,
+            _ => return Verdict::Wrong,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What the replies to a reset are.
+//!
+//! A reset ends with a question that nobody could have asked before: its reply has a random number in it. So what a request has
+//! asked and not waited for is never taken for a reply to the reset, and when the number has come, nothing else can follow.
+
+/// Bytes of the random number, in letters `a` to `p`.
+pub const NONCE: usize = 16;
+
+/// What the replies so far are.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// More has to come.
+    Incomplete = 0,
+    /// The session is as its hooks have left it.
+    Right = 1,
+    /// Anything else.
+    Wrong = 2,
+    /// PostgreSQL has dblink, or a procedural language whose variables outlive a reset.
+    Languages = 3,
+}
+
+/// A number in letters.
+pub fn nonce(random: [u8; NONCE / 2]) -> [u8; NONCE] {
+    let mut letters = [b'a'; NONCE];
+    for (pair, byte) in letters.chunks_exact_mut(2).zip(random) {
+        if let [high, low] = pair {
+            (*high, *low) = (b'a' + (byte >> 4), b'a' + (byte & 15));
+        }
+    }
+    letters
+}

@@ -1,0 +1,179 @@
+//! Where the messages of a client end. A request that has left one incomplete has changed what the server takes the next bytes for.
+
+use crate::plan::Protocol;
+
+/// How far a client's messages have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Bytes of the head of a message: of a packet, a message, or a line.
+    head: [u8; 16],
+    head_size: u8,
+    is_lost: bool,
+    /// Redis: arguments that are still to come.
+    arguments: u64,
+    /// Bytes of the message behind its head that are still to come.
+    rest: u64,
+    /// MySQL: the last packet is none of a command, but of a file that the server has asked for.
+    is_file: bool,
+    /// MySQL: how far each of the words has come in the last command; a word that was there has its whole length.
+    words: [u8; 2],
+}
+
+/// A command with both may have the server ask for a file, and take whatever comes next for it.
+const FILE_WORDS: [&[u8]; 2] = [b"local", b"infile"];
+
+impl Traffic {
+    /// Follows bytes that the client has sent.
+    pub fn follow(&mut self, protocol: Protocol, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !self.is_lost {
+            if self.rest > 0 {
+                let count = usize::try_from(self.rest).unwrap_or(usize::MAX).min(bytes.len());
+                self.rest -= count as u64;
+                if protocol == Protocol::Mysql {
+                    self.look_for_files(bytes.get(..count).unwrap_or_default());
+                }
+                bytes = bytes.get(count..).unwrap_or_default();
+                continue;
+            }
+            let [byte, after @ ..] = bytes else { return };
+            bytes = after;
+            match self.head.get_mut(usize::from(self.head_size)) {
+                Some(room) => *room = *byte,
+                None => self.is_lost = true,
+            }
+            self.head_size = self.head_size.saturating_add(1);
+            self.read_head(protocol);
+        }
+    }
+
+    /// Whether the client has sent whole messages, and nothing that is none; and whether the server can wait for nothing but a command.
+    pub fn is_at_end(&self) -> bool {
+        let may_want_file = self.words.iter().zip(FILE_WORDS).all(|(seen, word)| usize::from(*seen) == word.len());
+        let is_whole = self.head_size == 0 && self.rest == 0 && self.arguments == 0;
+        is_whole && !self.is_lost && !self.is_file && !may_want_file
+    }
+
+    fn look_for_files(&mut self, bytes: &[u8]) {
+        for (seen, word) in self.words.iter_mut().zip(FILE_WORDS) {
+            for byte in bytes {
+                let expected = word.get(usize::from(*seen));
+                *seen = match byte.to_ascii_lowercase() {
+                    _ if expected.is_none() => break,
+                    byte if Some(&byte) == expected => *seen + 1,
+                    // No beginning of a word is in the word again, but its first letter.
+                    byte => u8::from(Some(&byte) == word.first()),
+                };
+            }
+        }
+    }
+
+    /// MySQL: commands are numbered from 0 on, and a file goes on with the number of the server's question. Its last packet is empty.
+    fn begin_packet(&mut self, number: u8, size: u64) {
+        self.is_file = number != 0 && size > 0;
+        if number == 0 || size == 0 {
+            self.words = [0; 2];
+        }
+    }
+
+    fn read_head(&mut self, protocol: Protocol) {
+        let [a, b, c, d, e, ..] = self.head;
+        let size = match (protocol, self.head_size) {
+            (Protocol::Mysql, 4) => {
+                let size = u64::from(u32::from_le_bytes([a, b, c, 0]));
+                self.begin_packet(d, size);
+                size
+            }
+            (Protocol::Postgres, 5) => match u32::from_be_bytes([b, c, d, e]).checked_sub(4) {
+                Some(size) => u64::from(size),
+                None => return self.is_lost = true,
+            },
+            (Protocol::Redis, _) => return self.read_line(),
+            _ => return,
+        };
+        self.rest = size;
+        self.head_size = 0;
+    }
+
+    /// A line of Redis' protocol: how many arguments a command has, or how many bytes an argument.
+    fn read_line(&mut self) {
+        let Some(line) = self.head.get(..usize::from(self.head_size)) else { return };
+        let Some(text) = line.strip_suffix(b"\r\n") else { return };
+        let number = |digits: &[u8]| core::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+        self.head_size = 0;
+        match text {
+            [b'*', digits @ ..] if self.arguments == 0 => match number(digits) {
+                Some(count) if count > 0 => self.arguments = u64::from(count),
+                _ => self.is_lost = true,
+            },
+            [b'$', digits @ ..] if self.arguments > 0 => match number(digits) {
+                Some(size) => {
+                    self.arguments -= 1;
+                    self.rest = u64::from(size) + 2;
+                }
+                None => self.is_lost = true,
+            },
+            _ => self.is_lost = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(protocol: Protocol, message: &[u8]) {
+        let mut whole = Traffic::default();
+        whole.follow(protocol, message);
+        assert!(whole.is_at_end());
+        for cut in 1..message.len() {
+            let mut traffic = Traffic::default();
+            let (first, second) = message.split_at(cut);
+            traffic.follow(protocol, first);
+            assert!(!traffic.is_at_end(), "{protocol:?} {cut}");
+            traffic.follow(protocol, second);
+            assert!(traffic.is_at_end(), "{protocol:?} {cut}");
+        }
+    }
+
+    #[test]
+    fn messages_end_where_they_end() {
+        ends(Protocol::Mysql, b"\x09\0\0\0\x03SELECT 1");
+        ends(Protocol::Postgres, b"Q\0\0\0\x0dSELECT 1\0");
+        ends(Protocol::Redis, b"*2\r\n$3\r\nGET\r\n$4\r\nk\r\nk\r\n");
+    }
+
+    #[test]
+    fn a_server_that_waits_for_a_file_waits_for_no_command() {
+        let command = |text: &str| [&[u8::try_from(text.len() + 1).unwrap(), 0, 0, 0, 3], text.as_bytes()].concat();
+        let (load, data, end) = (command("load data LOCAL InFile 'a' into table b"), b"\x02\0\0\x02ab", b"\0\0\0\x03");
+        for (parts, expected) in [
+            (vec![&load[..]], false),
+            (vec![&load, data], false),
+            (vec![&load, data, end], true),
+            (vec![&load, b"\0\0\0\x02"], true),
+            (vec![&load, &command("select 1")], true),
+            (vec![&command("select 'infile'")], true),
+            (vec![&command("select 'local' iinfile")], false),
+        ] {
+            let mut traffic = Traffic::default();
+            parts.iter().for_each(|part| traffic.follow(Protocol::Mysql, part));
+            assert_eq!(traffic.is_at_end(), expected, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_never_ends() {
+        for (protocol, bytes) in [
+            (Protocol::Redis, &b"PING\r\n"[..]),
+            (Protocol::Redis, b"*1\r\n*1\r\n$4\r\nPING\r\n"),
+            (Protocol::Redis, b"*0\r\n"),
+            (Protocol::Redis, b"*1\r\n$-1\r\n"),
+            (Protocol::Redis, b"*00000000000000000001\r\n"),
+            (Protocol::Postgres, b"Q\0\0\0\x03"),
+        ] {
+            let mut traffic = Traffic::default();
+            traffic.follow(protocol, bytes);
+            assert!(!traffic.is_at_end(), "{bytes:?}");
+        }
+    }
+}

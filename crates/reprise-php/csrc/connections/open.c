@@ -1,0 +1,287 @@
+/*
+ * A clone opens its connections: it runs the hooks on PHP's stack, judges what each has left, and takes what it has
+ * written into an image of its own (adopt.c). What a hook has done as a whole is taken or undone. On the service stack.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "../log.h"
+#include "../options.h"
+#include "../raw.h"
+#include "../snapshot/checks.h"
+#include "../snapshot/clone.h"
+#include "../snapshot/kernel.h"
+#include "../snapshot/prove.h"
+#include "../snapshot/rewind.h"
+#include "../snapshot/snapshot.h"
+#include "../worker.h"
+#include "connections.h"
+
+/* Why a connection is not kept, and whether that may be different the next time. */
+struct refusal {
+	struct raw_text text;
+	bool is_refused, may_pass;
+};
+
+static void refuse(struct refusal *refusal, const char *why)
+{
+	refusal->is_refused = true;
+	raw_add(&refusal->text, why);
+}
+
+static void refuse_for_now(struct refusal *refusal, const char *why)
+{
+	refusal->may_pass = true;
+	refuse(refusal, why);
+}
+
+union peer {
+	struct sockaddr any;
+	struct sockaddr_in in4;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un local;
+};
+
+static void add_peer(struct raw_text *text, const union peer *peer, long length)
+{
+	if (peer->any.sa_family == AF_UNIX) {
+		raw_add(text, "unix:");
+		raw_add(text, length > (long)sizeof(sa_family_t) ? peer->local.sun_path : "(unnamed)");
+		return;
+	}
+	if (peer->any.sa_family == AF_INET) {
+		const uint8_t *bytes = (const uint8_t *)&peer->in4.sin_addr;
+		for (int i = 0; i < 4; i++) {
+			raw_add(text, i ? "." : "");
+			raw_add_number(text, bytes[i]);
+		}
+	} else {
+		const uint8_t *bytes = (const uint8_t *)&peer->in6.sin6_addr;
+		for (int i = 0; i < 32; i++) {
+			const char digit[2] = {"0123456789abcdef"[bytes[i / 2] >> (i % 2 ? 0 : 4) & 15], 0};
+			raw_add(text, i % 4 == 0 && i ? ":" : "");
+			raw_add(text, digit);
+		}
+	}
+	raw_add(text, ", port ");
+	raw_add_number(text, (uint64_t)(uint16_t)(peer->in4.sin_port << 8 | peer->in4.sin_port >> 8));
+}
+
+static bool may_go_to(const union peer *peer)
+{
+	const char *networks = reprise_options.kept_networks ? reprise_options.kept_networks : "";
+	size_t size = 0;
+
+	while (networks[size]) {
+		size++;
+	}
+	switch (peer->any.sa_family) {
+	case AF_UNIX: return true;
+	case AF_INET: return connection_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in4.sin_addr, 4);
+	case AF_INET6:
+		return connection_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in6.sin6_addr, 16);
+	default: return false;
+	}
+}
+
+/* What the refusal is about, without control characters. A hook's statement may be long. */
+static void add_said(struct raw_text *text, const struct kept_connection *connection, const size_t *about)
+{
+	char said[64];
+	size_t size = about[1] < sizeof said - 1 ? about[1] : sizeof said - 1;
+
+	if (size == 0 || about[0] > connection->said || size > connection->said - about[0]) {
+		return;
+	}
+	for (size_t i = 0; i < size; i++) {
+		unsigned char byte = connection->sent[about[0] + i];
+		said[i] = byte < ' ' || byte >= 0x7f ? ' ' : (char)byte;
+	}
+	said[size] = 0;
+	raw_add(text, ": ");
+	raw_add(text, said);
+}
+
+static void judge(struct kept_connection *connection, struct refusal *refusal)
+{
+	union peer peer = {0};
+	socklen_t length = sizeof peer - 1;
+	uint8_t words[connection_REASON_SIZE];
+	size_t about[2] = {0};
+
+	raw_add(&refusal->text, "the connection to ");
+	if (RAW3(SYS_getpeername, connection->number, &peer, &length) < 0) {
+		refuse_for_now(refusal, "a server that is gone");
+		return;
+	}
+	add_peer(&refusal->text, &peer, (long)length);
+	raw_add(&refusal->text, " is not kept: ");
+	if (connection->is_passed_by) {
+		refuse(refusal, "its hook has sent more than can be followed");
+		return;
+	}
+	uint32_t why = connection_plan(&connection->state, connection->sent, connection->said, &about);
+	if (IS_PLANTED(PLANTED_KEEP_ANY) && why) {
+		static const uint8_t ping[] = "*1\r\n$4\r\nPING\r\n";
+		why = connection_plan(&connection->state, ping, sizeof ping - 1, &about);
+	}
+	if (why) {
+		connection_refusal(why, &words);
+		refuse(refusal, (const char *)words);
+		add_said(&refusal->text, connection, why == connection_ABOUT_STATEMENT ? about : (size_t[2]){0});
+		return;
+	}
+	if (!may_go_to(&peer)) {
+		refuse(refusal, "it leaves this machine, and `kept_networks` does not name the server's network");
+		return;
+	}
+	long flags = RAW3(SYS_fcntl, connection->number, F_GETFL, 0);
+	if (flags < 0 || RAW3(SYS_fcntl, connection->number, F_SETFD, FD_CLOEXEC) < 0
+	    || !reprise_connection_is_idle(connection)) {
+		refuse_for_now(refusal, "its hook has left replies unread, or the server has closed it");
+		return;
+	}
+	connection->flags = (int)flags;
+	const char *wrong = "it takes no reset";
+	if (!reprise_connection_reset(connection) || (wrong = reprise_connection_confirm(connection))) {
+		refuse_for_now(refusal, IS_PLANTED(PLANTED_KEEP_ANY) ? "" : wrong);
+		refusal->is_refused = !IS_PLANTED(PLANTED_KEEP_ANY);
+	}
+}
+
+/* Those that the hook has closed again are forgotten. */
+static void forget_closed(void)
+{
+	struct connections *all = &snapshot->connections;
+	size_t left = all->count;
+
+	for (size_t i = all->count; i < all->opened; i++) {
+		struct stat about;
+		bool is_open = RAW2(SYS_fstat, all->of[i].number, &about) >= 0 && about.st_dev == all->of[i].device
+		               && about.st_ino == all->of[i].inode;
+		if (is_open && left != i) {
+			all->of[left] = all->of[i];
+		}
+		left += is_open;
+	}
+	all->opened = left;
+}
+
+/* That the hook has left nothing but connections. The order is that of a rewind. */
+static const char *settle(void)
+{
+	if (snapshot->connections.opened > 0) {
+		snapshot->descriptors += (int64_t)(snapshot->connections.opened - snapshot->connections.count);
+		snapshot->connections.count = snapshot->connections.opened;
+	}
+	reprise_prove_alone();
+	if ((uintptr_t)RAW1(SYS_brk, 0) != snapshot->brk || snapshot->fresh_count > 0
+	    || (snapshot->dirty & (DIRTY_MAPPINGS | DIRTY_OPENED | DIRTY_GUARDS)) || !reprise_sizes_are_right()) {
+		return "a hook has mapped memory: what it loads has to be loaded before reprise_snapshot(), by a first "
+		       "connection "
+		       "for example";
+	}
+	if (!reprise_has_only_known_descriptors()) {
+		return "a hook has opened something that is no connection of a client";
+	}
+	const char *why = reprise_adopt_pages();
+	if (!why) {
+		reprise_kernel_restore();
+		snapshot->faults = reprise_faults();
+		if (reprise_options.audits) {
+			reprise_audit(false);
+		}
+	}
+	return why;
+}
+
+static void undo(size_t had)
+{
+	snapshot->descriptors -= (int64_t)(snapshot->connections.count - had);
+	snapshot->connections.count = snapshot->connections.opened = had;
+	reprise_rewind();
+}
+
+static void open_by(uint32_t hook)
+{
+	struct connections *all = &snapshot->connections;
+	size_t had = all->opened = all->count;
+	struct refusal refusal = {0};
+
+	raw_copy(&all->before, &snapshot->php, sizeof all->before);
+	all->opening = hook + 1;
+	all->has_failed = false;
+	snapshot->dirty = 0;
+	snapshot->in_request = true;
+	reprise_hook_begins();
+	swapcontext(&snapshot->service, &snapshot->php);
+	reprise_hook_ended();
+	snapshot->in_request = false;
+	all->opening = 0;
+	if (all->has_failed) {
+		refuse_for_now(&refusal, "");
+	} else {
+		forget_closed();
+	}
+	for (size_t i = had; i < all->opened && !refusal.is_refused; i++) {
+		refusal.text.size = 0;
+		judge(&all->of[i], &refusal);
+	}
+	if (!refusal.is_refused) {
+		refusal.text.size = 0;
+		const char *why = settle();
+		if (!why) {
+			snapshot->dirty = 0;
+			return;
+		}
+		refuse(&refusal, why);
+	}
+	raw_copy(&snapshot->php, &all->before, sizeof all->before);
+	undo(had);
+	refusal.text
+	    .bytes[refusal.text.size < sizeof refusal.text.bytes ? refusal.text.size : sizeof refusal.text.bytes - 1] = 0;
+	bool is_known = !refusal.may_pass && reprise_hook_is_refused(hook);
+	if (refusal.may_pass) {
+		reprise_hooks_pause();
+		all->is_waiting = true;
+	}
+	if (!is_known && refusal.text.size > 0) {
+		reprise_service_log("warning", refusal.text.bytes,
+		                    refusal.may_pass ? "a later worker tries again" : "requests open their own");
+	}
+}
+
+void reprise_connections_open(void)
+{
+	struct connections *all = &snapshot->connections;
+
+	if (all->hooks == 0 || reprise_worker->slot >= reprise_options.kept) {
+		return;
+	}
+	raw_copy(&all->php, &snapshot->php, sizeof all->php);
+	for (uint32_t hook = 0; hook < all->hooks; hook++) {
+		if (reprise_may_open(hook)) {
+			open_by(hook);
+		} else {
+			all->is_waiting = all->is_waiting || !reprise_hooks_may_run();
+		}
+	}
+}
+
+void reprise_connections_drop(void)
+{
+	struct connections *all = &snapshot->connections;
+
+	for (size_t i = 0; i < all->count; i++) {
+		RAW1(SYS_close, all->of[i].number);
+	}
+	snapshot->descriptors -= (int64_t)all->count;
+	all->count = all->opened = 0;
+	raw_copy(&snapshot->php, &all->php, sizeof all->php);
+	reprise_disown_pages();
+	all->is_to_leave = true;
+}

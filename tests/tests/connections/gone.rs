@@ -1,0 +1,160 @@
+//! Servers that go away and come back, and how many connections there are.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use tests::backends::{Postgres, Redis};
+use tests::peer::Database;
+use tests::snapshot::{Lane, rewind};
+use tests::{Setup, amount, wait_until};
+
+use crate::connections::keeping_in;
+
+const BOOT: &str = r#"
+mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
+function db() {
+    switch (getenv('KIND')) {
+    case 'mysql': return new mysqli('localhost', 'app', getenv('PASSWORD'), null, 0, getenv('SOCKET'));
+    case 'postgres': return new PDO('pgsql:dbname=postgres;host=' . getenv('PG_HOST') . ';port=' . getenv('PG_PORT'), 'app');
+    case 'redis': $redis = new Redis; $redis->connect(getenv('SOCKET')); $redis->ping(); return $redis;
+    }
+}
+function ask($db): string { return $db instanceof Redis ? (string) strlen($db->echo('7')) : ($db instanceof PDO ? $db->query('select 1')->fetchColumn() : $db->query('select 1')->fetch_row()[0]); }
+ask(db());
+reprise_after_fork(function () { $GLOBALS['db'] = db(); });
+"#;
+const CASES: &str = "case 'ask': $own = isset($db) ? 'kept' : 'own'; echo ask($db ?? db()), ' ', $own; break;
+case 'wait': ask($db ?? db()); if (isset($_GET['ms'])) usleep(1000 * (int) $_GET['ms']); echo 'ok'; break;";
+
+enum Backend {
+    Mysql(Database),
+    Postgres(Postgres),
+    Redis(Redis),
+}
+
+impl Backend {
+    fn all() -> [Backend; 3] {
+        [Backend::Mysql(Database::start()), Backend::Postgres(Postgres::start(&[])), Backend::Redis(Redis::start(&[]))]
+    }
+
+    fn again(&mut self) {
+        match self {
+            Backend::Mysql(database) => database.again(),
+            Backend::Postgres(postgres) => postgres.again(),
+            Backend::Redis(redis) => redis.again(),
+        }
+    }
+
+    fn setup(&self, workers: usize, kept: usize) -> Setup {
+        let setup = keeping_in(workers, kept, BOOT, CASES);
+        match self {
+            Backend::Mysql(database) => {
+                let environment = database.environment();
+                let password = &environment.iter().find(|(name, _)| *name == "WP_DB_PASSWORD").unwrap().1;
+                let setup = setup.env("KIND", "mysql").env("PASSWORD", password);
+                setup.env("SOCKET", database.socket().to_str().unwrap())
+            }
+            Backend::Postgres(postgres) => {
+                let setup = setup.env("KIND", "postgres").env("PG_HOST", &postgres.host());
+                setup.env("PG_PORT", &postgres.port.to_string())
+            }
+            Backend::Redis(redis) => setup.env("KIND", "redis").env("SOCKET", redis.socket().to_str().unwrap()),
+        }
+    }
+
+    /// How many clients the server has, without who asks.
+    fn clients(&self) -> usize {
+        let count = match self {
+            Backend::Mysql(database) => {
+                database.rows("", "select count(*) from information_schema.processlist where user = 'app'")
+            }
+            Backend::Postgres(postgres) => postgres
+                .say("select count(*) from pg_stat_activity where client_port is not null and pid <> pg_backend_pid()"),
+            Backend::Redis(redis) => return redis.say(&["client", "list"]).lines().count() - 1,
+        };
+        count.trim().parse().unwrap()
+    }
+}
+
+/// A server that was restarted while nobody asked costs no request anything: the connection is found closed before the request begins,
+/// which opens its own. A fresh worker opens the connection again.
+#[test]
+fn a_restarted_server_costs_no_request_that_comes_later() {
+    let restarts = amount(2, 100);
+    for backend in Backend::all().map(RefCell::new) {
+        rewind(
+            || backend.borrow().setup(1, 4),
+            |lane: &mut Lane| {
+                lane.expect(&["connection"]);
+                for number in 0..restarts {
+                    wait_until("the connection is kept", 30, || lane.text("ask") == "1 kept");
+                    backend.borrow_mut().again();
+                    assert_eq!(lane.text("ask"), "1 own", "restart {number}: {}", lane.log());
+                }
+            },
+        );
+    }
+}
+
+/// Under load: once the server is back, no request fails, but those that ran when it went.
+#[test]
+fn a_restart_under_load_costs_only_what_ran() {
+    for backend in Backend::all().map(RefCell::new) {
+        rewind(
+            || backend.borrow().setup(2, 4),
+            |lane: &mut Lane| {
+                lane.expect(&["connection"]);
+                for _ in 0..amount(1, 100) {
+                    let ends = AtomicBool::new(false);
+                    let lane = &*lane;
+                    thread::scope(|scope| {
+                        let clients: Vec<_> = (0..4)
+                            .map(|_| {
+                                scope.spawn(|| {
+                                    let mut client = lane.client();
+                                    let mut failed = vec![];
+                                    while !ends.load(Ordering::Relaxed) {
+                                        let begun = Instant::now();
+                                        if client.get("/?do=wait").status != 200 {
+                                            failed.push(begun);
+                                        }
+                                    }
+                                    failed
+                                })
+                            })
+                            .collect();
+                        backend.borrow_mut().again();
+                        let back = Instant::now();
+                        // Each client has asked a few times more.
+                        (0..40).for_each(|_| assert_eq!(lane.get("/?do=wait").status, 200, "{}", lane.log()));
+                        ends.store(true, Ordering::Relaxed);
+                        let late =
+                            clients.into_iter().flat_map(|client| client.join().unwrap()).filter(|begun| *begun > back);
+                        assert_eq!(late.count(), 0, "{}", lane.log());
+                    });
+                }
+                wait_until("connections are kept again", 60, || lane.text("ask") == "1 kept");
+            },
+        );
+    }
+}
+
+/// No more workers keep connections than may; the others open their own.
+#[test]
+fn there_are_no_more_connections_than_may_be() {
+    for backend in Backend::all() {
+        rewind(
+            || backend.setup(6, 2),
+            |lane| {
+                thread::scope(|scope| {
+                    let all: Vec<_> = (0..6).map(|_| scope.spawn(|| lane.get("/?do=wait&ms=300").status)).collect();
+                    assert!(all.into_iter().all(|one| one.join().unwrap() == 200));
+                });
+                wait_until("requests' own connections are closed", 10, || backend.clients() == 2);
+            },
+        );
+        wait_until("all connections are closed", 10, || backend.clients() == 0);
+    }
+}

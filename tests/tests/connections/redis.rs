@@ -1,0 +1,81 @@
+//! Redis and Valkey, by PhpRedis.
+
+use tests::backends::Redis;
+use tests::snapshot::rewind;
+
+use crate::connections::{ENDS, STAYS, keeping, nothing_is_carried_over};
+
+const BOOT: &str = r#"
+function redis(): Redis { $redis = new Redis; $redis->connect(getenv('SOCKET')); $redis->auth(['app', 'pw']); $redis->select(3); return $redis; }
+redis()->close();
+reprise_after_fork(function () { global $redis; $redis = redis(); $redis->client('setname', 'hooked'); });
+"#;
+
+const CASES: &str = r#"
+case 'count': echo 1; break;
+case 'look':
+    preg_match_all('/\b(id|name|db|sub|psub|multi|watch|user|resp|redir|flags)=(\S*)/', $redis->rawCommand('CLIENT', 'INFO'), $found);
+    $all = array_combine($found[1], $found[2]);
+    echo $all['id'];
+    unset($all['id']);
+    echo ' ', json_encode([$all, $redis->getDBNum(), $redis->getMode(), $redis->get('never'), $redis->get('where')]);
+    break;
+case 'leave':
+    switch ($_GET['how']) {
+    case 'database': $redis->select(5); $redis->set('where', 'in 5'); break;
+    case 'multi': $redis->multi(); $redis->set('never', 1); break;
+    case 'pipeline': $redis->pipeline(); $redis->set('never', 1); break;
+    case 'watch': $redis->watch('where'); break;
+    case 'name': $redis->client('setname', 'left'); break;
+    case 'user': $redis->auth(['other', 'pw']); break;
+    case 'subscribe': $redis->rawCommand('SUBSCRIBE', 'left'); break;
+    case 'pushed': $redis->rawCommand('SUBSCRIBE', 'left'); $other = redis(); $other->publish('left', 'secret'); break;
+    case 'psubscribe': try { $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.1); $redis->psubscribe(['*'], fn () => 0); } catch (RedisException) { echo 'thrown'; } break;
+    case 'monitor': $redis->rawCommand('MONITOR'); break;
+    case 'quiet': $redis->rawCommand('CLIENT', 'TRACKING', 'ON', 'BCAST'); break;
+    case 'hello': $redis->rawCommand('HELLO', '3'); break;
+    case 'blocked': try { $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.1); $redis->blPop(['left'], 3); } catch (RedisException) { echo 'thrown'; } break;
+    case 'error': $redis->rawCommand('NONSENSE'); break;
+    case 'killed': $redis->rawCommand('CLIENT', 'KILL', 'ID', (string) $redis->client('id'), 'SKIPME', 'no'); break;
+    case 'closed': $redis->close(); break;
+    case 'exit': $redis->multi(); exit('exit');
+    case 'fatal': $redis->select(5); $redis->multi(); nowhere();
+    }
+    break;
+"#;
+
+/// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
+#[test]
+fn the_next_visitor_finds_what_the_hook_has_left() {
+    let redis = Redis::start(&[
+        "--user", "app", "on", ">pw", "~*", "&*", "+@all", "--user", "other", "on", ">pw", "~*", "&*", "+@all",
+    ]);
+    rewind(
+        || keeping(BOOT, CASES).env("SOCKET", redis.socket().to_str().unwrap()),
+        |lane| {
+            nothing_is_carried_over(
+                lane,
+                &[
+                    ("database", STAYS),
+                    ("multi", STAYS),
+                    ("pipeline", STAYS),
+                    ("watch", STAYS),
+                    ("name", STAYS),
+                    ("user", STAYS),
+                    ("subscribe", STAYS),
+                    ("pushed", ENDS),
+                    ("psubscribe", ENDS),
+                    ("monitor", STAYS),
+                    ("quiet", STAYS),
+                    ("hello", STAYS),
+                    ("blocked", ENDS),
+                    ("error", STAYS),
+                    ("killed", ENDS),
+                    ("closed", ENDS),
+                    ("exit", STAYS),
+                    ("fatal", STAYS),
+                ],
+            );
+        },
+    );
+}
