@@ -6,6 +6,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bridges
+import intervals
 import processes
 from failure import Failure, tool
 
@@ -28,6 +30,7 @@ class Application:
     built: bool = True  # by setup.sh; otherwise copied
     database: bool = False
     shared: bool = False  # the one with its bridge is a copy, which uses what the other has written
+    of: str = ""  # the application that it is with another database; its own name if empty
     emptied: tuple[str, ...] = ()  # files the load leaves behind, removed between runs: session files slow both sides
 
 
@@ -36,6 +39,8 @@ APPLICATIONS: dict[str, Application] = {
     "snapshot": Application("public", built=False),
     "symfony": Application("public", emptied=("var/sessions/*",)),
     "laravel": Application("public", emptied=("storage/framework/sessions/*",)),
+    "symfony-database": Application("public", database=True, of="symfony", emptied=("var/sessions/*",)),
+    "laravel-database": Application("public", database=True, of="laravel", emptied=("storage/framework/sessions/*",)),
     "slim": Application("public"),
     "wordpress": Application("htdocs", database=True, shared=True),
     "mediawiki": Application("htdocs", shared=True),  # with PHP 8.3 or later
@@ -88,7 +93,8 @@ class Builder:
         self.mark = _fingerprint(source)
 
     def directory(self, name: str, bridged: bool = False) -> Path:
-        return (self.dest / "bridged" if bridged else self.dest) / name
+        place, of = self.dest / "bridged" if bridged else self.dest, APPLICATIONS[name].of
+        return place / "database" / of if of else place / name
 
     def prepare(self, name: str, database: Database | None, bridged: bool = False) -> Path:
         """The application's directory, ready to be served; `bridged` with the package. Both use one database."""
@@ -100,13 +106,13 @@ class Builder:
             return directory
         self.say(f"building {name} in {directory}")
         stamp.unlink(missing_ok=True)
-        directory.parent.mkdir(mode=0o755, exist_ok=True)
+        directory.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         if bridged and APPLICATIONS[name].shared:
             # Building it anew would empty the database, or make another.
             shutil.rmtree(directory, ignore_errors=True)
             subprocess.run(["cp", "-a", str(self.directory(name)), str(directory)], check=True)
         elif APPLICATIONS[name].built:
-            self._setup(name, database, directory.parent)
+            self._setup(APPLICATIONS[name].of or name, database, directory.parent)
         else:
             if not (self.source / name).is_dir():
                 raise Failure(f"{self.source / name} is not there")
@@ -115,7 +121,7 @@ class Builder:
         if not (directory / APPLICATIONS[name].public).is_dir():
             raise Failure(f"{name} was built, but has no {APPLICATIONS[name].public}/")
         if bridged:
-            bridges.INSTALL[name](directory)
+            bridges.INSTALL[APPLICATIONS[name].of or name](directory)
         stamp.write_text(mark)
         return directory
 
@@ -152,7 +158,7 @@ class Builder:
 class Database:
     """A MariaDB of this run: own directory, own port, nothing read from the system's configuration."""
 
-    def __init__(self, workdir: Path, cpus: str = "") -> None:
+    def __init__(self, workdir: Path, cpus: str = "", delay_us: int = 0) -> None:
         server, install = tool("mariadbd", "mariadb-server"), tool("mariadb-install-db", "mariadb-server")
         self.directory = workdir / "mariadb"
         self.directory.mkdir()
@@ -179,6 +185,20 @@ class Database:
             if granted.returncode:
                 raise Failure("MariaDB's user could not be made", detail=granted.stderr)
 
+        self.delay: processes.Started | None = None
+        if delay_us:
+            own, self.port = self.port, processes.free_port()
+            self.delay = processes.start("the delay", [str(intervals.program()), "delay", f"127.0.0.1:{self.port}", f"127.0.0.1:{own}", str(delay_us)],
+                                         workdir / "delay.log")
+            processes.wait_until(self._is_reached, 10, self.delay, "listening")
+
+    def _is_reached(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
     def _client(self, statement: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([tool("mariadb", "mariadb-client"), "--no-defaults", f"--socket={self.socket}", "-uroot",
                                "-e", statement], capture_output=True, text=True, timeout=30)
@@ -191,7 +211,7 @@ class Database:
         return {"WP_DB_HOST": f"127.0.0.1:{self.port}", "WP_DB_USER": "app", "WP_DB_PASSWORD": DATABASE_PASSWORD,
                 "WP_DB_NAME": "wordpress",
                 "EAV_DSN": f"mysql:host=127.0.0.1;port={self.port};dbname=eav;charset=utf8mb4", "EAV_USER": "app",
-                "EAV_PASSWORD": DATABASE_PASSWORD}
+                "EAV_PASSWORD": DATABASE_PASSWORD, "BLOG_URL": f"mysql://app:{DATABASE_PASSWORD}@127.0.0.1:{self.port}"}
 
     def groups(self) -> processes.Groups:
         return {"mariadbd": processes.tree(self.process.pid)}

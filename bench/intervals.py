@@ -97,14 +97,19 @@ def bootstrap() -> dict[str, int]:
     return {name: value for name, value in _asked([]).items() if name != "intervals"}
 
 
-def _asked(samples: Sequence[Sequence[float]]) -> dict[str, Any]:
-    program = next((one for one in PROGRAMS if one.exists()), None)
-    if program is None:
+def program() -> Path:
+    """reprise-bench, as it was built."""
+    found = next((one for one in PROGRAMS if one.exists()), None)
+    if found is None:
         raise Failure(f"{PROGRAMS[0]} is missing", hint="cargo build --release")
+    return found
+
+
+def _asked(samples: Sequence[Sequence[float]]) -> dict[str, Any]:
     text = json.dumps([list(values) for values in samples])
-    done = subprocess.run([program, "median-intervals"], input=text, capture_output=True, text=True)
+    done = subprocess.run([program(), "median-intervals"], input=text, capture_output=True, text=True)
     if done.returncode:
-        raise Failure(f"{program} ended with status {done.returncode}", detail=done.stderr)
+        raise Failure(f"{program()} ended with status {done.returncode}", detail=done.stderr)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

@@ -139,7 +139,7 @@ class Stage:
         """The application is there, with its database, and with its bridge if that is booted."""
         if applications.APPLICATIONS[part.application].database and self.database is None:
             say("starting MariaDB")
-            self.database = applications.Database(self.workdir, self.args.server_cpus)
+            self.database = applications.Database(self.workdir, self.args.server_cpus, getattr(self.args, "database_delay", 0))
             self.database_version = self.database.version()
         database = self.database if applications.APPLICATIONS[part.application].database else None
         for bridged in sorted({False, bool(part.wanted and part.wanted.bridge)}):

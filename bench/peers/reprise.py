@@ -27,6 +27,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "count": ("", "1: with a status page, which tells the requests of each process"),
     "mode": ("", "snapshot, worker or classic, instead of the scenario's"),
     "env": ("", "NAME=VALUE, one more variable of the application's environment"),
+    "kept": ("", "workers that keep their connections to the database"),
     "request_timeout": ("", "longest time of a request, instead of the default"),
 }
 
@@ -90,7 +91,7 @@ def application(boot: Boot) -> list[str]:
             *([f"warmup = [{paths}]"] if boot.warmup else [])]
 
 
-def configuration(site: Site, count: bool = False, request_timeout: str = "") -> str:
+def configuration(site: Site, count: bool = False, request_timeout: str = "", kept: str = "") -> str:
     env: dict[str, str] = {}
     if site.boot and site.boot.bridge:
         env = {**site.boot.env, "REPRISE_MODE": site.boot.mode}
@@ -107,6 +108,7 @@ def configuration(site: Site, count: bool = False, request_timeout: str = "") ->
         # Each response is made by PHP, as the peers' are.
         "cache_memory = 0",
         *([f'status_path = "{STATUS}"'] if count else []),
+        *([f"kept_connections = {kept}"] if kept else []),
         *([f"request_timeout = {quoted(request_timeout)}"] if request_timeout else []),
         *(application(site.boot) if site.boot else []),
         *_table("[application.ini]", site.ini),
@@ -192,7 +194,7 @@ def start(site: Site, options: dict[str, str]) -> Running:
     if options["env"]:
         name, _, value = options["env"].partition("=")
         site = dataclasses.replace(site, env={**site.env, name: value})
-    text = configuration(site, bool(options["count"]), options["request_timeout"])
+    text = configuration(site, bool(options["count"]), options["request_timeout"], options["kept"])
     config = site.workdir / "reprise.toml"
     config.write_text(text)
     server = processes.start("reprise", [str(_program(options)), "serve", "--config", str(config)],

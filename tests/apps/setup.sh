@@ -86,18 +86,21 @@ class_map() {
 }
 writable() { mkdir -p "$@"; if [[ $(id -u) == 0 ]]; then chown -R "${WEBUSER:-www-data}" "$@"; fi; }
 
+# blog FILE: where the blog lies: BLOG_URL (mysql://USER:PASSWORD@HOST:PORT) has a database for each application
+blog() { if [[ -n ${BLOG_URL:-} ]]; then echo "$BLOG_URL/blog_$app"; else echo "$1"; fi; }
+
 build_symfony() {
   copy; mkdir -p var/sessions var/uploads data; class_map
   sed "s#%runtime_class%#'Symfony\\\\\\\\Component\\\\\\\\Runtime\\\\\\\\SymfonyRuntime'#; s#%runtime_options%#['project_dir' => dirname(__DIR__, 1)]#" \
     "$share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template" > vendor/autoload_runtime.php
-  quiet php "$src/seed_blog.php" data/blog.sqlite
+  quiet php "$src/seed_blog.php" "$(blog data/blog.sqlite)"
   quiet php bin/console cache:warmup
   writable var data
 }
 
 build_laravel() {
   copy; mkdir -p database bootstrap/cache storage/app/uploads storage/logs storage/framework/{cache/data,sessions,views}; class_map
-  quiet php "$src/seed_blog.php" database/blog.sqlite laravel
+  quiet php "$src/seed_blog.php" "$(blog database/blog.sqlite)" laravel
   for what in config route view; do quiet php artisan "$what:cache"; done
   writable storage bootstrap/cache database
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::installed::{install, install_wordpress};
+use crate::installed::{install, install_on, install_wordpress};
 use crate::peer::{Database, run_to_end};
 use crate::server::{Directory, project};
 use crate::{Server, Setup};
@@ -48,14 +48,21 @@ pub fn build(name: &str) -> (Directory, PathBuf) {
 
 /// Slim, Symfony or Laravel with its bridge.
 pub fn build_bridged(name: &str) -> (Directory, PathBuf) {
-    install(name, "2", |application| {
-        require_package(application);
-        change(&application.join("public"), |script| match name {
-            "slim" => SLIM.to_owned(),
-            "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
-            _ => script.to_owned(),
-        });
-    })
+    install(name, "2", |application| add_bridge(name, application))
+}
+
+/// Symfony or Laravel with its bridge, and its data in a MariaDB: `url` is `mysql://USER:PASSWORD@HOST:PORT`.
+pub fn build_bridged_on(url: &str, name: &str) -> (Directory, PathBuf) {
+    install_on(url, name, |application| add_bridge(name, application))
+}
+
+fn add_bridge(name: &str, application: &Path) {
+    require_package(application);
+    change(&application.join("public"), |script| match name {
+        "slim" => SLIM.to_owned(),
+        "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
+        _ => script.to_owned(),
+    });
 }
 
 /// WordPress with the plugin.

@@ -21,7 +21,7 @@ const WORDPRESS: &str = "w";
 pub fn install(name: &str, variant: &str, finish: impl Fn(&Path)) -> (Directory, PathBuf) {
     let directory = Directory::new();
     let own = directory.0.join(OWN);
-    let make = |place: &Path| finish(&build(name, place, None));
+    let make = |place: &Path| finish(&build(name, place, vec![]));
     match shared_directory() {
         Some(shared) => {
             let from = shared.join(variant);
@@ -34,13 +34,21 @@ pub fn install(name: &str, variant: &str, finish: impl Fn(&Path)) -> (Directory,
     (directory, application)
 }
 
+/// Symfony's or Laravel's blog with its data in a MariaDB: `url` is `mysql://USER:PASSWORD@HOST:PORT`.
+pub fn install_on(url: &str, name: &str, finish: impl Fn(&Path)) -> (Directory, PathBuf) {
+    let directory = Directory::new();
+    let application = build(name, &directory.0.join(OWN), vec![("BLOG_URL", url.to_owned())]);
+    finish(&application);
+    (directory, application)
+}
+
 /// WordPress in a directory of its own, with a database of its own.
 pub fn install_wordpress() -> (Database, Directory, PathBuf) {
     let directory = Directory::new();
     let own = directory.0.join(OWN);
     let built = shared("wordpress", |data| {
         let database = Database::start();
-        build("wordpress", &data.with_file_name(WORDPRESS), Some(&database));
+        build("wordpress", &data.with_file_name(WORDPRESS), database.environment().into());
         database.stop(data);
     });
     let database = match built {
@@ -53,7 +61,7 @@ pub fn install_wordpress() -> (Database, Directory, PathBuf) {
         }
         None => {
             let database = Database::start();
-            build("wordpress", &own, Some(&database));
+            build("wordpress", &own, database.environment().into());
             database
         }
     };
@@ -62,10 +70,10 @@ pub fn install_wordpress() -> (Database, Directory, PathBuf) {
 }
 
 /// Builds an application in `directory`. Its path.
-fn build(name: &str, directory: &Path, database: Option<&Database>) -> PathBuf {
+fn build(name: &str, directory: &Path, environment: Vec<(&str, String)>) -> PathBuf {
     let mut command = Command::new(project().join("tests/apps/setup.sh"));
     command.arg(directory).arg(name).env("WEBUSER", web_user());
-    command.envs(database.iter().flat_map(|database| database.environment()));
+    command.envs(environment);
     run_to_end(&mut command);
     directory.join(name)
 }

@@ -1,13 +1,14 @@
 //! Connections that stay open while their process is rewound: reprise_after_fork().
 
+mod bridged;
 mod gone;
 mod mysql;
 mod postgres;
 mod redis;
 mod refused;
 
-use tests::Setup;
 use tests::snapshot::{Lane, snapshot};
+use tests::{Setup, amount};
 
 /// One worker, whose connections stay. Its connections are `$db`, `$pdo`, `$pg` or `$redis`, as the test has them.
 fn keeping(boot: &str, cases: &str) -> Setup {
@@ -26,6 +27,44 @@ type Left<'a> = &'a [(&'a str, Option<bool>)];
 const STAYS: Option<bool> = Some(true);
 const ENDS: Option<bool> = Some(false);
 const EITHER: Option<bool> = None;
+
+/// They wait, are killed, or have one of a visitor's sessions wait for the other.
+const ALONE: [&str; 8] =
+    ["async", "async_ok", "async_update", "blocked", "psubscribe", "memory", "lock_tables", "read_lock"];
+
+/// Four visitors do all of that to two sessions, in an order that is drawn, and look: none finds what another has left.
+fn four_visitors(lane: &mut Lane, all: Left) {
+    lane.expect(&["connection", "kernel", "crash"]);
+    lane.repeat("look", 40);
+    let state = |answer: &str| answer.split_once(' ').map(|(_, state)| state.to_owned());
+    let first = state(&lane.text("look"));
+    let (often, seldom): (Vec<_>, Vec<_>) =
+        all.iter().filter(|(name, _)| !ALONE.contains(name)).partition(|(_, stays)| *stays == STAYS);
+    let lane = &*lane;
+    std::thread::scope(|scope| {
+        for visitor in 0..4_usize {
+            let (first, often, seldom) = (&first, &often, &seldom);
+            scope.spawn(move || {
+                let mut client = lane.client();
+                let mut drawn = visitor + 1;
+                for number in 0..amount(60, 42_000) {
+                    drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let draw = drawn >> 33;
+                    let ways = if draw % 50 == 0 { seldom } else { often };
+                    let (name, _) = ways[draw / 50 % ways.len()];
+                    client.get(&format!("/?do=leave&how={name}"));
+                    let answer = client.get("/?do=look");
+                    assert_eq!(
+                        (answer.status, &state(&answer.text())),
+                        (200, first),
+                        "{name}, request {number}: {}",
+                        lane.log()
+                    );
+                }
+            });
+        }
+    });
+}
 
 /// After each way to leave a session the next visitor finds what the first one has found; `?do=look` says that after the number that
 /// the server has given to the session, which tells whether the connection has stayed.

@@ -12,15 +12,17 @@ pub const STATE_SIZE: usize = 2800;
 /// Bytes of a user, a role and a database.
 const MOST_VALUES: usize = 640;
 /// Bytes of a reset, at most.
-pub const MOST_TEXT: usize = 2560;
+pub const MOST_TEXT: usize = 3072;
 
-const _: () = assert!(MOST_TEXT >= MOST_RESET + 512);
+const _: () = assert!(MOST_TEXT >= MOST_RESET + 1024);
 /// What [`connection_judge`] returns: see [`Verdict`].
 pub const INCOMPLETE: u32 = 0;
 /// See [`Verdict::Right`].
 pub const RIGHT: u32 = 1;
 /// See [`Verdict::Languages`].
 pub const LANGUAGES: u32 = 3;
+/// See [`Verdict::Greeted`].
+pub const GREETED: u32 = 4;
 /// The refusal whose bytes are shown: see [`Refusal::Statement`].
 pub const ABOUT_STATEMENT: u32 = 5;
 
@@ -28,6 +30,7 @@ const _: () = assert!(
     INCOMPLETE == Verdict::Incomplete as u32
         && RIGHT == Verdict::Right as u32
         && LANGUAGES == Verdict::Languages as u32
+        && GREETED == Verdict::Greeted as u32
         && ABOUT_STATEMENT == Refusal::Statement as u32
 );
 
@@ -153,6 +156,29 @@ pub unsafe extern "C" fn connection_sent(s: *mut ConnectionState, bytes: *const 
 pub unsafe extern "C" fn connection_is_at_end(s: *mut ConnectionState) -> bool {
     // SAFETY: by contract.
     unsafe { state(s) }.traffic.is_at_end()
+}
+
+/// Whether a request has sent something whose effect no reset puts back.
+///
+/// # Safety
+/// `s` was filled by [`connection_plan`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connection_has_lasting(s: *mut ConnectionState) -> bool {
+    // SAFETY: by contract.
+    unsafe { state(s) }.traffic.has_lasting()
+}
+
+/// Writes what a client says before it leaves to `text`, and returns its size.
+///
+/// # Safety
+/// `s` was filled by [`connection_plan`]; `text` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connection_goodbye(s: *mut ConnectionState, text: *mut [u8; 8]) -> usize {
+    // SAFETY: by contract.
+    let (state, text) = unsafe { (state(s), &mut *text) };
+    let said = protocols::goodbye(state.plan.protocol);
+    text.iter_mut().zip(said).for_each(|(room, byte)| *room = *byte);
+    said.len().min(text.len())
 }
 
 /// Writes a reset to `text` and returns its size; 0: there is no room, which cannot be. `last`: the server's last six bytes.

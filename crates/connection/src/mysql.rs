@@ -22,8 +22,8 @@ const RESET_CONNECTION: u8 = 0x1f;
 const FORGET_PROFILES: [&[u8]; 2] = [b"SET profiling=1,profiling_history_size=0", b"SET profiling=0"];
 /// What a reset leaves as it is, and no statement sets in a way that is known here: it is compared. Another user, role or database ends
 /// the connection.
-const QUESTION: [&[u8]; 2] = [b"SELECT '", b"',CURRENT_USER(),CURRENT_ROLE(),DATABASE()"];
-const COLUMNS: u8 = 4;
+const QUESTION: [&[u8]; 2] = [b"SELECT '", b"',CURRENT_USER(),CURRENT_ROLE(),DATABASE(),@@GLOBAL.init_connect"];
+const COLUMNS: u8 = 5;
 /// Packets of the reply.
 const END_OF_COLUMNS: u8 = COLUMNS + 1;
 const ROW: u8 = COLUMNS + 2;
@@ -267,5 +267,10 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
             return wrong;
         }
     }
-    if at == replies.len() { (Verdict::Right, values) } else { wrong }
+    match values {
+        _ if at != replies.len() => wrong,
+        // The last value is an empty text.
+        [.., 0] => (Verdict::Right, values),
+        _ => (Verdict::Greeted, &[]),
+    }
 }

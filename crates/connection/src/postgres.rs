@@ -143,14 +143,17 @@ pub fn is_in_transaction(last: &[u8; 6]) -> bool {
     matches!(last, [b'Z', 0, 0, 0, 5, b'T' | b'E'])
 }
 
-/// Writes the last question of a reset. Its reply has the nonce in it, if the server has neither dblink nor a procedural language
-/// whose variables outlive DISCARD ALL. The seed of random() outlives it, too, and is set.
+/// Writes the last question of a reset. Its reply has the nonce in it, if the database has no extension but some that keep nothing in a
+/// session (dblink and postgres_fdw keep connections), no procedural language whose variables outlive DISCARD ALL, and the session no
+/// temporary slot. The seed of random() outlives it, too, and is set.
 pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> bool {
     const HEAD: &[u8] = b"SELECT pg_catalog.setseed(0.";
     const MIDDLE: &[u8] = b"), '";
-    const TAIL: &[u8] =
-        b"' WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'dblink') AND NOT EXISTS \
-        (SELECT FROM pg_catalog.pg_language WHERE lanname NOT IN ('internal', 'c', 'sql', 'plpgsql'))\0";
+    const TAIL: &[u8] = b"' WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname NOT IN ('plpgsql', 'btree_gin', \
+        'btree_gist', 'citext', 'cube', 'earthdistance', 'fuzzystrmatch', 'hstore', 'intarray', 'isn', 'ltree', 'pg_stat_statements', \
+        'pg_trgm', 'pgcrypto', 'postgis', 'seg', 'tablefunc', 'unaccent', 'uuid-ossp', 'vector')) AND NOT EXISTS \
+        (SELECT FROM pg_catalog.pg_language WHERE lanname NOT IN ('internal', 'c', 'sql', 'plpgsql')) AND NOT EXISTS \
+        (SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid())\0";
     let seed = nonce.map(|byte| b'0' + byte % 10);
     let size = u32::try_from(4 + HEAD.len() + MIDDLE.len() + 2 * NONCE + TAIL.len()).unwrap_or(0);
     write(b"Q")

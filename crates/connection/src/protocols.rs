@@ -34,6 +34,15 @@ pub fn text(plan: &Plan, in_transaction: bool, nonce: &[u8; NONCE], write: &mut 
         }
 }
 
+/// What a client says before it leaves, at most 8 bytes: a server takes note of one that does not.
+pub fn goodbye(protocol: Protocol) -> &'static [u8] {
+    match protocol {
+        Protocol::Mysql => b"\x01\0\0\0\x01",
+        Protocol::Postgres => b"X\0\0\0\x04",
+        Protocol::Redis => b"",
+    }
+}
+
 /// Judges all replies that have come since. With [`Verdict::Right`] come the values that have to be the same after each reset.
 pub fn judge<'a>(plan: &Plan, in_transaction: bool, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdict, &'a [u8]) {
     match plan.protocol {

@@ -16,8 +16,10 @@ pub enum Verdict {
     Right = 1,
     /// Anything else.
     Wrong = 2,
-    /// PostgreSQL has dblink, or a procedural language whose variables outlive a reset.
+    /// PostgreSQL has an extension or a language that keeps something in a session, or the session has a slot.
     Languages = 3,
+    /// MariaDB and MySQL run statements for each new session, which a reset does not.
+    Greeted = 4,
 }
 
 /// A number in letters.

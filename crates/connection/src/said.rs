@@ -166,7 +166,7 @@ fn replies_of_mysql_are_judged() {
     let letters = nonce(NUMBER);
     let end = [0xfe, 0, 0, 2, 0];
     let column = |number| packet(number, b"\x03def\0\0\0\x01a\0\x0c\x2d\0\0\0\0\0\xfd\0\0\0\0\0");
-    let row = [&[16][..], &letters, b"\x03a@b\xfb\x04shop"].concat();
+    let row = [&[16][..], &letters, b"\x03a@b\xfb\x04shop\0"].concat();
     let replies = [
         ok(),
         ok(),
@@ -175,21 +175,25 @@ fn replies_of_mysql_are_judged() {
         packet(1, &end),
         ok(),
         ok(),
-        packet(1, &[4]),
+        packet(1, &[5]),
         column(2),
         column(3),
         column(4),
         column(5),
-        packet(6, &end),
-        packet(7, &row),
-        packet(8, &end),
+        column(6),
+        packet(7, &end),
+        packet(8, &row),
+        packet(9, &end),
     ];
     judges(&mysql(&[]), &replies, &[ok(), packet(1, &[0xff, 1, 2, b'#']), packet(1, &end)]);
     let mut open = replies.clone();
-    open[14] = packet(8, &[0xfe, 0, 0, 3, 0]);
+    open[15] = packet(9, &[0xfe, 0, 0, 3, 0]);
     let plan = made(&mysql(&[]));
     assert_eq!(judge(&plan, false, &letters, &open.concat()).0, Verdict::Wrong);
-    assert_eq!(judge(&plan, false, &letters, &replies.concat()).1, b"\x03a@b\xfb\x04shop");
+    let mut greeted = replies.clone();
+    greeted[14] = packet(8, &[&[16][..], &letters, b"\x03a@b\xfb\x04shop\x05SET a"].concat());
+    assert_eq!(judge(&plan, false, &letters, &greeted.concat()).0, Verdict::Greeted);
+    assert_eq!(judge(&plan, false, &letters, &replies.concat()).1, b"\x03a@b\xfb\x04shop\0");
 }
 
 #[test]

@@ -15,9 +15,34 @@ pub struct Traffic {
     rest: u64,
     /// MySQL: the last packet is none of a command, but of a file that the server has asked for.
     is_file: bool,
+    /// Redis: the beginnings of a command's first two arguments, and of which one the bytes are.
+    said: [[u8; WORD]; 2],
+    said_size: [u8; 2],
+    argument: u8,
+    /// Redis: a command was sent whose effect outlives a reset.
+    has_lasting: bool,
     /// MySQL: how far each of the words has come in the last command; a word that was there has its whole length.
     words: [u8; 2],
 }
+
+/// Bytes of a command's name that are looked at.
+const WORD: usize = 16;
+/// Of Redis' `CLIENT` what a reset puts back, or what leaves nothing. What comes with later versions is not known.
+const HARMLESS: [&[u8]; 13] = [
+    b"SETNAME",
+    b"GETNAME",
+    b"ID",
+    b"INFO",
+    b"LIST",
+    b"KILL",
+    b"REPLY",
+    b"PAUSE",
+    b"UNPAUSE",
+    b"TRACKING",
+    b"TRACKINGINFO",
+    b"UNBLOCK",
+    b"GETREDIR",
+];
 
 /// A command with both may have the server ask for a file, and take whatever comes next for it.
 const FILE_WORDS: [&[u8]; 2] = [b"local", b"infile"];
@@ -29,8 +54,10 @@ impl Traffic {
             if self.rest > 0 {
                 let count = usize::try_from(self.rest).unwrap_or(usize::MAX).min(bytes.len());
                 self.rest -= count as u64;
-                if protocol == Protocol::Mysql {
-                    self.look_for_files(bytes.get(..count).unwrap_or_default());
+                match protocol {
+                    Protocol::Mysql => self.look_for_files(bytes.get(..count).unwrap_or_default()),
+                    Protocol::Redis => self.remember(bytes.get(..count).unwrap_or_default()),
+                    Protocol::Postgres => {}
                 }
                 bytes = bytes.get(count..).unwrap_or_default();
                 continue;
@@ -51,6 +78,45 @@ impl Traffic {
         let may_want_file = self.words.iter().zip(FILE_WORDS).all(|(seen, word)| usize::from(*seen) == word.len());
         let is_whole = self.head_size == 0 && self.rest == 0 && self.arguments == 0;
         is_whole && !self.is_lost && !self.is_file && !may_want_file
+    }
+
+    /// Whether something was sent whose effect no reset puts back.
+    pub fn has_lasting(&self) -> bool {
+        self.has_lasting
+    }
+
+    /// Redis: the bytes of an argument, with the end of its line.
+    fn remember(&mut self, bytes: &[u8]) {
+        let at = usize::from(self.argument);
+        if let (Some(word), Some(size)) = (self.said.get_mut(at), self.said_size.get_mut(at)) {
+            for byte in bytes {
+                if let Some(room) = word.get_mut(usize::from(*size)) {
+                    *room = byte.to_ascii_uppercase();
+                    *size += 1;
+                }
+            }
+        }
+        if self.rest == 0 {
+            self.argument = self.argument.saturating_add(1);
+            if self.arguments == 0 {
+                self.judge_command();
+            }
+        }
+    }
+
+    fn judge_command(&mut self) {
+        let word = |at: usize| {
+            let size = usize::from(*self.said_size.get(at).unwrap_or(&0));
+            self.said.get(at).and_then(|word| word.get(..size)).unwrap_or_default().trim_ascii_end()
+        };
+        let (name, first) = (word(0), word(1));
+        self.has_lasting |= match name {
+            b"CLIENT" => !HARMLESS.contains(&first),
+            b"SCRIPT" => first == b"DEBUG",
+            b"SYNC" | b"PSYNC" | b"REPLCONF" => true,
+            _ => false,
+        };
+        (self.said_size, self.argument) = ([0; 2], 0);
     }
 
     fn look_for_files(&mut self, bytes: &[u8]) {
@@ -140,6 +206,33 @@ mod tests {
         ends(Protocol::Mysql, b"\x09\0\0\0\x03SELECT 1");
         ends(Protocol::Postgres, b"Q\0\0\0\x0dSELECT 1\0");
         ends(Protocol::Redis, b"*2\r\n$3\r\nGET\r\n$4\r\nk\r\nk\r\n");
+    }
+
+    #[test]
+    fn redis_commands_whose_effect_lasts_are_known() {
+        let command = |words: &[&str]| {
+            let parts: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+            format!("*{}\r\n{parts}", words.len())
+        };
+        for (words, expected) in [
+            (&["GET", "client"][..], false),
+            (&["client", "setName", "a"], false),
+            (&["CLIENT", "NO-EVICT", "on"], true),
+            (&["client", "setinfo", "lib-name", "a"], true),
+            (&["SCRIPT", "load", "return 1"], false),
+            (&["script", "debug", "yes"], true),
+            (&["PSYNC", "?", "-1"], true),
+            (&["SET", "SCRIPT", "DEBUG"], false),
+            (&["SET", "a", "SYNC"], false),
+        ] {
+            let text = [command(&["PING"]), command(words), command(&["PING"])].concat();
+            for size in [1, 3, text.len()] {
+                let mut traffic = Traffic::default();
+                text.as_bytes().chunks(size).for_each(|part| traffic.follow(Protocol::Redis, part));
+                assert!(traffic.is_at_end());
+                assert_eq!(traffic.has_lasting(), expected, "{words:?}");
+            }
+        }
     }
 
     #[test]

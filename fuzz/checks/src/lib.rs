@@ -8,6 +8,7 @@
 //! | [`authorization`] | names and passwords of basic authentication |
 //! | [`cache_control`] | what responses say to caches, and what requests ask of them |
 //! | [`certificate`] | files of certificates |
+//! | [`connection`] | what clients of databases say, and what their servers reply |
 //! | [`control`] | packets between the supervisor and its children |
 //! | [`country_file`] | files with the countries of addresses |
 //! | [`forwarded`] | headers of proxies |
@@ -33,6 +34,7 @@
 pub mod authorization;
 pub mod cache_control;
 pub mod certificate;
+pub mod connection;
 pub mod control;
 pub mod country_file;
 pub mod forwarded;
@@ -57,10 +59,11 @@ pub mod upstream_response;
 pub type Check = fn(&[u8]);
 
 /// All checks, by the names of the fuzz targets and of the directories of their corpora.
-pub const CHECKS: [(&str, Check); 23] = [
+pub const CHECKS: [(&str, Check); 24] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),
     ("certificate", certificate::check),
+    ("connection", connection::check),
     ("control", control::check),
     ("country_file", country_file::check),
     ("forwarded", forwarded::check),

@@ -28,6 +28,11 @@ fn replay(name: &str) {
 }
 
 #[test]
+fn connection() {
+    replay("connection");
+}
+
+#[test]
 fn control() {
     replay("control");
 }

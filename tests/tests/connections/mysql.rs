@@ -3,7 +3,7 @@
 use tests::peer::Database;
 use tests::snapshot::rewind;
 
-use crate::connections::{EITHER, ENDS, STAYS, keeping, nothing_is_carried_over};
+use crate::connections::{EITHER, ENDS, Left, STAYS, four_visitors, keeping_in, nothing_is_carried_over};
 
 const BOOT: &str = r#"
 mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
@@ -28,7 +28,7 @@ function state(callable $row, callable $fails): array {
     return [
         $row('select last_insert_id(), found_rows(), row_count(), @@warning_count'),
         $row('select database(), current_user(), current_role(), @hook, @left, @@autocommit, @@in_transaction, @@tx_isolation, @@tx_read_only, @@character_set_client, @@character_set_results, @@collation_connection, @@collation_database, @@time_zone, @@sql_mode, @@foreign_key_checks, @@insert_id, @@timestamp > 1000000000, @@profiling, @@max_statement_time, @@sql_log_bin'),
-        $row("select count(*), is_used_lock('left') is null from one.rows where n = 1"),
+        $row("select count(*), coalesce(is_used_lock('left') = connection_id(), 0) from one.rows where n = 1"),
         $row('select count(*) from information_schema.profiling'),
         $row('select rand() = ' . (float) @file_get_contents(getenv('PLACE') . '/rand')),
         array_map($fails, ['select * from one.own', 'execute left_one', 'handler one.rows read first', 'select 1; select 2', 'select * from t_not_locked_or_there']),
@@ -92,6 +92,55 @@ case 'leave':
     break;
 "#;
 
+/// How a visitor leaves a session, and whether its connection stays.
+const WAYS: Left<'static> = &[
+    ("transaction", STAYS),
+    ("pdo_transaction", STAYS),
+    ("autocommit", STAYS),
+    ("temporary", STAYS),
+    ("variable", STAYS),
+    ("settings", STAYS),
+    ("isolation", STAYS),
+    ("next_transaction", STAYS),
+    ("lock", STAYS),
+    ("lock_tables", STAYS),
+    ("statement", STAYS),
+    ("cursor", STAYS),
+    ("handler", STAYS),
+    ("unread", STAYS),
+    ("unread_pdo", STAYS),
+    ("async", ENDS),
+    ("async_ok", ENDS),
+    // As it comes: the reply may have been received as a whole.
+    ("multi", EITHER),
+    ("multi_on", STAYS),
+    ("charset", STAYS),
+    ("database", STAYS),
+    ("user", ENDS),
+    ("role", ENDS),
+    ("profile", STAYS),
+    ("warning", STAYS),
+    ("last", STAYS),
+    ("rand", STAYS),
+    ("xa", ENDS),
+    ("read_lock", STAYS),
+    ("error", STAYS),
+    ("killed", ENDS),
+    ("closed", ENDS),
+    ("closed_pdo", STAYS),
+    ("file", STAYS),
+    ("file_broken", STAYS),
+    ("file_thrown", STAYS),
+    ("exit", STAYS),
+    ("fatal", STAYS),
+    // It is killed.
+    ("memory", ENDS),
+    ("raw", ENDS),
+    ("program", STAYS),
+    // PHP 8.2 forks, and the child has the connection until it runs another program.
+    ("child", EITHER),
+];
+
 /// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
 #[test]
 fn the_next_visitor_finds_what_the_hook_has_left() {
@@ -104,65 +153,16 @@ fn the_next_visitor_finds_what_the_hook_has_left() {
     );
     let environment = database.environment();
     let password = &environment.iter().find(|(name, _)| *name == "WP_DB_PASSWORD").unwrap().1;
-    rewind(
-        || keeping(BOOT, CASES).env("PASSWORD", password).env("SOCKET", database.socket().to_str().unwrap()),
-        |lane| {
-            nothing_is_carried_over(
-                lane,
-                &[
-                    ("transaction", STAYS),
-                    ("pdo_transaction", STAYS),
-                    ("autocommit", STAYS),
-                    ("temporary", STAYS),
-                    ("variable", STAYS),
-                    ("settings", STAYS),
-                    ("isolation", STAYS),
-                    ("next_transaction", STAYS),
-                    ("lock", STAYS),
-                    ("lock_tables", STAYS),
-                    ("statement", STAYS),
-                    ("cursor", STAYS),
-                    ("handler", STAYS),
-                    ("unread", STAYS),
-                    ("unread_pdo", STAYS),
-                    ("async", ENDS),
-                    ("async_ok", ENDS),
-                    // As it comes: the reply may have been received as a whole.
-                    ("multi", EITHER),
-                    ("multi_on", STAYS),
-                    ("charset", STAYS),
-                    ("database", STAYS),
-                    ("user", ENDS),
-                    ("role", ENDS),
-                    ("profile", STAYS),
-                    ("warning", STAYS),
-                    ("last", STAYS),
-                    ("rand", STAYS),
-                    ("xa", ENDS),
-                    ("read_lock", STAYS),
-                    ("error", STAYS),
-                    ("killed", ENDS),
-                    ("closed", ENDS),
-                    ("closed_pdo", ENDS),
-                    ("file", STAYS),
-                    ("file_broken", STAYS),
-                    ("file_thrown", STAYS),
-                    ("exit", STAYS),
-                    ("fatal", STAYS),
-                    // It is killed.
-                    ("memory", ENDS),
-                    ("raw", ENDS),
-                    ("program", STAYS),
-                    // A child that is forked has the connection until it runs another program.
-                    ("child", ENDS),
-                ],
-            );
-        },
-    );
+    let setup = |workers| {
+        let setup = keeping_in(workers, 4, BOOT, CASES).env("PASSWORD", password);
+        setup.env("SOCKET", database.socket().to_str().unwrap())
+    };
+    rewind(|| setup(1), |lane| nothing_is_carried_over(lane, WAYS));
     assert_eq!(database.rows("one", "select count(*), sum(n) from loaded where n in (7, 8)"), "2\t15\n");
     assert_eq!(
         database.rows("one", "select count(*) from loaded where n not in (1, 7, 8)"),
         "0\n",
         "a reset was loaded as a row"
     );
+    rewind(|| setup(2), |lane| four_visitors(lane, WAYS));
 }

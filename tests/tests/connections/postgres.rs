@@ -3,7 +3,7 @@
 use tests::backends::Postgres;
 use tests::snapshot::rewind;
 
-use crate::connections::{ENDS, STAYS, keeping, nothing_is_carried_over};
+use crate::connections::{ENDS, Left, STAYS, four_visitors, keeping_in, nothing_is_carried_over};
 
 const BOOT: &str = r#"
 function by_pgsql() { return pg_connect('host=' . getenv('PG_HOST') . ' port=' . getenv('PG_PORT') . ' user=app dbname=postgres'); }
@@ -20,8 +20,8 @@ reprise_after_fork(function () {
 });
 function state(callable $row, callable $fails): array {
     return [
-        $row("select current_user, session_user, current_setting('role'), current_setting('search_path'), current_setting('TimeZone'), current_setting('client_encoding'), current_setting('transaction_isolation'), current_setting('default_transaction_read_only'), current_setting('statement_timeout'), coalesce(current_setting('my.gone', true), ''), pg_current_xact_id_if_assigned(), (select count(*) from pg_proc where proname = 'own')"),
-        $row('select (select count(*) from pg_prepared_statements), (select count(*) from pg_cursors), (select count(*) from pg_listening_channels()), (select count(*) from pg_locks where locktype = \'advisory\'), (select count(*) from one.rows where n = 1)'),
+        $row("select current_user, session_user, current_setting('role'), current_setting('search_path'), current_setting('TimeZone'), current_setting('client_encoding'), current_setting('transaction_isolation'), current_setting('default_transaction_read_only'), current_setting('statement_timeout'), coalesce(current_setting('my.gone', true), ''), pg_current_xact_id_if_assigned(), (select count(*) from pg_proc where proname = 'own' and pronamespace = pg_my_temp_schema())"),
+        $row('select (select count(*) from pg_prepared_statements), (select count(*) from pg_cursors), (select count(*) from pg_listening_channels()), (select count(*) from pg_locks where locktype = \'advisory\' and pid = pg_backend_pid()), (select count(*) from one.rows where n = 1)'),
         $row('select random() = ' . (float) @file_get_contents(getenv('PLACE') . '/random')),
         array_map($fails, ['select * from own', 'execute left_one', "select currval('one.numbers')", 'rollback to left_point']),
     ];
@@ -60,6 +60,8 @@ case 'leave':
     case 'async': pg_send_query($pg, 'select pg_sleep(0.3)'); break;
     case 'async_update': pg_send_query($pg, 'insert into one.rows values (2)'); break;
     case 'object': pg_query($pg, 'begin'); $o = pg_lo_create($pg); $GLOBALS['o'] = pg_lo_open($pg, $o, 'w'); pg_lo_write($GLOBALS['o'], 'secret'); break;
+    case 'slot': pg_query($pg, "select pg_create_physical_replication_slot('left_slot', false, true)"); break;
+    case 'wrapped': $GLOBALS['pdo'] = new ArrayObject([$pdo]); break;
     case 'error': @pg_query($pg, 'nonsense'); break;
     case 'killed': @pg_query($pg, 'select pg_terminate_backend(pg_backend_pid())'); break;
     case 'closed': pg_close($pg); break;
@@ -72,6 +74,40 @@ case 'leave':
 case 'sleep': pg_query($pg, 'select pg_sleep(0)'); break;
 "#;
 
+/// How a visitor leaves a session, and whether its connection stays.
+const WAYS: Left<'static> = &[
+    ("transaction", STAYS),
+    ("pdo_transaction", STAYS),
+    ("failed_transaction", STAYS),
+    ("temporary", STAYS),
+    ("settings", STAYS),
+    ("names", STAYS),
+    ("role", STAYS),
+    ("authorization", STAYS),
+    ("listen", STAYS),
+    ("notified", STAYS),
+    ("lock", STAYS),
+    ("statement", STAYS),
+    ("cursor", STAYS),
+    ("held_cursor", STAYS),
+    ("sequence", STAYS),
+    ("random", STAYS),
+    ("copy", ENDS),
+    ("copied", STAYS),
+    ("copy_out", STAYS),
+    ("async", ENDS),
+    ("async_update", ENDS),
+    ("object", STAYS),
+    ("slot", ENDS),
+    ("wrapped", STAYS),
+    ("error", STAYS),
+    ("killed", ENDS),
+    ("closed", ENDS),
+    ("closed_pdo", STAYS),
+    ("exit", STAYS),
+    ("fatal", STAYS),
+];
+
 /// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
 #[test]
 fn the_next_visitor_finds_what_the_hook_has_left() {
@@ -79,49 +115,19 @@ fn the_next_visitor_finds_what_the_hook_has_left() {
     postgres.say("create schema one; create table one.rows (n int); create sequence one.numbers; create role other; grant all on schema one to other; grant all on one.rows to other");
     let random = postgres.say("select setseed(0.5); select random()");
     let random = random.lines().last().unwrap_or_default();
+    let setup = |workers| {
+        let setup = keeping_in(workers, 4, BOOT, CASES).env("PG_HOST", &postgres.host()).env("RANDOM_OF_HALF", random);
+        setup.env("PG_PORT", &postgres.port.to_string())
+    };
+    rewind(|| setup(2), |lane| four_visitors(lane, WAYS));
     rewind(
-        || {
-            let setup = keeping(BOOT, CASES).env("PG_HOST", &postgres.host()).env("RANDOM_OF_HALF", random);
-            setup.env("PG_PORT", &postgres.port.to_string())
-        },
+        || setup(1),
         |lane| {
-            nothing_is_carried_over(
-                lane,
-                &[
-                    ("transaction", STAYS),
-                    ("pdo_transaction", STAYS),
-                    ("failed_transaction", STAYS),
-                    ("temporary", STAYS),
-                    ("settings", STAYS),
-                    ("names", STAYS),
-                    ("role", STAYS),
-                    ("authorization", STAYS),
-                    ("listen", STAYS),
-                    ("notified", STAYS),
-                    ("lock", STAYS),
-                    ("statement", STAYS),
-                    ("cursor", STAYS),
-                    ("held_cursor", STAYS),
-                    ("sequence", STAYS),
-                    ("random", STAYS),
-                    ("copy", ENDS),
-                    ("copied", STAYS),
-                    ("copy_out", STAYS),
-                    ("async", ENDS),
-                    ("async_update", ENDS),
-                    ("object", STAYS),
-                    ("error", STAYS),
-                    ("killed", ENDS),
-                    ("closed", ENDS),
-                    ("closed_pdo", ENDS),
-                    ("exit", STAYS),
-                    ("fatal", STAYS),
-                ],
-            );
+            nothing_is_carried_over(lane, WAYS);
             // From here on it has a language whose variables could outlive a reset: connections are not kept, and requests open their own.
             assert_eq!(lane.get("/?do=leave&how=language").status, 200);
             tests::wait_until("connections are kept no longer", 20, || lane.info().text("connections") == "0");
-            tests::wait_until("the log says why", 5, || lane.log().contains("dblink or a procedural language"));
+            tests::wait_until("the log says why", 5, || lane.log().contains("an extension or a procedural language"));
         },
     );
     assert!(

@@ -3,7 +3,7 @@
 use tests::backends::Redis;
 use tests::snapshot::rewind;
 
-use crate::connections::{ENDS, STAYS, keeping, nothing_is_carried_over};
+use crate::connections::{ENDS, Left, STAYS, four_visitors, keeping_in, nothing_is_carried_over};
 
 const BOOT: &str = r#"
 function redis(): Redis { $redis = new Redis; $redis->connect(getenv('SOCKET')); $redis->auth(['app', 'pw']); $redis->select(3); return $redis; }
@@ -33,6 +33,8 @@ case 'leave':
     case 'psubscribe': try { $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.1); $redis->psubscribe(['*'], fn () => 0); } catch (RedisException) { echo 'thrown'; } break;
     case 'monitor': $redis->rawCommand('MONITOR'); break;
     case 'quiet': $redis->rawCommand('CLIENT', 'TRACKING', 'ON', 'BCAST'); break;
+    case 'debug': $redis->rawCommand('SCRIPT', 'DEBUG', 'YES'); break;
+    case 'evict': $redis->rawCommand('CLIENT', 'NO-EVICT', 'ON'); break;
     case 'hello': $redis->rawCommand('HELLO', '3'); break;
     case 'blocked': try { $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.1); $redis->blPop(['left'], 3); } catch (RedisException) { echo 'thrown'; } break;
     case 'error': $redis->rawCommand('NONSENSE'); break;
@@ -44,38 +46,37 @@ case 'leave':
     break;
 "#;
 
+/// How a visitor leaves a session, and whether its connection stays.
+const WAYS: Left<'static> = &[
+    ("database", STAYS),
+    ("multi", STAYS),
+    ("pipeline", STAYS),
+    ("watch", STAYS),
+    ("name", STAYS),
+    ("user", STAYS),
+    ("subscribe", STAYS),
+    ("pushed", ENDS),
+    ("psubscribe", ENDS),
+    ("monitor", STAYS),
+    ("quiet", STAYS),
+    ("debug", ENDS),
+    ("evict", ENDS),
+    ("hello", STAYS),
+    ("blocked", ENDS),
+    ("error", STAYS),
+    ("killed", ENDS),
+    ("closed", ENDS),
+    ("exit", STAYS),
+    ("fatal", STAYS),
+];
+
 /// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
 #[test]
 fn the_next_visitor_finds_what_the_hook_has_left() {
     let redis = Redis::start(&[
         "--user", "app", "on", ">pw", "~*", "&*", "+@all", "--user", "other", "on", ">pw", "~*", "&*", "+@all",
     ]);
-    rewind(
-        || keeping(BOOT, CASES).env("SOCKET", redis.socket().to_str().unwrap()),
-        |lane| {
-            nothing_is_carried_over(
-                lane,
-                &[
-                    ("database", STAYS),
-                    ("multi", STAYS),
-                    ("pipeline", STAYS),
-                    ("watch", STAYS),
-                    ("name", STAYS),
-                    ("user", STAYS),
-                    ("subscribe", STAYS),
-                    ("pushed", ENDS),
-                    ("psubscribe", ENDS),
-                    ("monitor", STAYS),
-                    ("quiet", STAYS),
-                    ("hello", STAYS),
-                    ("blocked", ENDS),
-                    ("error", STAYS),
-                    ("killed", ENDS),
-                    ("closed", ENDS),
-                    ("exit", STAYS),
-                    ("fatal", STAYS),
-                ],
-            );
-        },
-    );
+    let setup = |workers| keeping_in(workers, 4, BOOT, CASES).env("SOCKET", redis.socket().to_str().unwrap());
+    rewind(|| setup(1), |lane| nothing_is_carried_over(lane, WAYS));
+    rewind(|| setup(2), |lane| four_visitors(lane, WAYS));
 }

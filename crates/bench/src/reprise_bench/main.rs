@@ -9,6 +9,7 @@
 //! | [`comparing`] | `reprise bench` |
 //! | [`attributing`] | `reprise psd` |
 //! | [`handshakes`] | TLS connections, for `bench/edge` |
+//! | [`delay`] | a server that is a round trip away, for `bench/compare` |
 //! | [`intervals`] | the statistics, for the programs of `bench/` |
 //! | [`worker_states`] | the time that the measured server's workers spend in each state |
 //! | [`output`] | progress, files |
@@ -18,6 +19,7 @@
 
 mod attributing;
 mod comparing;
+mod delay;
 mod failure;
 mod handshakes;
 mod intervals;
@@ -48,6 +50,8 @@ enum Verb {
     MedianIntervals,
     #[command(hide = true)]
     Handshakes(handshakes::Options),
+    #[command(hide = true)]
+    Delay(delay::Options),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Psd(options) => attributing::run(&options),
         Verb::MedianIntervals => intervals::run(),
         Verb::Handshakes(options) => handshakes::run(&options),
+        Verb::Delay(options) => delay::run(&options),
     };
     match result {
         Ok(()) => failure::Code::Success.into(),

@@ -67,6 +67,9 @@ static void adopt_range(const struct region *region, uintptr_t start, uintptr_t 
 			continue;
 		}
 		/* A page that was free has content from here on. */
+		if (*state >= PAGE_FREE) {
+			reprise_forget_hot_page(page, *state);
+		}
 		*state = 0;
 		reprise_protect_or_recycle(page, page + PAGE);
 	}

@@ -41,7 +41,7 @@ struct kept_connection {
 	int number;
 	int flags; /* of fcntl(F_GETFL) */
 	uint64_t device, inode;
-	bool is_passed_by; /* something was sent by a call that is not followed */
+	bool is_passed_by; /* something was done to it by a call that is not followed */
 	uint8_t last[6];   /* the last bytes that were received */
 	size_t said;
 	unsigned char sent[MOST_SAID]; /* by its hook */
@@ -54,13 +54,16 @@ struct connections {
 	struct openings *openings; /* shared with all clones */
 
 	/* Each clone's own. */
-	uint32_t opening; /* the hook that runs, from 1 */
-	bool has_failed;  /* that hook */
-	bool is_holding;  /* objects of the snapshot are freed */
-	bool is_to_leave; /* a fresh clone is to open them again */
-	bool is_waiting;  /* the same, as soon as hooks may be tried again */
-	size_t count;     /* that are kept */
-	size_t opened;    /* with those that the hook that runs has opened */
+	uint32_t opening;  /* the hook that runs, from 1 */
+	bool has_failed;   /* that hook */
+	bool is_holding;   /* objects of the snapshot are freed */
+	bool is_to_leave;  /* a fresh clone is to open them again */
+	bool has_too_many; /* the hook that runs has more connections open than there may be */
+	bool is_touched;   /* the hook that runs has used a connection of another one */
+	uint64_t served;   /* requests with them */
+	bool is_waiting;   /* the same, as soon as hooks may be tried again */
+	size_t count;      /* that are kept */
+	size_t opened;     /* with those that the hook that runs has opened */
 	struct kept_connection of[MOST_KEPT];
 	ucontext_t php;                     /* where PHP would go on without what hooks have done */
 	ucontext_t before;                  /* the same without the hook that runs */
@@ -71,6 +74,7 @@ struct connections {
 };
 
 /* open.c */
+void reprise_forget_closed(void);    /* connections of the hook that runs */
 void reprise_connections_open(void); /* in a clone, before its first request */
 void reprise_connections_drop(void); /* as if no hook had run */
 
@@ -82,9 +86,12 @@ void reprise_disown_pages(void);
 bool reprise_connections_are_alive(void); /* before a request */
 void reprise_connections_begin_reset(void);
 void reprise_connections_end_reset(void); /* does not return if there is any doubt */
+bool reprise_connection_is_open(const struct kept_connection *connection);
 bool reprise_connection_is_idle(const struct kept_connection *connection);
+void reprise_connections_say_goodbye(void); /* this clone ends */
 bool reprise_connection_reset(struct kept_connection *connection);
-const char *reprise_connection_confirm(struct kept_connection *connection); /* NULL, or what is wrong */
+enum confirmation { CONFIRMED, NOT_NOW, NEVER };
+enum confirmation reprise_connection_confirm(struct kept_connection *connection, const char **why);
 void reprise_connections_leave_if_wanted(void);
 
 /* traffic.c */
@@ -97,11 +104,14 @@ struct kept_connection *reprise_connection_of(int number); /* kept, or opened by
 /* hooks.c */
 void reprise_hooks_prepare(void); /* in the template, before the snapshot */
 void reprise_run_hook(void);      /* on PHP's stack */
-bool reprise_may_open(uint32_t hook);
+bool reprise_hooks_may_run(void); /* in a fresh clone */
 void reprise_hook_begins(void);
 void reprise_hook_ended(void);
-bool reprise_hook_is_refused(uint32_t hook); /* true: it was before */
-void reprise_hooks_pause(void);
-bool reprise_hooks_may_run(void);
+void reprise_hooks_failed(void); /* a pause begins */
+void reprise_hooks_went_well(void);
+bool reprise_hooks_want_try(void); /* this clone is to end, so that a fresh one runs them */
+void reprise_note_life(bool is_short);
+bool reprise_is_refused(uint32_t hook);
+bool reprise_refuse_hook(uint32_t hook); /* for good; true: it was before */
 
 #endif

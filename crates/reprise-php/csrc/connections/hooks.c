@@ -2,15 +2,18 @@
  * Functions that the boot wants to be called in each clone before its image is complete: reprise_after_fork(). This
  * runs on PHP's stack, except where it says otherwise.
  *
- * A hook that fails is tried again by later clones, but not at once, and not by many at a time: clones share memory in
- * which they note this. A hook whose connection cannot be kept for a reason that stays is not tried again.
+ * A hook that fails is tried again, by one clone at a time, and after pauses that grow: clones share memory in which
+ * they note this. A hook whose connection cannot be kept for a reason that stays is not tried again. A hook that takes
+ * longer than PATIENCE_S ends its clone, and that is a failure, too: the next clone serves without hooks.
  */
 #define _GNU_SOURCE
 #include <php.h>
 #include <php_output.h>
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 
 #include "../engine/exceptions.h"
 #include "../engine/objects.h"
@@ -24,15 +27,24 @@
 #include "../worker.h"
 #include "connections.h"
 
-/* Seconds until a hook is tried again, and how many clones may try at a time. */
+/* Seconds until hooks are tried again: twice as many after each failure. */
 #define PAUSE_S 5
+#define LONGEST_PAUSE_S 300
+/* How many clones may run hooks at a time, if none has failed. */
 #define AT_A_TIME 4
+/* Seconds for a hook. */
+#define PATIENCE_S 3
+/* So many clones one after the other whose first requests have closed their connections are a failure. */
+#define SHORT_LIVES 16
 
 /* Shared by the template and its clones. */
 struct openings {
 	_Atomic uint32_t begun, ended;
+	_Atomic uint32_t failures;   /* since hooks have run well */
 	_Atomic uint64_t not_before; /* seconds */
-	_Atomic uint32_t refused;    /* a bit for each hook */
+	_Atomic bool may_try;        /* a clone has left so that the next one tries */
+	_Atomic uint32_t short_lives;
+	_Atomic uint32_t refused; /* a bit for each hook */
 };
 
 /* A part of the snapshot. */
@@ -82,6 +94,7 @@ static bool call(zval *hook)
 {
 	zval result;
 	volatile bool is_done = false;
+	int level = php_output_get_level();
 
 	ZVAL_UNDEF(&result);
 	zend_try
@@ -93,7 +106,9 @@ static bool call(zval *hook)
 			reprise_log_line("error", "a function of reprise_after_fork() has called exit()");
 		}
 		zval_ptr_dtor(&result);
-		php_output_discard();
+		while (php_output_get_level() > level) {
+			php_output_discard();
+		}
 	}
 	zend_catch
 	{
@@ -103,48 +118,118 @@ static bool call(zval *hook)
 	return is_done;
 }
 
+/* The clone ends, and the next one serves without hooks. On PHP's stack; raw system calls only. */
+static void give_up(int signal)
+{
+	(void)signal;
+	reprise_hooks_failed();
+	reprise_service_log("warning", "a function of reprise_after_fork() has not returned within 3 s",
+	                    "a fresh worker takes the place of this one, and requests open their own connections");
+	RAW1(SYS_exit_group, wire_Exit_Recycle);
+}
+
+static void set_alarm(time_t seconds)
+{
+	struct itimerval value = {.it_value = {.tv_sec = seconds}};
+	sigset_t alarm;
+
+	signal(SIGALRM, seconds ? give_up : SIG_DFL);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+	setitimer(ITIMER_REAL, &value, NULL);
+}
+
 void reprise_run_hook(void)
 {
 	uint32_t number = snapshot->connections.opening - 1;
+	uint32_t top = EG(objects_store).top;
 	zval *hook = zend_hash_index_find(Z_ARRVAL(hooks), number);
 
 	reprise_random_renew();
 	reprise_opcache_clock_renew();
-	if (!hook || !call(hook)) {
+	set_alarm(PATIENCE_S);
+	bool is_done = hook && call(hook);
+	set_alarm(0);
+	if (!is_done) {
 		snapshot->connections.has_failed = true;
 		return;
 	}
 	/* What the hook has made is a part of the snapshot from here on. */
+	reprise_hold_objects_since(top);
 	reprise_mark_destructed();
 	reprise_note_objects();
 }
 
 /* ---- on the service stack --------------------------------------------------------------------------------------- */
 
-bool reprise_hooks_may_run(void)
+/* Hooks may be tried again. */
+static bool is_time(const struct openings *openings)
 {
-	return raw_seconds() >= snapshot->connections.openings->not_before;
+	return raw_seconds() >= openings->not_before;
 }
 
-void reprise_hooks_pause(void)
+void reprise_hooks_failed(void)
 {
-	snapshot->connections.openings->not_before = raw_seconds() + PAUSE_S;
+	struct openings *openings = snapshot->connections.openings;
+	uint32_t failures = atomic_fetch_add(&openings->failures, 1);
+	uint64_t pause = PAUSE_S << (failures < 6 ? failures : 6);
+
+	openings->may_try = false;
+	openings->not_before = raw_seconds() + (pause < LONGEST_PAUSE_S ? pause : LONGEST_PAUSE_S);
 }
 
-bool reprise_may_open(uint32_t hook)
+void reprise_hooks_went_well(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 
-	if ((openings->refused & 1u << hook) || !reprise_hooks_may_run()) {
-		return false;
+	openings->failures = 0;
+	openings->not_before = 0;
+}
+
+bool reprise_hooks_may_run(void)
+{
+	struct openings *openings = snapshot->connections.openings;
+
+	if (openings->failures > 0) {
+		return atomic_exchange(&openings->may_try, false);
 	}
 	if (openings->begun - openings->ended >= AT_A_TIME) {
-		/* They wait for a server, or have died. */
+		/* They run, or have died. */
 		openings->ended = openings->begun;
-		reprise_hooks_pause();
+		reprise_hooks_failed();
 		return false;
 	}
 	return true;
+}
+
+/* One clone at a time makes room for one that tries. If hooks have run well since, all do. */
+bool reprise_hooks_want_try(void)
+{
+	struct openings *openings = snapshot->connections.openings;
+	uint64_t before = openings->not_before;
+
+	if (openings->failures == 0) {
+		return true;
+	}
+	if (!is_time(openings)
+	    || !atomic_compare_exchange_strong(&openings->not_before, &before, raw_seconds() + PAUSE_S)) {
+		return false;
+	}
+	openings->may_try = true;
+	return true;
+}
+
+void reprise_note_life(bool is_short)
+{
+	struct openings *openings = snapshot->connections.openings;
+
+	if (!is_short) {
+		openings->short_lives = 0;
+	} else if (atomic_fetch_add(&openings->short_lives, 1) + 1 >= SHORT_LIVES) {
+		openings->short_lives = 0;
+		reprise_hooks_failed();
+	}
 }
 
 void reprise_hook_begins(void)
@@ -157,7 +242,12 @@ void reprise_hook_ended(void)
 	atomic_fetch_add(&snapshot->connections.openings->ended, 1);
 }
 
-bool reprise_hook_is_refused(uint32_t hook)
+bool reprise_is_refused(uint32_t hook)
+{
+	return snapshot->connections.openings->refused & 1u << hook;
+}
+
+bool reprise_refuse_hook(uint32_t hook)
 {
 	return atomic_fetch_or(&snapshot->connections.openings->refused, 1u << hook) & 1u << hook;
 }

@@ -147,22 +147,24 @@ static void judge(struct kept_connection *connection, struct refusal *refusal)
 	}
 	connection->flags = (int)flags;
 	const char *wrong = "it takes no reset";
-	if (!reprise_connection_reset(connection) || (wrong = reprise_connection_confirm(connection))) {
-		refuse_for_now(refusal, IS_PLANTED(PLANTED_KEEP_ANY) ? "" : wrong);
-		refusal->is_refused = !IS_PLANTED(PLANTED_KEEP_ANY);
+	enum confirmation found = NOT_NOW;
+	if (reprise_connection_reset(connection)) {
+		found = reprise_connection_confirm(connection, &wrong);
 	}
+	if (found == CONFIRMED || IS_PLANTED(PLANTED_KEEP_ANY)) {
+		return;
+	}
+	refuse(refusal, wrong);
+	refusal->may_pass = found == NOT_NOW;
 }
 
-/* Those that the hook has closed again are forgotten. */
-static void forget_closed(void)
+void reprise_forget_closed(void)
 {
 	struct connections *all = &snapshot->connections;
 	size_t left = all->count;
 
 	for (size_t i = all->count; i < all->opened; i++) {
-		struct stat about;
-		bool is_open = RAW2(SYS_fstat, all->of[i].number, &about) >= 0 && about.st_dev == all->of[i].device
-		               && about.st_ino == all->of[i].inode;
+		bool is_open = reprise_connection_is_open(&all->of[i]);
 		if (is_open && left != i) {
 			all->of[left] = all->of[i];
 		}
@@ -199,14 +201,83 @@ static const char *settle(void)
 	return why;
 }
 
+/* Only this hook is undone. */
 static void undo(size_t had)
 {
-	snapshot->descriptors -= (int64_t)(snapshot->connections.count - had);
-	snapshot->connections.count = snapshot->connections.opened = had;
+	struct connections *all = &snapshot->connections;
+
+	snapshot->descriptors -= (int64_t)(all->count - had);
+	all->count = all->opened = had;
+	raw_copy(&snapshot->php, &all->before, sizeof all->before);
 	reprise_rewind();
 }
 
-static void open_by(uint32_t hook)
+/* All hooks are undone: a connection of one of them may not be what it was. */
+static void undo_all(void)
+{
+	struct connections *all = &snapshot->connections;
+
+	snapshot->descriptors -= (int64_t)all->count;
+	all->count = all->opened = 0;
+	raw_copy(&snapshot->php, &all->php, sizeof all->php);
+	reprise_disown_pages();
+	/* It closes what is open, and puts back what the last hook has written. */
+	snapshot->dirty |= DIRTY_MEMORY;
+	reprise_rewind();
+	all->is_to_leave = true;
+}
+
+/* Connections of hooks before this one are those that were kept, and nobody has used them since. */
+static bool earlier_ones_are_whole(size_t had)
+{
+	const struct connections *all = &snapshot->connections;
+	bool are_whole = !all->is_touched;
+
+	for (size_t i = 0; i < had; i++) {
+		are_whole = are_whole && reprise_connection_is_open(&all->of[i]) && reprise_connection_is_idle(&all->of[i]);
+	}
+	return are_whole;
+}
+
+static void judge_hook(size_t had, struct refusal *refusal)
+{
+	struct connections *all = &snapshot->connections;
+
+	if (all->has_failed) {
+		refuse_for_now(refusal, "");
+		return;
+	}
+	reprise_forget_closed();
+	if (all->has_too_many) {
+		refuse(refusal, "connections are not kept: a worker keeps at most 8, and its hooks have opened more");
+	}
+	for (size_t i = had; i < all->opened && !refusal->is_refused; i++) {
+		refusal->text.size = 0;
+		judge(&all->of[i], refusal);
+	}
+	if (!refusal->is_refused) {
+		const char *why = settle();
+		refusal->text.size = 0;
+		if (why) {
+			refuse(refusal, why);
+		}
+	}
+}
+
+static void say(uint32_t hook, struct refusal *refusal)
+{
+	size_t end = refusal->text.size < sizeof refusal->text.bytes ? refusal->text.size : sizeof refusal->text.bytes - 1;
+	bool is_known = !refusal->may_pass && reprise_refuse_hook(hook);
+
+	refusal->text.bytes[end] = 0;
+	if (!is_known && refusal->text.size > 0) {
+		reprise_service_log("warning", refusal->text.bytes,
+		                    refusal->may_pass ? "a later worker tries again" : "requests open their own");
+	}
+}
+
+/* False: nothing is kept, and no other hook may run. */
+static bool open_by(uint32_t hook)
 {
 	struct connections *all = &snapshot->connections;
 	size_t had = all->opened = all->count;
@@ -214,45 +285,35 @@ static void open_by(uint32_t hook)
 
 	raw_copy(&all->before, &snapshot->php, sizeof all->before);
 	all->opening = hook + 1;
-	all->has_failed = false;
+	all->has_failed = all->has_too_many = all->is_touched = false;
 	snapshot->dirty = 0;
 	snapshot->in_request = true;
 	reprise_hook_begins();
 	swapcontext(&snapshot->service, &snapshot->php);
-	reprise_hook_ended();
 	snapshot->in_request = false;
 	all->opening = 0;
-	if (all->has_failed) {
-		refuse_for_now(&refusal, "");
+	bool are_whole = earlier_ones_are_whole(had);
+	if (!are_whole) {
+		refuse(&refusal, "connections are not kept: a hook uses or closes a connection of another one");
+		undo_all();
 	} else {
-		forget_closed();
-	}
-	for (size_t i = had; i < all->opened && !refusal.is_refused; i++) {
-		refusal.text.size = 0;
-		judge(&all->of[i], &refusal);
+		judge_hook(had, &refusal);
 	}
 	if (!refusal.is_refused) {
-		refusal.text.size = 0;
-		const char *why = settle();
-		if (!why) {
-			snapshot->dirty = 0;
-			return;
-		}
-		refuse(&refusal, why);
+		snapshot->dirty = 0;
+		reprise_hook_ended();
+		return true;
 	}
-	raw_copy(&snapshot->php, &all->before, sizeof all->before);
-	undo(had);
-	refusal.text
-	    .bytes[refusal.text.size < sizeof refusal.text.bytes ? refusal.text.size : sizeof refusal.text.bytes - 1] = 0;
-	bool is_known = !refusal.may_pass && reprise_hook_is_refused(hook);
+	if (are_whole) {
+		undo(had);
+	}
+	/* From here on it has not died of what the hook has left. */
+	reprise_hook_ended();
+	say(hook, &refusal);
 	if (refusal.may_pass) {
-		reprise_hooks_pause();
 		all->is_waiting = true;
 	}
-	if (!is_known && refusal.text.size > 0) {
-		reprise_service_log("warning", refusal.text.bytes,
-		                    refusal.may_pass ? "a later worker tries again" : "requests open their own");
-	}
+	return are_whole;
 }
 
 void reprise_connections_open(void)
@@ -263,12 +324,19 @@ void reprise_connections_open(void)
 		return;
 	}
 	raw_copy(&all->php, &snapshot->php, sizeof all->php);
+	if (!reprise_hooks_may_run()) {
+		all->is_waiting = true;
+		return;
+	}
 	for (uint32_t hook = 0; hook < all->hooks; hook++) {
-		if (reprise_may_open(hook)) {
-			open_by(hook);
-		} else {
-			all->is_waiting = all->is_waiting || !reprise_hooks_may_run();
+		if (!reprise_is_refused(hook) && !open_by(hook)) {
+			break;
 		}
+	}
+	if (all->is_waiting) {
+		reprise_hooks_failed();
+	} else if (!all->is_to_leave) {
+		reprise_hooks_went_well();
 	}
 }
 
@@ -277,7 +345,9 @@ void reprise_connections_drop(void)
 	struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
-		RAW1(SYS_close, all->of[i].number);
+		if (reprise_connection_is_open(&all->of[i])) {
+			RAW1(SYS_close, all->of[i].number);
+		}
 	}
 	snapshot->descriptors -= (int64_t)all->count;
 	all->count = all->opened = 0;

@@ -21,7 +21,7 @@
 /* Milliseconds for the replies to a reset. */
 #define PATIENCE_MS 2000
 
-static bool is_open(const struct kept_connection *connection)
+bool reprise_connection_is_open(const struct kept_connection *connection)
 {
 	struct stat about;
 
@@ -42,7 +42,7 @@ bool reprise_connections_are_alive(void)
 	const struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
-		if (!reprise_connection_is_idle(&all->of[i])) {
+		if (!reprise_connection_is_open(&all->of[i]) || !reprise_connection_is_idle(&all->of[i])) {
 			return false;
 		}
 	}
@@ -63,7 +63,33 @@ bool reprise_connection_reset(struct kept_connection *connection)
 	              == (long)size;
 }
 
-const char *reprise_connection_confirm(struct kept_connection *connection)
+/* Why a connection is given up, and whether a later one may do better. */
+static enum confirmation give_up(const char **why, const char *reason, bool may_pass)
+{
+	*why = reason;
+	return may_pass ? NOT_NOW : NEVER;
+}
+
+static enum confirmation judge_replies(struct kept_connection *connection, size_t size, bool *is_complete,
+                                       const char **why)
+{
+	*is_complete = true;
+	switch (connection_judge(&connection->state, snapshot->connections.replies, size)) {
+	case connection_RIGHT:
+		/* What the server has said before is over. */
+		connection->last[0] = 0;
+		return CONFIRMED;
+	case connection_INCOMPLETE: *is_complete = false; return NOT_NOW;
+	case connection_LANGUAGES:
+		return give_up(why,
+		               "PostgreSQL has an extension or a procedural language whose state no reset puts back, or a slot",
+		               false);
+	case connection_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", false);
+	default: return give_up(why, "the server has not confirmed a reset of the connection", false);
+	}
+}
+
+enum confirmation reprise_connection_confirm(struct kept_connection *connection, const char **why)
 {
 	uint8_t *replies = snapshot->connections.replies;
 	size_t size = 0;
@@ -73,36 +99,31 @@ const char *reprise_connection_confirm(struct kept_connection *connection)
 		long count = raw6(SYS_recvfrom, connection->number, (long)(replies + size), (long)(MOST_REPLIES - size),
 		                  MSG_DONTWAIT, 0, 0);
 		if (count > 0) {
+			bool is_complete;
 			size += (size_t)count;
-			uint32_t verdict = connection_judge(&connection->state, replies, size);
-			if (verdict == connection_RIGHT) {
-				return NULL;
-			}
-			if (verdict == connection_LANGUAGES) {
-				return "PostgreSQL has dblink or a procedural language, whose state no reset can put back";
-			}
-			if (verdict != connection_INCOMPLETE) {
-				return "the server has not confirmed a reset of the connection";
+			enum confirmation found = judge_replies(connection, size, &is_complete, why);
+			if (is_complete) {
+				return found;
 			}
 			continue;
 		}
 		if (count != -EAGAIN && count != -EINTR) {
-			return "the server has closed the connection";
+			return give_up(why, "the server has closed the connection", true);
 		}
 		uint64_t now = raw_nanoseconds();
 		if (now >= until) {
-			return "the server has not replied to a reset of the connection within 2 s";
+			return give_up(why, "the server has not replied to a reset of the connection within 2 s", true);
 		}
 		struct pollfd socket = {.fd = connection->number, .events = POLLIN};
 		struct timespec rest = {(time_t)((until - now) / 1000000000), (long)((until - now) % 1000000000)};
 		raw6(SYS_ppoll, (long)&socket, 1, (long)&rest, 0, RAW_SIGSET_SIZE, 0);
 	}
-	return "the server's replies to a reset of the connection are too long";
+	return give_up(why, "the server's replies to a reset of the connection are too long", false);
 }
 
 static const char *begin_reset(struct kept_connection *connection)
 {
-	if (!is_open(connection)) {
+	if (!reprise_connection_is_open(connection)) {
 		return "a request has closed or replaced a kept connection";
 	}
 	if (connection->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY)) {
@@ -110,6 +131,9 @@ static const char *begin_reset(struct kept_connection *connection)
 	}
 	if (snapshot->dirty & DIRTY_FORKED) {
 		return "a child process of a request had a kept connection";
+	}
+	if (connection_has_lasting(&connection->state)) {
+		return "a request has sent a command whose effect no reset puts back";
 	}
 	if (!connection_is_at_end(&connection->state)) {
 		return "a request has left a message incomplete on a kept connection";
@@ -123,15 +147,26 @@ static const char *begin_reset(struct kept_connection *connection)
 	return NULL;
 }
 
+/* Fewer requests than this make a short life. */
+#define SHORT 10
+
 void reprise_connections_begin_reset(void)
 {
 	struct connections *all = &snapshot->connections;
 
+	if (all->count == 0) {
+		return;
+	}
+	all->served++;
 	for (size_t i = 0; i < all->count; i++) {
 		const char *why = begin_reset(&all->of[i]);
 		if (why) {
+			reprise_note_life(all->served < SHORT);
 			reprise_recycle(wire_Recycle_Connection, why);
 		}
+	}
+	if (all->served == SHORT) {
+		reprise_note_life(false);
 	}
 }
 
@@ -140,8 +175,13 @@ void reprise_connections_end_reset(void)
 	struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
-		const char *why = reprise_connection_confirm(&all->of[i]);
-		if (why) {
+		const char *why = NULL;
+		enum confirmation found = reprise_connection_confirm(&all->of[i], &why);
+		if (found == NOT_NOW) {
+			/* The next clone would wait for the same server. */
+			reprise_hooks_failed();
+		}
+		if (found != CONFIRMED) {
 			reprise_recycle(wire_Recycle_Connection, why);
 		}
 	}
@@ -152,10 +192,23 @@ void reprise_connections_leave_if_wanted(void)
 	const struct connections *all = &snapshot->connections;
 
 	if (all->is_to_leave) {
-		reprise_recycle(wire_Recycle_Connection,
-		                "the server had closed a kept connection; a fresh worker opens it again");
+		reprise_recycle(wire_Recycle_Connection, "a kept connection was closed; a fresh worker opens it again");
 	}
-	if (all->is_waiting && reprise_hooks_may_run()) {
-		reprise_recycle(wire_Recycle_Connection, "a kept connection could not be opened; a fresh worker tries again");
+	if (all->is_waiting && reprise_hooks_want_try()) {
+		reprise_recycle(wire_Recycle_Connection, "hooks have failed; a fresh worker tries again");
+	}
+}
+
+/* Servers write to their logs if a client leaves without it. */
+void reprise_connections_say_goodbye(void)
+{
+	const struct connections *all = &snapshot->connections;
+
+	for (size_t i = 0; i < all->count; i++) {
+		uint8_t text[8];
+		size_t size = connection_goodbye((struct connection_state *)&all->of[i].state, &text);
+		if (reprise_connection_is_open(&all->of[i])) {
+			raw6(SYS_sendto, all->of[i].number, (long)text, (long)size, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+		}
 	}
 }

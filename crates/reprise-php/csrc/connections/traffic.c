@@ -60,10 +60,15 @@ static struct kept_connection *note_opened(int number)
 	}
 	for (size_t i = 0; i < all->opened; i++) {
 		if (all->of[i].number == number && is_same(&all->of[i], &about)) {
+			all->is_touched = all->is_touched || i < all->count;
 			return &all->of[i];
 		}
 	}
 	if (all->opened == MOST_KEPT) {
+		reprise_forget_closed();
+	}
+	if (all->opened == MOST_KEPT) {
+		all->has_too_many = true;
 		return NULL;
 	}
 	struct kept_connection *made = &all->of[all->opened++];
@@ -72,6 +77,7 @@ static struct kept_connection *note_opened(int number)
 	made->inode = about.st_ino;
 	made->said = 0;
 	made->is_passed_by = false;
+	made->last[0] = 0;
 	return made;
 }
 
@@ -226,6 +232,7 @@ void reprise_note_raw_call(long number, long descriptor)
 	case SYS_sendmsg:
 	case SYS_sendmmsg:
 	case SYS_sendfile:
+	case SYS_setsockopt:
 	case SYS_shutdown: pass_by((int)descriptor); break;
 	default: break;
 	}
@@ -272,6 +279,15 @@ PUBLIC int poll(struct pollfd *all, nfds_t count, int patience)
 		return 1;
 	}
 	return (int)result(raw6(SYS_ppoll, (long)all, (long)count, patience < 0 ? 0 : (long)&time, 0, RAW_SIGSET_SIZE, 0));
+}
+
+/* A request's options would stay. */
+PUBLIC int setsockopt(int number, int level, int name, const void *value, socklen_t size)
+{
+	if (is_watching() && !snapshot->connections.opening) {
+		pass_by(number);
+	}
+	return (int)result(raw6(SYS_setsockopt, number, level, name, (long)value, (long)size, 0));
 }
 
 PUBLIC int shutdown(int number, int how)

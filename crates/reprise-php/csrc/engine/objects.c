@@ -35,11 +35,13 @@ static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
 
 /* If a request frees more objects of the boot, all handles are looked at. */
 #define MAX_CHANGED 128
+/* Objects that hooks make, without new lists. */
+#define ROOM_FOR_HOOKS 1024
 
 static struct {
 	zend_long first_resource;
 	uint32_t persistent;
-	uint32_t top;
+	uint32_t top, room; /* handles, and how many the lists have room for */
 	zend_object **objects;
 	const zend_class_entry **plain; /* the classes of objects that have nothing to do at the end of a request */
 	uint32_t *ended;                /* the handles of all others */
@@ -88,16 +90,63 @@ static bool is_to_be_freed(const zend_object *object)
 	return !(OBJ_FLAGS(object) & IS_OBJ_FREE_CALLED) && frees_more_than_memory(object);
 }
 
+/* Lists for so many handles, and for those of hooks. */
+static void make_lists(uint32_t top)
+{
+	ending.ended_count = 0;
+	if (top <= ending.room) {
+		return;
+	}
+	free(ending.objects);
+	free(ending.plain);
+	free(ending.ended);
+	ending.room = top + ROOM_FOR_HOOKS;
+	ending.objects = must_have(calloc(ending.room, sizeof *ending.objects));
+	ending.plain = must_have(calloc(ending.room, sizeof *ending.plain));
+	ending.ended = must_have(calloc(ending.room, sizeof *ending.ended));
+}
+
+/* Nothing is written that is there already: a clone that has run hooks gets pages of its own for what differs. */
+static void note_object(uint32_t handle, zend_object *object)
+{
+	bool is_there = handle > 0 && IS_OBJ_VALID(object);
+	bool ends = is_there && (has_destructor(object) || is_to_be_freed(object));
+	const zend_class_entry *plain =
+	    is_there && !ends && (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED) ? object->ce : NULL;
+
+	if (ending.objects[handle] != object) {
+		ending.objects[handle] = object;
+	}
+	if (ending.plain[handle] != plain) {
+		ending.plain[handle] = plain;
+	}
+	if (ends) {
+		if (ending.ended[ending.ended_count] != handle) {
+			ending.ended[ending.ended_count] = handle;
+		}
+		ending.ended_count++;
+	}
+}
+
+/* An object that a hook has made, and that closes something when it is freed, is not freed when a request drops its
+ * last reference: the next request finds the connection open. */
+void reprise_hold_objects_since(uint32_t top)
+{
+	const zend_objects_store *store = &EG(objects_store);
+
+	for (uint32_t handle = top; handle < store->top; handle++) {
+		zend_object *object = store->object_buckets[handle];
+		if (IS_OBJ_VALID(object) && frees_more_than_memory(object)) {
+			GC_ADDREF(object);
+		}
+	}
+}
+
 /* At the snapshot, in the template, and again when a clone has run hooks. The lists are part of the snapshot. malloc
  * keeps them out of PHP's memory limit. */
 void reprise_note_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
-
-	free(ending.objects);
-	free(ending.plain);
-	free(ending.ended);
-	ending.ended_count = 0;
 
 	for (size_t i = 0; i < CORE_MODULES; i++) {
 		ending.core[i] = zend_hash_str_find_ptr(&module_registry, core_modules[i], strlen(core_modules[i]));
@@ -107,20 +156,9 @@ void reprise_note_objects(void)
 	ending.top = store->top;
 	/* Objects of a request get handles above those of the snapshot. */
 	store->free_list_head = -1;
-	ending.objects = must_have(malloc(store->top * sizeof *ending.objects));
-	ending.plain = must_have(calloc(store->top, sizeof *ending.plain));
-	ending.ended = must_have(malloc(store->top * sizeof *ending.ended));
-	memcpy(ending.objects, store->object_buckets, store->top * sizeof *ending.objects);
-	for (uint32_t handle = 1; handle < store->top; handle++) {
-		const zend_object *object = store->object_buckets[handle];
-		if (!IS_OBJ_VALID(object)) {
-			continue;
-		}
-		if (has_destructor(object) || is_to_be_freed(object)) {
-			ending.ended[ending.ended_count++] = handle;
-		} else if (OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED) {
-			ending.plain[handle] = object->ce;
-		}
+	make_lists(store->top);
+	for (uint32_t handle = 0; handle < store->top; handle++) {
+		note_object(handle, store->object_buckets[handle]);
 	}
 }
 
@@ -336,8 +374,8 @@ void reprise_mark_destructed(void)
 
 	for (uint32_t i = 1; i < store->top; i++) {
 		zend_object *object = store->object_buckets[i];
-		if (IS_OBJ_VALID(object) && object->handlers->dtor_obj == zend_objects_destroy_object
-		    && !object->ce->destructor) {
+		if (IS_OBJ_VALID(object) && object->handlers->dtor_obj == zend_objects_destroy_object && !object->ce->destructor
+		    && !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)) {
 			GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
 		}
 	}

@@ -65,6 +65,7 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	raw_add(&text, (const char *)word);
 	text.bytes[text.size] = 0;
 	wire_recycled(&reprise_worker->wire, why);
+	reprise_connections_say_goodbye();
 	reprise_service_log(why == wire_Recycle_Audit ? "error" : "notice", text.bytes, detail);
 	for (;;) {
 		RAW1(SYS_exit_group, wire_Exit_Recycle);
@@ -158,6 +159,7 @@ static void shrink_or_leave(uint64_t seconds)
 	}
 	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot_count >= IDLE_PAGES) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
+		reprise_connections_say_goodbye();
 		for (;;) {
 			RAW1(SYS_exit_group, wire_Exit_Recycle);
 		}
@@ -173,6 +175,7 @@ static void serve_one(void)
 		return;
 	}
 	snapshot->dirty = 0;
+	snapshot->connections.is_holding = false;
 	snapshot->in_request = true;
 	swapcontext(&snapshot->service, &snapshot->php);
 	snapshot->in_request = false;
@@ -184,6 +187,7 @@ static void serve_one(void)
 	}
 	if (reprise_learn_leaves()) {
 		wire_recycled(&reprise_worker->wire, wire_Recycle_Learned);
+		reprise_connections_say_goodbye();
 		for (;;) {
 			RAW1(SYS_exit_group, wire_Exit_Recycle);
 		}
@@ -239,6 +243,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	for (uint64_t idle_since = 0;;) {
 		int next = wire_next(&reprise_worker->wire);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {
+			reprise_connections_say_goodbye();
 			RAW1(SYS_exit_group, wire_Exit_Success);
 		}
 		if (next > 0) {

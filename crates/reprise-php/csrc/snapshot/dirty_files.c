@@ -36,8 +36,11 @@ static bool is_out_of_reach(int number)
 
 PUBLIC int close(int number)
 {
-	if (is_watching() && snapshot->connections.is_holding && reprise_is_kept(number)) {
-		return 0;
+	if (is_watching() && reprise_is_kept(number)) {
+		if (snapshot->connections.is_holding) {
+			return 0;
+		}
+		snapshot->connections.is_touched = true;
 	}
 	return is_out_of_reach(number) ? (int)result(-EBADF) : (int)result(RAW1(SYS_close, number));
 }

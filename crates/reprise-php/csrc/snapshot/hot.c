@@ -223,6 +223,19 @@ static void forget_hot(void)
 	snapshot->hot_count = 0;
 }
 
+void reprise_forget_hot_page(uintptr_t page, uint8_t state)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < snapshot->hot_count; i++) {
+		if (snapshot->hot[i].page != (unsigned char *)page) {
+			snapshot->hot[kept++] = snapshot->hot[i];
+		}
+	}
+	snapshot->hot_count = kept;
+	snapshot->open_count -= state == PAGE_OPEN;
+}
+
 void reprise_age(void)
 {
 	size_t count = snapshot->image_size / PAGE;
