@@ -143,7 +143,6 @@ static void set_alarm(time_t seconds)
 void reprise_run_hook(void)
 {
 	uint32_t number = snapshot->connections.opening - 1;
-	uint32_t top = EG(objects_store).top;
 	zval *hook = zend_hash_index_find(Z_ARRVAL(hooks), number);
 
 	reprise_random_renew();
@@ -156,7 +155,7 @@ void reprise_run_hook(void)
 		return;
 	}
 	/* What the hook has made is a part of the snapshot from here on. */
-	reprise_hold_objects_since(top);
+	reprise_hold_new_objects();
 	reprise_mark_destructed();
 	reprise_note_objects();
 }

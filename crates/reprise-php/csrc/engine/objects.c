@@ -130,11 +130,11 @@ static void note_object(uint32_t handle, zend_object *object)
 
 /* An object that a hook has made, and that closes something when it is freed, is not freed when a request drops its
  * last reference: the next request finds the connection open. */
-void reprise_hold_objects_since(uint32_t top)
+void reprise_hold_new_objects(void)
 {
 	const zend_objects_store *store = &EG(objects_store);
 
-	for (uint32_t handle = top; handle < store->top; handle++) {
+	for (uint32_t handle = ending.top; handle < store->top; handle++) {
 		zend_object *object = store->object_buckets[handle];
 		if (IS_OBJ_VALID(object) && frees_more_than_memory(object)) {
 			GC_ADDREF(object);

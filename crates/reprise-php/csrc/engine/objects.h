@@ -2,14 +2,13 @@
 #ifndef REPRISE_OBJECTS_H
 #define REPRISE_OBJECTS_H
 
-#include <stdint.h>
 #include <stdbool.h>
 
 /* At the snapshot. */
 void reprise_each_class_of_objects(void (*each)(const char *name)); /* once for each object */
 void reprise_mark_destructed(void);
 void reprise_note_objects(void);
-void reprise_hold_objects_since(uint32_t top);
+void reprise_hold_new_objects(void); /* made since they were noted */
 
 /* At the end of a request. */
 void reprise_call_destructors(void);
