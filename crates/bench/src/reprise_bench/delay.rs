@@ -28,11 +28,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let listener = TcpListener::bind(options.listen).map_err(failed)?;
     let way = Duration::from_micros(options.microseconds / 2);
     for client in listener.incoming() {
-        let client = client.map_err(failed)?;
-        // A server that is gone: the client's connection is closed.
-        if let Ok(server) = TcpStream::connect(options.server) {
-            pass(&client, &server, way).and_then(|()| pass(&server, &client, way)).map_err(failed)?;
-        }
+        let (client, server) = (client.map_err(failed)?, options.server);
+        thread::spawn(move || {
+            // The client is connected at once. By a network it would be after a round trip, and the server half a one later.
+            thread::sleep(3 * way);
+            // A server that is gone: the client's connection is closed.
+            if let Ok(server) = TcpStream::connect(server) {
+                let _ = pass(&client, &server, way).and_then(|()| pass(&server, &client, way));
+            }
+        });
     }
     Ok(())
 }
