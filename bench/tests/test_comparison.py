@@ -163,7 +163,7 @@ class Applications(unittest.TestCase):
             self.assertIn(scenario.application, applications.APPLICATIONS)
             boot = scenario.boot
             if boot and boot.bridge:
-                self.assertIn(scenario.application, bridges.INSTALL)
+                self.assertIn(applications.APPLICATIONS[scenario.application].of or scenario.application, bridges.INSTALL)
             elif boot:
                 public = applications.APPLICATIONS[scenario.application].public
                 self.assertTrue((applications.SOURCE / scenario.application / public / boot.script).is_file())
