@@ -26,7 +26,8 @@ ask(db());
 reprise_after_fork(function () { $GLOBALS['db'] = db(); });
 "#;
 const CASES: &str = "case 'ask': $own = isset($db) ? 'kept' : 'own'; echo ask($db ?? db()), ' ', $own; break;
-case 'wait': ask($db ?? db()); if (isset($_GET['ms'])) usleep(1000 * (int) $_GET['ms']); echo 'ok'; break;";
+case 'wait': ask($db ?? db()); echo 'ok'; break;
+case 'meet': ask($db ?? db()); touch(getenv('PLACE') . '/here-' . getmypid()); for ($i = 0; $i < 4000 && count(glob(getenv('PLACE') . '/here-*')) < $_GET['all']; $i++) usleep(2500); echo 'ok'; break;";
 
 enum Backend {
     Mysql(Database),
@@ -149,7 +150,7 @@ fn there_are_no_more_connections_than_may_be() {
             || backend.setup(6, 2),
             |lane| {
                 thread::scope(|scope| {
-                    let all: Vec<_> = (0..6).map(|_| scope.spawn(|| lane.get("/?do=wait&ms=300").status)).collect();
+                    let all: Vec<_> = (0..6).map(|_| scope.spawn(|| lane.get("/?do=meet&all=6").status)).collect();
                     assert!(all.into_iter().all(|one| one.join().unwrap() == 200));
                 });
                 wait_until("requests' own connections are closed", 10, || backend.clients() == 2);

@@ -169,7 +169,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ),
     (
         "unread",
-        "$GLOBALS['bad'] = db(); $GLOBALS['bad']->query('select @@version', MYSQLI_ASYNC); usleep(50000);",
+        "$GLOBALS['bad'] = db(); $GLOBALS['bad']->query('select @@version', MYSQLI_ASYNC); $r = $e = $x = [$GLOBALS['bad']]; mysqli_poll($r, $e, $x, 10);",
         "replies unread",
     ),
     ("file", "$GLOBALS['f'] = fopen(getenv('PLACE') . '/written', 'w');", "no connection of a client"),

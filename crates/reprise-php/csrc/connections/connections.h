@@ -99,7 +99,6 @@ void reprise_interpose_traffic(void);
 void reprise_connections_hold(bool holds); /* what is sent and closed from here on stays here */
 void reprise_note_raw_call(long number, long descriptor);
 bool reprise_is_kept(int number);
-struct kept_connection *reprise_connection_of(int number); /* kept, or opened by the hook that runs */
 
 /* hooks.c */
 void reprise_hooks_prepare(void); /* in the template, before the snapshot */

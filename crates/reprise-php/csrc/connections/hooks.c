@@ -30,8 +30,10 @@
 /* Seconds until hooks are tried again: twice as many after each failure. */
 #define PAUSE_S 5
 #define LONGEST_PAUSE_S 300
-/* How many clones may run hooks at a time, if none has failed. */
-#define AT_A_TIME 4
+/* How many clones may run hooks at a time, if none has failed: whoever comes then serves without them. If the last of
+ * so many has begun longer ago than any hook takes, they have died. */
+#define AT_A_TIME 16
+#define LONGEST_S 30
 /* Seconds for a hook. */
 #define PATIENCE_S 3
 /* So many clones one after the other whose first requests have closed their connections are a failure. */
@@ -40,6 +42,7 @@
 /* Shared by the template and its clones. */
 struct openings {
 	_Atomic uint32_t begun, ended;
+	_Atomic uint64_t last_begun; /* seconds */
 	_Atomic uint32_t failures;   /* since hooks have run well */
 	_Atomic uint64_t not_before; /* seconds */
 	_Atomic bool may_try;        /* a clone has left so that the next one tries */
@@ -123,6 +126,7 @@ static void give_up(int signal)
 {
 	(void)signal;
 	reprise_hooks_failed();
+	wire_recycled(&reprise_worker->wire, wire_Recycle_Connection);
 	reprise_service_log("warning", "a function of reprise_after_fork() has not returned within 3 s",
 	                    "a fresh worker takes the place of this one, and requests open their own connections");
 	RAW1(SYS_exit_group, wire_Exit_Recycle);
@@ -133,6 +137,10 @@ static void set_alarm(time_t seconds)
 	struct itimerval value = {.it_value = {.tv_sec = seconds}};
 	sigset_t alarm;
 
+	if (seconds == 0) {
+		/* First, or what is on its way would end the process. */
+		setitimer(ITIMER_REAL, &value, NULL);
+	}
 	signal(SIGALRM, seconds ? give_up : SIG_DFL);
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
@@ -162,20 +170,25 @@ void reprise_run_hook(void)
 
 /* ---- on the service stack --------------------------------------------------------------------------------------- */
 
-/* Hooks may be tried again. */
-static bool is_time(const struct openings *openings)
+/* When hooks may be tried again after so many failures. */
+static uint64_t after_pause(uint32_t failures)
 {
-	return raw_seconds() >= openings->not_before;
+	uint64_t pause = (uint64_t)PAUSE_S << (failures < 7 ? failures : 7);
+
+	return raw_seconds() + (pause < LONGEST_PAUSE_S ? pause : LONGEST_PAUSE_S);
 }
 
 void reprise_hooks_failed(void)
 {
 	struct openings *openings = snapshot->connections.openings;
-	uint32_t failures = atomic_fetch_add(&openings->failures, 1);
-	uint64_t pause = PAUSE_S << (failures < 6 ? failures : 6);
 
 	openings->may_try = false;
-	openings->not_before = raw_seconds() + (pause < LONGEST_PAUSE_S ? pause : LONGEST_PAUSE_S);
+	openings->not_before = after_pause(atomic_fetch_add(&openings->failures, 1));
+}
+
+static bool has_room(const struct openings *openings)
+{
+	return (int32_t)(openings->begun - openings->ended) < AT_A_TIME;
 }
 
 void reprise_hooks_went_well(void)
@@ -193,13 +206,11 @@ bool reprise_hooks_may_run(void)
 	if (openings->failures > 0) {
 		return atomic_exchange(&openings->may_try, false);
 	}
-	if (openings->begun - openings->ended >= AT_A_TIME) {
-		/* They run, or have died. */
-		openings->ended = openings->begun;
+	if (!has_room(openings) && raw_seconds() - openings->last_begun > LONGEST_S) {
+		atomic_store(&openings->ended, openings->begun);
 		reprise_hooks_failed();
-		return false;
 	}
-	return true;
+	return has_room(openings) && openings->failures == 0;
 }
 
 /* One clone at a time makes room for one that tries. If hooks have run well since, all do. */
@@ -209,10 +220,11 @@ bool reprise_hooks_want_try(void)
 	uint64_t before = openings->not_before;
 
 	if (openings->failures == 0) {
-		return true;
+		return has_room(openings);
 	}
-	if (!is_time(openings)
-	    || !atomic_compare_exchange_strong(&openings->not_before, &before, raw_seconds() + PAUSE_S)) {
+	/* Whoever tries may end without a word. */
+	if (raw_seconds() < before
+	    || !atomic_compare_exchange_strong(&openings->not_before, &before, after_pause(openings->failures))) {
 		return false;
 	}
 	openings->may_try = true;
@@ -233,6 +245,7 @@ void reprise_note_life(bool is_short)
 
 void reprise_hook_begins(void)
 {
+	snapshot->connections.openings->last_begun = raw_seconds();
 	atomic_fetch_add(&snapshot->connections.openings->begun, 1);
 }
 

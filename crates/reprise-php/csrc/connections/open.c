@@ -183,9 +183,8 @@ static const char *settle(void)
 	reprise_prove_alone();
 	if ((uintptr_t)RAW1(SYS_brk, 0) != snapshot->brk || snapshot->fresh_count > 0
 	    || (snapshot->dirty & (DIRTY_MAPPINGS | DIRTY_OPENED | DIRTY_GUARDS)) || !reprise_sizes_are_right()) {
-		return "a hook has mapped memory: what it loads has to be loaded before reprise_snapshot(), by a first "
-		       "connection "
-		       "for example";
+		return "a hook has mapped memory: load what it needs before reprise_snapshot(), by a first connection for "
+		       "example";
 	}
 	if (!reprise_has_only_known_descriptors()) {
 		return "a hook has opened something that is no connection of a client";
@@ -212,8 +211,9 @@ static void undo(size_t had)
 	reprise_rewind();
 }
 
-/* All hooks are undone: a connection of one of them may not be what it was. */
-static void undo_all(void)
+/* As if no hook had run, but for what the last one has left in memory and open. A fresh clone takes this one's place.
+ */
+static void forget_all(void)
 {
 	struct connections *all = &snapshot->connections;
 
@@ -221,22 +221,32 @@ static void undo_all(void)
 	all->count = all->opened = 0;
 	raw_copy(&snapshot->php, &all->php, sizeof all->php);
 	reprise_disown_pages();
-	/* It closes what is open, and puts back what the last hook has written. */
-	snapshot->dirty |= DIRTY_MEMORY;
-	reprise_rewind();
 	all->is_to_leave = true;
 }
 
+/* A connection of an earlier hook may not be what it was. */
+static void undo_all(void)
+{
+	forget_all();
+	/* Faults of the last hook are not counted any more: everything is looked at. */
+	snapshot->dirty |= DIRTY_MEMORY;
+	reprise_rewind();
+}
+
 /* Connections of hooks before this one are those that were kept, and nobody has used them since. */
-static bool earlier_ones_are_whole(size_t had)
+static void judge_earlier_ones(size_t had, struct refusal *refusal)
 {
 	const struct connections *all = &snapshot->connections;
-	bool are_whole = !all->is_touched;
+	bool are_used = all->is_touched;
 
 	for (size_t i = 0; i < had; i++) {
-		are_whole = are_whole && reprise_connection_is_open(&all->of[i]) && reprise_connection_is_idle(&all->of[i]);
+		are_used = are_used || !reprise_connection_is_open(&all->of[i]);
 	}
-	return are_whole;
+	if (are_used) {
+		refuse(refusal, "connections are not kept: a hook uses or closes a connection of another one");
+	} else if (!reprise_connections_are_alive()) {
+		refuse_for_now(refusal, "connections are not kept: a server has closed one while other hooks ran");
+	}
 }
 
 static void judge_hook(size_t had, struct refusal *refusal)
@@ -292,11 +302,9 @@ static bool open_by(uint32_t hook)
 	swapcontext(&snapshot->service, &snapshot->php);
 	snapshot->in_request = false;
 	all->opening = 0;
-	bool are_whole = earlier_ones_are_whole(had);
-	if (!are_whole) {
-		refuse(&refusal, "connections are not kept: a hook uses or closes a connection of another one");
-		undo_all();
-	} else {
+	judge_earlier_ones(had, &refusal);
+	bool are_whole = !refusal.is_refused;
+	if (are_whole) {
 		judge_hook(had, &refusal);
 	}
 	if (!refusal.is_refused) {
@@ -306,6 +314,8 @@ static bool open_by(uint32_t hook)
 	}
 	if (are_whole) {
 		undo(had);
+	} else {
+		undo_all();
 	}
 	/* From here on it has not died of what the hook has left. */
 	reprise_hook_ended();
@@ -342,16 +352,12 @@ void reprise_connections_open(void)
 
 void reprise_connections_drop(void)
 {
-	struct connections *all = &snapshot->connections;
+	const struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
 		if (reprise_connection_is_open(&all->of[i])) {
 			RAW1(SYS_close, all->of[i].number);
 		}
 	}
-	snapshot->descriptors -= (int64_t)all->count;
-	all->count = all->opened = 0;
-	raw_copy(&snapshot->php, &all->php, sizeof all->php);
-	reprise_disown_pages();
-	all->is_to_leave = true;
+	forget_all();
 }

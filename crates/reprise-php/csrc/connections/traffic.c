@@ -26,16 +26,21 @@ void reprise_interpose_traffic(void)
 {
 }
 
-bool reprise_is_kept(int number)
+static struct kept_connection *find_kept(int number)
 {
-	const struct connections *all = &snapshot->connections;
+	struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
 		if (all->of[i].number == number) {
-			return true;
+			return &all->of[i];
 		}
 	}
-	return false;
+	return NULL;
+}
+
+bool reprise_is_kept(int number)
+{
+	return find_kept(number) != NULL;
 }
 
 void reprise_connections_hold(bool holds)
@@ -43,11 +48,7 @@ void reprise_connections_hold(bool holds)
 	snapshot->connections.is_holding = holds && snapshot->connections.count > 0;
 }
 
-/* The socket that has this number now. */
-static bool is_same(const struct kept_connection *connection, const struct stat *about)
-{
-	return connection->device == about->st_dev && connection->inode == about->st_ino;
-}
+#ifndef __SANITIZE_ADDRESS__
 
 /* A hook has opened a socket that was not seen before. */
 static struct kept_connection *note_opened(int number)
@@ -59,7 +60,7 @@ static struct kept_connection *note_opened(int number)
 		return NULL;
 	}
 	for (size_t i = 0; i < all->opened; i++) {
-		if (all->of[i].number == number && is_same(&all->of[i], &about)) {
+		if (all->of[i].number == number && reprise_connection_is_open(&all->of[i])) {
 			all->is_touched = all->is_touched || i < all->count;
 			return &all->of[i];
 		}
@@ -81,31 +82,13 @@ static struct kept_connection *note_opened(int number)
 	return made;
 }
 
-struct kept_connection *reprise_connection_of(int number)
-{
-	struct connections *all = &snapshot->connections;
-
-	if (all->opening) {
-		return note_opened(number);
-	}
-	for (size_t i = 0; i < all->count; i++) {
-		if (all->of[i].number == number) {
-			return &all->of[i];
-		}
-	}
-	return NULL;
-}
-
-#ifndef __SANITIZE_ADDRESS__
-
-static bool has_any(void)
-{
-	return is_watching() && (snapshot->connections.count > 0 || snapshot->connections.opening);
-}
-
+/* One that is kept, or that the hook that runs has opened. */
 static struct kept_connection *of(int number)
 {
-	return has_any() ? reprise_connection_of(number) : NULL;
+	if (!is_watching()) {
+		return NULL;
+	}
+	return snapshot->connections.opening ? note_opened(number) : find_kept(number);
 }
 
 static void record(struct kept_connection *connection, const void *bytes, size_t size)
