@@ -43,7 +43,7 @@ const AUDITED: [Run; 3] = [
 ];
 
 /// All other runs.
-const RUNS: [Run; 8] = [
+const RUNS: [Run; 10] = [
     Run {
         what: "{} interleaved requests of four visitors, no foreign byte",
         knob: ("VISITS", "1000000"),
@@ -57,6 +57,20 @@ const RUNS: [Run; 8] = [
         variable: "REPRISE_REQUESTS",
         environment: &[],
         tests: &["visitors_are_kept_apart"],
+    },
+    Run {
+        what: "{} requests of four visitors to each of MariaDB, PostgreSQL and Redis who leave their sessions in every way, nothing carried over",
+        knob: ("VISITS", "1000000"),
+        variable: "REPRISE_REQUESTS",
+        environment: &[("REPRISE_AUDIT", "off")],
+        tests: &["four_visitors_carry_nothing_over"],
+    },
+    Run {
+        what: "{} restarts of each of these servers, idle and under load: no errors but of queries that ran",
+        knob: ("RESTARTS", "100"),
+        variable: "REPRISE_RESTARTS",
+        environment: &[],
+        tests: &["connections::gone::a_restart"],
     },
     Run {
         what: "{} reloads in each mode under load, nothing lost or mixed",

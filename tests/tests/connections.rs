@@ -7,8 +7,8 @@ mod postgres;
 mod redis;
 mod refused;
 
-use tests::snapshot::{Lane, snapshot};
-use tests::{Setup, amount};
+use tests::Setup;
+use tests::snapshot::{Lane, requests, snapshot};
 
 /// One worker, whose connections stay. Its connections are `$db`, `$pdo`, `$pg` or `$redis`, as the test has them.
 fn keeping(boot: &str, cases: &str) -> Setup {
@@ -28,9 +28,19 @@ const STAYS: Option<bool> = Some(true);
 const ENDS: Option<bool> = Some(false);
 const EITHER: Option<bool> = None;
 
-/// They wait, are killed, or have one of a visitor's sessions wait for the other.
-const ALONE: [&str; 8] =
-    ["async", "async_ok", "async_update", "blocked", "psubscribe", "memory", "lock_tables", "read_lock"];
+/// They wait, are killed, have one of a visitor's sessions wait for the other, or fill a table.
+const ALONE: [&str; 10] = [
+    "async",
+    "async_ok",
+    "async_update",
+    "blocked",
+    "psubscribe",
+    "memory",
+    "lock_tables",
+    "read_lock",
+    "file_broken",
+    "file_thrown",
+];
 
 /// Four visitors do all of that to two sessions, in an order that is drawn, and look: none finds what another has left.
 fn four_visitors(lane: &mut Lane, all: Left) {
@@ -47,7 +57,7 @@ fn four_visitors(lane: &mut Lane, all: Left) {
             scope.spawn(move || {
                 let mut client = lane.client();
                 let mut drawn = visitor + 1;
-                for number in 0..amount(60, 42_000) {
+                for number in 0..requests(480) / 8 {
                     drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     let draw = drawn >> 33;
                     let ways = if draw % 50 == 0 { seldom } else { often };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tests::backends::{Postgres, Redis};
 use tests::peer::Database;
 use tests::snapshot::{Lane, rewind};
-use tests::{Setup, amount, wait_until};
+use tests::{Setup, wait_until};
 
 use crate::connections::keeping_in;
 
@@ -28,6 +28,11 @@ reprise_after_fork(function () { $GLOBALS['db'] = db(); });
 const CASES: &str = "case 'ask': $own = isset($db) ? 'kept' : 'own'; echo ask($db ?? db()), ' ', $own; break;
 case 'wait': ask($db ?? db()); echo 'ok'; break;
 case 'meet': ask($db ?? db()); touch(getenv('PLACE') . '/here-' . getmypid()); for ($i = 0; $i < 4000 && count(glob(getenv('PLACE') . '/here-*')) < $_GET['all']; $i++) usleep(2500); echo 'ok'; break;";
+
+/// How many restarts; REPRISE_RESTARTS wins.
+fn restarts(default: usize) -> usize {
+    std::env::var("REPRISE_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
 
 enum Backend {
     Mysql(Database),
@@ -83,13 +88,12 @@ impl Backend {
 /// which opens its own. A fresh worker opens the connection again.
 #[test]
 fn a_restarted_server_costs_no_request_that_comes_later() {
-    let restarts = amount(2, 100);
     for backend in Backend::all().map(RefCell::new) {
         rewind(
             || backend.borrow().setup(1, 4),
             |lane: &mut Lane| {
                 lane.expect(&["connection"]);
-                for number in 0..restarts {
+                for number in 0..restarts(2) {
                     wait_until("the connection is kept", 30, || lane.text("ask") == "1 kept");
                     backend.borrow_mut().again();
                     assert_eq!(lane.text("ask"), "1 own", "restart {number}: {}", lane.log());
@@ -107,7 +111,7 @@ fn a_restart_under_load_costs_only_what_ran() {
             || backend.borrow().setup(2, 4),
             |lane: &mut Lane| {
                 lane.expect(&["connection"]);
-                for _ in 0..amount(1, 100) {
+                for _ in 0..restarts(1) {
                     let ends = AtomicBool::new(false);
                     let lane = &*lane;
                     thread::scope(|scope| {

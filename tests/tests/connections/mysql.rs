@@ -1,5 +1,6 @@
 //! MariaDB, by mysqli and by PDO.
 
+use tests::Setup;
 use tests::peer::Database;
 use tests::snapshot::rewind;
 
@@ -141,9 +142,8 @@ const WAYS: Left<'static> = &[
     ("child", EITHER),
 ];
 
-/// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
-#[test]
-fn the_next_visitor_finds_what_the_hook_has_left() {
+/// A database, and the server for so many workers.
+fn with_database(test: impl Fn(&Database, &dyn Fn(usize) -> Setup)) {
     let database = Database::start();
     database.rows(
         "",
@@ -153,16 +153,24 @@ fn the_next_visitor_finds_what_the_hook_has_left() {
     );
     let environment = database.environment();
     let password = &environment.iter().find(|(name, _)| *name == "WP_DB_PASSWORD").unwrap().1;
-    let setup = |workers| {
+    test(&database, &|workers| {
         let setup = keeping_in(workers, 4, BOOT, CASES).env("PASSWORD", password);
         setup.env("SOCKET", database.socket().to_str().unwrap())
-    };
-    rewind(|| setup(1), |lane| nothing_is_carried_over(lane, WAYS));
-    assert_eq!(database.rows("one", "select count(*), sum(n) from loaded where n in (7, 8)"), "2\t15\n");
-    assert_eq!(
-        database.rows("one", "select count(*) from loaded where n not in (1, 7, 8)"),
-        "0\n",
-        "a reset was loaded as a row"
-    );
-    rewind(|| setup(2), |lane| four_visitors(lane, WAYS));
+    });
+}
+
+/// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
+#[test]
+fn the_next_visitor_finds_what_the_hook_has_left() {
+    with_database(|database, setup| {
+        rewind(|| setup(1), |lane| nothing_is_carried_over(lane, WAYS));
+        assert_eq!(database.rows("one", "select count(*), sum(n) from loaded where n in (7, 8)"), "2\t15\n");
+        let others = "select count(*) from loaded where n not in (1, 7, 8)";
+        assert_eq!(database.rows("one", others), "0\n", "a reset was loaded as a row");
+    });
+}
+
+#[test]
+fn four_visitors_carry_nothing_over() {
+    with_database(|_, setup| rewind(|| setup(2), |lane| four_visitors(lane, WAYS)));
 }

@@ -1,5 +1,6 @@
 //! PostgreSQL, by pg_connect() and by PDO.
 
+use tests::Setup;
 use tests::backends::Postgres;
 use tests::snapshot::rewind;
 
@@ -108,31 +109,43 @@ const WAYS: Left<'static> = &[
     ("fatal", STAYS),
 ];
 
-/// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
-#[test]
-fn the_next_visitor_finds_what_the_hook_has_left() {
+/// A PostgreSQL, and the server for so many workers.
+fn with_postgres(test: impl Fn(&dyn Fn(usize) -> Setup)) {
     let postgres = Postgres::start(&[]);
     postgres.say("create schema one; create table one.rows (n int); create sequence one.numbers; create role other; grant all on schema one to other; grant all on one.rows to other");
     let random = postgres.say("select setseed(0.5); select random()");
     let random = random.lines().last().unwrap_or_default();
-    let setup = |workers| {
+    test(&|workers| {
         let setup = keeping_in(workers, 4, BOOT, CASES).env("PG_HOST", &postgres.host()).env("RANDOM_OF_HALF", random);
         setup.env("PG_PORT", &postgres.port.to_string())
-    };
-    rewind(|| setup(2), |lane| four_visitors(lane, WAYS));
-    rewind(
-        || setup(1),
-        |lane| {
-            nothing_is_carried_over(lane, WAYS);
-            // From here on it has a language whose variables could outlive a reset: connections are not kept, and requests open their own.
-            assert_eq!(lane.get("/?do=leave&how=language").status, 200);
-            tests::wait_until("connections are kept no longer", 20, || lane.info().text("connections") == "0");
-            tests::wait_until("the log says why", 5, || lane.log().contains("an extension or a procedural language"));
-        },
-    );
+    });
     assert!(
         !postgres.log().contains("there is no transaction in progress"),
         "resets fill the server's log:\n{}",
         postgres.log()
     );
+}
+
+/// Whatever a visitor leaves in its session, the next one finds the session as the hook has left it.
+#[test]
+fn the_next_visitor_finds_what_the_hook_has_left() {
+    with_postgres(|setup| {
+        rewind(
+            || setup(1),
+            |lane| {
+                nothing_is_carried_over(lane, WAYS);
+                // From here on it has a language whose variables could outlive a reset: connections are not kept, and requests open their own.
+                assert_eq!(lane.get("/?do=leave&how=language").status, 200);
+                tests::wait_until("connections are kept no longer", 20, || lane.info().text("connections") == "0");
+                tests::wait_until("the log says why", 5, || {
+                    lane.log().contains("an extension or a procedural language")
+                });
+            },
+        )
+    });
+}
+
+#[test]
+fn four_visitors_carry_nothing_over() {
+    with_postgres(|setup| rewind(|| setup(2), |lane| four_visitors(lane, WAYS)));
 }
