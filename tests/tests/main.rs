@@ -109,6 +109,7 @@ mod targets;
 mod tls;
 mod upstreams;
 mod verify;
+mod verify_on_reload;
 mod verify_varying;
 mod watch;
 mod worker;

@@ -25,6 +25,7 @@ use crate::control::Link;
 use crate::lane::Lane;
 use crate::settings::{Application, Settings};
 use crate::stored::{Cached, Stored};
+use crate::target;
 
 /// Most scripts of a generation that are reported to the supervisor.
 const MAX_ENTRIES: usize = 64;
@@ -58,6 +59,8 @@ struct Generation {
     held: Arc<()>,
     /// Keys whose scripts have asked for a lane of their own in classic mode.
     entries: HashSet<String>,
+    /// Paths whose pages differ from those of classic mode, in which they stay.
+    classic: Arc<HashSet<Vec<u8>>>,
 }
 
 /// The settings and lanes that a request is served by, from its first byte to its last.
@@ -68,6 +71,8 @@ pub struct View {
     lanes: Vec<Vec<Arc<Lane>>>,
     /// The cache of each application, once a request has asked for it.
     stored: Vec<OnceLock<Option<Cached>>>,
+    /// The paths of each application that stay in classic mode because their pages differ.
+    classic: Vec<Arc<HashSet<Vec<u8>>>>,
     _held: Vec<Arc<()>>,
 }
 
@@ -102,6 +107,11 @@ impl View {
         self.lanes.get(application)?.first().filter(|lane| lane.is_classic())
     }
 
+    /// Whether a path stays in classic mode because its page differs.
+    pub fn stays_classic(&self, application: usize, path: &[u8]) -> bool {
+        self.classic.get(application).is_some_and(|paths| paths.contains(path))
+    }
+
     /// All lanes of an application.
     pub fn of_application(&self, application: usize) -> &[Arc<Lane>] {
         self.lanes.get(application).map_or(&[], Vec::as_slice)
@@ -117,6 +127,7 @@ impl Known {
                 .map(|one| one.map_or(Vec::new(), |one| one.lanes.values().cloned().collect()))
                 .collect(),
             stored: settings.applications.iter().map(|_| OnceLock::new()).collect(),
+            classic: generations().map(|one| one.map_or_else(Arc::default, |one| one.classic.clone())).collect(),
             _held: generations().flatten().map(|one| one.held.clone()).collect(),
         }
     }
@@ -210,6 +221,22 @@ impl Lanes {
         drop(known);
         self.version.fetch_add(1, Ordering::AcqRel);
         Ok(true)
+    }
+
+    /// Has paths of a generation stay in classic mode, by a file that lists them. One that is gone needs none.
+    pub fn stay_classic(&self, generation: u32, attached: &[OwnedFd]) -> io::Result<()> {
+        let file = File::from(attached.first().ok_or_else(|| io::Error::other("no list of paths"))?.try_clone()?);
+        let mut bytes = vec![0; file.metadata()?.len().min(MAX_SETTINGS) as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        let paths: Vec<String> = serde_json::from_slice(&bytes)?;
+        let paths = paths.into_iter().filter_map(|path| target::clean(&path).ok()).collect();
+        let mut known = self.known();
+        if known.application(generation).is_some() {
+            known.generations.entry(generation).or_default().classic = Arc::new(paths);
+        }
+        drop(known);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Forgets the settings that came last: no switch to them will follow.

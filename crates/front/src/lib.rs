@@ -13,7 +13,9 @@
 //! | [`doors`] | how a thread learns what workers have done |
 //! | [`tls`] | TLS: certificates by name, tickets, handshakes |
 //! | [`transport`] | what knows HTTP/1: from a socket to a request, and back |
+//! | [`preparing`] | what is done for a generation before it gets a client's request |
 //! | [`warm`] | the requests that warm a generation up |
+//! | [`verifying`] | the requests by which its pages are compared with classic mode |
 //! | [`request`] | a request, independent of its protocol: head and body |
 //! | [`connection`] | both ends of a connection, and whether its client has left |
 //! | [`proxy_header`] | the client behind a load balancer that speaks the PROXY protocol |
@@ -106,6 +108,7 @@ mod page;
 mod passwords;
 mod phases;
 mod precompressed;
+mod preparing;
 pub mod proxy_header;
 mod rate;
 mod reason;
@@ -129,6 +132,7 @@ pub mod tls;
 pub mod transport;
 mod upstream;
 mod verified;
+mod verifying;
 mod warm;
 mod wrapped;
 

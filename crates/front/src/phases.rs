@@ -100,7 +100,8 @@ fn oldest(view: &View) -> Option<u32> {
     view.settings.applications.iter().map(|application| application.generation).min()
 }
 
-fn or_refusal(result: Result<Response<Made>, Refusal>) -> Response<Made> {
+/// The response, or what says why there is none.
+pub fn or_refusal(result: Result<Response<Made>, Refusal>) -> Response<Made> {
     result.unwrap_or_else(|refusal| {
         metrics::refused(refusal);
         page::refusal(refusal).map(Made::plain)

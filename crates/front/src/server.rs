@@ -24,11 +24,11 @@ use crate::dev::fence::Told;
 use crate::doors;
 use crate::file_body::READERS;
 use crate::listening::{Follower, Listening};
+use crate::preparing::{self, Wanted};
 use crate::route::file_cache;
 use crate::settings::Settings;
 use crate::shared::{Life, Shared, told_to_stop};
 use crate::spool::Numbers;
-use crate::warm;
 
 /// How often the front checks time-outs and writes logs.
 const TICK: Duration = Duration::from_millis(250);
@@ -140,7 +140,11 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                 }
                 ToFront::Open => drop(shared.is_open.send_replace(true)),
                 // The receiver is gone only if the front has ended.
-                ToFront::WarmUp { generation } => drop(to_warm.send(generation)),
+                ToFront::WarmUp { generation } => drop(to_warm.send(Wanted::WarmUp(generation))),
+                ToFront::Verify { generation } => {
+                    descriptors.into_iter().for_each(|socket| drop(to_warm.send(Wanted::Verify(generation, socket))))
+                }
+                ToFront::StayClassic { generation } => shared.lanes.stay_classic(generation, &descriptors)?,
                 ToFront::Drain => break None,
                 ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, descriptors),
                 loss => note_loss(&shared, loss),
@@ -189,6 +193,8 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::Switch
         | ToFront::Changed { .. }
         | ToFront::WarmUp { .. }
+        | ToFront::Verify { .. }
+        | ToFront::StayClassic { .. }
         | ToFront::Open
         | ToFront::Connecting { .. }
         | ToFront::Drain => {}
@@ -261,8 +267,8 @@ fn finish(
 struct Tells {
     stopped: watch::Receiver<Life>,
     listening: Follower,
-    /// Generations to warm up; one thread does that.
-    wanted: Option<mpsc::UnboundedReceiver<u32>>,
+    /// What is to be done for generations before visitors come; one thread does that.
+    wanted: Option<mpsc::UnboundedReceiver<Wanted>>,
 }
 
 fn start_thread(
@@ -287,7 +293,7 @@ fn start_thread(
             .max_blocking_threads(READERS)
             .build()?;
         if let Some(wanted) = wanted {
-            runtime.spawn(warm::run(shared.clone(), link, wanted));
+            runtime.spawn(preparing::run(shared.clone(), link, wanted));
         }
         let result = runtime.block_on(run_thread(number == 0, door, listening, shared, stopped));
         access::flush();

@@ -26,6 +26,6 @@ pub mod http2;
 mod stream;
 mod tunnel;
 
-pub use conversation::{FIRST_REQUEST, converse, converse_http2};
+pub use conversation::{FIRST_REQUEST, body_of, converse, converse_http2};
 pub use framing::Framed;
 pub use stream::Stream;

@@ -10,7 +10,6 @@ use std::time::Instant;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, Version};
 use http_body::Body;
-use tokio::sync::mpsc::UnboundedReceiver;
 use wire::control::FromFront;
 
 use crate::connection::{Connection, Nobody, Peer};
@@ -25,49 +24,47 @@ use crate::wrapped::Made;
 /// Bytes of a failed response that the supervisor is told.
 const TOLD: usize = 2048;
 
-/// Warms up generations as the supervisor asks, one request at a time.
-pub async fn run(shared: Arc<Shared>, link: Arc<dyn Link>, mut wanted: UnboundedReceiver<u32>) {
-    while let Some(generation) = wanted.recv().await {
-        // The generation may have been refused meanwhile: then no settings name it.
-        for index in 0.. {
-            let Some((view, number)) = shared.lanes.view_of(generation) else { break };
-            let application = &view.settings.applications[number];
-            let Some(request) = application.warmup.get(index) else { break };
-            let began = Instant::now();
-            let (status, beginning) = match build(application, request) {
-                Ok(head) => {
-                    told(
-                        respond(
-                            &shared,
-                            &view,
-                            &mut request_of(head, number, view.settings.https_port_of(application)),
-                            began,
-                        )
-                        .await,
+/// Makes the warm-up requests of a generation, one at a time.
+pub async fn warm_up(shared: &Arc<Shared>, link: &Arc<dyn Link>, generation: u32) {
+    // The generation may have been refused meanwhile: then no settings name it.
+    for index in 0.. {
+        let Some((view, number)) = shared.lanes.view_of(generation) else { break };
+        let application = &view.settings.applications[number];
+        let Some(request) = application.warmup.get(index) else { break };
+        let began = Instant::now();
+        let (status, beginning) = match build(application, request) {
+            Ok(head) => {
+                told(
+                    respond(
+                        shared,
+                        &view,
+                        &mut request_of(head, number, view.settings.https_port_of(application)),
+                        began,
                     )
-                    .await
-                }
-                Err(why) => (0, why.into_bytes()),
-            };
-            let message = FromFront::WarmUp {
-                generation,
-                index: index as u32,
-                status: u32::from(status),
-                took_us: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
-            };
-            // If there is no descriptor left, the text of the response is lost, but not its status.
-            let file = rustix::fs::memfd_create("reprise-response", rustix::fs::MemfdFlags::CLOEXEC);
-            match file.and_then(|file| rustix::io::pwrite(&file, &beginning, 0).map(|_| file)) {
-                Ok(file) => link.send_with(&message, &[file.as_fd()]),
-                Err(_) => link.send(&message),
+                    .await,
+                )
+                .await
             }
+            Err(why) => (0, why.into_bytes()),
+        };
+        let message = FromFront::WarmUp {
+            generation,
+            index: index as u32,
+            status: u32::from(status),
+            took_us: began.elapsed().as_micros().try_into().unwrap_or(u64::MAX),
+        };
+        // If there is no descriptor left, the text of the response is lost, but not its status.
+        let file = rustix::fs::memfd_create("reprise-response", rustix::fs::MemfdFlags::CLOEXEC);
+        match file.and_then(|file| rustix::io::pwrite(&file, &beginning, 0).map(|_| file)) {
+            Ok(file) => link.send_with(&message, &[file.as_fd()]),
+            Err(_) => link.send(&message),
         }
     }
 }
 
 /// Enters the phases at the same place as requests of clients. Forwarding headers are believed, so that a warm-up can ask
 /// for what is served over HTTPS.
-fn request_of(head: Head, application: usize, https: Option<u16>) -> Request {
+pub fn request_of(head: Head, application: usize, https: Option<u16>) -> Request {
     let connection = Connection { peer: Arc::new(Peer::ourselves(https)), client: Box::new(Nobody) };
     Request {
         head,

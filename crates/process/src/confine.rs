@@ -43,9 +43,9 @@ pub fn acme(directory: &Path) -> io::Result<Vec<String>> {
     Ok(write_below(&[directory]))
 }
 
-/// Confines the process that reads a phar: it opens nothing but what it makes below that directory, reaches no network and starts no program.
-/// Returns what this kernel cannot do, in words.
-pub fn phar(directory: Option<&Path>) -> io::Result<Vec<String>> {
+/// Confines a process that reads bytes of strangers, of a phar or of pages: it opens nothing but what it makes below that directory, reaches no
+/// network and starts no program. Returns what this kernel cannot do, in words.
+pub fn nothing_below(directory: Option<&Path>) -> io::Result<Vec<String>> {
     sys::renounce_privileges()?;
     capabilities::renounce()?;
     let limit = || -> Result<RulesetStatus, landlock::RulesetError> {

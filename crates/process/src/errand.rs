@@ -25,6 +25,7 @@ pub struct Errand {
     pid: i32,
     channel: Channel<ToErrand, FromErrand>,
     since: Instant,
+    patience: Duration,
 }
 
 /// The result of a child's work, with descriptors, or why there is none.
@@ -33,9 +34,28 @@ pub type Answer<T> = Result<(T, Vec<OwnedFd>), String>;
 impl Errand {
     /// Starts a child that does some work.
     pub fn send<T: Serialize>(work: impl FnOnce() -> Answer<T>) -> io::Result<Errand> {
+        Errand::start(PATIENCE, |_| work())
+    }
+
+    /// The same with a descriptor for the work, which may take that long.
+    pub fn send_with<T: Serialize>(
+        descriptor: BorrowedFd<'_>,
+        patience: Duration,
+        work: impl FnOnce(OwnedFd) -> Answer<T>,
+    ) -> io::Result<Errand> {
+        let errand = Errand::start(patience, |channel| work(begin(channel).map_err(|error| error.to_string())?))?;
+        errand.channel.send(&ToErrand::Begin, &[descriptor])?;
+        Ok(errand)
+    }
+
+    fn start<T: Serialize>(
+        patience: Duration,
+        work: impl FnOnce(&Channel<FromErrand, ToErrand>) -> Answer<T>,
+    ) -> io::Result<Errand> {
         let (ours, theirs) = Channel::pair()?;
         let pid = sys::start_work(theirs.into(), |socket| {
-            let (answer, descriptors) = match work() {
+            let channel = Channel::<FromErrand, ToErrand>::from_fd(socket);
+            let (answer, descriptors) = match work(&channel) {
                 Ok((answer, descriptors)) => (Ok(answer), descriptors),
                 Err(why) => (Err(why), Vec::new()),
             };
@@ -44,10 +64,9 @@ impl Errand {
             let Ok(file) = boot::file(&text) else { return };
             let attached: Vec<BorrowedFd<'_>> =
                 std::iter::once(file.as_fd()).chain(descriptors.iter().map(AsFd::as_fd)).collect();
-            let channel = Channel::<FromErrand, ToErrand>::from_fd(socket);
             let _ = channel.send_and_wait(&FromErrand::Found, &attached);
         })?;
-        Ok(Errand { pid, channel: ours, since: Instant::now() })
+        Ok(Errand { pid, channel: ours, since: Instant::now(), patience })
     }
 
     /// The result, or why there will be none; `None`: the child still works. A result has a limited size, and has to be of the
@@ -55,8 +74,8 @@ impl Errand {
     pub fn answer<T: DeserializeOwned>(&self) -> Option<Answer<T>> {
         let mut attached = match self.channel.receive() {
             Ok(Received::Message(FromErrand::Found, attached)) => attached.into_iter(),
-            Ok(Received::Nothing) if self.since.elapsed() < PATIENCE => return None,
-            Ok(Received::Nothing) => return Some(Err(format!("it took longer than {PATIENCE:?}"))),
+            Ok(Received::Nothing) if self.since.elapsed() < self.patience => return None,
+            Ok(Received::Nothing) => return Some(Err(format!("it took longer than {:?}", self.patience))),
             Ok(Received::Closed) => return Some(Err("the process that does it has ended".to_owned())),
             Err(error) => return Some(Err(error.to_string())),
         };
@@ -97,7 +116,20 @@ impl Errand {
 
     /// When it has taken too long.
     pub fn deadline(&self) -> Instant {
-        self.since + PATIENCE
+        self.since + self.patience
+    }
+}
+
+/// The descriptor that the supervisor sends. Its end ends this process too.
+fn begin(channel: &Channel<FromErrand, ToErrand>) -> io::Result<OwnedFd> {
+    loop {
+        match channel.receive()? {
+            Received::Message(ToErrand::Begin, attached) => {
+                return attached.into_iter().next().ok_or_else(|| io::Error::other("no descriptor has come"));
+            }
+            Received::Nothing => poll(&mut [channel.watched()], None).map(drop)?,
+            Received::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 }
 

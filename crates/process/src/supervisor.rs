@@ -36,7 +36,7 @@
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
 //!
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
-//! [`warmup`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
+//! [`warmup`], [`verifying`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
 mod acme;
 mod attendant;
@@ -81,6 +81,8 @@ mod templates;
 mod trace;
 mod unresponsive;
 mod upstreams;
+mod verification;
+mod verifying;
 mod warmup;
 mod worker_target;
 
@@ -120,6 +122,7 @@ pub use starting::settings_file;
 use status::Rate;
 use stores::Stores;
 use trace::Traces;
+pub use verification::{PATIENCE as VERIFY_PATIENCE, PageFound, Verification, VerifiedPage};
 
 /// How often workers that boot are looked at: only their slab says when they have booted.
 const BOOTING_TURN: Duration = Duration::from_millis(10);
@@ -222,6 +225,7 @@ impl Supervisor {
             self.start_stores();
             self.start_followers();
             self.warm_up();
+            self.verify();
             self.announce(ready);
             if let Some(outcome) = self.finished() {
                 return Ok(outcome);

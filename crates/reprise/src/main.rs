@@ -17,6 +17,7 @@
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
 //! | [`development`] | what makes a server one of development, and the process that watches files |
+//! | [`comparison`] | pages compared with classic mode, by `reprise verify` and before visitors come |
 //! | [`private`] | what makes a server one that only `reprise verify --php` reaches |
 //! | [`extensions`] | extensions that one version of PHP has and another lacks |
 //! | [`installed`] | the versions of PHP that are installed, and which runs each application |
@@ -34,6 +35,7 @@ mod acme;
 mod admin;
 mod certificates;
 mod check;
+mod comparison;
 mod config;
 mod country_files;
 mod dev;

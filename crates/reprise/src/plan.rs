@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use front::routing::rule::{Action, Rule, Upstream};
-use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits};
+use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits, Warmup};
 use process::notify;
-use process::supervisor;
+use process::supervisor::{self, Verification, VerifiedPage};
 use process::user::{self, Identity};
 
 use crate::acme;
@@ -310,6 +310,7 @@ fn php_application(
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
+        verification: verification(application),
         is_warmup_optional: application.warmup_failure == WarmupFailure::Log,
         boot_timeout: application.boot_timeout,
         lane_timeout: application.lane_timeout,
@@ -317,6 +318,23 @@ fn php_application(
         slow_headers: application.slow_headers.clone(),
         upstreams: upstreams(&application.route).flat_map(|(_, upstream)| upstream.addresses.clone()).collect(),
     }
+}
+
+/// What is compared with classic mode before visitors come: pages that a visitor who is nobody could have asked for.
+fn verification(application: &Application) -> Verification {
+    let is_nobody_s = |request: &&Warmup| {
+        let names = || request.headers.keys().map(|name| name.to_ascii_lowercase());
+        request.method == "GET" && !names().any(|name| ["cookie", "authorization"].contains(&name.as_str()))
+    };
+    let first = application.hosts.iter().find(|host| !host.starts_with('*')).map_or("localhost", String::as_str);
+    let page = |request: &Warmup| {
+        let mut headers = request.headers.clone();
+        let host = headers.keys().find(|name| name.eq_ignore_ascii_case("host")).cloned();
+        let host = host.and_then(|name| headers.remove(&name)).unwrap_or_else(|| first.to_owned());
+        VerifiedPage { path: request.path.clone(), host, headers }
+    };
+    let pages = application.warmup.iter().filter(|_| application.verify_on_reload).filter(is_nobody_s).map(page);
+    Verification { pages: pages.collect(), users: application.verify_users.clone() }
 }
 
 /// The upstreams that rules name, in their order, with the places of these rules.

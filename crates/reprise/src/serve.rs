@@ -17,6 +17,7 @@ use process::user::{self, Identity};
 
 use crate::acme;
 use crate::certificates;
+use crate::comparison;
 use crate::config;
 use crate::country_files;
 use crate::development;
@@ -200,6 +201,7 @@ fn service(
             })
         }),
         settings: Box::new(plan::settings_file),
+        verify: Box::new(comparison::judge),
         certificates: Box::new(certificates::look),
         watcher: None,
         console: None,

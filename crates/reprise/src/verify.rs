@@ -1,35 +1,17 @@
-//! `reprise verify` compares pages with the same pages in classic mode, and looks for data of other visitors in them.
-//!
-//! Two visitors, each with marks of its own (a cookie, a header, a user agent), ask for each page in turn, in the
-//! application's mode and in classic mode. Its requests choose the mode, and pass by the cache of responses, by a token that the control
-//! socket gives out. In each mode a visitor has
-//! two sessions, each with a cookie jar of its own. Parts that vary between the responses of classic mode are masked and
-//! checked in another way: a value of one session must not appear in another, times must go on, drawn values must not
-//! repeat.
+//! `reprise verify` compares pages of a running server with the same pages in classic mode, as [`crate::comparison`] does it. Its requests choose
+//! the mode, and pass by the cache of responses, by a token that the control socket gives out.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | [`visitor`] | makes requests, and keeps cookies |
-//! | [`compare`] | headers and bodies of all responses to a page |
-//! | [`places`] | responses of one shape, part by part |
-//! | [`template`] | what bodies of several lengths have in common |
-//! | [`parts`] | words of a text, and their kinds |
 //! | [`report`] | what was found, for people and as JSON |
 //! | [`beside`] | a server with another PHP, with which the running one is compared (`--php`) |
 
 mod beside;
-mod compare;
-mod found;
-mod parts;
-mod places;
 mod report;
-mod template;
-mod visitor;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use control_protocol::which::Which;
@@ -37,11 +19,11 @@ use process::programs::PhpVersion;
 use serde_json::json;
 
 use crate::admin;
+use crate::comparison::visitor::{NAMES, Page, Side, Via, Visitor};
+use crate::comparison::{CLOSED_LIST, Findings, examine};
 use crate::exit::{Code, Failure};
 use beside::Beside;
-use found::{Found, Visit};
 use report::Compared;
-use visitor::{How, NAMES, Page, Side, Visitor};
 
 pub use beside::{Draft, serve};
 
@@ -73,21 +55,6 @@ const TOKEN: &str = "verify runs on the server's machine, as its user or as root
 /// The same limits at the end of the report.
 const BLIND: &str =
     "not checked: what pages do not show; pages that are not listed; what depends on more visitors than two";
-
-/// The least time between the first and the last request of a page that shows a clock, so that a clock that stands still is
-/// found.
-const TURN_OF_CLOCK: Duration = Duration::from_millis(1100);
-
-/// What was found on a page.
-#[derive(Default)]
-struct Findings {
-    found: Found,
-    /// Whether PHP has run for it.
-    is_php: bool,
-    /// Whether it has run in classic mode only.
-    is_classic: bool,
-    responses: usize,
-}
 
 /// What is to be compared.
 #[derive(Args)]
@@ -135,7 +102,7 @@ impl Servers {
     }
 
     fn visitors(&self) -> [Visitor; 2] {
-        let side = |mode| Side { socket: None, token: self.token.clone(), mode };
+        let side = |mode| Side { via: Via::Address, token: self.token.clone(), mode };
         let own = self.beside.as_ref().map_or_else(|| side("own"), Beside::side);
         NAMES.map(|name| Visitor::new(name, &[own.clone(), side("classic")]))
     }
@@ -204,11 +171,7 @@ fn summarize(all: &[(&Page, Findings)], bad: usize, compared: &Compared) {
     let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
     let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
     println!("{} pages, {responses} responses, {bad} with differences or leaks", all.len());
-    println!(
-        "not compared: {}; {masked} places that vary in {}, {unsure} of them unsure",
-        compare::CLOSED_LIST,
-        compared.base
-    );
+    println!("not compared: {}; {masked} places that vary in {}, {unsure} of them unsure", CLOSED_LIST, compared.base);
     println!("{BLIND}");
 }
 
@@ -242,54 +205,4 @@ fn read(names: &[String], host: Option<&str>) -> Result<Vec<Page>, Failure> {
         return Err(Failure::new(Code::Usage, "verify", "there is no page to ask for"));
     }
     Ok(pages)
-}
-
-fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Result<Findings, Failure> {
-    let mut visits = Vec::new();
-    ask(page, rounds, visitors, &mut visits)?;
-    let mut found = compare::compare(&visits);
-    if !found.differences.is_empty() {
-        // Classic mode may vary there too, but seldom.
-        ask(page, rounds, visitors, &mut visits)?;
-        found = compare::compare(&visits);
-    }
-    let own = || visits.iter().filter(|visit| !visit.is_classic);
-    let mut modes = own().filter_map(|visit| visit.response.mode.as_deref()).peekable();
-    let is_php = modes.peek().is_some();
-    let is_classic = is_php && modes.all(|mode| mode == "classic");
-    let marks = [visitors[0].marks(), visitors[1].marks()];
-    for visit in &visits {
-        let other = 1 - visit.visitor;
-        let seen = marks[other].iter().filter(|(_, mark)| visit.response.contains(mark));
-        found.leaks.extend(seen.map(|(what, _)| format!("{} sees {}'s {what}", NAMES[visit.visitor], NAMES[other])));
-    }
-    found.leaks.sort();
-    found.leaks.dedup();
-    Ok(Findings { found, is_php, is_classic, responses: visits.len() })
-}
-
-/// Requests a page as both visitors, in both modes. Each request of a visitor is between two requests of the other, and
-/// each request in the application's mode is between two requests in classic mode.
-fn ask(page: &Page, rounds: usize, visitors: &mut [Visitor; 2], visits: &mut Vec<Visit>) -> Result<(), Failure> {
-    let failed = |why: String| Failure::new(Code::Internal, page.to_string(), why);
-    let (began, before) = (Instant::now(), visits.len() / 8);
-    for round in 0..rounds {
-        let is_padded = round + 1 == rounds;
-        if is_padded && visits.iter().any(|visit| compare::shows_clock(&visit.response)) {
-            std::thread::sleep(TURN_OF_CLOCK.saturating_sub(began.elapsed()));
-        }
-        for (is_classic, session) in [(true, 0), (false, 0), (false, 1), (true, 1)] {
-            for (number, visitor) in visitors.iter_mut().enumerate() {
-                let response = visitor.ask(page, How { is_classic, session, is_padded }).map_err(failed)?;
-                visits.push(Visit { visitor: number, session, round: before + round, is_classic, is_padded, response });
-            }
-        }
-    }
-    Ok(())
-}
-
-impl Findings {
-    fn is_fine(&self) -> bool {
-        self.found.differences.is_empty() && self.found.leaks.is_empty()
-    }
 }

@@ -173,7 +173,8 @@ async fn run_script(
     let mut permit = admitted.shared.clients.enter([&application.name, account, admitted.address()], limit)?;
     // `reprise verify` asks for classic mode, to compare it with the script's own mode.
     let mode = admitted.shared.token.mode(request);
-    let is_classic = is_below(admitted.path, &application.classic_paths) || mode == Some(Mode::Classic);
+    let stays = || admitted.view.stays_classic(admitted.number, admitted.path);
+    let is_classic = is_below(admitted.path, &application.classic_paths) || stays() || mode == Some(Mode::Classic);
     let job = Job { admitted, script, is_classic, limits };
     let lane = job.lane()?;
     let expected = job.expected_body(lane, &body)?;

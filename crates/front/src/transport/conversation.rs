@@ -94,8 +94,12 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
 fn taken_over(request: hyper::Request<Incoming>, framed: Framed, connection: Arc<Connection>) -> Request {
     let (parts, body) = request.into_parts();
     let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
-    let body = if body.is_end_stream() { RequestBody::None } else { RequestBody::Stream(Box::new(Parts(body))) };
-    Request { head, body, connection, behind: None, refusal: framed.refusal, by: By::Client }
+    Request { head, body: body_of(body), connection, behind: None, refusal: framed.refusal, by: By::Client }
+}
+
+/// The body of a request for the phases.
+pub fn body_of(body: Incoming) -> RequestBody {
+    if body.is_end_stream() { RequestBody::None } else { RequestBody::Stream(Box::new(Parts(body))) }
 }
 
 /// The body of a request, as hyper decodes it.

@@ -140,6 +140,7 @@ impl Supervisor {
         }
         self.front.restart_after(&front, Instant::now());
         self.certificates_taken(true);
+        self.errands.end_verification();
         for id in self.generations.ids() {
             let Some(generation) = self.generations.get_mut(id) else { continue };
             generation.front_died(Instant::now());

@@ -5,6 +5,7 @@
 //! | to read the configuration, choose users and find each `reprise-php` | name services, file systems, `reprise-php --version` |
 //! | to look whether scripts are files, where roots lead, and whether phars are as they were | an application's user, who may have put anything there |
 //! | to open the access log again | its file system |
+//! | to compare the pages of a generation with those of classic mode ([`super::verifying`]) | the application |
 //! | to look at the files of certificates, and to read keys, which this process does not see | their file system |
 //!
 //! Applications' files are looked at with the rights of their users, so that no link leads to what they could not see.
@@ -25,6 +26,7 @@ use super::generation::GenerationId;
 use super::phars::{self, FoundPhars};
 use super::reload::Scope;
 use super::service::{Application, Draft, Plan};
+use super::verification::PageFound;
 use super::{Supervisor, log};
 use crate::errand::Errand;
 use crate::{files, sys};
@@ -41,6 +43,8 @@ enum Purpose {
     AccessLog,
     /// Whether the files of certificates have changed.
     Certificates,
+    /// Whether the pages of a generation are as in classic mode.
+    Verification(GenerationId),
 }
 
 /// A script that wants a lane.
@@ -65,6 +69,7 @@ pub(super) enum Found {
     Roots(Result<(BTreeMap<String, PathBuf>, FoundPhars), String>),
     AccessLog(Result<OwnedFd, String>),
     Certificates(Result<(LookedAt, Option<OwnedFd>), String>),
+    Verification(GenerationId, Result<Vec<PageFound>, String>),
 }
 
 struct Pending {
@@ -126,6 +131,11 @@ impl Errands {
         found
     }
 
+    /// Ends the children that compare pages: the front that they ask is gone.
+    pub(super) fn end_verification(&mut self) {
+        self.list.retain(|pending| !matches!(pending.purpose, Purpose::Verification(_)));
+    }
+
     /// Whether a child looks at the roots.
     pub(super) fn looks_at_roots(&self) -> bool {
         self.list.iter().any(|pending| matches!(pending.purpose, Purpose::Roots))
@@ -148,6 +158,9 @@ impl Purpose {
             Purpose::Roots => errand.answer().map(|answer| Found::Roots(answer.map(|(roots, _)| roots))),
             Purpose::AccessLog => errand.answer().map(|answer| Found::AccessLog(answer.and_then(access_log))),
             Purpose::Certificates => errand.answer().map(|answer| Found::Certificates(answer.map(first_attached))),
+            Purpose::Verification(id) => {
+                errand.answer().map(|answer| Found::Verification(*id, answer.map(|(pages, _)| pages)))
+            }
             Purpose::Script(_) => {
                 let Some(answer) = errand.answer() else { return Err(self) };
                 let Purpose::Script(sought) = self else { return Err(self) };
@@ -164,6 +177,7 @@ impl Purpose {
             Purpose::Roots => Found::Roots(Err(why)),
             Purpose::AccessLog => Found::AccessLog(Err(why)),
             Purpose::Certificates => Found::Certificates(Err(why)),
+            Purpose::Verification(id) => Found::Verification(id, Err(why)),
         }
     }
 }
@@ -217,6 +231,7 @@ impl Supervisor {
             Found::Roots(Err(why)) => {
                 log("warning", format_args!("the document roots of applications cannot be checked: {why}"))
             }
+            Found::Verification(id, found) => self.verified(id, found),
             Found::Certificates(found) => self.certificates_found(found),
             Found::AccessLog(Ok(file)) => self.access_log_opened(file),
             Found::AccessLog(Err(why)) => log(
@@ -282,6 +297,11 @@ impl Supervisor {
             Ok(((roots, watched.iter().filter_map(phar).collect::<FoundPhars>()), Vec::new()))
         });
         self.begin_errand(errand, Purpose::Roots);
+    }
+
+    /// Waits for a child that compares the pages of a generation.
+    pub(super) fn await_verification(&mut self, id: GenerationId, errand: Errand) {
+        self.begin_errand(Ok(errand), Purpose::Verification(id));
     }
 
     /// Has a child open the access log again, because the file was renamed. This front and later ones write to the new file.

@@ -41,6 +41,10 @@ pub(super) enum WarmupState {
     NotBegun,
     /// The front makes its requests.
     UnderWay,
+    /// They are made, and its pages are to be compared with those of classic mode.
+    Unverified,
+    /// A child compares them.
+    Verifying,
     /// Or there is nothing to be done.
     Done,
 }
@@ -66,6 +70,8 @@ pub(super) struct Generation {
     /// Workers that have crashed, or ended with an error.
     pub(super) crashes: u64,
     pub(super) warmup: WarmupState,
+    /// Paths whose pages differ from those of classic mode, in which they stay.
+    pub(super) stays_classic: BTreeSet<String>,
     pub(super) eviction: LaneEviction,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
@@ -110,6 +116,7 @@ impl Generation {
             suspicion: Suspicion::default(),
             crashes: 0,
             warmup: WarmupState::NotBegun,
+            stays_classic: BTreeSet::new(),
             eviction: LaneEviction::default(),
             limited: BTreeMap::new(),
             prototype: None,
@@ -163,7 +170,7 @@ impl Generation {
                 lane.retired.extend(mailbox.live_workers().map(|(_, pid)| (pid, now)));
             }
         }
-        if self.warmup == WarmupState::UnderWay {
+        if self.warmup != WarmupState::Done {
             self.warmup = WarmupState::NotBegun;
         }
     }
@@ -205,6 +212,13 @@ impl Generation {
         let is_needed = !self.application.warmup.is_empty();
         self.warmup = if is_needed { WarmupState::UnderWay } else { WarmupState::Done };
         is_needed
+    }
+
+    /// The requests of the warm-up are made. Pages are compared if another mode than classic runs any of them.
+    pub(super) fn is_warmed_up(&mut self) {
+        let has_other_modes = self.lanes.iter().skip(CLASSIC + 1).any(Lane::is_served);
+        let is_to_be_verified = has_other_modes && !self.application.verification.pages.is_empty();
+        self.warmup = if is_to_be_verified { WarmupState::Unverified } else { WarmupState::Done };
     }
 
     /// Whether visitors' requests may come.

@@ -16,6 +16,7 @@ use super::acme::AcmeDraft;
 use super::certificates::{Certificates, CertificatesDraft, LookAtCertificates};
 use super::console::Console;
 use super::listeners::Listener;
+use super::verification::{PageFound, Verification};
 use crate::files::Seen;
 use crate::notify::Notify;
 use crate::sys::{ProcessLimits, Signals};
@@ -52,6 +53,8 @@ pub struct Service {
     pub read: Box<ReadAgain>,
     /// Makes a file of settings for the front; these generations run the applications.
     pub settings: Box<MakeSettings>,
+    /// Compares the pages of a generation. Runs in a child.
+    pub verify: Box<VerifyPages>,
     /// Looks at the files of certificates, in a child.
     pub certificates: Box<LookAtCertificates>,
     /// The process that watches files, if there is to be one.
@@ -76,6 +79,9 @@ pub struct WatcherDraft {
 
 /// Reads what the next plan is made of, beside the plan in force; with another release of an application, if one is named.
 pub type ReadAgain = dyn Fn(&Plan, Option<(&str, &str)>) -> Result<(Draft, Vec<OwnedFd>), String>;
+
+/// Compares pages of a generation, which a socket leads to, with those of classic mode; as that user, if one is named.
+pub type VerifyPages = dyn Fn(&Verification, Option<&Identity>, OwnedFd) -> Result<Vec<PageFound>, String>;
 
 /// Makes a file of settings for these generations.
 pub type MakeSettings = dyn Fn(&str, &[u32]) -> io::Result<OwnedFd>;
@@ -253,6 +259,8 @@ pub struct Application {
     pub isolation: Isolation,
     /// The requests that the front makes before visitors' come, as people read them: `GET /`.
     pub warmup: Vec<String>,
+    /// What is compared with classic mode before visitors come; nothing by default.
+    pub verification: Verification,
     /// A warm-up request that fails stops nothing.
     pub is_warmup_optional: bool,
     /// How long a boot may take.
@@ -286,7 +294,7 @@ impl Application {
     pub(super) fn is_same(&self, other: &Application) -> bool {
         let value = |one: &Application| {
             let mut value = serde_json::to_value(one).ok()?;
-            for of_boots in ["warmup", "is_warmup_optional"] {
+            for of_boots in ["warmup", "is_warmup_optional", "verification"] {
                 value.as_object_mut()?.remove(of_boots);
             }
             let settings = value.get_mut("settings").and_then(serde_json::Value::as_array_mut);
@@ -329,6 +337,7 @@ impl Application {
             classic: BTreeSet::new(),
             isolation: Isolation::Auto,
             warmup: Vec::new(),
+            verification: Verification::default(),
             is_warmup_optional: false,
             boot_timeout: Duration::from_secs(30),
             lane_timeout: Duration::from_secs(60),

@@ -156,6 +156,8 @@ impl Supervisor {
     /// template can serve it.
     pub(super) fn introduce(&mut self, id: GenerationId, lane: usize) {
         let (lane_id, epoch) = (self.lane_id(id, lane), self.front.epoch());
+        // A front that was started anew knows them before it has a lane to run them in.
+        self.tell_what_stays_classic(id);
         let Some(generation) = self.generations.get_mut(id).filter(|_| !self.front.doors().is_empty()) else { return };
         let forker = generation.working_forker(lane);
         let Some(of_lane) = generation.lanes.get(lane) else { return };

@@ -46,7 +46,7 @@ impl Supervisor {
         let is_answered = (100..500).contains(&result.status);
         let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, result.status);
         if index + 1 == count && (is_answered || application.is_warmup_optional) {
-            generation.warmup = WarmupState::Done;
+            generation.is_warmed_up();
         }
         if !self.announced {
             self.tell_booting();

@@ -28,9 +28,9 @@ use crate::exit::Failure;
 use crate::root::Root;
 use derived_headers::derive;
 use readers::{
-    data_memory, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, networks,
-    optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths, root,
-    server_networks, url_path, url_paths, validators,
+    data_memory, directories, environment, file, fingerprinted, hosts, hsts, http2_head, index, log_target, logins,
+    networks, optional_file, path, path_in_part, path_limits, paths_in_part, permissions, php, preset, real_paths,
+    root, server_networks, url_path, url_paths, validators,
 };
 use released::{pool, release_keys, writable};
 use routes::routes;
@@ -349,6 +349,14 @@ option_table! {
         warmup_failure: WarmupFailure = WarmupFailure::Refuse, "\"refuse\"", Text, Reload,
             "What a 5xx response to a warm-up request does: \"refuse\" (the server does not start; a reload is refused) \
              or \"log\".";
+        verify_on_reload: bool = false, "false", Switch, Reload,
+            "Whether the pages of `warmup` (those with GET and without Cookie and Authorization) are compared with the same pages in classic mode, as \
+             `reprise verify` does it, before visitors come: at the start, and before a reload switches. A page that differs, or that could not be \
+             compared, stays in classic mode, and the log says why (docs/guides/snapshot.md#compared-before-visitors-come).";
+        verify_users: Vec<String> = Vec::new(), "[]: guests alone", Texts, Reload,
+            "Two users as whom the same pages are compared too, by the request that logs each of them in: \
+             [\"POST /login name=anna&password=secret\", \"$OTTO\"]. $NAME is the value of the server's own variable. The page of that path is asked for \
+             first, and its hidden fields are sent along.", by logins;
         max_requests: u64 = 0, "0 (any number)", Number(0, 1_000_000_000), Reload,
             "Number of requests after which a worker is replaced, a tenth more or less. For code that leaks. Workers from \
              a snapshot keep nothing and ignore it.";

@@ -83,7 +83,7 @@ fn confine(place: Option<&Path>, user: Option<&Identity>) -> std::io::Result<()>
     sys::end_with_parent()?;
     sys::protect_memory()?;
     // The front has said what this kernel cannot do.
-    confine::phar(place.map(|_| Path::new("."))).map(drop)
+    confine::nothing_below(place.map(|_| Path::new("."))).map(drop)
 }
 
 fn work(task: &Task<'_>, place: Option<&Path>, user: Option<&Identity>) -> Answer<Facts> {

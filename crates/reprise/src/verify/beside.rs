@@ -18,7 +18,7 @@ use control_protocol::which::Which;
 use process::programs::PhpVersion;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::visitor::Side;
+use crate::comparison::visitor::{Side, Via};
 use crate::config;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
@@ -121,7 +121,7 @@ impl Beside {
 
     /// Where its requests go.
     pub fn side(&self) -> Side {
-        Side { socket: Some(socket(&self.directory)), token: self.token.clone(), mode: "classic" }
+        Side { via: Via::Socket(socket(&self.directory)), token: self.token.clone(), mode: "classic" }
     }
 
     /// Whether its front is still the one that it began with.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Findings;
 use super::beside::Messages;
-use super::visitor::Page;
+use crate::comparison::Findings;
+use crate::comparison::visitor::Page;
 
 /// Differences and masked places that are printed for a page.
 const SHOWN: usize = 6;

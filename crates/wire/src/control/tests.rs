@@ -33,6 +33,7 @@ fn each_message_has_one_size_and_comes_back() {
     check::<ToForker>(ToForker::KINDS);
     check::<FromForker>(FromForker::KINDS);
     check::<FromErrand>(FromErrand::KINDS);
+    check::<ToErrand>(ToErrand::KINDS);
     check::<ToAcme>(ToAcme::KINDS);
     check::<ToFollower>(ToFollower::KINDS);
     check::<FromFollower>(FromFollower::KINDS);

@@ -1,6 +1,6 @@
 //! Between the supervisor and a child that reads or looks something up for it.
 
-use super::codec::{Malformed, Message, Packet, messages};
+use super::codec::messages;
 
 /// Child → supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +13,13 @@ messages!(FromErrand {
     0x501 => Found {}
 });
 
-/// Supervisor → child: nothing. The child knows what it is to do when it is forked.
+/// Supervisor → child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToErrand {}
-
-impl Message for ToErrand {
-    fn encode(&self) -> Packet {
-        match *self {}
-    }
-
-    fn decode(_: &[u8]) -> Result<ToErrand, Malformed> {
-        Err(Malformed::Unknown(0))
-    }
+pub enum ToErrand {
+    /// Begin, with a descriptor (attached). Only a child that waits for one gets it; others know what they are to do when they are forked.
+    Begin,
 }
+
+messages!(ToErrand {
+    0x601 => Begin {}
+});

@@ -60,6 +60,17 @@ pub enum ToFront {
         /// The generation.
         generation: u32,
     },
+    /// Serve the requests of a connection (attached: its socket) by a generation, in the mode that each of them names: its pages are
+    /// compared with those of classic mode before visitors come.
+    Verify {
+        /// The generation.
+        generation: u32,
+    },
+    /// Run these paths of a generation in classic mode (attached: a file with a JSON list), in the place of those that were sent before.
+    StayClassic {
+        /// The generation.
+        generation: u32,
+    },
     /// Accept clients' connections from now on: everything that has to boot serves.
     Open,
     /// Finish the requests that are there, take no new one, then end.
@@ -123,6 +134,8 @@ messages!(ToFront {
     0x112 => DataCounts { generation, counts }
     0x113 => Changed { ticket, changes, fresh, serving, made }
     0x114 => Unfit {}
+    0x115 => Verify { generation }
+    0x116 => StayClassic { generation }
 });
 
 /// Front → supervisor.

@@ -13,6 +13,7 @@ use super::super::option_table::Options;
 use super::super::reader::Given;
 use super::super::value::Value;
 use super::{Application, Config, RequestLimits};
+use crate::comparison::LogIn;
 use crate::exit::Failure;
 use crate::phars;
 use crate::root::Root;
@@ -336,6 +337,25 @@ pub(super) fn environment(given: &Given<'_, '_>, _: &Application) -> Result<BTre
         })?;
     }
     Ok(pairs)
+}
+
+/// How two users log in; `$NAME` is the value of the server's own variable.
+pub(super) fn logins(given: &Given<'_, '_>, _: &Application) -> Result<Vec<String>, Failure> {
+    let mut users = Vec::<String>::read(given)?;
+    for user in &mut users {
+        if let Some(source) = user.strip_prefix('$') {
+            *user = std::env::var(source).map_err(|_| {
+                given.fail(format!("'{}' names ${source}, which the server's environment does not have", given.name))
+            })?;
+        }
+        LogIn::parse(user, "localhost").map_err(|why| given.fail(format!("'{}': {why}", given.name)))?;
+    }
+    if ![0, 2].contains(&users.len()) {
+        let why =
+            format!("'{}' names two users, not {}: one's data could not show up for another", given.name, users.len());
+        return Err(given.fail(why));
+    }
+    Ok(users)
 }
 
 /// Limits by path. Options that are left out are those of the application.

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream as HeldStream;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use wire::shared::MODE_HEADER as MODE;
 
@@ -31,6 +36,8 @@ pub struct Page {
     authority: String,
     host: String,
     form: Option<String>,
+    /// Further headers.
+    headers: BTreeMap<String, String>,
 }
 
 impl fmt::Display for Page {
@@ -60,7 +67,27 @@ impl Page {
         let port = authority.port_u16().unwrap_or(80);
         let host = host.map_or_else(|| authority.to_string(), str::to_owned);
         let authority = format!("{}:{port}", authority.host());
-        Ok(Page { method: method.to_ascii_uppercase(), authority, host, form, uri })
+        Ok(Page { method: method.to_ascii_uppercase(), authority, host, form, uri, headers: BTreeMap::new() })
+    }
+
+    /// A page of a server that a socket leads to, with further headers.
+    pub fn of(path: &str, host: &str, headers: &BTreeMap<String, String>) -> Result<Page, String> {
+        let uri = path.parse().map_err(|error| format!("'{path}' is no path: {error}"))?;
+        let (method, host) = ("GET".to_owned(), host.to_owned());
+        Ok(Page { method, authority: String::new(), host, form: None, uri, headers: headers.clone() })
+    }
+
+    /// The request that sends a form to its path.
+    pub fn with_form(&self, form: String) -> Page {
+        let (authority, host) = (self.authority.clone(), self.host.clone());
+        Page {
+            method: "POST".to_owned(),
+            uri: self.uri.clone(),
+            authority,
+            host,
+            form: Some(form),
+            headers: self.headers.clone(),
+        }
     }
 }
 
@@ -94,11 +121,22 @@ pub struct How {
     pub is_padded: bool,
 }
 
+/// How a server is reached.
+#[derive(Clone)]
+pub enum Via {
+    /// By the page's own address.
+    Address,
+    /// By the socket of a server that runs for verify alone.
+    Socket(PathBuf),
+    /// By a connection that is there already, for one request after the other.
+    Held(Rc<HeldStream>),
+}
+
 /// Where requests of a kind go.
 #[derive(Clone)]
 pub struct Side {
-    /// The socket of a server that runs for verify alone; else the page's own server is asked.
-    pub socket: Option<PathBuf>,
+    /// The server.
+    pub via: Via,
     /// By which that server lets the visitor choose the mode.
     pub token: String,
     /// "classic" or "own".
@@ -155,16 +193,28 @@ impl Visitor {
     }
 
     async fn exchange(&mut self, page: &Page, how: How) -> Result<Response, String> {
-        if let Some(socket) = &self.sides[usize::from(how.is_classic)].socket {
-            let failed = |error| format!("{}: {error}", socket.display());
-            let mut stream = UnixStream::connect(socket).await.map_err(failed)?;
-            stream.write_all(self.proxy_header().as_bytes()).await.map_err(failed)?;
-            return self.exchange_over(stream, page, how).await;
+        match &self.sides[usize::from(how.is_classic)].via {
+            Via::Socket(socket) => {
+                let failed = |error| format!("{}: {error}", socket.display());
+                let mut stream = UnixStream::connect(socket).await.map_err(failed)?;
+                stream.write_all(self.proxy_header().as_bytes()).await.map_err(failed)?;
+                self.exchange_over(stream, page, how).await
+            }
+            Via::Held(held) => {
+                let copy = || {
+                    held.set_nonblocking(true)?;
+                    UnixStream::from_std(held.try_clone()?)
+                };
+                let stream = copy().map_err(|error: std::io::Error| format!("the connection to the front: {error}"))?;
+                self.exchange_over(StaysOpen(stream), page, how).await
+            }
+            Via::Address => {
+                let failed = |error| format!("{}: {error}", page.authority);
+                let stream = TcpStream::connect(&page.authority).await.map_err(failed)?;
+                self.ends = stream.local_addr().and_then(|ours| Ok((ours, stream.peer_addr()?))).ok();
+                self.exchange_over(stream, page, how).await
+            }
         }
-        let failed = |error| format!("{}: {error}", page.authority);
-        let stream = TcpStream::connect(&page.authority).await.map_err(failed)?;
-        self.ends = stream.local_addr().and_then(|ours| Ok((ours, stream.peer_addr()?))).ok();
-        self.exchange_over(stream, page, how).await
     }
 
     /// Has PHP see the same ends of the connection as on the page's own server.
@@ -202,6 +252,9 @@ impl Visitor {
         if how.is_padded {
             request = request.header("x-reprise-verify-padding", "x".repeat(PADDING));
         }
+        for (name, value) in &page.headers {
+            request = request.header(name, value);
+        }
         if page.form.is_some() {
             request = request.header("content-type", "application/x-www-form-urlencoded");
         }
@@ -232,6 +285,29 @@ impl Visitor {
             response = &mut exchange => response,
             () = &mut driving => exchange.await,
         }
+    }
+}
+
+/// A connection that further requests follow on: whoever has made one with it does not end it.
+struct StaysOpen(UnixStream);
+
+impl AsyncRead for StaysOpen {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for StaysOpen {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }
 
