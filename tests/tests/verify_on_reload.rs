@@ -3,6 +3,7 @@
 use std::fs;
 
 use nix::sys::signal::Signal;
+use tests::bridged::{self, HOST};
 use tests::server::program;
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
@@ -196,4 +197,30 @@ fn users_that_make_no_sense_are_refused_in_words() {
         assert!(server.log().contains("verify_users") && server.log().contains(words), "{words}: {}", server.log());
         assert!(!server.log().contains("hush"), "{}", server.log());
     }
+}
+
+/// Pages that WordPress' boot has rendered are alike for guests and two authors; one where a plugin keeps who was there at `init` is not.
+#[test]
+fn a_plugin_of_wordpress_that_keeps_the_user_is_found() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    bridged::add_authors(["anna", "otto"], &application);
+    let root = application.join("htdocs");
+    let plugin = "<?php add_action('init', function () { $GLOBALS['who'] = wp_get_current_user()->user_login; });
+        add_action('wp_footer', fn () => is_front_page() ? print('welcome ' . $GLOBALS['who']) : 0);";
+    let page = |path: &str| format!("{{ path = \"{path}\", headers = {{ Host = \"{HOST}\" }} }}");
+    let start = || {
+        Setup::root(&root)
+            .application("mode.\"index.php\" = \"snapshot\"\nverify_on_reload = true")
+            .application(&format!("warmup = [{}, {}, {}]", page("/"), page("/post-5/"), page("/feed/")))
+            .application("verify_users = [\"POST /wp-login.php log=anna&pwd=anna+pw\", \"POST /wp-login.php log=otto&pwd=otto+pw\"]")
+            .start()
+    };
+    let server = start();
+    assert!(server.log().contains("3 of 3 pages are as in classic mode, for guests and two users"), "{}", server.log());
+    drop(server);
+    fs::write(root.join("wp-content/mu-plugins/who.php"), plugin).unwrap();
+    let server = start();
+    let log = server.log();
+    assert!(log.contains("/ stays in classic mode: ") && log.contains("(as a user who has logged in)"), "{log}");
+    assert!(log.contains("2 of 3 pages are as in classic mode, for guests and two users"), "{log}");
 }
