@@ -94,6 +94,19 @@ static inline void raw_copy(void *to, const void *from, size_t size)
 #endif
 }
 
+/* Never left out, though nothing reads what is there any more. */
+static inline void raw_zero(void *at, size_t size)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("rep stosb" : "+D"(at), "+c"(size) : "a"(0) : "memory");
+#else
+	volatile unsigned char *byte = at;
+	while (size--) {
+		*byte++ = 0;
+	}
+#endif
+}
+
 /* A short text that is put together without libc. A longer text is cut. */
 struct raw_text {
 	size_t size;

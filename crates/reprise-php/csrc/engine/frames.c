@@ -16,6 +16,9 @@
 #define TRACED 40
 #define MAX_STRING 400
 #define MAX_TRIES 50
+/* Bytes that are copied at once, most of them below the innermost frame, where its callers lie. */
+#define WINDOW 16384
+#define ABOVE 2048
 
 /* What is needed of a call frame. */
 struct frame {
@@ -141,21 +144,62 @@ static bool is_main(pid_t pid, const struct frame *frame)
 	       && !function.common.function_name;
 }
 
-static void follow(struct chain *chain, pid_t pid, int most)
+/* A copy of some of the other process's memory. */
+struct window {
+	uintptr_t from;
+	size_t size;
+	char bytes[WINDOW];
+};
+
+/*
+ * The innermost frame, and what lies around it. The first look says where; the second takes address and frames by one
+ * call, so that the worker has a microsecond to leave a frame in between, and not as many as it has frames.
+ */
+static const zend_execute_data *look(struct window *window, pid_t pid)
 {
 	const zend_execute_data *at;
+
+	window->size = 0;
+	if (!reprise_fetch(pid, &executor_globals.current_execute_data, &at, sizeof at) || !at) {
+		return NULL;
+	}
+	window->from = (uintptr_t)at + ABOVE - WINDOW;
+	struct iovec here[2] = {{&at, sizeof at}, {window->bytes, WINDOW}};
+	struct iovec there[2] = {{(void *)&executor_globals.current_execute_data, sizeof at},
+	                         {(void *)window->from, WINDOW}};
+	long got = raw6(SYS_process_vm_readv, pid, (long)here, 2, (long)there, 2, 0);
+	if (got > (long)sizeof at) {
+		window->size = (size_t)got - sizeof at;
+	}
+	return at;
+}
+
+static bool fetch_frame(const struct window *window, pid_t pid, const zend_execute_data *at, zend_execute_data *data)
+{
+	size_t offset = (uintptr_t)at - window->from;
+
+	if ((uintptr_t)at >= window->from && offset < window->size && window->size - offset >= sizeof *data) {
+		raw_copy(data, window->bytes + offset, sizeof *data);
+		return true;
+	}
+	return reprise_fetch(pid, at, data, sizeof *data);
+}
+
+static void follow(struct chain *chain, pid_t pid, int most)
+{
+	struct window window;
+	const zend_execute_data *at = look(&window, pid);
 	zend_execute_data data;
 
 	chain->size = 0;
-	chain->is_whole = false;
-	if (!reprise_fetch(pid, &executor_globals.current_execute_data, &at, sizeof at)) {
-		return;
-	}
-	while (at && chain->size < most && reprise_fetch(pid, at, &data, sizeof data)) {
+	while (at && chain->size < most && fetch_frame(&window, pid, at, &data)) {
 		chain->frames[chain->size++] = (struct frame){data.func, data.opline};
 		at = data.prev_execute_data;
 	}
 	chain->is_whole = chain->size == most || (chain->size > 0 && !at && is_main(pid, &chain->frames[chain->size - 1]));
+	/* What a request had there is not left in this process, of which others are forked. */
+	raw_zero(&window, sizeof window);
+	raw_zero(&data, sizeof data);
 }
 
 size_t reprise_each_frame(pid_t pid, int most, int tries, void (*visit)(void *, const struct raw_text *), void *context)
