@@ -39,8 +39,8 @@ if (!defined('MEDIAWIKI')) {
  * The snapshot is taken on the hook SetupAfterCache: configuration, extensions and hooks are there, and nothing of the session
  * or the user. What Setup.php does behind that point each request does itself, by MediaWiki's own code.
  *
- * Before the snapshot the boot runs warm-up requests, so that classes are loaded. They get services, globals and static
- * properties of their own, none of which stays.
+ * Before the snapshot the boot renders the pages of warm-up requests. They get services, globals and static properties of their
+ * own, of which nothing stays but the classes and what {@see Kept} lists.
  */
 final class Snapshot
 {
@@ -55,7 +55,7 @@ final class Snapshot
         'rest' => null,
     ];
 
-    /** Services that the configuration alone has made. All others are made anew, because they may know the boot's request. */
+    /** Services that the configuration alone has made. Others may know the boot's request, and are made anew unless {@see Kept} has looked at them. */
     private const KEPT = ['BootstrapConfig', 'ConfigFactory', 'ConfigRepository', 'HookContainer', 'MainConfig', 'ObjectFactory'];
 
     public static function register(): void
@@ -70,6 +70,9 @@ final class Snapshot
         $GLOBALS['wgHooks']['SetupAfterCache'] = [$snapshot->take(...), ...$GLOBALS['wgHooks']['SetupAfterCache'] ?? []];
     }
 
+    /** In a boot, and in requests from its snapshot. */
+    private ?Kept $kept = null;
+
     private function __construct(private readonly bool $detectsHttps)
     {
     }
@@ -79,6 +82,7 @@ final class Snapshot
         foreach (['stubs', 'functions', 'Hooks', 'WarmUp'] as $file) {
             require_once __DIR__ . "/../src/$file.php";
         }
+        require_once __DIR__ . '/kept.php';
         // One snapshot for all requests if nothing says which hosts there are.
         $perHost = (reprise_info()['hosts'] ?? []) !== [];
         if (!\Reprise\isBoot()) {
@@ -86,8 +90,10 @@ final class Snapshot
 
             return;
         }
+        $this->kept = new Kept(self::KEPT);
         $this->warmUp();
         $this->forgetBoot();
+        MediaWikiServices::getInstance()->getHookContainer()->register('BeforePageDisplay', $this->kept->giveTemplates(...));
         \Reprise\snapshot($perHost);
         $this->beginRequest();
     }
@@ -112,7 +118,6 @@ final class Snapshot
         $globals = $GLOBALS;
         $GLOBALS['wgJobRunRate'] = 0;
         $this->forgetBoot();
-        self::set(MediaWikiServices::class, 'instance', null);
         $services = MediaWikiServices::getInstance();
         // PHP calls a method of it at the end of each request: it holds no connection to what sessions are stored in.
         $sessions = new SessionManager(['store' => new HashBagOStuff()]);
@@ -132,6 +137,7 @@ final class Snapshot
             $entry = new $class(RequestContext::getMain(), self::environment(), $services);
             $entry->enableOutputCapture();
             $entry->run();
+            MW_ENTRY_POINT === 'index' && $this->kept->endPage(RequestContext::getMain()->getSkin());
 
             return http_response_code();
         } finally {
@@ -140,7 +146,8 @@ final class Snapshot
             self::restoreStaticProperties($statics);
             gc_collect_cycles();
             $services->getDBLoadBalancerFactory()->closeAll(__METHOD__);
-            $services->destroy();
+            $this->kept->restoreOwn();
+            $this->forgetBoot();
         }
     }
 
@@ -169,8 +176,9 @@ final class Snapshot
     private function forgetBoot(): void
     {
         $services = MediaWikiServices::getInstance();
+        $stay = $this->kept->services();
         foreach ($services->getServiceNames() as $name) {
-            if (!in_array($name, self::KEPT, true) && $services->peekService($name) !== null) {
+            if (!in_array($name, $stay, true) && $services->peekService($name) !== null) {
                 Closure::bind(fn () => $services->resetService($name), null, MediaWikiServices::class)();
             }
         }

@@ -178,12 +178,69 @@ fn mediawiki_answers_as_under_fpm_from_a_snapshot() {
     rewinds_are_fast(&site.ours);
 }
 
+/// An extension that changes the configuration by the request, where the snapshot was taken already: no service of the boot has what was before.
+#[test]
+fn what_an_extension_changes_by_the_request_holds_for_the_request() {
+    const EXTENSION: &str = "$wgHooks['SetupAfterCache'][] = function () {
+        if (isset($_GET['german'])) { $GLOBALS['wgLanguageCode'] = 'de'; $GLOBALS['wgMetaNamespace'] = 'Deutsch'; }
+    };\n";
+    let (_build, mut pair) = extended(EXTENSION);
+    // Parsed in English on both sides, as the boot has parsed it on one.
+    for _ in 0..2 {
+        for (path, language) in [("/wiki/Article_1", "en"), ("/wiki/Article_1?german=1", "de")] {
+            assert_eq!(pair.page(path, 200).header("content-language"), Some(language), "{path}");
+        }
+        assert!(pair.page("/wiki/Project:Nowhere?german=1", 404).text().contains("Deutsch:Nowhere"));
+    }
+    assert!(pair.reprise.log().contains("extensions run on SetupAfterCache"), "{}", pair.reprise.log());
+    served_in(&pair.reprise, "snapshot");
+}
+
+/// A service that would stay, and that knows the request by which it was made, does not stay.
+#[test]
+fn a_service_that_knows_its_request_is_made_anew() {
+    const EXTENSION: &str = "$wgHooks['MediaWikiServices'][] = function ($services) {
+        $services->redefineService('UserIdentityUtils', function ($services) {
+            $one = new class($services->getTempUserConfig()) extends \\MediaWiki\\User\\UserIdentityUtils { public $kept = []; };
+            $one->kept['of'] = fn () => \\MediaWiki\\Context\\RequestContext::getMain();
+            $request = \\MediaWiki\\Context\\RequestContext::getMain()->getRequest();
+            $one->kept['request'] = static fn () => $request->getVal('title');
+            return $one;
+        });
+    };
+    $wgHooks['BeforePageDisplay'][] = function ($page) {
+        $kept = \\MediaWiki\\MediaWikiServices::getInstance()->getUserIdentityUtils()->kept;
+        $page->addHTML('<p>asked for ' . htmlspecialchars($kept['request']()) . '</p>');
+    };\n";
+    let (_build, mut pair) = extended(EXTENSION);
+    for title in ["Article_1", "Article_2", "Article_3", "Article_1"] {
+        let page = pair.page(&format!("/wiki/{title}"), 200).text();
+        assert!(page.contains(&format!("asked for {title}<")), "{title}");
+    }
+    served_in(&pair.reprise, "snapshot");
+}
+
+fn extended(extension: &str) -> (Build, Pair) {
+    let build = Build::new("mediawiki");
+    let site = build.site();
+    for application in [&site.ours, &site.theirs] {
+        add_settings(application, extension);
+    }
+    add_bridge(&site.ours);
+    let list = [REQUESTS, DURATIONS, MOMENTS, CLOCKS, RENDERINGS];
+    let pair = Pair::start(&site, "htdocs", &[&list], from_snapshots);
+    (build, pair)
+}
+
 fn add_bridge(application: &Path) {
     copy(&project().join("composer"), &application.join("reprise"));
+    add_settings(application, &format!("require '{}/reprise/mediawiki/reprise.php';\n", application.display()));
+}
+
+fn add_settings(application: &Path, lines: &str) {
     let settings = application.join("htdocs/LocalSettings.php");
     let text = fs::read_to_string(&settings).expect("LocalSettings.php");
-    let line = format!("require '{}/reprise/mediawiki/reprise.php';\n", application.display());
-    fs::write(settings, text + &line).expect("LocalSettings.php");
+    fs::write(settings, text + lines).expect("LocalSettings.php");
 }
 
 fn from_snapshots(setup: Setup) -> Setup {
