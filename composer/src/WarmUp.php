@@ -29,7 +29,7 @@ final class WarmUp
     }
 
     /** @return list<array{method: string, path: string, headers: array<string, string>}> */
-    private static function requests(): array
+    public static function requests(): array
     {
         $paths = (string) ($_SERVER['REPRISE_WARMUP'] ?? (getenv('REPRISE_WARMUP') ?: ''));
         $requests = reprise_warmup_requests();
@@ -67,8 +67,12 @@ final class WarmUp
         }
     }
 
-    /** @param array{method: string, path: string, headers: array<string, string>} $request */
-    private static function pretend(array $request): void
+    /**
+     * Has the superglobals ask for it.
+     *
+     * @param array{method: string, path: string, headers: array<string, string>} $request
+     */
+    public static function pretend(array $request): void
     {
         $query = (string) parse_url('http://host' . $request['path'], PHP_URL_QUERY);
         $_SERVER['REQUEST_METHOD'] = $request['method'];

@@ -53,6 +53,39 @@ function snapshot(bool $perHost = false): void
 }
 
 /**
+ * Renders the pages of the warm-up requests before the snapshot, each in a child process of the boot: GET, without query, cookie and Authorization, of
+ * this boot's host. Nothing of a page stays but the values that `$after` returns, which the caller puts where requests find them. Does nothing
+ * elsewhere than in a boot.
+ *
+ * A page that throws, fails, takes too long or answers 400 or more gives nothing, and the log says why.
+ *
+ * @param callable(array{method: string, path: string, headers: array<string, string>}): mixed      $render  renders the page that the superglobals ask for; may exit()
+ * @param null|callable(array{method: string, path: string, headers: array<string, string>}): mixed $before  in the child, before the page: opens what the page needs, begins a transaction
+ * @param null|callable(array{method: string, path: string, headers: array<string, string>}): mixed $after   in the child, after the page: returns what is to be kept, serializable, of no visitor
+ * @param int                                                                                        $seconds the time that a page has
+ *
+ * @return array<string, mixed> what `$after` has returned, by path
+ */
+function warm(callable $render, ?callable $before = null, ?callable $after = null, int $seconds = 30): array
+{
+    $kept = [];
+    foreach (isBoot() ? Warm::requests() : [] as $request) {
+        if (!function_exists('pcntl_fork') || !function_exists('posix_kill')) {
+            reprise_log('no page is rendered before the snapshot: PHP has no pcntl, or no posix', LOG_NOTICE);
+            break;
+        }
+        $said = Warm::render($request, $render, $before, $after, max(1, $seconds));
+        if (is_array($said)) {
+            $kept[$request['path']] = $said[0];
+        } else {
+            reprise_log("nothing is kept of the page $request[path], which was to be rendered before the snapshot: $said", LOG_WARNING);
+        }
+    }
+
+    return $kept;
+}
+
+/**
  * Runs an application that takes its request from the superglobals and prints its answer: from a snapshot, in a worker's
  * loop (REPRISE_MODE=worker), or, without Reprise, once.
  *

@@ -111,6 +111,7 @@ mod upstreams;
 mod verify;
 mod verify_on_reload;
 mod verify_varying;
+mod warm_function;
 mod watch;
 mod worker;
 mod worker_bad;
