@@ -67,7 +67,7 @@ fn attribute(field: &str, name: &str) -> Option<String> {
     })?;
     let from = from.trim_start();
     let value = match from.chars().next()? {
-        quote @ ('"' | '\'') => from[1..].split(quote).next()?,
+        quote @ ('"' | '\'') => from[1..].split_once(quote)?.0,
         _ => from.split_whitespace().next()?.trim_end_matches('/'),
     };
     let escapes = [("&quot;", "\""), ("&#039;", "'"), ("&#39;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")];
