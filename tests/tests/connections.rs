@@ -29,7 +29,8 @@ const ENDS: Option<bool> = Some(false);
 const EITHER: Option<bool> = None;
 
 /// They wait, are killed, have one of a visitor's sessions wait for the other, or fill a table.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 11] = [
+    "killed_later",
     "async",
     "async_ok",
     "async_update",

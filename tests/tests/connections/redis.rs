@@ -40,6 +40,11 @@ case 'leave':
     case 'blocked': try { $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.1); $redis->blPop(['left'], 3); } catch (RedisException) { echo 'thrown'; } break;
     case 'error': $redis->rawCommand('NONSENSE'); break;
     case 'killed': $redis->rawCommand('CLIENT', 'KILL', 'ID', (string) $redis->client('id'), 'SKIPME', 'no'); break;
+    case 'killed_later':
+        $slow = "local from = redis.call('time') repeat local now = redis.call('time') until (now[1] - from[1]) * 1e6 + now[2] - from[2] > 200000";
+        $other = stream_socket_client('unix://' . getenv('SOCKET'));
+        fwrite($other, "AUTH app pw\r\nEVAL \"$slow\" 0\r\nCLIENT KILL ID {$redis->client('id')}\r\n");
+        break;
     case 'closed': $redis->close(); break;
     case 'exit': $redis->multi(); exit('exit');
     case 'fatal': $redis->select(5); $redis->multi(); nowhere();
@@ -66,6 +71,8 @@ const WAYS: Left<'static> = &[
     ("blocked", ENDS),
     ("error", STAYS),
     ("killed", ENDS),
+    // Between the request and the reset: the server has the reset, and closes before it replies.
+    ("killed_later", ENDS),
     ("closed", ENDS),
     ("exit", STAYS),
     ("fatal", STAYS),

@@ -155,7 +155,7 @@ static void judge(struct kept_connection *connection, struct refusal *refusal)
 		return;
 	}
 	refuse(refusal, wrong);
-	refusal->may_pass = found == NOT_NOW;
+	refusal->may_pass = found != NEVER;
 }
 
 void reprise_forget_closed(void)

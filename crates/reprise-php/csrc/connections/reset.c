@@ -63,11 +63,11 @@ bool reprise_connection_reset(struct kept_connection *connection)
 	              == (long)size;
 }
 
-/* Why a connection is given up, and whether a later one may do better. */
-static enum confirmation give_up(const char **why, const char *reason, bool may_pass)
+/* Why a connection is given up. */
+static enum confirmation give_up(const char **why, const char *reason, enum confirmation found)
 {
 	*why = reason;
-	return may_pass ? NOT_NOW : NEVER;
+	return found;
 }
 
 static enum confirmation judge_replies(struct kept_connection *connection, size_t size, bool *is_complete,
@@ -83,9 +83,9 @@ static enum confirmation judge_replies(struct kept_connection *connection, size_
 	case connection_LANGUAGES:
 		return give_up(why,
 		               "PostgreSQL has an extension or a procedural language whose state no reset puts back, or a slot",
-		               false);
-	case connection_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", false);
-	default: return give_up(why, "the server has not confirmed a reset of the connection", false);
+		               NEVER);
+	case connection_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", NEVER);
+	default: return give_up(why, "the server has not confirmed a reset of the connection", NEVER);
 	}
 }
 
@@ -108,17 +108,17 @@ enum confirmation reprise_connection_confirm(struct kept_connection *connection,
 			continue;
 		}
 		if (count != -EAGAIN && count != -EINTR) {
-			return give_up(why, "the server has closed the connection", true);
+			return give_up(why, "the server has closed the connection", CLOSED);
 		}
 		uint64_t now = raw_nanoseconds();
 		if (now >= until) {
-			return give_up(why, "the server has not replied to a reset of the connection within 2 s", true);
+			return give_up(why, "the server has not replied to a reset of the connection within 2 s", NOT_NOW);
 		}
 		struct pollfd socket = {.fd = connection->number, .events = POLLIN};
 		struct timespec rest = {(time_t)((until - now) / 1000000000), (long)((until - now) % 1000000000)};
 		raw6(SYS_ppoll, (long)&socket, 1, (long)&rest, 0, RAW_SIGSET_SIZE, 0);
 	}
-	return give_up(why, "the server's replies to a reset of the connection are too long", false);
+	return give_up(why, "the server's replies to a reset of the connection are too long", NEVER);
 }
 
 static const char *begin_reset(struct kept_connection *connection)
@@ -180,6 +180,9 @@ void reprise_connections_end_reset(void)
 		if (found == NOT_NOW) {
 			/* The next clone would wait for the same server. */
 			reprise_hooks_failed();
+		} else if (found == CLOSED) {
+			/* The server may be there: a visitor may have had the connection killed. The next clone finds out. */
+			reprise_note_life(all->served < SHORT);
 		}
 		if (found != CONFIRMED) {
 			reprise_recycle(wire_Recycle_Connection, why);
