@@ -26,11 +26,15 @@ class Page { public static function show(): void {
 $handle = fn () => Page::show();
 "#;
 
-/// Two clients ask for pages while `during` runs. What the parts of the pages took together, in microseconds, and what `during` gave.
+/// Clients ask for pages while `during` runs. What the parts of the pages took together, in microseconds, and what `during` gave.
 fn under_load<T>(server: &Server, during: impl FnOnce() -> T) -> (BTreeMap<String, f64>, T) {
+    under_load_of(2, server, during)
+}
+
+fn under_load_of<T>(clients: usize, server: &Server, during: impl FnOnce() -> T) -> (BTreeMap<String, f64>, T) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..2)
+        let clients: Vec<_> = (0..clients)
             .map(|_| {
                 scope.spawn(|| {
                     let (mut client, mut sums) = (Client::new(server.port), BTreeMap::new());
@@ -95,6 +99,29 @@ fn planted_costs_are_found() {
         assert!(percent_of(&profile, "Page::show()", "total_us") > 80.0, "{mode}: {profile}");
         assert_eq!(profile["routes"][0]["route"], "GET /page/{number}", "{mode}");
     }
+}
+
+/// Hardly any of its time is in system calls.
+const CALLING: &str = r#"<?php
+function work(): void { for ($i = 0; $i < 500; $i++) md5('x'); }
+$until = hrtime(true) + 3e7;
+while (hrtime(true) < $until) { work(); getrusage(); }
+echo '{"pages": 1}';
+"#;
+
+/// The kernel takes a processor away at the end of a system call: a cheap one is not shown as the place where time goes.
+#[test]
+fn time_without_a_processor_counts_where_workers_run() {
+    let server = Setup::empty().file("index.php", CALLING).application("workers = 6").start();
+    let seconds = amount(5, 20).to_string();
+    let (_, profile) = under_load_of(6, &server, || profile(&server, &["--seconds", &seconds, "--rate", "200"]));
+    let (work, calls) = (percent_of(&profile, "work()", "total_us"), percent_of(&profile, "getrusage()", "total_us"));
+    let ready =
+        profile["ready_us"].as_f64().expect("a number") * 100.0 / profile["total_us"].as_f64().expect("a number");
+    println!("work() {work:.1} %, getrusage() {calls:.1} %, ready {ready:.1} %, {} samples", profile["samples"]);
+    let (least, most) = if is_sanitized() { (50, 30.0) } else { (200, 10.0) };
+    assert!(profile["samples"].as_u64() > Some(least) && ready > 20.0, "{profile}");
+    assert!(calls < most, "{calls}: {profile}");
 }
 
 /// Tables, files and filters.

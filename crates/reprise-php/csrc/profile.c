@@ -71,29 +71,70 @@ static void send_packet(struct profile *profile)
 	profile->size = 0;
 }
 
-/* R: it runs, or would if a processor were free; S: it waits; D: it waits for a disk. */
-static char state_of(pid_t pid)
+/* Reads a file of a process in /proc, into the packet, which is empty at this time. Its text, of which at most the
+ * beginning is there; NULL if there is none. */
+static const char *text_of(struct profile *profile, pid_t pid, const char *name)
 {
 	struct raw_text path = {0};
-	char bytes[256];
 
 	raw_add(&path, "/proc/");
 	raw_add_number(&path, (uint64_t)pid);
-	raw_add(&path, "/stat");
+	raw_add(&path, name);
 	long file = RAW4(SYS_openat, AT_FDCWD, path.bytes, O_RDONLY | O_CLOEXEC, 0);
 	if (file < 0) {
-		return '?';
+		return NULL;
 	}
-	long size = RAW3(SYS_read, (int)file, bytes, sizeof bytes);
+	long size = RAW3(SYS_read, (int)file, profile->bytes, sizeof profile->bytes - 1);
 	RAW1(SYS_close, (int)file);
-	/* Behind the name, which may have any characters. */
-	for (long i = size - 3; i > 0; i--) {
-		if (bytes[i] == ')') {
-			char state = bytes[i + 2];
-			return state >= 'A' && state <= 'Z' ? state : '?';
+	profile->bytes[size > 0 ? size : 0] = 0;
+	return size > 0 ? profile->bytes : NULL;
+}
+
+/* What stands behind a name in /proc/PID/status, where each line begins with a name; NULL: it is not there. */
+static const char *value_of(const char *text, const char *name)
+{
+	while (*text) {
+		size_t same = 0;
+		while (name[same] && text[same] == name[same]) {
+			same++;
+		}
+		if (!name[same]) {
+			return text + same;
+		}
+		while (*text && *text++ != '\n') {
 		}
 	}
-	return '?';
+	return NULL;
+}
+
+/* How often a process was given a processor: the last number of /proc/PID/schedstat. 0: the kernel does not say. */
+static uint64_t arrivals_of(struct profile *profile, pid_t pid)
+{
+	const char *text = text_of(profile, pid, "/schedstat");
+	uint64_t number = 0;
+
+	for (int i = 0; text && i < 3; i++) {
+		number = raw_number(&text);
+		text += *text == ' ';
+	}
+	return number;
+}
+
+/* R: it runs; Q: it would if a processor were free; S: it waits; D: it waits for a disk; ?: it cannot be seen.
+ * A process that has a processor was given one once more than it left one. */
+static char state_of(struct profile *profile, pid_t pid)
+{
+	const char *text = text_of(profile, pid, "/status");
+	const char *value = text ? value_of(text, "State:\t") : NULL;
+	const char *left = value ? value_of(value, "voluntary_ctxt_switches:\t") : NULL;
+	const char *taken = left ? value_of(left, "nonvoluntary_ctxt_switches:\t") : NULL;
+	char state = value && *value >= 'A' && *value <= 'Z' ? *value : '?';
+
+	if (state != 'R' || !taken) {
+		return state;
+	}
+	uint64_t switches = raw_number(&left) + raw_number(&taken), arrivals = arrivals_of(profile, pid);
+	return arrivals && arrivals == switches ? 'Q' : 'R';
 }
 
 static void add_span(struct raw_text *text, pid_t pid, struct wire_Span span, size_t most)
@@ -128,7 +169,7 @@ static void look_at(struct profile *profile, pid_t pid, uint64_t since)
 	raw_add_number(&text, profile->lane);
 	raw_add(&text, " ");
 	raw_add_number(&text, (uint64_t)pid);
-	state[1] = state_of(pid);
+	state[1] = state_of(profile, pid);
 	raw_add(&text, state);
 	raw_add_number(&text, since / US);
 	raw_add(&text, " ");

@@ -25,7 +25,8 @@ pub const HELP: &str = "Examples:
 
 Workers are looked at while they run; nothing is stopped. Looking takes at most a hundredth of a processor for each lane: with many workers, or deep
 stacks, there are fewer looks than --rate says. Waiting is time in which a worker has a request and does not run: it waits for a database, a file, a
-lock, or sleeps.";
+lock, or sleeps. Time in which it could run but has no processor is
+given to the functions that run in the same route.";
 
 /// Microseconds of a second.
 const SECOND: u32 = 1_000_000;
@@ -134,6 +135,7 @@ fn collect(asked: &Asked, packets: &Packets) -> Result<Looks, Failure> {
     if is_seen {
         eprint!("\r\x1b[K");
     }
+    looks.end();
     looks.seconds = began.elapsed().as_secs_f64();
     Ok(looks)
 }

@@ -62,6 +62,7 @@ mod tests {
     fn names_end_no_script() {
         let mut looks = Looks::new("", false);
         looks.take("0 7 R 1000 GET /\n</script><b>() /srv/a.php:12\n{main} /srv/index.php:3\n");
+        looks.end();
         let page = page(&looks, "</title><i>");
         assert!(!page.contains("</script><b>") && !page.contains("</title><i>"), "{page}");
         assert!(page.contains(r#"[null,1000,0,[[0,1000,0,[[1,1000,0,[]]]]]]"#), "{page}");
@@ -75,6 +76,7 @@ mod tests {
         let mut looks = Looks::new("", false);
         looks.take("0 7 R 1000000 GET /\nbig() /a:1\n");
         looks.take("0 7 R 1 GET /\nsmall() /a:1\n");
+        looks.end();
         assert!(page(&looks, "x").contains(r#""root":[null,1000001,0,[[0,1000000,0,[]]]]"#));
     }
 }

@@ -51,11 +51,34 @@ pub struct Looks {
     /// Microseconds that looking took.
     pub spent: u64,
     pub seconds: f64,
+    /// Microseconds in which workers had no processor; they are a part of busy.
+    pub ready: u64,
+    /// What was seen before [`Looks::end`], by route and stack.
+    seen: BTreeMap<String, HashMap<Vec<usize>, Seen>>,
+    /// How many stacks that are.
+    seen_stacks: usize,
+}
+
+/// Microseconds of a stack.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    running: u64,
+    ready: u64,
+    waiting: u64,
+}
+
+/// What a worker that has a request does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// It would run if a processor were free.
+    Ready,
+    Waiting,
 }
 
 /// The first line of a packet.
 struct Head<'a> {
-    is_waiting: bool,
+    state: State,
     microseconds: u64,
     method: &'a str,
     target: &'a str,
@@ -64,10 +87,14 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     fn read(line: &'a str) -> Option<Head<'a>> {
         let mut words = line.split(' ');
-        let (_lane, _pid) = (words.next()?, words.next()?);
-        let state = words.next()?;
+        let (_lane, _process) = (words.next()?, words.next()?);
+        let state = match words.next()? {
+            "R" => State::Running,
+            "Q" => State::Ready,
+            _ => State::Waiting,
+        };
         let microseconds = words.next()?.parse().ok()?;
-        Some(Head { is_waiting: state != "R", microseconds, method: words.next()?, target: words.next()? })
+        Some(Head { state, microseconds, method: words.next()?, target: words.next()? })
     }
 
     /// Method and path; numbers in the path are one.
@@ -97,6 +124,9 @@ impl Looks {
             looks: 0,
             spent: 0,
             seconds: 0.0,
+            ready: 0,
+            seen: BTreeMap::new(),
+            seen_stacks: 0,
         }
     }
 
@@ -117,25 +147,50 @@ impl Looks {
         let route = head.route();
         let mut frames: Vec<Function> = lines.map(frame).collect();
         let is_between = frames.first().is_some_and(|frame| BETWEEN.contains(&frame.name.as_str()));
-        if is_between || !route.starts_with(&self.route) || (self.is_busy && head.is_waiting) {
+        if is_between || !route.starts_with(&self.route) || (self.is_busy && head.state == State::Waiting) {
             return;
         }
         if frames.is_empty() {
             frames.push(Function { name: "(no PHP code runs)".to_owned(), file: "[internal]".to_owned() });
         }
-        let time = if head.is_waiting {
-            Time { busy: 0, waiting: head.microseconds }
-        } else {
-            Time { busy: head.microseconds, waiting: 0 }
-        };
         self.samples += 1;
-        let route =
-            if self.routes.len() < MOST_ROUTES || self.routes.contains_key(&route) { route } else { OTHERS.to_owned() };
-        self.routes.entry(route).or_default().add(time);
-        let stack: Vec<usize> = frames.into_iter().rev().map(|frame| self.number(frame)).collect();
-        let is_known = self.stacks.len() < MOST_STACKS || self.stacks.contains_key(&stack);
-        let stack = if is_known { stack } else { vec![self.number(frame(OTHERS))] };
-        self.stacks.entry(stack).or_default().add(time);
+        let stack = frames.into_iter().rev().map(|frame| self.number(frame)).collect();
+        let time = self.stack(route, stack);
+        let part = match head.state {
+            State::Running => &mut time.running,
+            State::Ready => &mut time.ready,
+            State::Waiting => &mut time.waiting,
+        };
+        *part = part.saturating_add(head.microseconds);
+    }
+
+    /// There are no more packets. Time without a processor is given to what runs of the same route: where workers stood meanwhile tells of the kernel, which
+    /// takes processors away at the end of a system call.
+    pub fn end(&mut self) {
+        for (route, stacks) in std::mem::take(&mut self.seen) {
+            let sum = |part: fn(&Seen) -> u64| stacks.values().map(part).fold(0, u64::saturating_add);
+            let (running, ready) = (sum(|seen| seen.running), sum(|seen| seen.ready));
+            self.ready = self.ready.saturating_add(ready);
+            let of_route = self.routes.entry(route).or_default();
+            for (stack, seen) in &stacks {
+                let with = u128::from(seen.running) * (u128::from(running) + u128::from(ready));
+                let busy = with.checked_div(u128::from(running)).unwrap_or(u128::from(seen.ready));
+                let time = Time { busy: u64::try_from(busy).unwrap_or(u64::MAX), waiting: seen.waiting };
+                of_route.add(time);
+                self.stacks.entry(stack.clone()).or_default().add(time);
+            }
+        }
+    }
+
+    /// The time of a stack, or of all for which there is no room.
+    fn stack(&mut self, route: String, stack: Vec<usize>) -> &mut Seen {
+        let is_known = self.seen.len() < MOST_ROUTES || self.seen.contains_key(&route);
+        let route = if is_known { route } else { OTHERS.to_owned() };
+        let is_known = self.seen.get(&route).is_some_and(|stacks| stacks.contains_key(&stack));
+        let is_new = !is_known && self.seen_stacks < MOST_STACKS;
+        let stack = if is_known || is_new { stack } else { vec![self.number(frame(OTHERS))] };
+        self.seen_stacks += usize::from(is_new);
+        self.seen.entry(route).or_default().entry(stack).or_default()
     }
 
     fn number(&mut self, function: Function) -> usize {
@@ -192,6 +247,7 @@ mod tests {
         looks.take("0 7 R 1000 GET /post/12?a=1\nstrlen() [internal]\nA::b() /srv/a.php:12\n{main} /srv/index.php:3\n");
         looks.take("0 7 S 3000 GET /post/13\nA::b() /srv/a.php:14\n{main} /srv/index.php:3\n");
         looks.take("end 0 2 100 5000\n");
+        looks.end();
         looks
     }
 
@@ -209,6 +265,31 @@ mod tests {
     }
 
     #[test]
+    fn time_without_a_processor_is_given_to_what_runs() {
+        let mut looks = Looks::new("", false);
+        for packet in [
+            "0 7 Q 2000 GET /a\ngetrusage() [internal]\n{main} /x:1\n",
+            "0 7 S 500 GET /a\nusleep() [internal]\n{main} /x:1\n",
+            "0 8 R 100 GET /b\nother() /x:1\n{main} /x:1\n",
+            "0 7 Q 1000 GET /a\nusleep() [internal]\n{main} /x:1\n",
+            "0 9 R 1000 GET /a\nwork() /x:1\n{main} /x:1\n",
+            "0 9 R 2000 GET /a\nmore() /x:1\n{main} /x:1\n",
+            "0 9 Q 7 GET /c\ngetrusage() [internal]\n{main} /x:1\n",
+        ] {
+            looks.take(packet);
+        }
+        looks.end();
+        let of = |name: &str| looks.by_function().into_iter().find(|(one, ..)| one.name == name).map(|(_, all, _)| all);
+        assert_eq!(of("work()"), Some(Time { busy: 2000, waiting: 0 }));
+        assert_eq!(of("more()"), Some(Time { busy: 4000, waiting: 0 }));
+        assert_eq!(of("getrusage()"), Some(Time { busy: 7, waiting: 0 }));
+        assert_eq!(of("usleep()"), Some(Time { busy: 0, waiting: 500 }));
+        assert_eq!(of("other()"), Some(Time { busy: 100, waiting: 0 }));
+        assert_eq!(looks.routes["GET /a"], Time { busy: 6000, waiting: 500 });
+        assert_eq!((looks.ready, looks.samples, looks.all()), (3007, 7, Time { busy: 6107, waiting: 500 }));
+    }
+
+    #[test]
     fn what_is_not_meant_is_left_out() {
         let mut looks = Looks::new("GET /a", true);
         for packet in [
@@ -223,8 +304,10 @@ mod tests {
         ] {
             looks.take(packet);
         }
+        looks.end();
         assert_eq!((looks.samples, looks.all()), (0, Time::default()));
         looks.take("0 7 R 5 GET /a/b\n");
+        looks.end();
         assert_eq!(looks.all().busy, 5);
     }
 
@@ -232,6 +315,7 @@ mod tests {
     fn a_recursion_counts_once() {
         let mut looks = Looks::new("", false);
         looks.take("0 1 R 10 GET /\nf() /a:1\nf() /a:1\n{main} /a:9\n");
+        looks.end();
         assert!(looks.by_function().iter().all(|(_, all, _)| all.busy == 10));
     }
 }

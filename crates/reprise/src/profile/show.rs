@@ -32,11 +32,12 @@ pub fn table(looks: &Looks, sort: Sort, top: usize) -> String {
     }
     let cost = looks.spent as f64 / 10_000.0 / looks.seconds.max(0.001);
     let mut text = format!(
-        "{} samples in {:.1} s; requests took {:.1} workers' time, {:.1}% of it waiting; looking took {cost:.2}% of a processor\n",
+        "{} samples in {:.1} s; requests took {:.1} workers' time, {:.1}% of it waiting, {:.1}% without a processor; looking took {cost:.2}% of a processor\n",
         looks.samples,
         looks.seconds,
         all.all() as f64 / 1e6 / looks.seconds.max(0.001),
         percent(all.waiting, all.all()),
+        percent(looks.ready, all.all()),
     );
     if looks.lost > 0 {
         text.push_str(&format!("{} samples got lost: this command was too slow for them\n", looks.lost));
@@ -74,7 +75,7 @@ pub fn json(looks: &Looks, lanes: &[String], sort: Sort) -> Value {
         .collect();
     json!({
         "seconds": looks.seconds, "samples": looks.samples, "lost": looks.lost, "looks": looks.looks,
-        "looking_us": looks.spent, "total_us": all.all(), "waiting_us": all.waiting, "lanes": lanes,
+        "looking_us": looks.spent, "total_us": all.all(), "waiting_us": all.waiting, "ready_us": looks.ready, "lanes": lanes,
         "functions": functions, "routes": routes,
     })
 }
@@ -113,6 +114,7 @@ mod tests {
         let mut looks = Looks::new("", false);
         looks.take("0 7 R 1000 GET /a\nusleep() [internal]\na;b() /srv/a.php:12\n{main} /srv/index.php:3\n");
         looks.take("0 7 S 3000 GET /b\nusleep() [internal]\n{main} /srv/index.php:3\n");
+        looks.end();
         looks.seconds = 2.0;
         looks
     }
