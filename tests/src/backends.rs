@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
 use crate::once;
@@ -129,7 +130,9 @@ impl Postgres {
         for setting in own.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
-        let mut program = Program::start(&mut command, &self.directory.0.join("postgres.log"));
+        // By SIGTERM it would wait for its clients, which keep their connections.
+        let program = Program::start(&mut command, &self.directory.0.join("postgres.log"));
+        let mut program = program.stopped_by(Signal::SIGINT);
         let socket = run.join(format!(".s.PGSQL.{}", self.port));
         // It listens before it lets anybody in.
         program.await_ready(30, || UnixStream::connect(&socket).is_ok() && self.runs("select 1"));

@@ -61,6 +61,8 @@ pub struct Program {
     child: Child,
     ended: Option<ExitStatus>,
     log: PathBuf,
+    /// What ends it.
+    stops_by: Signal,
 }
 
 impl Program {
@@ -70,7 +72,13 @@ impl Program {
         let output = || -> File { OpenOptions::new().create(true).append(true).open(log).expect("a log") };
         let child = command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        Program { name, child, ended: None, log: log.to_owned() }
+        Program { name, child, ended: None, log: log.to_owned(), stops_by: Signal::SIGTERM }
+    }
+
+    /// It ends by another signal than SIGTERM.
+    pub fn stopped_by(mut self, signal: Signal) -> Program {
+        self.stops_by = signal;
+        self
     }
 
     /// Its process.
@@ -121,7 +129,7 @@ impl Drop for Program {
             return;
         }
         let children = process::children(self.pid());
-        process::kill(self.pid(), Signal::SIGTERM);
+        process::kill(self.pid(), self.stops_by);
         let deadline = Instant::now() + Duration::from_secs(20);
         while !self.has_ended() {
             if Instant::now() > deadline {
