@@ -51,6 +51,7 @@ mod isolation;
 mod judges;
 mod lanes;
 mod large;
+mod learned_routes;
 mod leaving;
 mod limits;
 mod linked_scripts;

@@ -45,6 +45,7 @@
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`stored`] | the cache of responses |
+//! | [`learned`] | the pages that visitors ask for most |
 //! | [`data_counts`] | what the data caches of applications have done |
 //! | [`compression`] | which responses are compressed, by which coding, and how |
 //! | [`hit`] | a stored response as the response to a request |
@@ -100,6 +101,7 @@ mod in_force;
 mod lane;
 mod lanes;
 mod lead;
+mod learned;
 mod listening;
 mod metrics;
 mod monitoring;

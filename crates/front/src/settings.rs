@@ -247,6 +247,9 @@ pub struct Application {
     pub classic_paths: Vec<String>,
     /// Requests that warm a generation up before it takes clients' requests.
     pub warmup: Vec<Warmup>,
+    /// Pages that are learned from traffic, at most.
+    #[serde(default)]
+    pub learned_routes: usize,
     /// Path that responds while there are workers.
     pub ping_path: Option<String>,
     /// Path that responds with the workers' state.
@@ -343,4 +346,11 @@ pub struct Warmup {
     pub path: String,
     /// The headers by name.
     pub headers: BTreeMap<String, String>,
+}
+
+impl Warmup {
+    /// The page at this path.
+    pub fn page(path: &(impl ToString + ?Sized)) -> Warmup {
+        Warmup { method: "GET".to_owned(), path: path.to_string(), headers: BTreeMap::new() }
+    }
 }

@@ -60,6 +60,7 @@ mod following;
 mod front_link;
 mod generation;
 mod lane;
+mod learned;
 mod listeners;
 mod liveness;
 mod mailbox;
@@ -115,7 +116,7 @@ use listeners::Listeners;
 use output::Output;
 use phars::Phars;
 use reload::Reload;
-pub use service::{Application, Draft, Entry, Phar, Plan, ReleaseDraft, Service, WatcherDraft};
+pub use service::{Application, Draft, Entry, LearnedRoutes, Phar, Plan, ReleaseDraft, Service, WatcherDraft};
 pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;
@@ -148,6 +149,7 @@ pub struct Supervisor {
     followers: Followers,
     data_questions: DataQuestions,
     control_socket: Option<ControlSocket>,
+    learned: LearnedRoutes,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
     /// When forkers are pinged next, and slabs looked at.
@@ -202,6 +204,7 @@ impl Supervisor {
             stores: Stores::default(),
             followers,
             data_questions: DataQuestions::default(),
+            learned: LearnedRoutes::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
             rate: Rate::begin(),

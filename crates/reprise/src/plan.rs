@@ -310,6 +310,7 @@ fn php_application(
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
+        learned: application.learned,
         verification: verification(application),
         is_warmup_optional: application.warmup_failure == WarmupFailure::Log,
         boot_timeout: application.boot_timeout,

@@ -169,7 +169,7 @@ pub fn resolve(config: &Config, application: &mut Application, chosen: &Chosen) 
 pub fn warm(config: &mut Config, ordered: &str) {
     let of = |one: &&mut Application| one.name == ordered && !one.places.has("warmup");
     for application in config.applications.iter_mut().filter(of) {
-        application.warmup = vec![Warmup { method: "GET".to_owned(), path: "/".to_owned(), headers: BTreeMap::new() }];
+        application.warmup = vec![Warmup::page("/")];
     }
 }
 

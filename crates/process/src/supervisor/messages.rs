@@ -105,6 +105,7 @@ impl Supervisor {
             FromFront::WarmUp { generation, index, status, took_us } => {
                 self.warmed_up(generation, WarmUpResult { index, status, took_us }, &attached)
             }
+            FromFront::Learned { generation } => self.routes_learned(generation, &attached),
             FromFront::Busy { lane } => {
                 let (id, lane) = place(lane);
                 let generation = self.generations.get_mut(id);

@@ -43,9 +43,10 @@ impl Supervisor {
         let (index, count) = (result.index as usize, application.warmup.len());
         let Some(request) = application.warmup.get(index) else { return };
         let (name, took) = (&application.name, Duration::from_micros(result.took_us));
+        let is_optional = application.is_warmup_optional || index + application.learned >= count;
         let is_answered = (100..500).contains(&result.status);
         let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, result.status);
-        if index + 1 == count && (is_answered || application.is_warmup_optional) {
+        if index + 1 == count && (is_answered || is_optional) {
             generation.is_warmed_up();
         }
         if !self.announced {
@@ -58,7 +59,7 @@ impl Supervisor {
         let body = String::from_utf8_lossy(&body).replace(|one: char| one.is_control(), " ");
         let shown = if body.trim().is_empty() { "the response has no body" } else { body.trim() };
         log("error", format_args!("{what}: {shown}"));
-        if application.is_warmup_optional {
+        if is_optional {
             return;
         }
         self.reload.generation_failed(id, &format_args!("{what}: {shown}"));

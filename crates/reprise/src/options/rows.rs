@@ -349,6 +349,9 @@ option_table! {
         warmup_failure: WarmupFailure = WarmupFailure::Refuse, "\"refuse\"", Text, Reload,
             "What a 5xx response to a warm-up request does: \"refuse\" (the server does not start; a reload is refused) \
              or \"log\".";
+        learned_routes: usize = 0, "0", Number(0, 100), Reload,
+            "How many pages are learned from traffic, so that the code of the next reload is warmed up with them too, behind those of `warmup`: the ones that \
+             visitors without a cookie ask for most. One that fails is logged and stops nothing (docs/guides/snapshot.md#routes-learned-from-traffic).", to front;
         verify_on_reload: bool = false, "false", Switch, Reload,
             "Whether the pages of `warmup` (those with GET and without Cookie and Authorization) are compared with the same pages in classic mode, as \
              `reprise verify` does it, before visitors come: at the start, and before a reload switches. A page that differs, or that could not be \
@@ -415,6 +418,8 @@ option_table! {
         written_root: PathBuf = PathBuf::new();
         /// The release that it is, if it comes from a pool.
         unpacked: Option<Unpacked> = None;
+        /// How many of `warmup`, the last ones, are learned from traffic.
+        learned: usize = 0;
         /// Where it is described.
         places: Places = Places::default();
         /// The rules of its preset.

@@ -256,6 +256,11 @@ pub enum FromFront {
     },
     /// Responses were purged (attached: a sealed file with the application's name and the purge), and other nodes are to do the same.
     Purged,
+    /// Other pages are asked for most (attached: a file with their paths, a line for each).
+    Learned {
+        /// The generation whose application's they are.
+        generation: u32,
+    },
     /// A request has come to an application under development: what has changed by now? `Changed` with this ticket follows.
     Fence {
         /// By which the reply names the question.
@@ -285,4 +290,5 @@ messages!(FromFront {
     0x213 => Cache { ticket }
     0x214 => Purged {}
     0x215 => Fence { ticket }
+    0x216 => Learned { generation }
 });
