@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use serde_json::Value;
 use tests::backends::{Postgres, Redis};
 use tests::peer::Database;
 use tests::snapshot::{Lane, rewind};
@@ -27,7 +28,7 @@ reprise_after_fork(function () { $GLOBALS['db'] = db(); });
 "#;
 const CASES: &str = "case 'ask': $own = isset($db) ? 'kept' : 'own'; echo ask($db ?? db()), ' ', $own; break;
 case 'wait': ask($db ?? db()); echo 'ok'; break;
-case 'meet': ask($db ?? db()); touch(getenv('PLACE') . '/here-' . getmypid()); for ($i = 0; $i < 4000 && count(glob(getenv('PLACE') . '/here-*')) < $_GET['all']; $i++) usleep(2500); echo 'ok'; break;";
+case 'meet': ask($db ?? db()); touch(getenv('PLACE') . '/here-' . getmypid()); for ($i = 0; $i < 4000 && count(glob(getenv('PLACE') . '/here-*')) < $_GET['all']; $i++) usleep(2500); echo $i < 4000 ? 'met' : 'alone'; break;";
 
 /// How many restarts; REPRISE_RESTARTS wins.
 fn restarts(default: usize) -> usize {
@@ -84,6 +85,16 @@ impl Backend {
     }
 }
 
+/// Whether no worker has anything to do.
+fn are_idle(status: &Value) -> bool {
+    match status {
+        Value::Array(all) => all.iter().all(are_idle),
+        Value::Object(one) if one.contains_key("state_seconds") => one["state"] == "idle",
+        Value::Object(all) => all.values().all(are_idle),
+        _ => true,
+    }
+}
+
 /// A server that was restarted while nobody asked costs no request anything: the connection is found closed before the request begins,
 /// which opens its own. A fresh worker opens the connection again.
 #[test]
@@ -95,6 +106,11 @@ fn a_restarted_server_costs_no_request_that_comes_later() {
                 lane.expect(&["connection"]);
                 for number in 0..restarts(2) {
                     wait_until("the connection is kept", 30, || lane.text("ask") == "1 kept");
+                    // Its reset is over, too.
+                    wait_until("the worker is idle", 30, || {
+                        let status = serde_json::from_str(&lane.status(&["--json", "--all"])).expect("JSON");
+                        are_idle(&status)
+                    });
                     backend.borrow_mut().again();
                     assert_eq!(lane.text("ask"), "1 own", "restart {number}: {}", lane.log());
                 }
@@ -116,13 +132,14 @@ fn a_restart_under_load_costs_only_what_ran() {
                     let lane = &*lane;
                     thread::scope(|scope| {
                         let clients: Vec<_> = (0..4)
-                            .map(|_| {
-                                scope.spawn(|| {
+                            .map(|number| {
+                                let (ends, page) = (&ends, format!("/?do=wait&client={number}"));
+                                scope.spawn(move || {
                                     let mut client = lane.client();
                                     let mut failed = vec![];
                                     while !ends.load(Ordering::Relaxed) {
                                         let begun = Instant::now();
-                                        if client.get("/?do=wait").status != 200 {
+                                        if client.get(&page).status != 200 {
                                             failed.push(begun);
                                         }
                                     }
@@ -154,8 +171,10 @@ fn there_are_no_more_connections_than_may_be() {
             || backend.setup(6, 2),
             |lane| {
                 thread::scope(|scope| {
-                    let all: Vec<_> = (0..6).map(|_| scope.spawn(|| lane.get("/?do=meet&all=6").status)).collect();
-                    assert!(all.into_iter().all(|one| one.join().unwrap() == 200));
+                    // The cache would make one request of those for the same page.
+                    let ask = |number| lane.text(&format!("meet&all=6&number={number}"));
+                    let all: Vec<_> = (0..6).map(|number| scope.spawn(move || ask(number))).collect();
+                    assert!(all.into_iter().all(|one| one.join().unwrap() == "met"));
                 });
                 wait_until("requests' own connections are closed", 10, || backend.clients() == 2);
             },
