@@ -168,6 +168,28 @@ while (hrtime(true) < $until) { numbers(); frames(12); numbers(); leaf(2); }
 echo json_encode(['pages' => 1]);
 "#;
 
+/// Deep in its stack for nearly all of its time.
+const DEEP: &str = r#"<?php
+function deep($n) { if ($n) { return deep($n - 1); } for ($until = hrtime(true) + 2e7; hrtime(true) < $until;) md5('x'); return '{"pages": 1}'; }
+echo deep(100);
+"#;
+
+/// Looks that find nobody at work cost nearly nothing: those that come then are as seldom as what they cost asks for.
+#[test]
+fn looks_take_a_hundredth_of_a_processor_after_a_pause_too() {
+    let server = Setup::empty().file("index.php", DEEP).application("workers = 2").start();
+    let profile = thread::scope(|scope| {
+        let asked = scope.spawn(|| profile(&server, &["--seconds", "8", "--rate", "1000"]));
+        thread::sleep(std::time::Duration::from_secs(3));
+        under_load(&server, || asked.join().expect("a profile")).1
+    });
+    let [looking, looks, samples] =
+        ["looking_us", "looks", "samples"].map(|name| profile[name].as_u64().expect("a number"));
+    println!("{looks} looks, {samples} samples, {looking} us");
+    assert!(looks > 500 && samples > 20, "{profile}");
+    assert!(looking < 160_000, "{looking} us of 8 s: {profile}");
+}
+
 /// The process that looks at workers does not trust what it finds.
 #[test]
 fn frames_that_change_while_they_are_read_harm_nobody() {

@@ -20,6 +20,8 @@
 #define MAX_PATH 200
 /* Looking takes at most a hundredth of a processor. */
 #define SHARE 100
+/* The mean of so many looks says what one takes. */
+#define MANY 64
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 #define S (1000 * MS)
@@ -154,7 +156,8 @@ static void add_span(struct raw_text *text, pid_t pid, struct wire_Span span, si
 	raw_add(text, bytes);
 }
 
-static void look_at(struct profile *profile, pid_t pid, uint64_t since)
+/* Whether it has a request. */
+static bool look_at(struct profile *profile, pid_t pid, uint64_t since)
 {
 	struct wire_RequestHead head;
 	struct raw_text text = {0};
@@ -164,7 +167,7 @@ static void look_at(struct profile *profile, pid_t pid, uint64_t since)
 	/* A process that is not ready for requests has nothing there. */
 	if (!reprise_fetch(pid, &reprise_worker->responding, &has_request, sizeof has_request) || !has_request
 	    || !reprise_fetch(pid, reprise_worker->head, &head, sizeof head)) {
-		return;
+		return false;
 	}
 	raw_add_number(&text, profile->lane);
 	raw_add(&text, " ");
@@ -180,6 +183,7 @@ static void look_at(struct profile *profile, pid_t pid, uint64_t since)
 	add_line(profile, &text);
 	(void)reprise_each_frame(pid, MOST_FRAMES, TRIES, add_frame, profile);
 	send_packet(profile);
+	return true;
 }
 
 static void end(struct profile *profile)
@@ -215,7 +219,7 @@ void reprise_profile_begin(struct forker *forker, const struct wire_ToForker *wh
 	profile->until = now + what->profile.duration_ms * MS;
 	profile->last = now;
 	profile->next = now + profile->interval;
-	profile->looks = profile->spent = profile->lost = 0;
+	profile->looks = profile->spent = profile->lost = profile->recent_looks = profile->recent_spent = 0;
 }
 
 bool reprise_profile_wait(const struct forker *forker, struct timespec *wait)
@@ -228,6 +232,25 @@ bool reprise_profile_wait(const struct forker *forker, struct timespec *wait)
 	uint64_t now = raw_nanoseconds(), left = profile->next > now ? profile->next - now : 0;
 	*wait = (struct timespec){.tv_sec = (time_t)(left / S), .tv_nsec = (long)(left % S)};
 	return true;
+}
+
+/* Notes what a look has taken. The time that looks are to be apart follows from the mean of many: a look costs more at
+ * some places of a request than at others; if it decided alone when the next one comes, that one would come to some
+ * places more often than to others. One that finds nobody at work costs next to nothing, and says nothing of the
+ * others. */
+static uint64_t note_cost(struct profile *profile, uint64_t cost, bool has_seen)
+{
+	profile->looks++;
+	profile->spent += cost;
+	if (has_seen) {
+		profile->recent_looks++;
+		profile->recent_spent += cost;
+	}
+	if (profile->recent_looks == MANY) {
+		profile->recent_looks /= 2;
+		profile->recent_spent /= 2;
+	}
+	return profile->recent_looks ? profile->recent_spent / profile->recent_looks * SHARE : 0;
 }
 
 /* From half to one and a half times as long, so that nothing which happens at regular times is seen always or never. */
@@ -251,18 +274,15 @@ void reprise_profile_turn(struct forker *forker)
 		return;
 	}
 	uint64_t before = processor_time();
+	bool has_seen = false;
 	for (size_t i = 0; i < sizeof forker->children / sizeof *forker->children; i++) {
 		const struct forker_child *child = &forker->children[i];
 		if (child->pid > 0 && !child->is_template) {
-			look_at(profile, child->pid, now - profile->last);
+			has_seen |= look_at(profile, child->pid, now - profile->last);
 		}
 	}
-	profile->looks++;
-	profile->spent += processor_time() - before;
 	profile->last = now;
-	/* By what looks cost on the whole. A look costs more at some places of a request than at others; if it decided
-	 * alone when the next one comes, that one would come to some places more often than to others. */
-	uint64_t least = profile->spent / profile->looks * SHARE;
+	uint64_t least = note_cost(profile, processor_time() - before, has_seen);
 	profile->next = now + jittered(profile->interval > least ? profile->interval : least, now);
 	profile->next = profile->next < profile->until ? profile->next : profile->until;
 }

@@ -25,6 +25,9 @@ struct profile {
 	uint64_t looks; /* so many times */
 	uint64_t spent; /* nanoseconds that they took */
 	uint64_t lost;  /* packets that the reader was too slow for */
+	/* Of the last looks at workers that had requests: how many, and what they took. */
+	uint64_t recent_looks;
+	uint64_t recent_spent;
 	size_t size;
 	char bytes[PROFILE_PACKET];
 };
