@@ -4,7 +4,7 @@
 //! greeting; each command begins again with 0.
 
 use crate::plan::{Plan, Protocol, Refusal, Refused};
-use crate::reset::{NONCE, Verdict};
+use crate::reset::{LARGEST, NONCE, Verdict};
 use crate::statement::{Kind, kind};
 
 const INIT_DB: u8 = 0x02;
@@ -56,6 +56,12 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     // A longer message goes on in the next packet, which nothing here does.
     let payload = rest.get(..size).filter(|_| size < 0xff_ffff)?;
     Some((*number, payload, 4 + size))
+}
+
+/// Whether a reply to a reset may begin so: what is left of another packet may say that it is as long as anything.
+fn may_begin(bytes: &[u8]) -> bool {
+    let [a, b, c, ..] = bytes else { return true };
+    u32::from_le_bytes([*a, *b, *c, 0]) as usize <= LARGEST
 }
 
 /// Text up to a zero byte, and what follows.
@@ -230,10 +236,12 @@ fn confirmed(bytes: &[u8]) -> Option<Result<(u16, usize), ()>> {
 
 /// Judges the replies to a reset. If they are right, the values behind the nonce come with that.
 pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdict, &'a [u8]) {
-    let (incomplete, wrong) = ((Verdict::Incomplete, &[][..]), (Verdict::Wrong, &[][..]));
+    let wrong = (Verdict::Wrong, &[][..]);
+    let incomplete = |rest| if may_begin(rest) { (Verdict::Incomplete, &[][..]) } else { wrong };
     let mut at = 0;
     for left in (0..plan.replies).rev() {
-        let Some(found) = confirmed(replies.get(at..).unwrap_or_default()) else { return incomplete };
+        let rest = replies.get(at..).unwrap_or_default();
+        let Some(found) = confirmed(rest) else { return incomplete(rest) };
         let Ok((status, size)) = found else { return wrong };
         // A confirmation that more follow is one of several statements.
         if left == 0 && status & (MORE_REPLIES | IN_TRANSACTION) != 0 {
@@ -244,7 +252,8 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
     let mut values = &[][..];
     // How many columns, what each is, an end, one row, an end.
     for part in 0..COLUMNS + 4 {
-        let Some((number, payload, size)) = packet(replies.get(at..).unwrap_or_default()) else { return incomplete };
+        let rest = replies.get(at..).unwrap_or_default();
+        let Some((number, payload, size)) = packet(rest) else { return incomplete(rest) };
         at += size;
         let is_right = number == part + 1
             && match (part, payload) {
@@ -272,5 +281,23 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
         // The last value is an empty text.
         [.., 0] => (Verdict::Right, values),
         _ => (Verdict::Greeted, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_another_packet_is_not_waited_for() {
+        let mut plan = Plan::new(Protocol::Mysql);
+        assert!(plan.expect(1));
+        let judge = |replies| judge(&plan, &[b'a'; NONCE], replies).0;
+        for begun in [&b""[..], b"\x07\0", b"\x07\0\0\x01\0\0", b"\0\x40\0"] {
+            assert_eq!(judge(begun), Verdict::Incomplete, "{begun:?}");
+        }
+        for left in [&b"\x01\x40\0"[..], b"abc"] {
+            assert_eq!(judge(left), Verdict::Wrong, "{left:?}");
+        }
     }
 }

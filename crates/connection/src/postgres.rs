@@ -3,7 +3,7 @@
 //! Messages have a type, a length of four bytes that counts itself, and then their content. Those before the login have no type.
 
 use crate::plan::{Plan, Protocol, Refusal, Refused};
-use crate::reset::{NONCE, Verdict};
+use crate::reset::{LARGEST, NONCE, Verdict};
 use crate::statement::{Kind, kind};
 
 const ASKS_FOR_TLS: u32 = 80_877_103;
@@ -165,6 +165,13 @@ pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> b
         && write(TAIL)
 }
 
+/// Whether a reply to a reset may begin so. Another message, of which a request has read a part, is not waited for: what is left of it may say
+/// that it is as long as anything.
+fn may_begin(bytes: &[u8]) -> bool {
+    let Some((kind, rest)) = bytes.split_first() else { return true };
+    b"SNCZTD".contains(kind) && number(rest).is_none_or(|size| usize::try_from(size).is_ok_and(|size| size <= LARGEST))
+}
+
 /// Judges the replies to a reset; `has_rollback`: it began with [`ROLLBACK`].
 pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8]) -> Verdict {
     let mut at = 0;
@@ -172,8 +179,9 @@ pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8
     let expected = plan.replies + u16::from(has_rollback);
     let mut has_row = false;
     loop {
-        let Some((code, said, size)) = message(replies.get(at..).unwrap_or_default()) else {
-            return Verdict::Incomplete;
+        let rest = replies.get(at..).unwrap_or_default();
+        let Some((code, said, size)) = message(rest) else {
+            return if may_begin(rest) { Verdict::Incomplete } else { Verdict::Wrong };
         };
         at += size;
         let is_last = confirmed == expected;
@@ -200,6 +208,24 @@ pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8
             (b'C', b"SELECT 0\0") if is_last => return Verdict::Languages,
             _ if at == replies.len() && (code, said) == (b'Z', b"I") => return Verdict::Incomplete,
             _ => return Verdict::Wrong,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_another_message_is_not_waited_for() {
+        let plan = Plan::new(Protocol::Postgres);
+        let judge = |replies: &[u8]| judge(&plan, false, &[b'a'; NONCE], replies);
+        for begun in [&b""[..], b"C", b"S\0\0", b"Z\0\0\0\x05", b"T\0\0\x40\0"] {
+            assert_eq!(judge(begun), Verdict::Incomplete, "{begun:?}");
+        }
+        // The end of a row of COPY, and the next one.
+        for left in [&b"\nd\0\0\0\x06"[..], b"\n", b"C\0\0\x40\x01", b"D2\nd\0\0"] {
+            assert_eq!(judge(left), Verdict::Wrong, "{left:?}");
         }
     }
 }

@@ -6,6 +6,9 @@
 /// Bytes of the random number, in letters `a` to `p`.
 pub const NONCE: usize = 16;
 
+/// Bytes of the largest message in the replies to a reset: the worker has room for as many of all of them together.
+pub const LARGEST: usize = 16_384;
+
 /// What the replies so far are.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

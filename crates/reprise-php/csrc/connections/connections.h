@@ -90,7 +90,8 @@ bool reprise_connection_is_open(const struct kept_connection *connection);
 bool reprise_connection_is_idle(const struct kept_connection *connection);
 void reprise_connections_say_goodbye(void); /* this clone ends */
 bool reprise_connection_reset(struct kept_connection *connection);
-enum confirmation { CONFIRMED, CLOSED, NOT_NOW, NEVER };
+/* LOST: this connection is, others may do. NOT_NOW: none does for a while. */
+enum confirmation { CONFIRMED, LOST, NOT_NOW, NEVER };
 enum confirmation reprise_connection_confirm(struct kept_connection *connection, const char **why);
 void reprise_connections_leave_if_wanted(void);
 

@@ -108,11 +108,13 @@ enum confirmation reprise_connection_confirm(struct kept_connection *connection,
 			continue;
 		}
 		if (count != -EAGAIN && count != -EINTR) {
-			return give_up(why, "the server has closed the connection", CLOSED);
+			return give_up(why, "the server has closed the connection", LOST);
 		}
 		uint64_t now = raw_nanoseconds();
 		if (now >= until) {
-			return give_up(why, "the server has not replied to a reset of the connection within 2 s", NOT_NOW);
+			/* A server that says something is there. */
+			return give_up(why, "the server has not replied to a reset of the connection within 2 s",
+			               size > 0 ? LOST : NOT_NOW);
 		}
 		struct pollfd socket = {.fd = connection->number, .events = POLLIN};
 		struct timespec rest = {(time_t)((until - now) / 1000000000), (long)((until - now) % 1000000000)};
@@ -180,7 +182,7 @@ void reprise_connections_end_reset(void)
 		if (found == NOT_NOW) {
 			/* The next clone would wait for the same server. */
 			reprise_hooks_failed();
-		} else if (found == CLOSED) {
+		} else if (found == LOST) {
 			/* The server may be there: a visitor may have had the connection killed. The next clone finds out. */
 			reprise_note_life(all->served < SHORT);
 		}
