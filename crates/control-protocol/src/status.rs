@@ -294,6 +294,9 @@ object! {
         pub spent_seconds: BTreeMap<String, Option<f64>>,
         /// its rewinds
         pub rewinds: Rewinds,
+        /// connections to other servers that it [keeps open](../guides/connections.md)
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub kept_connections: Option<u32>,
         /// its processor time in seconds
         #[serde(deserialize_with = "Option::deserialize")]
         pub cpu_seconds: Option<f64>,
@@ -335,7 +338,7 @@ mod tests {
                 {"script":null,"mode":"classic","state":"damaged","template":null,"waiting":null,"recycles":{"threads":2},"workers":[
                     {"slot":0,"pid":103,"state":"running","state_seconds":0.25,"request":"GET /","requests":7,
                     "spent_seconds":{"running":1.5,"reading":null},"rewinds":{"fast":5,"scanned":1,"pages":9},
-                    "cpu_seconds":0.75,"memory_kib":2048}]},
+                    "kept_connections":2,"cpu_seconds":0.75,"memory_kib":2048}]},
                 {"script":"/index.php","mode":"snapshot","state":"booting","template":104}]},
             {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]},
         "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]},

@@ -131,6 +131,8 @@ pub fn metrics(
     let mut workers = Family::new("reprise_workers", "gauge", "Workers by state.");
     let mut recycles = Family::new("reprise_recycles", "counter", "Workers that gave their place to a fresh one.");
     let mut rewinds = Family::new("reprise_rewinds", "counter", "Rewinds of living workers.");
+    let mut kept =
+        Family::new("reprise_kept_connections", "gauge", "Connections to other servers that workers keep open.");
     let mut refusals = Family::new("reprise_refusals", "counter", "Requests that the front refused.");
     let mut seconds =
         Family::new("reprise_request_seconds", "histogram", "From a request's head to the end of its response.");
@@ -176,6 +178,7 @@ pub fn metrics(
             for (kind, count) in ["fast", "scanned"].iter().zip(count.rewinds) {
                 rewinds.add("_total", &with("kind", kind), count);
             }
+            kept.add("", &labels, count.kept_connections);
             let (each, sum) = lane.durations.read();
             durations.0.iter_mut().zip(each).for_each(|(all, one)| *all += one);
             durations.1 += sum;
@@ -188,8 +191,8 @@ pub fn metrics(
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
     let all = [
-        open, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds, refusals,
-        seconds,
+        open, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds, kept,
+        refusals, seconds,
     ];
     let mut text: String = all
         .into_iter()

@@ -291,6 +291,16 @@ pub unsafe extern "C" fn wire_purge(w: *mut WireWorker, text: *const u8, size: u
     unsafe { worker(w).purge(core::slice::from_raw_parts(text, size)) }
 }
 
+/// Says how many connections to other servers the worker keeps open.
+///
+/// # Safety
+/// `w` is attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wire_keeps(w: *mut WireWorker, connections: u32) {
+    // SAFETY: by contract.
+    unsafe { worker(w) }.keeps(connections);
+}
+
 /// Counts a rewind: whether it was fast, and the pages it copied.
 ///
 /// # Safety

@@ -161,6 +161,8 @@ pub struct Slot {
     pub last_processor_us: AtomicU32,
     /// Most memory of the last finished request, in KiB, if the worker measures.
     pub last_peak_kib: AtomicU32,
+    /// Connections to other servers that the worker keeps open.
+    pub kept_connections: AtomicU32,
 }
 
 crate::table! {

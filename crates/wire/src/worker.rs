@@ -73,6 +73,7 @@ impl Worker {
         }
         line.last_processor_us.store(0, Ordering::Relaxed);
         line.last_peak_kib.store(0, Ordering::Relaxed);
+        line.kept_connections.store(0, Ordering::Relaxed);
         line.began.store(sys::seconds(), Ordering::Relaxed);
         line.activity.store(Activity::Booting as u32, Ordering::Relaxed);
         line.since.store(sys::ticks(), Ordering::Relaxed);
@@ -120,6 +121,11 @@ impl Worker {
             line.last_processor_us.store(usage.processor_us, Ordering::Relaxed);
             line.last_peak_kib.store(usage.peak_kib, Ordering::Relaxed);
         }
+    }
+
+    /// Says how many connections to other servers it keeps open.
+    pub fn keeps(&self, connections: u32) {
+        self.line().kept_connections.store(connections, Ordering::Relaxed);
     }
 
     /// Counts a rewind.

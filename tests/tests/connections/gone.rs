@@ -95,6 +95,17 @@ fn are_idle(status: &Value) -> bool {
     }
 }
 
+/// How many connections all workers say that they keep.
+fn kept(status: &Value) -> u64 {
+    match status {
+        Value::Array(all) => all.iter().map(kept).sum(),
+        Value::Object(one) => {
+            one.get("kept_connections").and_then(Value::as_u64).unwrap_or_else(|| one.values().map(kept).sum())
+        }
+        _ => 0,
+    }
+}
+
 /// A server that was restarted while nobody asked costs no request anything: the connection is found closed before the request begins,
 /// which opens its own. A fresh worker opens the connection again.
 #[test]
@@ -177,6 +188,9 @@ fn there_are_no_more_connections_than_may_be() {
                     assert!(all.into_iter().all(|one| one.join().unwrap() == "met"));
                 });
                 wait_until("requests' own connections are closed", 10, || backend.clients() == 2);
+                let status = serde_json::from_str(&lane.status(&["--json", "--all"])).expect("JSON");
+                assert_eq!(kept(&status), 2, "{status}");
+                assert!(lane.status(&[]).contains("  KEPT  "));
             },
         );
         wait_until("all connections are closed", 10, || backend.clients() == 0);

@@ -66,6 +66,7 @@ mod tests {
             requests: None,
             spent_seconds: [("running".to_owned(), Some(running)), ("idle".to_owned(), Some(1.0))].into(),
             rewinds: Rewinds { fast: None, scanned: None, pages: None },
+            kept_connections: None,
             cpu_seconds: None,
             memory_kib: None,
         }

@@ -44,6 +44,8 @@ pub struct Count {
     pub recycles: [u64; RECYCLES],
     /// Fast and scanned rewinds of living workers, as the workers say.
     pub rewinds: [u64; 2],
+    /// Connections to other servers that living workers keep open, as the workers say.
+    pub kept_connections: u64,
     /// Requests that took longer than `slow_timeout`.
     pub slow: u64,
     /// The most memory that PHP had for a request, in KiB, as the workers say.
@@ -155,6 +157,7 @@ impl Lane {
         Count {
             recycles: self.slab.recycles().each_ref().map(count),
             rewinds: [sum(|slot| &slot.fast_rewinds), sum(|slot| &slot.scanned_rewinds)],
+            kept_connections: live().map(|slot| u64::from(slot.kept_connections.load(Ordering::Relaxed))).sum(),
             key: self.key.clone(),
             accepted,
             waiting: self.slab.queue().waiting(),

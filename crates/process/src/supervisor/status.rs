@@ -19,6 +19,9 @@ use super::trace::request_in;
 use crate::plan::Slot;
 use crate::sys;
 
+/// No worker keeps more connections; what its slab says may be anything.
+const MOST_KEPT: u32 = 64;
+
 /// The rate of [`ticks`], found out over the life of the supervisor.
 pub(super) struct Rate {
     began: Instant,
@@ -146,6 +149,7 @@ impl Supervisor {
                 scanned: plausible(&line.scanned_rewinds),
                 pages: plausible(&line.pages),
             },
+            kept_connections: Some(line.kept_connections.load(Ordering::Relaxed)).filter(|count| *count <= MOST_KEPT),
             cpu_seconds: usage.map(|usage| usage.processor.as_secs_f64()),
             memory_kib: usage.map(|usage| usage.private_kib),
         }

@@ -348,6 +348,7 @@ void reprise_connections_open(void)
 	} else if (!all->is_to_leave) {
 		reprise_hooks_went_well();
 	}
+	wire_keeps(&reprise_worker->wire, (uint32_t)all->count);
 }
 
 void reprise_connections_drop(void)

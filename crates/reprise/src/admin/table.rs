@@ -145,23 +145,27 @@ fn workers_of(lane: &Lane) -> &[Worker] {
 }
 
 fn lanes(generation: &Generation) -> String {
-    let mut rows =
-        vec![["LANE", "MODE", "STATE", "WORKERS", "IDLE", "WAITING", "RECYCLED"].map(str::to_owned).to_vec()];
-    for lane in &generation.lanes {
+    let kept = |lane: &Lane| workers_of(lane).iter().filter_map(|worker| worker.kept_connections).sum::<u32>();
+    let has_kept = generation.lanes.iter().any(|lane| kept(lane) > 0);
+    let columns = ["LANE", "MODE", "STATE", "WORKERS", "IDLE", "WAITING"];
+    let row = |lane: &Lane| {
         let workers = workers_of(lane);
         let recycles = lane.recycles.iter().flatten().filter(|(_, count)| **count != Some(0));
         let recycles: Vec<String> = recycles.map(|(why, count)| format!("{why} {}", or_dash(*count))).collect();
-        rows.push(vec![
+        let mut row = vec![
             lane_name(lane),
             lane.mode.word().to_owned(),
             lane.state.word().to_owned(),
             workers.len().to_string(),
             workers.iter().filter(|worker| worker.state == Activity::Idle.word()).count().to_string(),
             or_dash(lane.waiting.flatten()),
-            if recycles.is_empty() { "-".to_owned() } else { recycles.join(", ") },
-        ]);
-    }
-    table(&rows)
+        ];
+        row.extend(has_kept.then(|| kept(lane).to_string()));
+        row.push(if recycles.is_empty() { "-".to_owned() } else { recycles.join(", ") });
+        row
+    };
+    let head = columns.into_iter().chain(has_kept.then_some("KEPT")).chain(["RECYCLED"]).map(str::to_owned).collect();
+    table(&[head].into_iter().chain(generation.lanes.iter().map(row)).collect::<Vec<_>>())
 }
 
 /// Workers with a request first, the longest request before the others.
@@ -262,7 +266,7 @@ mod tests {
             let request = if state == "running" { "\"GET /x\"" } else { "null" };
             format!(
                 r#"{{"slot": 0, "pid": {pid}, "state": "{state}", "state_seconds": {seconds}, "request": {request},
-                "requests": 1, "spent_seconds": {{}}, "rewinds": {{"fast": 0, "scanned": null, "pages": 0}},
+                "requests": 1, "spent_seconds": {{}}, "rewinds": {{"fast": 0, "scanned": null, "pages": 0}}, "kept_connections": 3,
                 "cpu_seconds": 0.5, "memory_kib": null}}"#
             )
         };
@@ -279,5 +283,6 @@ mod tests {
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
         assert!(at("\n  3 ") < at("\n  2 ") && at("\n  2 ") < at("\n  1 "));
         assert!(text.contains("threads 2") && !text.contains("size"));
+        assert!(text.contains("WAITING  KEPT  RECYCLED\n") && text.contains("  0        9     threads 2\n"), "{text}");
     }
 }
