@@ -1,7 +1,7 @@
 //! Routes learned from traffic: the pages that visitors who are nobody ask for most often. The supervisor is told them, and code that is
 //! loaded later is warmed up with them (`learned_routes`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,12 +20,24 @@ const CAPACITY: usize = 1024;
 const LONGEST: usize = 200;
 /// The most paths that are told.
 const MOST_TOLD: usize = 256;
+/// A page that took longer is not learned: many of them would hold up a boot.
+const SLOW: Duration = Duration::from_secs(1);
 /// What was asked for less often is not learned.
 const LEAST: u32 = 5;
 /// Time between two looks at what is asked for most.
 const PAUSE: Duration = Duration::from_secs(5);
 /// After so long a request counts half.
 const HALF: Duration = Duration::from_secs(3600);
+
+/// What pages are: nothing that is sent for as long as its client listens, no pictures, no files.
+const PAGES: [&str; 6] = [
+    "text/html",
+    "application/xhtml+xml",
+    "application/json",
+    "application/xml",
+    "application/rss+xml",
+    "application/atom+xml",
+];
 
 /// What is asked for, by the name of the application.
 pub struct Learned {
@@ -38,7 +50,7 @@ pub struct Learned {
 #[derive(Default)]
 struct Counts {
     times: HashMap<String, u32>,
-    told: BTreeSet<String>,
+    told: Vec<String>,
     looked: Option<Instant>,
     halved: Option<Instant>,
 }
@@ -61,22 +73,27 @@ impl Counts {
         });
     }
 
-    /// The paths that are asked for most, in this order, if they are others than those that were told last.
+    /// The paths that are asked for most, in this order, if that is not what was told last.
     fn news(&mut self, most: usize, now: Instant) -> Option<Vec<String>> {
         if self.looked.is_some_and(|looked| now.duration_since(looked) < PAUSE) {
             return None;
         }
         self.looked = Some(now);
-        if now.duration_since(*self.halved.get_or_insert(now)) >= HALF {
-            self.halved = Some(now);
-            self.lower(|times| times / 2);
+        let halved = self.halved.get_or_insert(now);
+        let hours = now.duration_since(*halved).as_secs() / HALF.as_secs();
+        if hours > 0 {
+            *halved = now;
+            self.lower(|times| times.checked_shr(hours.try_into().unwrap_or(u32::MAX)).unwrap_or(0));
         }
         let mut all: Vec<(&String, u32)> =
             self.times.iter().map(|(path, times)| (path, *times)).filter(|(_, times)| *times >= LEAST).collect();
         all.sort_unstable_by_key(|(path, times)| (std::cmp::Reverse(*times), *path));
         let first: Vec<String> = all.into_iter().take(most.min(MOST_TOLD)).map(|(path, _)| path.clone()).collect();
-        let told = first.iter().cloned().collect();
-        (std::mem::replace(&mut self.told, told) != self.told).then_some(first)
+        if first.is_empty() || first == self.told {
+            return None;
+        }
+        self.told.clone_from(&first);
+        Some(first)
     }
 }
 
@@ -85,16 +102,19 @@ impl Learned {
         Learned { link, applications: Mutex::default() }
     }
 
-    /// A page was made for a visitor. `host`: the name that was asked for.
+    /// A page was made for a visitor, whose request came at `began`. `host`: the name that was asked for.
     pub fn count(
         &self,
         application: &Application,
         host: &str,
         request: &Head,
-        status: StatusCode,
-        headers: &HeaderMap,
+        (status, headers): (StatusCode, &HeaderMap),
+        began: Instant,
     ) {
-        if application.learned_routes == 0 || !is_for_all(application, host, request, status, headers) {
+        if application.learned_routes == 0
+            || began.elapsed() > SLOW
+            || !is_for_all(application, host, request, status, headers)
+        {
             return;
         }
         let news = {
@@ -117,20 +137,26 @@ impl Learned {
 
 /// Whether a warm-up, which is nobody and asks the first host, would have got the same page.
 fn is_for_all(application: &Application, host: &str, request: &Head, status: StatusCode, headers: &HeaderMap) -> bool {
-    let is_text = |value: &HeaderValue| {
-        let kind = value.to_str().unwrap_or_default();
-        ["text/", "application/json"].iter().any(|known| kind.starts_with(known)) || kind.contains("xml")
+    let is_page = |value: &HeaderValue| {
+        let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim_end();
+        PAGES.contains(&kind)
     };
+    // A stream may never end.
+    let ends = headers.get("x-accel-buffering").is_none_or(|value| value != "no");
+    let mut said = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    let may_be_kept = !said.any(|said| said.to_ascii_lowercase().contains("no-store"));
     let path = request.target.path();
     request.method == Method::GET
         && request.target.query().is_none()
         && path.len() <= LONGEST
         && path.bytes().all(|byte| byte.is_ascii_graphic())
         && ![header::COOKIE, header::AUTHORIZATION].iter().any(|name| request.headers.contains_key(name))
-        && application.hosts.iter().find(|host| !host.starts_with('*')).is_none_or(|first| first == host)
+        && application.hosts.iter().find(|host| !host.starts_with('*')).is_some_and(|first| first == host)
         && status == StatusCode::OK
         && !headers.contains_key(header::SET_COOKIE)
-        && headers.get(header::CONTENT_TYPE).is_some_and(is_text)
+        && headers.get(header::CONTENT_TYPE).is_some_and(is_page)
+        && ends
+        && may_be_kept
 }
 
 #[cfg(test)]
@@ -152,7 +178,8 @@ mod tests {
         assert_eq!(counts.news(2, now), None, "too early");
         assert_eq!(counts.news(2, now + PAUSE), Some(vec!["/a".to_owned(), "/b".to_owned()]));
         (0..9).for_each(|_| counts.add("/b"));
-        assert_eq!(counts.news(2, now + 2 * PAUSE), None, "the same in another order");
+        let other = ["/b", "/a"].map(str::to_owned);
+        assert_eq!(counts.news(2, now + 2 * PAUSE).as_deref(), Some(&other[..]), "in another order");
         let three = ["/b", "/a", "/c"].map(str::to_owned);
         assert_eq!(counts.news(3, now + 3 * PAUSE).as_deref(), Some(&three[..]));
         assert_eq!(counts.news(3, now + HALF).as_deref(), Some(&three[..2]), "the third has halved below the least");
@@ -200,7 +227,12 @@ mod tests {
         assert!(!counts("a.shop.test", &get, 200, html));
         assert!(!counts("shop.test", &get, 404, html));
         assert!(!counts("shop.test", &get, 200, &format!("{html}\nset-cookie: a=b")));
-        assert!(!counts("shop.test", &get, 200, "content-type: image/png"));
+        let more = ["text/html\nx-accel-buffering: no", "text/html\ncache-control: private, No-Store"];
+        for header in ["image/png", "text/event-stream", "text/calendar"].into_iter().chain(more) {
+            assert!(!counts("shop.test", &get, 200, &format!("content-type: {header}")), "{header}");
+        }
+        let patterns = Application { hosts: vec!["*.shop.test".into()], ..Application::default() };
+        assert!(!is_for_all(&patterns, "a.shop.test", &get, StatusCode::OK, &made(html)));
         for request in [
             asked("HEAD", "/a", ""),
             asked("POST", "/a", ""),

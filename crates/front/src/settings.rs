@@ -346,11 +346,14 @@ pub struct Warmup {
     pub path: String,
     /// The headers by name.
     pub headers: BTreeMap<String, String>,
+    /// Whether it was learned from traffic: it may fail, and has not long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_learned: bool,
 }
 
 impl Warmup {
     /// The page at this path.
     pub fn page(path: &(impl ToString + ?Sized)) -> Warmup {
-        Warmup { method: "GET".to_owned(), path: path.to_string(), headers: BTreeMap::new() }
+        Warmup { method: "GET".to_owned(), path: path.to_string(), headers: BTreeMap::new(), is_learned: false }
     }
 }

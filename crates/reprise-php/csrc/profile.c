@@ -250,7 +250,9 @@ static uint64_t note_cost(struct profile *profile, uint64_t cost, bool has_seen)
 		profile->recent_looks /= 2;
 		profile->recent_spent /= 2;
 	}
-	return profile->recent_looks ? profile->recent_spent / profile->recent_looks * SHARE : 0;
+	uint64_t mean = profile->spent / profile->looks;
+	uint64_t recent = profile->recent_looks ? profile->recent_spent / profile->recent_looks : 0;
+	return (mean > recent ? mean : recent) * SHARE;
 }
 
 /* From half to one and a half times as long, so that nothing which happens at regular times is seen always or never. */

@@ -262,10 +262,14 @@ fn warm_learned(config: &mut Config, learned: &LearnedRoutes) {
         let paths = learned.get(&application.name).into_iter().flatten();
         let of_nobody =
             |path: &&String| !application.warmup.iter().any(|one| one.path == **path && one.headers.is_empty());
-        let more: Vec<Warmup> = paths.filter(of_nobody).take(application.learned_routes).map(Warmup::page).collect();
+        let more: Vec<Warmup> = paths.filter(of_nobody).take(application.learned_routes).map(learned_page).collect();
         application.learned = more.len();
         application.warmup.extend(more);
     }
+}
+
+fn learned_page(path: &String) -> Warmup {
+    Warmup { is_learned: true, ..Warmup::page(path) }
 }
 
 /// Adds certificates to a draft, and their file to its descriptors. Returns what is to be said of them.

@@ -157,7 +157,7 @@ impl Lane {
         Count {
             recycles: self.slab.recycles().each_ref().map(count),
             rewinds: [sum(|slot| &slot.fast_rewinds), sum(|slot| &slot.scanned_rewinds)],
-            kept_connections: live().map(|slot| u64::from(slot.kept_connections.load(Ordering::Relaxed))).sum(),
+            kept_connections: live().map(|slot| kept(slot.kept_connections.load(Ordering::Relaxed))).sum(),
             key: self.key.clone(),
             accepted,
             waiting: self.slab.queue().waiting(),
@@ -169,6 +169,13 @@ impl Lane {
             workers: slots_of().map(worker).filter(|worker| (1..=MAX_PID).contains(&worker.pid)).collect(),
         }
     }
+}
+
+/// No worker keeps more connections; what its slab says may be anything.
+const MOST_KEPT: u32 = 64;
+
+fn kept(said: u32) -> u64 {
+    if said <= MOST_KEPT { said.into() } else { 0 }
 }
 
 /// Both clocks run evenly, so the ratio of part and whole is the same by either clock. A part is not longer than the whole.

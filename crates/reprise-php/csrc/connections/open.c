@@ -361,4 +361,5 @@ void reprise_connections_drop(void)
 		}
 	}
 	forget_all();
+	wire_keeps(&reprise_worker->wire, 0);
 }

@@ -182,8 +182,8 @@ void reprise_connections_end_reset(void)
 		if (found == NOT_NOW) {
 			/* The next clone would wait for the same server. */
 			reprise_hooks_failed();
-		} else if (found == LOST) {
-			/* The server may be there: a visitor may have had the connection killed. The next clone finds out. */
+		} else if (found != CONFIRMED) {
+			/* The server is there: a visitor may have had the connection killed, or left something on it. */
 			reprise_note_life(all->served < SHORT);
 		}
 		if (found != CONFIRMED) {

@@ -349,7 +349,7 @@ option_table! {
         warmup_failure: WarmupFailure = WarmupFailure::Refuse, "\"refuse\"", Text, Reload,
             "What a 5xx response to a warm-up request does: \"refuse\" (the server does not start; a reload is refused) \
              or \"log\".";
-        learned_routes: usize = 0, "0", Number(0, 100), Reload,
+        learned_routes: usize = 0, "0", Number(0, 30), Reload,
             "How many pages are learned from traffic, so that the code of the next reload is warmed up with them too, behind those of `warmup`: the ones that \
              visitors without a cookie ask for most. One that fails is logged and stops nothing (docs/guides/snapshot.md#routes-learned-from-traffic).", to front;
         verify_on_reload: bool = false, "false", Switch, Reload,

@@ -222,7 +222,7 @@ impl Value for Vec<Warmup> {
 
 fn request(given: &Given<'_, '_>) -> Result<Warmup, Failure> {
     let name = given.name;
-    let mut request = Warmup { method: "GET".to_owned(), path: String::new(), headers: BTreeMap::new() };
+    let mut request = Warmup::page("");
     match given.item.get_ref() {
         DeValue::String(path) => request.path = path.to_string(),
         DeValue::Table(table) => {

@@ -173,7 +173,7 @@ impl Looks {
             self.ready = self.ready.saturating_add(ready);
             let of_route = self.routes.entry(route).or_default();
             for (stack, seen) in &stacks {
-                let with = u128::from(seen.running) * (u128::from(running) + u128::from(ready));
+                let with = u128::from(seen.running).saturating_mul(u128::from(running) + u128::from(ready));
                 let busy = with.checked_div(u128::from(running)).unwrap_or(u128::from(seen.ready));
                 let time = Time { busy: u64::try_from(busy).unwrap_or(u64::MAX), waiting: seen.waiting };
                 of_route.add(time);
