@@ -29,6 +29,7 @@ fn main() {
         "pinned",
         "prototype",
         "forker",
+        "forker_children",
         "profile",
         "trace",
         "worker",

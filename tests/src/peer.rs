@@ -2,6 +2,7 @@
 //! its own, started from here and stopped by process id; nothing of the system's configuration is read but PHP's.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -133,6 +134,7 @@ impl Drop for Program {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !self.has_ended() {
             if Instant::now() > deadline {
+                eprintln!("{} does not end:\n{}", self.name, self.log());
                 children.iter().for_each(|&child| process::kill(child, Signal::SIGKILL));
                 let _ = self.child.kill();
                 let _ = self.child.wait();
@@ -233,7 +235,13 @@ impl Database {
         command.arg(format!("--socket={}", socket.display())).arg(format!("--pid-file={}/pid", run.display()));
         command.args(options);
         let mut server = Program::start(&mut command, &directory.0.join("mariadb.log"));
-        server.await_ready(60, || UnixStream::connect(socket).is_ok());
+        // It listens before it serves, and what ends it in between is lost: it greets whom it serves.
+        server.await_ready(60, || {
+            UnixStream::connect(socket).is_ok_and(|mut client| {
+                client.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+                client.read_exact(&mut [0]).is_ok()
+            })
+        });
         self.server = Some(server);
     }
 

@@ -23,6 +23,8 @@ pub const RIGHT: u32 = 1;
 pub const LANGUAGES: u32 = 3;
 /// See [`Verdict::Greeted`].
 pub const GREETED: u32 = 4;
+/// See [`Verdict::Ended`].
+pub const ENDED: u32 = 5;
 /// The refusal whose bytes are shown: see [`Refusal::Statement`].
 pub const ABOUT_STATEMENT: u32 = 5;
 
@@ -31,6 +33,7 @@ const _: () = assert!(
         && RIGHT == Verdict::Right as u32
         && LANGUAGES == Verdict::Languages as u32
         && GREETED == Verdict::Greeted as u32
+        && ENDED == Verdict::Ended as u32
         && ABOUT_STATEMENT == Refusal::Statement as u32
 );
 

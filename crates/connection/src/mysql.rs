@@ -64,6 +64,15 @@ fn may_begin(bytes: &[u8]) -> bool {
     u32::from_le_bytes([*a, *b, *c, 0]) as usize <= LARGEST
 }
 
+/// Errors of a server that ends the session or the statement for a reason of its own: it shuts down (1053, 1080), the statement (1317) or
+/// the session (1927, MariaDB) was killed, or was idle for too long (4031, MySQL).
+const INTERRUPTIONS: [u16; 5] = [1053, 1080, 1317, 1927, 4031];
+
+/// Whether a payload is one of these errors.
+fn is_interruption(payload: &[u8]) -> bool {
+    matches!(payload, [0xff, low, high, ..] if INTERRUPTIONS.contains(&u16::from_le_bytes([*low, *high])))
+}
+
 /// Text up to a zero byte, and what follows.
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
@@ -221,17 +230,21 @@ pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> b
     write(&[size, 0, 0, 0, QUERY]) && write(head) && write(nonce) && write(tail)
 }
 
-/// Status and size of a confirmation; None: it is not complete; an error: it is none.
-fn confirmed(bytes: &[u8]) -> Option<Result<(u16, usize), ()>> {
+/// Status and size of a confirmation; None: it is not complete; an error: what it is instead.
+fn confirmed(bytes: &[u8]) -> Option<Result<(u16, usize), Verdict>> {
     let (_, payload, size) = packet(bytes)?;
     let status = match payload {
         // How many rows, and the last number: each a byte, if nothing was changed.
         [0, 0, 0, low, high, ..] => [*low, *high],
         // As old servers confirm an option.
         [0xfe, _, _, low, high] => [*low, *high],
-        _ => return Some(Err(())),
+        _ => return Some(Err(not_confirmed(payload))),
     };
     Some(Ok((u16::from_le_bytes(status), size)))
+}
+
+fn not_confirmed(payload: &[u8]) -> Verdict {
+    if is_interruption(payload) { Verdict::Ended } else { Verdict::Wrong }
 }
 
 /// Judges the replies to a reset. If they are right, the values behind the nonce come with that.
@@ -242,7 +255,10 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
     for left in (0..plan.replies).rev() {
         let rest = replies.get(at..).unwrap_or_default();
         let Some(found) = confirmed(rest) else { return incomplete(rest) };
-        let Ok((status, size)) = found else { return wrong };
+        let (status, size) = match found {
+            Ok(found) => found,
+            Err(verdict) => return (verdict, &[]),
+        };
         // A confirmation that more follow is one of several statements.
         if left == 0 && status & (MORE_REPLIES | IN_TRANSACTION) != 0 {
             return wrong;
@@ -273,13 +289,16 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
                 _ => false,
             };
         if !is_right {
-            return wrong;
+            return (not_confirmed(payload), &[]);
         }
     }
-    match values {
-        _ if at != replies.len() => wrong,
+    let rest = replies.get(at..).unwrap_or_default();
+    match (values, packet(rest)) {
+        // The session ends just then.
+        (_, Some((_, payload, _))) => (not_confirmed(payload), &[]),
+        _ if !rest.is_empty() => (Verdict::Wrong, &[]),
         // The last value is an empty text.
-        [.., 0] => (Verdict::Right, values),
+        ([.., 0], None) => (Verdict::Right, values),
         _ => (Verdict::Greeted, &[]),
     }
 }
@@ -298,6 +317,23 @@ mod tests {
         }
         for left in [&b"\x01\x40\0"[..], b"abc"] {
             assert_eq!(judge(left), Verdict::Wrong, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_shuts_down_has_not_refused_a_reset() {
+        let mut plan = Plan::new(Protocol::Mysql);
+        assert!(plan.expect(1));
+        let judge = |replies: &[u8]| judge(&plan, &[b'a'; NONCE], replies).0;
+        const CONFIRMED: &[u8] = b"\x07\0\0\x01\0\0\0\x02\0\0\0";
+        // Server shutdown in progress; connection was killed; as a reply to the reset, and to the question behind it.
+        for error in [&b"\x09\0\0\x01\xff\x1d\x04#08S01"[..], b"\x09\0\0\x01\xff\x87\x07#70100"] {
+            assert_eq!(judge(error), Verdict::Ended, "{error:?}");
+            assert_eq!(judge(&[CONFIRMED, error].concat()), Verdict::Ended, "{error:?}");
+        }
+        // Access denied; and a text of that number.
+        for error in [&b"\x09\0\0\x01\xff\x15\x04#28000"[..], b"\x03\0\0\x01\xfe\x1d\x04", b"\x01\0\0\x01\xff"] {
+            assert_eq!(judge(error), Verdict::Wrong, "{error:?}");
         }
     }
 }

@@ -165,11 +165,42 @@ pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> b
         && write(TAIL)
 }
 
+/// Whether an error says that the server ends the session or has interrupted the statement, as when it shuts down. Fields have a letter
+/// and a text; the severity `V` is the same in every language, and class 57 of the codes `C` is an operator's intervention.
+fn is_interruption(mut fields: &[u8]) -> bool {
+    while let Some((letter, rest)) = fields.split_first() {
+        let Some((field, after)) = text(rest) else { return false };
+        match letter {
+            b'V' if matches!(field, b"FATAL" | b"PANIC") => return true,
+            b'C' if field.starts_with(b"57") => return true,
+            _ => fields = after,
+        }
+    }
+    false
+}
+
 /// Whether a reply to a reset may begin so. Another message, of which a request has read a part, is not waited for: what is left of it may say
 /// that it is as long as anything.
 fn may_begin(bytes: &[u8]) -> bool {
     let Some((kind, rest)) = bytes.split_first() else { return true };
-    b"SNCZTD".contains(kind) && number(rest).is_none_or(|size| usize::try_from(size).is_ok_and(|size| size <= LARGEST))
+    b"SNCZTDE".contains(kind) && number(rest).is_none_or(|size| usize::try_from(size).is_ok_and(|size| size <= LARGEST))
+}
+
+/// Judges what comes after the row with the nonce: that is all, unless the session ends just then.
+fn judge_end(rest: &[u8]) -> Verdict {
+    match message(rest) {
+        None => Verdict::Incomplete,
+        Some((b'E', fields, _)) if is_interruption(fields) => Verdict::Ended,
+        Some((b'Z', b"I", size)) => match rest.get(size..).unwrap_or_default() {
+            [] => Verdict::Right,
+            more => match message(more) {
+                Some((b'E', fields, _)) if is_interruption(fields) => Verdict::Ended,
+                None if more.first() == Some(&b'E') && may_begin(more) => Verdict::Incomplete,
+                _ => Verdict::Wrong,
+            },
+        },
+        Some(_) => Verdict::Wrong,
+    }
 }
 
 /// Judges the replies to a reset; `has_rollback`: it began with [`ROLLBACK`].
@@ -188,6 +219,7 @@ pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8
         match (code, said) {
             // Settings that have changed, and notices.
             (b'S' | b'N', _) => {}
+            (b'E', fields) if is_interruption(fields) => return Verdict::Ended,
             (b'C', _) if !is_last => confirmed += 1,
             (b'Z', b"I") if !is_last || at < replies.len() => {}
             (b'T', _) if is_last && !has_row => {}
@@ -199,11 +231,7 @@ pub fn judge(plan: &Plan, has_rollback: bool, nonce: &[u8; NONCE], replies: &[u8
                 }
             }
             (b'C', b"SELECT 1\0") if has_row => {
-                return match message(replies.get(at..).unwrap_or_default()) {
-                    None => Verdict::Incomplete,
-                    Some((b'Z', b"I", size)) if at + size == replies.len() => Verdict::Right,
-                    Some(_) => Verdict::Wrong,
-                };
+                return judge_end(replies.get(at..).unwrap_or_default());
             }
             (b'C', b"SELECT 0\0") if is_last => return Verdict::Languages,
             _ if at == replies.len() && (code, said) == (b'Z', b"I") => return Verdict::Incomplete,
@@ -220,12 +248,45 @@ mod tests {
     fn what_is_left_of_another_message_is_not_waited_for() {
         let plan = Plan::new(Protocol::Postgres);
         let judge = |replies: &[u8]| judge(&plan, false, &[b'a'; NONCE], replies);
-        for begun in [&b""[..], b"C", b"S\0\0", b"Z\0\0\0\x05", b"T\0\0\x40\0"] {
+        for begun in [&b""[..], b"C", b"S\0\0", b"Z\0\0\0\x05", b"T\0\0\x40\0", b"E\0\0\0\x40VFATAL\0"] {
             assert_eq!(judge(begun), Verdict::Incomplete, "{begun:?}");
         }
         // The end of a row of COPY, and the next one.
         for left in [&b"\nd\0\0\0\x06"[..], b"\n", b"C\0\0\x40\x01", b"D2\nd\0\0"] {
             assert_eq!(judge(left), Verdict::Wrong, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_ends_when_it_was_reset_is_not_refused() {
+        const ROW: &[u8] = b"C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05ID\0\0\0\x1e\0\x02\0\0\0\0\0\0\0\x10aaaaaaaaaaaaaaaaC\0\0\0\x0dSELECT 1\0";
+        const READY: &[u8] = b"Z\0\0\0\x05I";
+        const FATAL: &[u8] = b"E\0\0\0\x0cVFATAL\0\0";
+        let mut plan = Plan::new(Protocol::Postgres);
+        assert!(plan.expect(1));
+        let judge = |parts: &[&[u8]]| judge(&plan, false, &[b'a'; NONCE], &[&[ROW], parts].concat().concat());
+        assert_eq!(judge(&[READY]), Verdict::Right);
+        assert_eq!(judge(&[]), Verdict::Incomplete);
+        assert_eq!(judge(&[READY, &FATAL[..9]]), Verdict::Incomplete);
+        assert_eq!(judge(&[READY, FATAL]), Verdict::Ended);
+        assert_eq!(judge(&[FATAL]), Verdict::Ended);
+        for more in [&b"E\0\0\0\x0cVERROR\0\0"[..], READY, b"N\0", b"N\0\0\0\x05\0"] {
+            assert_eq!(judge(&[READY, more]), Verdict::Wrong, "{more:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_shuts_down_has_not_refused_a_reset() {
+        let plan = Plan::new(Protocol::Postgres);
+        let judge = |fields: &[u8]| {
+            let size = u32::try_from(4 + fields.len()).unwrap().to_be_bytes();
+            judge(&plan, false, &[b'a'; NONCE], &[b"E", &size[..], fields].concat())
+        };
+        for ended in [&b"SFATAL\0VFATAL\0C57P01\0\0"[..], b"SFEHLER\0VERROR\0C57014\0Mx\0\0", b"VPANIC\0CXX000\0\0"] {
+            assert_eq!(judge(ended), Verdict::Ended, "{ended:?}");
+        }
+        for refused in [&b"SERROR\0VERROR\0C42501\0MFATAL\0\0"[..], b"SFATAL\0C42501\0\0", b"VFATAL", b"\0", b""] {
+            assert_eq!(judge(refused), Verdict::Wrong, "{refused:?}");
         }
     }
 }

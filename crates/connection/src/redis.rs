@@ -82,13 +82,20 @@ pub fn question(nonce: &[u8; NONCE], write: &mut impl FnMut(&[u8]) -> bool) -> b
     write(b"*2\r\n$4\r\nECHO\r\n$16\r\n") && write(nonce) && write(b"\r\n")
 }
 
+/// How a server begins its reply while it reads its data back after a restart.
+const LOADING: &[u8] = b"-LOADING ";
+
 /// Judges the replies to a reset.
 pub fn judge(plan: &Plan, nonce: &[u8; NONCE], replies: &[u8]) -> Verdict {
     let mut rest = replies;
     let mut takes = |expected: &[u8]| {
         let there = rest.get(..expected.len().min(rest.len())).unwrap_or_default();
         if expected.get(..there.len()) != Some(there) {
-            return Some(Verdict::Wrong);
+            return Some(match rest {
+                _ if rest.starts_with(LOADING) => Verdict::Ended,
+                _ if LOADING.starts_with(rest) => Verdict::Incomplete,
+                _ => Verdict::Wrong,
+            });
         }
         if there.len() < expected.len() {
             return Some(Verdict::Incomplete);
@@ -110,4 +117,20 @@ pub fn judge(plan: &Plan, nonce: &[u8; NONCE], replies: &[u8]) -> Verdict {
         }
     }
     if rest.is_empty() { Verdict::Right } else { Verdict::Wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_reads_its_data_back_has_not_refused_a_reset() {
+        let mut plan = Plan::new(Protocol::Redis);
+        assert!(plan.expect(1));
+        let judge = |replies| judge(&plan, &[b'a'; NONCE], replies);
+        assert_eq!(judge(b"+RESET\r\n-LOADING Redis is loading the dataset in memory\r\n"), Verdict::Ended);
+        assert_eq!(judge(b"+RESET\r\n-LOAD"), Verdict::Incomplete);
+        assert_eq!(judge(b"+RESET\r\n-LOADED 1\r\n"), Verdict::Wrong);
+        assert_eq!(judge(b"+RESET\r\n-NOAUTH Authentication required.\r\n"), Verdict::Wrong);
+    }
 }

@@ -23,6 +23,8 @@ pub enum Verdict {
     Languages = 3,
     /// MariaDB and MySQL run statements for each new session, which a reset does not.
     Greeted = 4,
+    /// The server ends the session, or the statement, for a reason of its own: another session may be confirmed.
+    Ended = 5,
 }
 
 /// A number in letters.

@@ -13,6 +13,7 @@
 
 #include "data/data.h"
 #include "forker.h"
+#include "forker_children.h"
 #include "log.h"
 #include "options.h"
 #include "profile.h"
@@ -119,30 +120,16 @@ void reprise_forker_leave(struct forker *forker)
 	reprise_profile_leave(forker);
 }
 
-static struct forker_child *find_child(struct forker *forker, pid_t pid)
+static void offer_place(const struct forker *forker)
 {
-	for (size_t i = 0; i < sizeof forker->children / sizeof *forker->children; i++) {
-		if (forker->children[i].pid == pid) {
-			return &forker->children[i];
-		}
+	if (forker->methods->place_is_free) {
+		forker->methods->place_is_free(forker->place);
 	}
-	return NULL;
-}
-
-bool reprise_forker_has(struct forker *forker, pid_t pid)
-{
-	return pid > 0 && find_child(forker, pid);
-}
-
-static void note_child(struct forker *forker, struct forker_child *entry, struct forker_child child)
-{
-	*entry = child;
-	forker->alive++;
 }
 
 static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 {
-	struct forker_child *entry = find_child(forker, 0);
+	struct forker_child *entry = reprise_child_find(forker, 0);
 	long pid;
 
 	if (forker->slab < 0 || epoch != forker->epoch || slot >= wire_MAX_SLOTS || forker->draining) {
@@ -157,7 +144,9 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 	    .not_spawned = {.slot = slot, .error = (int32_t)-pid, .epoch = epoch},
 	};
 	if (pid >= 0) {
-		note_child(forker, entry, (struct forker_child){.pid = (pid_t)pid, .slot = slot, .epoch = epoch});
+		struct forker_child child = {.pid = (pid_t)pid, .slot = slot, .epoch = epoch, .place = forker->place};
+		reprise_child_note(forker, entry, child);
+		offer_place(forker);
 		answer = (struct wire_FromForker){
 		    .tag = wire_FromForker_Spawned,
 		    .spawned = {.slot = slot, .pid = (int32_t)pid, .epoch = epoch},
@@ -168,7 +157,7 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 
 static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isolation, const int *descriptors)
 {
-	struct forker_child *entry = find_child(forker, 0);
+	struct forker_child *entry = reprise_child_find(forker, 0);
 	int control = reprise_lift(descriptors[0]), head = reprise_lift(descriptors[1]);
 	long pid = -EINVAL;
 
@@ -186,7 +175,7 @@ static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isola
 	    .template_not_spawned = {.lane = lane, .error = (int32_t)-pid},
 	};
 	if (pid >= 0) {
-		note_child(forker, entry, (struct forker_child){.pid = (pid_t)pid, .is_template = true, .lane = lane});
+		reprise_child_note(forker, entry, (struct forker_child){.pid = (pid_t)pid, .is_template = true, .lane = lane});
 		answer = (struct wire_FromForker){
 		    .tag = wire_FromForker_TemplateSpawned,
 		    .template_spawned = {.lane = lane, .pid = (int32_t)pid},
@@ -221,12 +210,15 @@ static void reap(struct forker *forker)
 	while (RAW3(SYS_read, forker->signals, &info, sizeof info) == sizeof info) {
 	}
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
-		struct forker_child *entry = find_child(forker, (pid_t)pid);
+		struct forker_child *entry = reprise_child_find(forker, (pid_t)pid);
 		reprise_data_reaped((pid_t)pid);
 		if (entry) {
 			report_death(forker, entry, status);
-			entry->pid = 0;
-			forker->alive--;
+			reprise_child_forget(forker, entry);
+			if (entry->epoch != forker->epoch) {
+				/* Its successor has been there for long. */
+				offer_place(forker);
+			}
 		}
 	}
 }
@@ -334,15 +326,6 @@ static void listen_to_watcher(struct forker *forker)
 	}
 }
 
-static void kill_children(const struct forker *forker)
-{
-	for (size_t i = 0; i < sizeof forker->children / sizeof *forker->children; i++) {
-		if (forker->children[i].pid > 0) {
-			RAW2(SYS_kill, forker->children[i].pid, SIGKILL);
-		}
-	}
-}
-
 int reprise_forker_run(struct forker *forker)
 {
 	uint64_t orphaned_at = 0;
@@ -364,7 +347,7 @@ int reprise_forker_run(struct forker *forker)
 		}
 		reprise_profile_turn(forker);
 		if (orphaned_at && raw_seconds() + 1 - orphaned_at > ORPHAN_SECONDS) {
-			kill_children(forker);
+			reprise_children_kill(forker);
 		}
 		if (watched[0].revents) {
 			reap(forker);

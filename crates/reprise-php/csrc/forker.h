@@ -31,6 +31,8 @@ struct forker_methods {
 	void (*answer)(struct forker *, int question, int answer);
 	/* NULL in a template. Before each Pong. */
 	void (*tell_counts)(struct forker *);
+	/* NULL in the prototype. The lowest place that is free has changed, and no worker is about to be forked for it. */
+	void (*place_is_free)(uint32_t place);
 };
 
 struct forker_child {
@@ -39,6 +41,7 @@ struct forker_child {
 	uint32_t lane;  /* of a template */
 	uint32_t slot;  /* of a worker */
 	uint64_t epoch; /* of the slab that the slot is in */
+	uint32_t place; /* of a worker: how many have lower ones, if none has just ended */
 };
 
 struct forker {
@@ -54,6 +57,8 @@ struct forker {
 	bool draining;
 	struct profile profile;
 	uint32_t alive;
+	uint32_t
+	    place; /* of the next worker: the lowest that is free. A slot may still be in use when its worker has ended. */
 	/* In no order. Workers of an earlier epoch may still run when their slots have new workers. */
 	struct forker_child children[2 * wire_MAX_SLOTS + MAX_TEMPLATES];
 };

@@ -16,6 +16,7 @@ enum reprise_stage { REPRISE_STARTING, REPRISE_RUNNING, REPRISE_ENDING };
 struct worker_state {
 	struct wire_worker_state wire;
 	uint32_t slot;
+	uint32_t place; /* of a clone, see struct forker */
 	pid_t pid;
 	uint64_t requests;
 	bool is_worker;           /* false in the prototype, in templates and in children that PHP code forks */

@@ -34,10 +34,14 @@ fn keeps(database: &Database, setup: impl Fn() -> Setup, paths: &[&str]) {
     assert!(paths.iter().all(is_found), "{}", own.log());
     // The first requests teach the snapshot their regular expressions, and workers end for that.
     (0..20).for_each(|_| assert_eq!(pages(&kept), expected, "{}", kept.log()));
-    wait_until("requests' own sessions have ended", 10, || sessions(database).len() == 1);
-    let before = sessions(database);
-    (0..5).for_each(|_| assert_eq!(pages(&kept), expected, "{}", kept.log()));
-    assert_eq!(sessions(database), before, "{}", kept.log());
+    // A page that is made by chance, as when Laravel looks for old sessions, teaches it more later.
+    let is_by_one_session = || {
+        wait_until("requests' own sessions have ended", 10, || sessions(database).len() == 1);
+        let before = sessions(database);
+        (0..5).for_each(|_| assert_eq!(pages(&kept), expected, "{}", kept.log()));
+        sessions(database) == before
+    };
+    assert!((0..3).any(|_| is_by_one_session()), "{}\n{}", kept.status(&[]), kept.log());
     assert!(!kept.log().contains("is not kept"), "{}", kept.log());
 }
 

@@ -1,15 +1,24 @@
 //! Servers that go away and come back, and how many connections there are.
 
 use std::cell::RefCell;
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tests::backends::{Postgres, Redis};
 use tests::peer::Database;
+use tests::server::Directory;
 use tests::snapshot::{Lane, rewind};
-use tests::{Setup, wait_until};
+use tests::{Setup, process, wait_until};
 
 use crate::connections::keeping_in;
 
@@ -130,6 +139,15 @@ fn a_restarted_server_costs_no_request_that_comes_later() {
     }
 }
 
+/// Ends clients that ask until then, also if the test fails: it would wait for them.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Under load: once the server is back, no request fails, but those that ran when it went.
 #[test]
 fn a_restart_under_load_costs_only_what_ran() {
@@ -158,11 +176,12 @@ fn a_restart_under_load_costs_only_what_ran() {
                                 })
                             })
                             .collect();
+                        let end = Ends(&ends);
                         backend.borrow_mut().again();
                         let back = Instant::now();
                         // Each client has asked a few times more.
                         (0..40).for_each(|_| assert_eq!(lane.get("/?do=wait").status, 200, "{}", lane.log()));
-                        ends.store(true, Ordering::Relaxed);
+                        drop(end);
                         let late =
                             clients.into_iter().flat_map(|client| client.join().unwrap()).filter(|begun| *begun > back);
                         assert_eq!(late.count(), 0, "{}", lane.log());
@@ -172,6 +191,106 @@ fn a_restart_under_load_costs_only_what_ran() {
             },
         );
     }
+}
+
+/// Stands before `server` at `place`, and replies to the first reset as one that shuts down.
+fn interrupts_first_reset(place: &Path, server: PathBuf) {
+    let listener = UnixListener::bind(place).expect("a socket");
+    fs::set_permissions(place, Permissions::from_mode(0o777)).expect("a socket for all");
+    let is_first = Arc::new(AtomicBool::new(true));
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(server)) = (client, UnixStream::connect(&server)) else { continue };
+            let (from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            thread::spawn(move || io::copy(&mut &from, &mut to).and_then(|_| to.shutdown(Shutdown::Both)));
+            let is_first = is_first.clone();
+            thread::spawn(move || {
+                let mut said = [0; 4096];
+                while let Ok(size @ 1..) = (&client).read(&mut said) {
+                    let is_reset = said[..size].windows(11).any(|some| some == b"DISCARD ALL");
+                    if is_reset && is_first.swap(false, Ordering::Relaxed) {
+                        let _ = (&client).write_all(b"E\0\0\0\x1fSFATAL\0VFATAL\0C57P01\0Mend\0\0");
+                        break;
+                    }
+                    if (&server).write_all(&said[..size]).is_err() {
+                        break;
+                    }
+                }
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+}
+
+/// A server that shuts down while it resets a hook's connection has not refused it for good.
+#[test]
+fn a_reset_that_a_server_interrupts_is_tried_again() {
+    let postgres = Postgres::start(&[]);
+    let name = format!(".s.PGSQL.{}", postgres.port);
+    let place = Directory::new();
+    fs::set_permissions(&place.0, Permissions::from_mode(0o755)).expect("a directory for all");
+    interrupts_first_reset(&place.0.join(&name), Path::new(&postgres.host()).join(&name));
+    rewind(
+        || {
+            let setup =
+                keeping_in(1, 4, BOOT, CASES).env("KIND", "postgres").env("PG_PORT", &postgres.port.to_string());
+            setup.env("PG_HOST", place.0.to_str().unwrap())
+        },
+        |lane: &mut Lane| {
+            lane.expect(&["connection"]);
+            wait_until("the connection is kept", 30, || lane.text("ask") == "1 kept");
+            let log = lane.log();
+            assert_eq!(log.matches("the server has ended the session or interrupted its reset").count(), 1, "{log}");
+        },
+    );
+}
+
+/// Whoever takes the place of a worker that keeps connections keeps them, too, wherever its slot is: that of a worker that has just died
+/// is still in use.
+#[test]
+fn a_successor_keeps_connections_from_its_first_request_on() {
+    let redis = Redis::start(&[]);
+    let kill = "case 'kill': posix_kill(getmypid(), SIGKILL); break;";
+    rewind(
+        || {
+            let setup = keeping_in(1, 1, BOOT, &format!("{CASES} {kill}")).env("KIND", "redis");
+            setup.env("SOCKET", redis.socket().to_str().unwrap())
+        },
+        |lane: &mut Lane| {
+            lane.expect(&["connection", "crash"]);
+            for number in 0..20 {
+                assert_eq!(lane.text("ask"), "1 kept", "worker {number}: {}", lane.log());
+                lane.get("/?do=kill");
+            }
+        },
+    );
+}
+
+/// Workers of a front that has died end after the next ones have begun, which then take their places.
+#[test]
+fn connections_are_kept_after_a_front_has_died() {
+    let redis = Redis::start(&[]);
+    rewind(
+        || {
+            let setup = keeping_in(2, 2, BOOT, CASES).env("KIND", "redis");
+            setup.env("SOCKET", redis.socket().to_str().unwrap())
+        },
+        |lane: &mut Lane| {
+            // The front is killed.
+            lane.expect(&["connection", "crash"]);
+            let all_keep = |lane: &Lane| {
+                lane.repeat("ask", 4);
+                kept(&serde_json::from_str(&lane.status(&["--json", "--all"])).expect("JSON")) == 2
+            };
+            wait_until("connections are kept", 30, || all_keep(lane));
+            for _ in 0..3 {
+                let front = lane.front().expect("a front");
+                process::kill(front, Signal::SIGKILL);
+                wait_until("another front", 20, || lane.front().is_some_and(|pid| pid != front));
+                wait_until("connections are kept again", 30, || all_keep(lane));
+            }
+        },
+    );
 }
 
 /// No more workers keep connections than may; the others open their own.

@@ -62,6 +62,7 @@ struct connections {
 	bool is_touched;   /* the hook that runs has used a connection of another one */
 	uint64_t served;   /* requests with them */
 	bool is_waiting;   /* the same, as soon as hooks may be tried again */
+	bool is_beyond;    /* the same, as soon as fewer workers keep connections than may */
 	size_t count;      /* that are kept */
 	size_t opened;     /* with those that the hook that runs has opened */
 	struct kept_connection of[MOST_KEPT];
@@ -109,7 +110,9 @@ void reprise_hook_begins(void);
 void reprise_hook_ended(void);
 void reprise_hooks_failed(void); /* a pause begins */
 void reprise_hooks_went_well(void);
-bool reprise_hooks_want_try(void); /* this clone is to end, so that a fresh one runs them */
+bool reprise_hooks_want_try(void);        /* this clone is to end, so that a fresh one runs them */
+bool reprise_hooks_want_one_more(void);   /* the same: one more may keep connections */
+void reprise_hooks_offer(uint32_t place); /* in the template: a place that is free */
 void reprise_note_life(bool is_short);
 bool reprise_is_refused(uint32_t hook);
 bool reprise_refuse_hook(uint32_t hook); /* for good; true: it was before */

@@ -48,7 +48,10 @@ struct openings {
 	_Atomic bool may_try;        /* a clone has left so that the next one tries */
 	_Atomic uint32_t short_lives;
 	_Atomic uint32_t refused; /* a bit for each hook */
+	_Atomic uint32_t place;   /* the lowest that is free; NO_PLACE: a clone has left for it */
 };
+
+#define NO_PLACE UINT32_MAX
 
 /* A part of the snapshot. */
 static zval hooks;
@@ -89,6 +92,7 @@ void reprise_hooks_prepare(void)
 	shared = mmap(NULL, sizeof(struct openings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared != MAP_FAILED) {
 		snapshot->connections.openings = shared;
+		snapshot->connections.openings->place = NO_PLACE;
 		snapshot->connections.hooks = zend_hash_num_elements(Z_ARRVAL(hooks));
 	}
 }
@@ -229,6 +233,25 @@ bool reprise_hooks_want_try(void)
 	}
 	openings->may_try = true;
 	return true;
+}
+
+/* In the template. */
+void reprise_hooks_offer(uint32_t place)
+{
+	struct openings *openings = snapshot->connections.openings;
+
+	if (openings) {
+		openings->place = place;
+	}
+}
+
+/* One clone makes room for one that has a lower place. */
+bool reprise_hooks_want_one_more(void)
+{
+	struct openings *openings = snapshot->connections.openings;
+	uint32_t place = openings->place;
+
+	return place < reprise_options.kept && atomic_compare_exchange_strong(&openings->place, &place, NO_PLACE);
 }
 
 void reprise_note_life(bool is_short)

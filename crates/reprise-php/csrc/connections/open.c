@@ -330,7 +330,11 @@ void reprise_connections_open(void)
 {
 	struct connections *all = &snapshot->connections;
 
-	if (all->hooks == 0 || reprise_worker->slot >= reprise_options.kept) {
+	if (all->hooks == 0) {
+		return;
+	}
+	all->is_beyond = reprise_worker->place >= reprise_options.kept;
+	if (all->is_beyond) {
 		return;
 	}
 	raw_copy(&all->php, &snapshot->php, sizeof all->php);

@@ -85,6 +85,7 @@ static enum confirmation judge_replies(struct kept_connection *connection, size_
 		               "PostgreSQL has an extension or a procedural language whose state no reset puts back, or a slot",
 		               NEVER);
 	case connection_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", NEVER);
+	case connection_ENDED: return give_up(why, "the server has ended the session or interrupted its reset", LOST);
 	default: return give_up(why, "the server has not confirmed a reset of the connection", NEVER);
 	}
 }
@@ -201,6 +202,9 @@ void reprise_connections_leave_if_wanted(void)
 	}
 	if (all->is_waiting && reprise_hooks_want_try()) {
 		reprise_recycle(wire_Recycle_Connection, "hooks have failed; a fresh worker tries again");
+	}
+	if (all->is_beyond && reprise_hooks_want_one_more()) {
+		reprise_recycle(wire_Recycle_Connection, "fewer workers keep connections than may; a fresh one does");
 	}
 }
 

@@ -215,6 +215,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	reprise_worker_offers_memory();
 	reprise_worker->pid = (pid_t)RAW0(SYS_getpid);
 	reprise_worker->slot = slot;
+	reprise_worker->place = forker->place;
 	reprise_worker->is_worker = true;
 	reprise_worker->is_template = false;
 	reprise_data_begin(DATA_SHARES, snapshot->isolation == wire_Isolation_Rewind);

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "../connections/connections.h"
 #include "../data/data.h"
 #include "../bodies.h"
 #include "../engine/last_error.h"
@@ -47,7 +48,7 @@
 
 struct snapshot_state *snapshot;
 
-static const struct forker_methods methods = {.fork_worker = reprise_clone_fork};
+static const struct forker_methods methods = {.fork_worker = reprise_clone_fork, .place_is_free = reprise_hooks_offer};
 
 void reprise_boot_failed(const char *why, const char *detail)
 {
