@@ -332,7 +332,7 @@ fn verification(application: &Application) -> Verification {
         let mut headers = request.headers.clone();
         let host = headers.keys().find(|name| name.eq_ignore_ascii_case("host")).cloned();
         let host = host.and_then(|name| headers.remove(&name)).unwrap_or_else(|| first.to_owned());
-        VerifiedPage { path: request.path.clone(), host, headers }
+        VerifiedPage { path: request.path.clone(), host, headers, is_learned: request.is_learned }
     };
     let pages = application.warmup.iter().filter(|_| application.verify_on_reload).filter(is_nobody_s).map(page);
     Verification { pages: pages.collect(), users: application.verify_users.clone() }

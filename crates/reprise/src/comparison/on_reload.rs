@@ -27,6 +27,8 @@ const SPARE: Duration = Duration::from_secs(20);
 /// How long a connection may be closed before its front is known to have ended.
 const UNTIL_ENDED: Duration = Duration::from_secs(3);
 
+const AS_USER: &str = " (as a user who has logged in)";
+
 /// Compares the pages that are served at the other end of the socket.
 pub fn judge(what: &Verification, user: Option<&Identity>, socket: OwnedFd) -> Result<Vec<PageFound>, String> {
     confine(user).map_err(|error| format!("the process cannot be confined: {error}"))?;
@@ -36,13 +38,15 @@ pub fn judge(what: &Verification, user: Option<&Identity>, socket: OwnedFd) -> R
     let pages: Vec<Page> =
         what.pages.iter().map(|page| Page::of(&page.path, &page.host, &page.headers)).collect::<Result<_, _>>()?;
     let mut whys: Vec<Option<String>> = vec![None; pages.len()];
-    let mut compare = |mut visitors: [Visitor; 2], who: &str| -> Result<(), String> {
-        for (page, why) in pages.iter().zip(&mut whys).filter(|(_, why)| why.is_none()) {
+    let mut compare = |visitors: &mut [Visitor; 2], who: &str, are_learned: bool| -> Result<(), String> {
+        let all = what.pages.iter().zip(&pages).zip(&mut whys);
+        let some = all.filter(|((page, _), why)| page.is_learned == are_learned && why.is_none());
+        for ((_, page), why) in some {
             if Instant::now() >= until {
                 *why = Some(format!("there was no time left to compare it, of {} s", VERIFY_PATIENCE.as_secs()));
                 continue;
             }
-            let found = examine(page, ROUNDS, &mut visitors).map_err(|failure| failure.parts().2);
+            let found = examine(page, ROUNDS, visitors).map_err(|failure| failure.parts().2);
             if found.is_err() {
                 check(&held)?;
             }
@@ -51,18 +55,24 @@ pub fn judge(what: &Verification, user: Option<&Identity>, socket: OwnedFd) -> R
         Ok(())
     };
     let visitors = || NAMES.map(|name| Visitor::new(name, &sides));
-    compare(visitors(), "")?;
+    let mut guests = visitors();
+    let mut users = None;
+    compare(&mut guests, "", false)?;
     if let [one, other] = &what.users[..] {
         let host = what.pages.first().map_or("localhost", |page| &page.host);
         let logins = [LogIn::parse(one, host)?, LogIn::parse(other, host)?];
-        let mut users = visitors();
+        let users = users.insert(visitors());
         for (visitor, login) in users.iter_mut().zip(&logins) {
             for (is_classic, session) in [(true, 0), (false, 0), (false, 1), (true, 1)] {
                 let how = How { is_classic, session, is_padded: false };
                 login.of(visitor, how).or_else(|why| check(&held).and(Err(why)))?;
             }
         }
-        compare(users, " (as a user who has logged in)")?;
+        compare(users, AS_USER, false)?;
+    }
+    compare(&mut guests, "", true)?;
+    if let Some(users) = &mut users {
+        compare(users, AS_USER, true)?;
     }
     Ok(what.pages.iter().zip(whys).map(|(page, why)| PageFound { path: page.path.clone(), why }).collect())
 }
