@@ -52,7 +52,7 @@ const RUNS: [Run; 10] = [
         tests: &["rewind_mixed::two_visitors"],
     },
     Run {
-        what: "{} interleaved requests of visitors in Slim, Symfony and Laravel, by worker and by snapshot; a tenth in WordPress",
+        what: "{} interleaved requests of visitors in Slim, Symfony and Laravel, by worker and by snapshot; a tenth in WordPress and MediaWiki",
         knob: ("VISITS", "1000000"),
         variable: "REPRISE_REQUESTS",
         environment: &[],

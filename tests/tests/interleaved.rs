@@ -1,6 +1,7 @@
 //! Visitors of one application at the same time, two of them logging in and out: no byte of one in an answer for another.
 //! Thousands of requests of all kinds over four connections to two workers; `./test --full` sends 10,000, and
-//! REPRISE_REQUESTS makes them more; of WordPress, whose pages take the longest, a tenth of that.
+//! REPRISE_REQUESTS makes them more; of WordPress and MediaWiki (`apps/mediawiki/visitors.rs`), whose pages take the longest,
+//! a tenth of that.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use tests::{Response, Server, Setup, amount, process};
 
 /// Marks: names of users (of the applications too, where each is its own password), cookies, headers, and what all that
 /// is sent begins with. The last two never log in. In lower case, so that no page writes one in another way.
-const MARKS: [&str; 4] =
+pub(crate) const MARKS: [&str; 4] =
     ["annak8vq3lxt7wzr2m5p", "bertd4hj9syc6nfg1uxe", "carlw2pq7mbv5ktz8ahr", "dorae6yu3nsj9lgc4ifo"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,12 +50,12 @@ const KINDS: [Kind; 16] =
 const STAY: usize = 50;
 
 /// Where an application has its pages.
-struct Site {
-    address: fn(&str, &str) -> String,
-    desk: &'static str,
-    front: &'static str,
-    log_in: fn(&mut Visitor, &str) -> Response,
-    log_out: fn(&mut Visitor),
+pub(crate) struct Site {
+    pub address: fn(&str, &str) -> String,
+    pub desk: &'static str,
+    pub front: &'static str,
+    pub log_in: fn(&mut Visitor, &str) -> Response,
+    pub log_out: fn(&mut Visitor),
 }
 
 fn mark_page(what: &str, own: &str) -> String {
@@ -200,7 +201,8 @@ impl Guest<'_> {
             Redirect => &[302],
             Error => &[500],
             Desk if self.is_user => {
-                shown.push(self.mark.to_owned());
+                // MediaWiki writes names with a capital.
+                shown.push(self.mark[1..].to_owned());
                 &[200]
             }
             Desk if is_wordpress => &[200],
@@ -286,7 +288,7 @@ fn with_bridge(name: &str, site: &Site, warm_up: &str, mode: &str) {
     report(name, &server, site, mode, requests(amount(2_400, 10_000)));
 }
 
-fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
+pub(crate) fn report(name: &str, server: &Server, site: &Site, mode: &str, total: usize) {
     let total = if is_sanitized() { total / 20 } else { total };
     let report = interleave(server, site, mode, total).unwrap_or_else(|wrong| panic!("{name}, {mode}: {wrong}"));
     served_in(server, mode);

@@ -1,6 +1,8 @@
 //! MediaWiki 1.43, where PHP is 8.4 or later: its pages and interfaces, and two visitors by turns, of whom one edits; in classic
 //! mode, and from snapshots with the file of the Composer package.
 
+mod visitors;
+
 use std::fs;
 use std::mem;
 use std::path::Path;
@@ -244,7 +246,11 @@ fn add_settings(application: &Path, lines: &str) {
 }
 
 fn from_snapshots(setup: Setup) -> Setup {
-    let setup = setup.env("REPRISE_WARMUP", WARM).flag("--audit");
+    with_snapshots(setup).flag("--audit")
+}
+
+fn with_snapshots(setup: Setup) -> Setup {
+    let setup = setup.env("REPRISE_WARMUP", WARM);
     SCRIPTS.iter().fold(setup, |setup, script| setup.application(&format!("mode.\"{script}.php\" = \"snapshot\"")))
 }
 
