@@ -76,32 +76,41 @@ fn percent_of(profile: &Value, name: &str, what: &str) -> f64 {
 /// Planted costs are found, in each mode; waiting is told from running.
 #[test]
 fn planted_costs_are_found() {
-    // With few samples chance moves a share by some points.
-    let (seconds, points) =
-        if is_sanitized() { ("5", 20.0) } else { (["5", "60"][amount(0, 1)], amount(15, 3) as f64) };
     for (mode, end, lines) in modes() {
         let server = Setup::empty()
             .file("index.php", format!("{BOOT}{end}"))
             .application(&format!("workers = 2\n{}", lines.join("\n")))
             .start();
-        let (times, profile) = under_load(&server, || profile(&server, &["--seconds", seconds, "--rate", "400"]));
-        let all: f64 = times.values().sum();
-        let samples = profile["samples"].as_u64().expect("a number");
-        assert!(samples > 100, "{mode}: {profile}");
-        // Time without a processor is given to what was seen running: three and a half standard deviations of that.
-        let ready = profile["ready_us"].as_f64().expect("a number") / profile["total_us"].as_f64().expect("a number");
-        let points = f64::max(points, 350.0 * (0.25 / (samples as f64 * (1.0 - ready)).max(1.0)).sqrt());
-        for (part, us) in times {
-            let (is, seen) = (us * 100.0 / all, percent_of(&profile, &format!("{part}()"), "total_us"));
-            println!("{mode}: {part} {is:.1} %, seen {seen:.1} % in {samples} samples");
-            assert!((is - seen).abs() < points, "{mode}: {part} took {is:.1} %, not {seen:.1} %: {profile}");
-        }
-        let waiting = percent_of(&profile, "query()", "waiting_us");
-        let asleep = percent_of(&profile, "query()", "total_us");
-        assert!(waiting > asleep * 0.6, "{mode}: {waiting} of {asleep}");
-        assert!(percent_of(&profile, "Page::show()", "total_us") > 80.0, "{mode}: {profile}");
-        assert_eq!(profile["routes"][0]["route"], "GET /page/{number}", "{mode}");
+        // Few looks on a machine that is busy with other tests say little: chance is asked again, what is wrong stays so.
+        let attempts = amount(3, 1);
+        let wrong: Vec<String> = (0..attempts).map_while(|_| find_planted_costs(mode, &server).err()).collect();
+        assert!(wrong.len() < attempts, "{mode}: {}", wrong.join("\n"));
     }
+}
+
+/// What a profile says wrongly of the planted costs.
+fn find_planted_costs(mode: &str, server: &Server) -> Result<(), String> {
+    // With few samples chance moves a share by some points.
+    let (seconds, points) =
+        if is_sanitized() { ("5", 20.0) } else { (["5", "60"][amount(0, 1)], amount(15, 3) as f64) };
+    let (times, profile) = under_load(server, || profile(server, &["--seconds", seconds, "--rate", "400"]));
+    let all: f64 = times.values().sum();
+    let samples = profile["samples"].as_u64().expect("a number");
+    let holds = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(format!("{what}: {profile}")) };
+    holds(samples > 100, "samples")?;
+    // Time without a processor is given to what was seen running: three and a half standard deviations of that.
+    let ready = profile["ready_us"].as_f64().expect("a number") / profile["total_us"].as_f64().expect("a number");
+    let points = f64::max(points, 350.0 * (0.25 / (samples as f64 * (1.0 - ready)).max(1.0)).sqrt());
+    for (part, us) in times {
+        let (is, seen) = (us * 100.0 / all, percent_of(&profile, &format!("{part}()"), "total_us"));
+        println!("{mode}: {part} {is:.1} %, seen {seen:.1} % in {samples} samples");
+        holds((is - seen).abs() < points, &format!("{part} took {is:.1} %, not {seen:.1} %"))?;
+    }
+    let waiting = percent_of(&profile, "query()", "waiting_us");
+    let asleep = percent_of(&profile, "query()", "total_us");
+    holds(waiting > asleep * 0.6, &format!("{waiting} of {asleep} is waiting"))?;
+    holds(percent_of(&profile, "Page::show()", "total_us") > 80.0, "Page::show()")?;
+    holds(profile["routes"][0]["route"] == "GET /page/{number}", "the route")
 }
 
 /// Hardly any of its time is in system calls.
