@@ -81,7 +81,7 @@ fn planted_costs_are_found() {
             .file("index.php", format!("{BOOT}{end}"))
             .application(&format!("workers = 2\n{}", lines.join("\n")))
             .start();
-        // Few looks on a machine that is busy with other tests say little: chance is asked again, what is wrong stays so.
+        // Few looks on a machine that is busy with other tests say little, so they are repeated; `--full` looks once, for a minute.
         let attempts = amount(3, 1);
         let wrong: Vec<String> = (0..attempts).map_while(|_| find_planted_costs(mode, &server).err()).collect();
         assert!(wrong.len() < attempts, "{mode}: {}", wrong.join("\n"));

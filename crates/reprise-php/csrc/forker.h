@@ -41,7 +41,7 @@ struct forker_child {
 	uint32_t lane;  /* of a template */
 	uint32_t slot;  /* of a worker */
 	uint64_t epoch; /* of the slab that the slot is in */
-	uint32_t place; /* of a worker: how many have lower ones, if none has just ended */
+	uint32_t place; /* of a worker: no other that lives has it */
 };
 
 struct forker {

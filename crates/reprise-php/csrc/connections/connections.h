@@ -61,8 +61,8 @@ struct connections {
 	bool has_too_many; /* the hook that runs has more connections open than there may be */
 	bool is_touched;   /* the hook that runs has used a connection of another one */
 	uint64_t served;   /* requests with them */
-	bool is_waiting;   /* the same, as soon as hooks may be tried again */
-	bool is_beyond;    /* the same, as soon as fewer workers keep connections than may */
+	bool is_waiting;   /* a fresh clone is to open them as soon as hooks may be tried again */
+	bool is_beyond;    /* a fresh clone is to open them as soon as fewer workers keep connections than may */
 	size_t count;      /* that are kept */
 	size_t opened;     /* with those that the hook that runs has opened */
 	struct kept_connection of[MOST_KEPT];
