@@ -296,7 +296,7 @@ pub fn judge<'a>(plan: &Plan, nonce: &[u8; NONCE], replies: &'a [u8]) -> (Verdic
     match (values, packet(rest)) {
         // The session ends just then.
         (_, Some((_, payload, _))) => (not_confirmed(payload), &[]),
-        _ if !rest.is_empty() => (Verdict::Wrong, &[]),
+        _ if !rest.is_empty() => incomplete(rest),
         // The last value is an empty text.
         ([.., 0], None) => (Verdict::Right, values),
         _ => (Verdict::Greeted, &[]),
@@ -318,6 +318,24 @@ mod tests {
         for left in [&b"\x01\x40\0"[..], b"abc"] {
             assert_eq!(judge(left), Verdict::Wrong, "{left:?}");
         }
+    }
+
+    #[test]
+    fn a_session_that_ends_when_it_was_reset_is_not_refused() {
+        let packet = |number: u8, payload: &[u8]| [&[payload.len() as u8, 0, 0, number], payload].concat();
+        const END: &[u8] = b"\xfe\0\0\x02\0";
+        let mut right = vec![packet(1, b"\0\0\0\x02\0\0\0"), packet(1, &[COLUMNS])];
+        right.extend((0..COLUMNS).map(|column| packet(column + 2, b"\x03def")));
+        right.extend([packet(7, END), packet(8, b"\x10aaaaaaaaaaaaaaaa\x01a\0"), packet(9, END)]);
+        let mut plan = Plan::new(Protocol::Mysql);
+        assert!(plan.expect(1));
+        let judge = |more: &[u8]| judge(&plan, &[b'a'; NONCE], &[&right.concat(), more].concat()).0;
+        assert_eq!(judge(b""), Verdict::Right);
+        let killed = packet(0, b"\xff\x87\x07#70100");
+        assert_eq!(judge(&killed), Verdict::Ended);
+        assert_eq!(judge(&killed[..6]), Verdict::Incomplete);
+        assert_eq!(judge(&packet(0, b"\xff\x15\x04#28000")), Verdict::Wrong);
+        assert_eq!(judge(&packet(0, b"\0")), Verdict::Wrong);
     }
 
     #[test]
