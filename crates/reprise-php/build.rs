@@ -45,6 +45,7 @@ fn main() {
         "engine/gmp_random",
         "engine/handlers",
         "engine/heap",
+        "engine/heap_room",
         "engine/included_paths",
         "engine/ini",
         "engine/late_code",

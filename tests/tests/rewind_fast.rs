@@ -59,6 +59,13 @@ fn with_a_connection_to_sqlite_that_reads_much() {
     fast("$file = getenv('PLACE') . '/base.sqlite';", cases, |setup| setup, |_| {});
 }
 
+/// ZendMM's chunks, and a block of more than a chunk, beyond what the boot has used.
+#[test]
+fn with_memory_beyond_the_boot() {
+    let cases = "case 'it': for ($i = 0; $i < 40000; $i++) $own[] = str_repeat('x', 300); $own[] = str_repeat('y', 5 << 20); echo count($own); break;\n";
+    fast("", cases, |setup| setup, |_| {});
+}
+
 /// PHP keeps patterns apart by the locale for which it has compiled them: those of the boot's locale are learned.
 #[test]
 fn with_patterns_of_a_locale() {

@@ -102,6 +102,40 @@ fn memory_that_the_boot_has_freed_is_free() {
     both(|| snapshot(BOOT, CASES).ini("memory_limit", "96M"), |lane| assert_eq!(lane.same("use", 4), "200000"));
 }
 
+/// What requests need beyond the heap of the boot: within `memory_limit` and not counted before it is used, right when it
+/// grows, shrinks and exceeds the room that the snapshot has for it, and each time as if it were new.
+#[test]
+fn memory_beyond_the_boot_is_as_under_php_fpm() {
+    const BOOT: &str = r"
+function sum(): string { return md5(implode(',', $GLOBALS['own'])); }
+file_put_contents(getenv('PLACE') . '/short', str_repeat('short', 1000));
+";
+    const CASES: &str = r#"
+case 'chunks': for ($i = 0; $i < 60000; $i++) $own[] = str_repeat(chr(97 + $i % 26), 300); echo sum(); break;
+case 'grown': $all = ''; for ($i = 0; strlen($all) < 9 << 20; $i++) { $all .= str_repeat("$i,", 1000); $own[$i % 50] = "$i"; } echo md5($all), sum(); break;
+case 'both': $one = $two = ''; for ($i = 0; $i < 90; $i++) { $one .= str_repeat('1', 70000); $two .= str_repeat('2', 90000); } $one[0] = $two[0]; echo md5($one), md5($two); break;
+case 'shrunk': for ($i = 0; $i < 20; $i++) { $own[] = fread(fopen(getenv('PLACE') . '/short', 'r'), 5 << 20); $own[] = str_repeat('x', 3 << 20); } echo count($own), sum(); break;
+case 'beyond': for ($i = 0; $i < 90; $i++) $own[] = str_repeat(chr(97 + $i % 26), 700000); unset($own[3]); $own[] = implode(',', range(0, 200000)); echo count($own), sum(); break;
+case 'block': echo strlen(str_repeat('x', 150 << 20)); break;
+case 'excess': register_shutdown_function(function () { echo str_starts_with(error_get_last()['message'] ?? '', 'Allowed memory size of 209715200 bytes') ? 'refused' : 'not refused'; }); $own = str_repeat('x', 200 << 20); break;
+case 'counted': echo memory_get_usage(true) < memory_get_usage() + (4 << 20) ? 'what is used' : memory_get_usage(true); break;
+"#;
+    let setup = || snapshot(BOOT, CASES).ini("memory_limit", "200M").ini("display_errors", "0");
+    both(setup, |lane| {
+        let mut first = std::collections::BTreeMap::new();
+        for what in ["chunks", "grown", "both", "shrunk", "beyond"].repeat(4) {
+            let said = lane.text(what);
+            assert!(said.len() >= 32, "{what}: {said}");
+            assert_eq!(first.entry(what).or_insert_with(|| said.clone()), &said, "{what}");
+            assert_eq!(lane.text("counted"), "what is used", "after {what}");
+        }
+        assert_eq!(lane.text("block"), (150 << 20).to_string());
+        let excess = lane.get("/?do=excess");
+        assert_eq!((excess.status, excess.text().as_str()), (500, "refused"));
+        assert_eq!(lane.text("chunks"), first["chunks"]);
+    });
+}
+
 /// Blocks of the snapshot that requests extend and free, beside work in free pages.
 #[test]
 fn blocks_of_the_snapshot_stay_whole() {

@@ -207,7 +207,7 @@ case 'hot': for ($i = 0, $sum = 0; $i < 300000; $i++) $sum = ($sum * 31 + $i) % 
                 lane.pair("hot");
                 if lane.rewinds() {
                     for (pid, size, anonymous, _) in sizes(&pids(lane)) {
-                        assert!(size < 728 << 10 && anonymous < 60 << 10, "{pid}: {size} {anonymous}");
+                        assert!(size < 792 << 10 && anonymous < 60 << 10, "{pid}: {size} {anonymous}");
                     }
                 }
             },

@@ -205,7 +205,7 @@ fn visitors_see_their_own(scrub: bool, total: usize) {
                     scope.spawn(move || {
                         let mut client = lane.client();
                         for n in (number..total).step_by(visitors.len()) {
-                            if n == total / 4 || n == total / 4 * 3 {
+                            if n == total / 2 || n == total / 8 * 7 {
                                 weigh(lane);
                             }
                             let cookie = format!("visitor={own}");

@@ -184,7 +184,7 @@ const BAD: &[(&str, &str, &str)] = &[
         "$GLOBALS['f'] = stream_socket_client('unix://' . getenv('HTTP')); fread($GLOBALS['f'], 1);",
         "have it send a PING",
     ),
-    ("memory", "$GLOBALS['big'] = str_repeat('x', 20 << 20);", "mapped memory"),
+    ("memory", "$GLOBALS['big'] = str_repeat('x', 60 << 20);", "mapped memory"),
     (
         "uses",
         "$GLOBALS['good']->query('set autocommit = 0'); throw new Exception('half');",

@@ -258,6 +258,7 @@ bool reprise_heap_each_free(reprise_heap_visitor visit, void *context)
 	for (chunk = cached_chunks(); chunk; chunk = chunk->next) {
 		visit((uintptr_t)chunk + UNIT, (uintptr_t)chunk + CHUNK, context);
 	}
+	reprise_heap_each_free_slot(visit, context);
 	/* PHP writes to both before it reads. */
 	visit((uintptr_t)EG(vm_stack_top), (uintptr_t)EG(vm_stack_end), context);
 	visit((uintptr_t)CG(arena)->ptr, (uintptr_t)CG(arena)->end, context);

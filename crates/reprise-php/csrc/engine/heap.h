@@ -25,4 +25,9 @@ void reprise_heap_set_usage(struct reprise_heap_usage usage);
 typedef void (*reprise_heap_visitor)(uintptr_t start, uintptr_t end, void *context);
 bool reprise_heap_each_free(reprise_heap_visitor visit, void *context);
 
+/* On PHP's stack, in the template: addresses for what requests need beyond the heap of the boot (heap_room.c). False:
+ * ZendMM maps each chunk. */
+bool reprise_heap_make_room(void);
+void reprise_heap_each_free_slot(reprise_heap_visitor visit, void *context); /* of that room */
+
 #endif

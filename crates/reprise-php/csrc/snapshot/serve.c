@@ -20,6 +20,7 @@
 #include "../connections/connections.h"
 #include "../engine/frames.h"
 #include "../engine/handlers.h"
+#include "../engine/heap.h"
 #include "../engine/modules.h"
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
@@ -170,7 +171,9 @@ void reprise_serve_prepare(void)
 	 * request. */
 	get_timezone_info();
 	reprise_warm_libraries();
-	keep_spare_chunk();
+	if (!reprise_heap_make_room()) {
+		keep_spare_chunk();
+	}
 	reprise_random_prepare();
 	reprise_modules_leave_memory();
 	reprise_compact();
