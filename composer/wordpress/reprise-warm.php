@@ -40,6 +40,15 @@ final class Warm
         'WP_Duotone' => ['global_styles_block_names', 'global_styles_presets'],
     ];
 
+    /** By these plugins change what styles are made of: by who asks, perhaps. */
+    private const FILTERS = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user'];
+
+    /** What is made of styles, among the groups and classes above. */
+    private const STYLES = ['theme_json', 'WP_Theme_JSON_Resolver', 'WP_Duotone'];
+
+    /** When a request has added its filters, and nothing is made of styles yet. */
+    private const FILTERED = ['template_redirect' => PHP_INT_MAX, 'wp_enqueue_scripts' => PHP_INT_MIN, 'rest_api_init' => PHP_INT_MAX, 'admin_init' => PHP_INT_MAX];
+
     /** So many options are read at once at most, and the time that a page has, in seconds. */
     private const MOST_OPTIONS = 300;
     private const SECONDS = 30;
@@ -254,8 +263,9 @@ final class Warm
         $asked = array_keys(array_diff_key($options, ['alloptions' => 1, 'notoptions' => 1]) + (array) ($options['notoptions'] ?? []));
         // Others may be found by a name that looks alike to the database.
         $now->options = preg_grep('/^[\x21-\x7e]{1,191}$/', array_map('strval', $asked));
-        $now->cache = array_intersect_key($groups, array_flip(self::GROUPS));
-        foreach (self::STATICS as $class => $names) {
+        $left = self::areStylesFiltered() ? array_flip(self::STYLES) : [];
+        $now->cache = array_diff_key(array_intersect_key($groups, array_flip(self::GROUPS)), $left);
+        foreach (array_diff_key(self::STATICS, $left) as $class => $names) {
             if (class_exists($class, false)) {
                 $all = (new \ReflectionClass($class))->getStaticProperties();
                 $now->statics[$class] = $names === [] ? $all : array_intersect_key($all, array_flip($names));
@@ -333,6 +343,11 @@ final class Warm
         foreach (['switch_theme', 'switch_blog'] as $change) {
             add_action($change, $this->forget(...), PHP_INT_MIN, 0);
         }
+        if (array_intersect_key($this->cache + $this->statics, array_flip(self::STYLES)) !== []) {
+            foreach (self::FILTERED as $hook => $priority) {
+                add_action($hook, fn () => self::areStylesFiltered() && $this->forget(), $priority, 0);
+            }
+        }
     }
 
     /**
@@ -362,6 +377,11 @@ final class Warm
     private static function areFiltered(): bool
     {
         return has_filter('get_block_templates');
+    }
+
+    private static function areStylesFiltered(): bool
+    {
+        return array_filter(self::FILTERS, 'has_filter') !== [];
     }
 
     /** In each request, with its connection. */

@@ -267,3 +267,41 @@ fn pages_that_fail_before_the_snapshot_harm_nobody() {
     assert_eq!(database.rows("wordpress", left).trim(), "0", "what a page has written stays");
     served_in(&server, "snapshot");
 }
+
+/// A plugin that changes the design by who asks: always, or by a filter that only some requests add.
+const FILTER: &str = r##"<?php
+$colour = static fn ($data) => isset($_COOKIE['colour']) ? $data->update_with(['version' => 2, 'styles' => ['color' => ['background' => "#$_COOKIE[colour]"]]]) : $data;
+// WordPress 6.1 keeps the styles of one visitor for all by itself, for a minute.
+add_filter('pre_transient_global_styles_' . get_stylesheet(), '__return_empty_string');
+if (getenv('FILTER') === 'always') add_filter('wp_theme_json_data_user', $colour);
+else add_action('wp', static fn () => isset($_COOKIE['colour']) && add_filter('wp_theme_json_data_user', $colour));
+"##;
+
+/// Each visitor has the colours that the plugin has for him, and not those of the boot or of the visitor before.
+#[test]
+fn styles_that_a_plugin_filters_are_the_visitor_s() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/filter.php"), FILTER).unwrap();
+    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
+    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    for filter in ["always", "late"] {
+        let more = format!("env.FILTER = \"{filter}\"\nenv.REPRISE_WARMUP = \"/ /post-5/\"");
+        let [classic, warm] = ["classic", "snapshot"].map(|mode| start(&root, mode, &more));
+        let with = |server: &Server, colour: &str| {
+            let cookie = format!("colour={colour}");
+            let headers: &[(&str, &str)] = &[("Host", HOST), ("Cookie", cookie.as_str())];
+            let response =
+                server.client().request("GET", "/", if colour.is_empty() { &headers[..1] } else { headers }, b"");
+            response.text()
+        };
+        for colour in ["010203", "", "0a0b0c", "010203", ""] {
+            let [expected, said] = [&classic, &warm].map(|server| {
+                let page = with(server, colour);
+                ["010203", "0a0b0c"].map(|any| page.contains(any))
+            });
+            assert_eq!(said, expected, "{filter}: the visitor of '{colour}'");
+            assert_eq!(said, ["010203", "0a0b0c"].map(|any| any == colour), "{filter}: the visitor of '{colour}'");
+        }
+    }
+}
