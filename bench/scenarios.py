@@ -95,6 +95,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("blog-worker", "snapshot", "/worker_blog.php", {FPM: Goal(1.0)}, {NODE_SINGLE: Goal(1.15)},
                  boot=Boot("worker_blog.php", "worker"), connections=200, drawn_bytes=108_000),
         Scenario("array-snapshot", "snapshot", "/array.php?i=123456", {FPM: Goal(20.0)}, boot=Boot("array.php")),
+        Scenario("memory-snapshot", "snapshot", "/memory.php", {FPM: Goal(1.0, "reaches")}, boot=Boot("memory.php")),
         Scenario("symfony-snapshot", "symfony", "/", {FPM: Goal(1.7)}, boot=Boot("snapshot.php")),
         Scenario("symfony-snapshot-post", "symfony", "/post/5", {FPM: Goal(2.1)}, boot=Boot("snapshot.php")),
         Scenario("symfony-snapshot-hello", "symfony", "/hello", {FPM: Goal(4.0)}, boot=Boot("snapshot.php")),
