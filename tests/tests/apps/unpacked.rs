@@ -30,8 +30,9 @@ fn rewinds(server: &Server) -> [u64; 2] {
 
 /// Pages by one visitor and one clone, which has learned its hot pages and patterns.
 fn rewinds_are_fast(name: &str, server: &Server, visitor: &mut Visitor, pages: &[Page]) {
-    // A clone that leaves for a newer snapshot takes its counts with it: it learns after 16, 64 and 256 requests.
-    visit(visitor, pages, 320);
+    // A clone that leaves for a newer snapshot takes its counts with it: it learns after 16, 64 and 256 requests. After 512 a clone
+    // learns once more which pages are hot.
+    visit(visitor, pages, 580);
     let before = rewinds(server);
     visit(visitor, pages, 300);
     wait_until("all requests are rewound", 10, || {
