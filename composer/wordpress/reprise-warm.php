@@ -40,13 +40,13 @@ final class Warm
         'WP_Duotone' => ['global_styles_block_names', 'global_styles_presets'],
     ];
 
-    /** By these plugins change what styles are made of: by who asks, perhaps. */
+    /** With these filters plugins change what styles are made of, and may ask who the visitor is. */
     private const FILTERS = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user'];
 
-    /** What is made of styles, among the groups and classes above. */
+    /** Those groups and classes that hold what such filters have returned, or what was made of it. */
     private const STYLES = ['theme_json', 'WP_Theme_JSON_Resolver', 'WP_Duotone'];
 
-    /** When a request has added its filters, and nothing is made of styles yet. */
+    /** Hooks with their priorities, at which a request is asked whether it has added such a filter: before it uses styles. */
     private const FILTERED = ['template_redirect' => PHP_INT_MAX, 'wp_enqueue_scripts' => PHP_INT_MIN, 'rest_api_init' => PHP_INT_MAX, 'admin_init' => PHP_INT_MAX];
 
     /** So many options are read at once at most, and the time that a page has, in seconds. */

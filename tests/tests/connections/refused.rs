@@ -252,6 +252,27 @@ reprise_after_fork(function () { $GLOBALS['good'] = db(); $GLOBALS['ran'][] = 'g
     }
 }
 
+/// Memory of PHP's heap that a hook takes beyond the boot's is each request's, as the hook has left it.
+#[test]
+fn memory_of_a_hook_is_as_it_was_left() {
+    const BOOT: &str = r"
+function made(): array { for ($i = 0; $i < 40; $i++) $made[] = str_repeat(chr(65 + $i), 100000 + $i); return [...$made, str_repeat('large', 1 << 20)]; }
+reprise_after_fork(function () { $GLOBALS['made'] = made(); });
+";
+    const CASES: &str = "
+case 'look': echo $made === made() ? 'whole' : 'changed'; break;
+case 'spoil': foreach ($made as $i => $text) { $made[$i][7] = '!'; if ($i % 3) unset($made[$i]); } for ($i = 0; $i < 60000; $i++) $own[] = str_repeat('own', 60); $own[] = str_repeat('!', 6 << 20); echo count($own); break;
+";
+    rewind(
+        || keeping(BOOT, CASES).ini("memory_limit", "256M"),
+        |lane| {
+            for _ in 0..30 {
+                assert_eq!((lane.text("look"), lane.text("spoil")), ("whole".to_owned(), "60001".to_owned()));
+            }
+        },
+    );
+}
+
 /// No hook runs in fork isolation, in classic mode, or if nothing may be kept.
 #[test]
 fn hooks_run_only_where_connections_are_kept() {

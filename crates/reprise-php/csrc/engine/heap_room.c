@@ -24,6 +24,7 @@
 
 _Static_assert(SLOTS <= 32, "a bit for each slot");
 
+/* ZendMM calls the functions of its storage only if there is a room. */
 static struct {
 	uintptr_t start; /* 0: there is none */
 	uint32_t used;   /* a bit for each slot */
@@ -41,7 +42,7 @@ static size_t slots_of(size_t size)
 
 static bool is_in_room(const void *block)
 {
-	return room.start && (uintptr_t)block - room.start < SLOTS * SLOT;
+	return (uintptr_t)block - room.start < SLOTS * SLOT;
 }
 
 static size_t slot_of(const void *block)
@@ -68,13 +69,11 @@ static void *map_aligned(size_t size, size_t alignment)
 	if (size > SIZE_MAX - alignment || !(block = map(NULL, size + alignment, 0))) {
 		return NULL;
 	}
-	size_t before = (alignment - (uintptr_t)block % alignment) % alignment, after = alignment - before;
+	size_t before = (alignment - (uintptr_t)block % alignment) % alignment;
 	if (before) {
 		munmap(block, before);
 	}
-	if (after) {
-		munmap(block + before + size, after);
-	}
+	munmap(block + before + size, alignment - before);
 	return block + before;
 }
 
@@ -82,7 +81,7 @@ static void *allocate(zend_mm_storage *storage, size_t size, size_t alignment)
 {
 	size_t slots = slots_of(size);
 
-	for (size_t first = 0; room.start && alignment <= SLOT && first + slots <= SLOTS; first++) {
+	for (size_t first = 0; alignment <= SLOT && first + slots <= SLOTS; first++) {
 		if (room.used & bits(first, slots)) {
 			continue;
 		}
@@ -130,7 +129,8 @@ static bool extend_block(zend_mm_storage *storage, void *block, size_t size, siz
 	return true;
 }
 
-static zend_mm_storage storage = {
+/* Nobody writes to it: memory for addresses of functions is better read-only. */
+static const zend_mm_storage storage = {
     .handlers = {allocate, give_back, truncate_block, extend_block},
 };
 
@@ -138,18 +138,17 @@ static zend_mm_storage storage = {
 static bool install(void)
 {
 	zend_mm_heap *heap = zend_mm_get_heap();
-	zend_mm_storage **words = (zend_mm_storage **)heap;
+	const zend_mm_storage **words = (const zend_mm_storage **)heap;
 
 	for (size_t at = 0; at < SEARCHED_WORDS; at++) {
-		zend_mm_storage *had = words[at];
-		if (had) {
+		if (words[at]) {
 			continue;
 		}
 		words[at] = &storage;
 		if (zend_mm_get_storage(heap) == &storage) {
 			return true;
 		}
-		words[at] = had;
+		words[at] = NULL;
 	}
 	return false;
 }
@@ -166,16 +165,12 @@ bool reprise_heap_make_room(void)
 	if (!is_zend_mm() || zend_mm_get_storage(heap) || (huge && atoi(huge))) {
 		return false;
 	}
-	void *start = map_aligned(SLOTS * SLOT, SLOT);
-	if (!start) {
-		return false;
+	room.start = (uintptr_t)map_aligned(SLOTS * SLOT, SLOT);
+	if (room.start && !install()) {
+		munmap((void *)room.start, SLOTS * SLOT);
+		room.start = 0;
 	}
-	if (!install()) {
-		munmap(start, SLOTS * SLOT);
-		return false;
-	}
-	room.start = (uintptr_t)start;
-	return true;
+	return room.start != 0;
 }
 
 void reprise_heap_each_free_slot(reprise_heap_visitor visit, void *context)
