@@ -18,6 +18,7 @@ use MediaWiki\Request\WebRequest;
 use MediaWiki\Session\Session;
 use MediaWiki\Session\SessionManagerInterface;
 use MediaWiki\User\UserIdentity;
+use MessageCache;
 use ReflectionClass;
 use ReflectionFunction;
 use ReflectionProperty;
@@ -38,7 +39,8 @@ use const LOG_NOTICE;
  *
  * - services of a closed list, with what they have read. Each is looked through before it stays: if it leads to a service that does not stay, to a
  *   visitor, a request, a session, a database or a shared cache, it is made anew by each request;
- * - functions of compiled templates, which MediaWiki compiles by eval() in each request. They have no object and no scope.
+ * - functions of compiled templates, which MediaWiki compiles by eval() in each request. They have no object and no scope;
+ * - the HTML of plain messages ({@see Messages}).
  */
 final class Kept
 {
@@ -80,6 +82,20 @@ final class Kept
                     $this->before[$name][] = [$property, $property->getValue($service)];
                 }
             }
+        }
+    }
+
+    /** Before the service of messages is made, which each request makes for itself. */
+    public function rememberTexts(): void
+    {
+        $services = MediaWikiServices::getInstance();
+        $handlers = Messages::changedBy($services->getHookContainer());
+        if ($handlers !== []) {
+            reprise_log('handlers of extensions may change every text that is parsed (' . implode(', ', $handlers) . '): each request parses messages anew', LOG_NOTICE);
+        }
+        if ($handlers === [] && $this->keepsServices) {
+            $texts = new Texts();
+            $services->addServiceManipulator('MessageCache', static fn (MessageCache $made, MediaWikiServices $services) => Messages::of($made, $services, $texts));
         }
     }
 

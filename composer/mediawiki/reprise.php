@@ -83,6 +83,7 @@ final class Snapshot
             require_once __DIR__ . "/../src/$file.php";
         }
         require_once __DIR__ . '/kept.php';
+        require_once __DIR__ . '/messages.php';
         // One snapshot for all requests if nothing says which hosts there are.
         $perHost = (reprise_info()['hosts'] ?? []) !== [];
         if (!\Reprise\isBoot()) {
@@ -91,6 +92,8 @@ final class Snapshot
             return;
         }
         $this->kept = new Kept(self::KEPT);
+        $this->forgetBoot();
+        $this->kept->rememberTexts();
         $this->warmUp();
         $this->forgetBoot();
         MediaWikiServices::getInstance()->getHookContainer()->register('BeforePageDisplay', $this->kept->giveTemplates(...));

@@ -1,6 +1,7 @@
 //! MediaWiki 1.43, where PHP is 8.4 or later: its pages and interfaces, and two visitors by turns, of whom one edits; in classic
 //! mode, and from snapshots with the file of the Composer package.
 
+mod messages;
 mod visitors;
 
 use std::fs;
