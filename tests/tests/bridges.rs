@@ -4,6 +4,7 @@
 mod hosts;
 mod pair;
 mod reload;
+mod urls;
 mod warm;
 
 use std::fs;

@@ -28,6 +28,12 @@ final class Worker
     /** Those that keep an application and can be handed another. */
     private const HANDED = ['auth', 'db', 'filesystem', 'mail.manager', 'queue', 'router', 'session', 'validator', 'view', Kernel::class, Gate::class];
 
+    /**
+     * PHP's streams that read functions of cached routes. Each remembers in a static variable that it is registered, and what a request registers ends with
+     * it: they are registered before the first.
+     */
+    private const STREAMS = ['Laravel\SerializableClosure\Support\ClosureStream', 'Opis\Closure\ClosureStream'];
+
     private readonly State $state;
     /** A request has begun and not ended. */
     private bool $isBusy = false;
@@ -44,6 +50,12 @@ final class Worker
                 $app->make($name);
             }
         }
+        foreach (self::STREAMS as $stream) {
+            if (class_exists($stream)) {
+                $stream::register();
+            }
+        }
+        NamedRoutes::giveTo($app);
         $this->state = new State($app);
     }
 

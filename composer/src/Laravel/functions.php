@@ -41,6 +41,7 @@ function serve(Application $app): void
     }
     if (isBoot()) {
         $state = new State($app);
+        NamedRoutes::giveTo($app);
         WarmUp::run(static function () use ($app, $state): int {
             $kernel = $app->make(Kernel::class);
             $request = Request::capture();
