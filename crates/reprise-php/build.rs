@@ -35,6 +35,7 @@ fn main() {
         "worker",
         "classic/classic",
         "engine/boot_state",
+        "engine/direct_calls",
         "engine/error_page",
         "engine/exceptions",
         "engine/exits",
@@ -124,7 +125,15 @@ fn main() {
         "snapshot/dirty_files",
         "snapshot/dirty_attributes",
     ];
-    for watched in ["build", "csrc", "reprise.stub.php", "../wire/src", "../segment/src", "../connection/src"] {
+    for watched in [
+        "build",
+        "csrc",
+        "reprise.stub.php",
+        "../wire/src",
+        "../segment/src",
+        "../connection/src",
+        "../direct-calls/src",
+    ] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
     }
     for variable in ["PHP_CONFIG", "PHP_LIBRARY", "PHP_LIBRARY_INSTALLED", "REPRISE_SANITIZE"] {
@@ -134,6 +143,7 @@ fn main() {
     wire_header(&here.join("../wire"), &out.join("wire.h"));
     segment_header(&here.join("../segment"), &out.join("segment.h"));
     connection_header(&here.join("../connection"), &out.join("connection.h"));
+    direct_calls_header(&here.join("../direct-calls"), &out.join("direct_calls_ffi.h"));
     let stub = std::fs::read_to_string(here.join("reprise.stub.php")).expect("reprise.stub.php is readable");
     std::fs::write(out.join("arginfo.h"), arginfo(&stub)).expect("OUT_DIR is writable");
 
@@ -325,6 +335,16 @@ fn connection_header(connection: &Path, target: &Path) {
     config.export.rename.insert("ConnectionState".to_owned(), "state".to_owned());
     config.style = cbindgen::Style::Tag;
     write_header(config, connection, &["ffi.rs", "reset.rs"], target);
+}
+
+fn direct_calls_header(direct_calls: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_DIRECT_CALLS_FFI_H", "direct-calls");
+    config.export.prefix = None;
+    config.export.rename.insert("DirectCallsPart".to_owned(), "direct_calls_part".to_owned());
+    config.export.rename.insert("DirectCallsLibrary".to_owned(), "direct_calls_library".to_owned());
+    config.export.rename.insert("DirectCallsProtect".to_owned(), "direct_calls_protect".to_owned());
+    config.style = cbindgen::Style::Tag;
+    write_header(config, direct_calls, &["ffi.rs"], target);
 }
 
 /// What cbindgen does not see: the enums of `wire::table!`, and lists of words.

@@ -1,6 +1,7 @@
 /*
  * deny CALL ERROR COMMAND…: executes a command in which a system call fails with that error number, or ends the process
- * (ERROR is "kill"). CALL is userfaultfd, landlock_create_ruleset, or the ioctl UFFDIO_API or PAGEMAP_SCAN.
+ * (ERROR is "kill"). CALL is userfaultfd, landlock_create_ruleset, or the ioctl UFFDIO_API or PAGEMAP_SCAN; or it is
+ * writable_code, whose error is always EACCES: memory that is writable and executable.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -23,6 +24,16 @@ int main(int count, char **arguments)
 		return 64;
 	}
 	const char *call = arguments[1], *error = arguments[2];
+	if (strcmp(call, "writable_code") == 0) {
+		/* PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN */
+		if (prctl(65, 1, 0, 0, 0)) {
+			perror("PR_SET_MDWE");
+			return 1;
+		}
+		execvp(arguments[3], arguments + 3);
+		perror(arguments[3]);
+		return 1;
+	}
 	/* The low half of the ioctl's request, which is the first half of the argument on both architectures. */
 	unsigned request = strcmp(call, "UFFDIO_API") == 0 ? 0xc018aa3f : 0xc0606610;
 	unsigned action = strcmp(error, "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (unsigned)atoi(error);

@@ -28,6 +28,7 @@ mod data_cache_tables;
 mod dev;
 mod dev_pages;
 mod dev_terminal;
+mod direct_calls;
 mod doctor;
 mod documents;
 mod fault_suite;

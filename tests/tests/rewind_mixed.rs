@@ -212,50 +212,59 @@ fn visitors_see_their_own(scrub: bool, total: usize) {
                     });
                 }
             });
-            std::thread::scope(|scope| {
-                for (number, own) in visitors.iter().enumerate() {
-                    let weigh = &weigh;
-                    scope.spawn(move || {
-                        let mut client = lane.client();
-                        for n in (number..total).step_by(visitors.len()) {
-                            // Numbers of the first visitor, who alone looks at memory: no such request runs meanwhile.
-                            if n == total / 8 * 4 || n == total / 16 * 12 {
-                                weigh(lane);
-                            }
-                            let cookie = format!("visitor={own}");
-                            let headers = [
-                                ("Cookie", cookie.as_str()),
-                                ("X-Secret", &format!("secret-of-{own}")),
-                                ("Content-Type", "text/plain"),
-                            ];
-                            let body = format!("body-of-{own} ").repeat(n % 300);
-                            let answer = client.request("POST", &format!("/?n={n}"), &headers, body.as_bytes());
-                            let all = format!("{:?} {}", answer.headers, answer.text());
-                            assert!(
-                                answer.text().contains(&format!(" own marker-of-{own}-{n}")),
-                                "{own} {n}: {} {all}",
-                                answer.status
-                            );
-                            for other in visitors.iter().filter(|other| *other != own) {
+            let visit = |begin: usize| {
+                std::thread::scope(|scope| {
+                    for (number, own) in visitors.iter().enumerate() {
+                        let weigh = &weigh;
+                        scope.spawn(move || {
+                            let mut client = lane.client();
+                            for n in (begin + number..begin + total).step_by(visitors.len()) {
+                                // Numbers of the first visitor, who alone looks at memory: no such request runs meanwhile.
+                                if n - begin == total / 8 * 4 || n - begin == total / 16 * 12 {
+                                    weigh(lane);
+                                }
+                                let cookie = format!("visitor={own}");
+                                let headers = [
+                                    ("Cookie", cookie.as_str()),
+                                    ("X-Secret", &format!("secret-of-{own}")),
+                                    ("Content-Type", "text/plain"),
+                                ];
+                                let body = format!("body-of-{own} ").repeat(n % 300);
+                                let answer = client.request("POST", &format!("/?n={n}"), &headers, body.as_bytes());
+                                let all = format!("{:?} {}", answer.headers, answer.text());
                                 assert!(
-                                    !all.contains(&format!("-of-{other}")),
-                                    "{own} sees {other} in request {n} of {}: {all}",
+                                    answer.text().contains(&format!(" own marker-of-{own}-{n}")),
+                                    "{own} {n}: {} {all}",
+                                    answer.status
+                                );
+                                for other in visitors.iter().filter(|other| *other != own) {
+                                    assert!(
+                                        !all.contains(&format!("-of-{other}")),
+                                        "{own} sees {other} in request {n} of {}: {all}",
+                                        lane.isolation
+                                    );
+                                }
+                                assert!(
+                                    !all.contains("others=") || all.contains(" others=0"),
+                                    "{own} could find others in request {n} of {}",
                                     lane.isolation
                                 );
                             }
-                            assert!(
-                                !all.contains("others=") || all.contains(" others=0"),
-                                "{own} could find others in request {n} of {}",
-                                lane.isolation
-                            );
-                        }
-                    });
-                }
-            });
-            let memory = memory.into_inner().unwrap();
-            if lane.rewinds() {
+                        });
+                    }
+                });
+            };
+            // One of a worker's largest requests may come late. What leaks grows each time.
+            let mut rounds = 0;
+            loop {
+                visit(rounds * 1_000_000);
+                rounds += 1;
+                let memory = std::mem::take(&mut *memory.lock().unwrap());
                 println!("{total} requests, private memory of the workers: {memory:?} KiB");
-                assert!(memory[1] <= memory[0] + 4096, "private memory of the workers grows: {memory:?} KiB");
+                if !lane.rewinds() || memory[1] <= memory[0] + 4096 {
+                    break;
+                }
+                assert!(rounds < 3, "private memory of the workers grows: {memory:?} KiB");
             }
         },
     );

@@ -49,6 +49,7 @@
 
 #include "engine/compile.h"
 #include "data/data.h"
+#include "engine/direct_calls.h"
 #include "engine/libphp.h"
 #include "engine/probes.h"
 #include "file_cache.h"
@@ -380,5 +381,6 @@ int reprise_php_main(int argc, char **argv)
 	reprise_plant_fault();
 	/* As under PHP-FPM, also for the programs that PHP starts. */
 	signal(SIGPIPE, SIG_IGN);
+	reprise_bind_libphp();
 	return reprise_prototype_run();
 }

@@ -1,7 +1,8 @@
-//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire`, `segment` and `connection` are linked for it.
+//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire`, `segment`, `connection` and `direct-calls` are linked for it.
 #![no_main] // Rust's own start would catch SIGSEGV, and a crash of PHP would not look like one.
 use connection as _;
 use core::ffi::c_char;
+use direct_calls as _;
 use segment as _;
 use wire as _;
 unsafe extern "C" {
