@@ -54,8 +54,34 @@ fn code_that_may_not_be_written_to_stays_as_it_is() {
     let found = code(&server);
     assert!(!found.is_empty() && found.iter().all(|(rights, bound)| rights == "r-xp" && *bound == 0), "{found:?}");
     let log = server.log();
-    assert!(
-        log.contains("calls within libphp are not bound directly: its code cannot be written to: Permission denied"),
-        "{log}"
-    );
+    let refused =
+        log.contains("calls within libphp are not bound directly: its code cannot be written to: Permission denied");
+    assert_eq!(refused, cfg!(target_arch = "x86_64"), "{log}");
+}
+
+/// Workers share the bound code, so a worker's limit of memory of its own does not count it.
+#[test]
+fn bound_code_is_no_memory_of_a_worker() {
+    const SAYS: &str = "<?php $handle = function () {
+            [, $all, $shared] = explode(' ', file_get_contents('/proc/self/statm'));
+            echo getmypid(), ' ', ($all - $shared) * 4;
+        };
+        while (reprise_handle_request($handle)) {}";
+    let worker = |limit: &str| {
+        let setup = Setup::empty().file("index.php", SAYS);
+        setup.application(&format!("workers = 1\n{limit}mode.\"index.php\" = \"worker\"")).start()
+    };
+    let said = |server: &Server| -> (i32, u64) {
+        let text = server.get("/").text();
+        let (process, size) = text.split_once(' ').expect("two numbers");
+        (process.parse().expect("a process"), size.parse().expect("a size"))
+    };
+    let server = worker("");
+    let most = (0..10).map(|_| said(&server).1).max().expect("a size");
+    // Half of the code less than what statm says.
+    let server = worker(&format!("max_memory = \"{}K\"\n", most - 1500));
+    let (first, _) = said(&server);
+    for _ in 0..10 {
+        assert_eq!(said(&server).0, first, "another worker: {}", server.log());
+    }
 }

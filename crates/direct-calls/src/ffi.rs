@@ -34,7 +34,7 @@ pub type DirectCallsProtect = extern "C" fn(code: *const DirectCallsPart, is_wri
 
 /// Binds a library's calls of its own functions directly.
 ///
-/// Returns how many instructions were bound; 0 where the library has no tables that are understood, and on other processors; or what `protect`
+/// Returns how many pages of the code were changed; 0 where the library has no tables that are understood, and on other processors; or what `protect`
 /// has returned, negative, and then no instruction was changed. If the code cannot be made read-only again, the process is ended.
 ///
 /// # Safety
@@ -71,6 +71,9 @@ mod x86_64 {
     }
 
     pub unsafe fn bind(library: &DirectCallsLibrary, protect: DirectCallsProtect) -> i64 {
+        if library.code.begin == 0 || library.tables.begin == 0 {
+            return 0;
+        }
         // SAFETY: the caller's promise; the code is not written to while this is used.
         let found = unsafe { find(library) };
         if found.is_empty() {
@@ -78,6 +81,8 @@ mod x86_64 {
         }
         let refused = protect(&library.code, true);
         if refused != 0 {
+            // Where the code is several mappings, the first of them may be writable now.
+            let _ = protect(&library.code, false);
             return -i64::from(refused);
         }
         // SAFETY: it is mapped, now writable, and nothing else refers to it: the bytes that were searched are not used any more.
@@ -88,7 +93,16 @@ mod x86_64 {
         if protect(&library.code, false) != 0 {
             std::process::abort();
         }
-        i64::try_from(found.len()).unwrap_or(i64::MAX)
+        i64::try_from(pages(library.code.begin, &found)).unwrap_or(i64::MAX)
+    }
+
+    /// How many pages of the processor's 4096 bytes have a byte that was written.
+    fn pages(begin: usize, sites: &[Site]) -> usize {
+        let mut pages: Vec<usize> =
+            sites.iter().flat_map(|site| site.written()).map(|offset| (begin + offset) / 4096).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages.len()
     }
 
     fn size(part: &DirectCallsPart) -> usize {
@@ -114,7 +128,7 @@ mod x86_64 {
             // SAFETY: it is a whole word of the library, which is mapped.
             is_slot.then(|| (address, unsafe { (address as *const u64).read() }))
         });
-        let slots = Slots::new(slots, library.whole.begin as u64..library.whole.end as u64);
+        let slots = Slots::new(slots, &(library.whole.begin as u64..library.whole.end as u64));
         // SAFETY: the caller's promise.
         let (code, tables) = unsafe { (bytes(&library.code), bytes(&library.tables)) };
         sites(code, &functions(tables, library.frames as u64), &slots)

@@ -6,7 +6,7 @@
 //! linker has bound the same calls directly.
 //!
 //! After the loader has bound a library with `-z now`, nothing can replace a function any more, and both tables are read-only.
-//! What the linker would have written can be written then: [`sites`] decodes the code, function by function, and finds the
+//! What the linker would have written can be written then: `sites` decodes the code, function by function, and finds the
 //! instructions that go through one of the tables to the library itself; each keeps its length:
 //!
 //! | instruction | becomes |

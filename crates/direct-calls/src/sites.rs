@@ -23,6 +23,12 @@ pub struct Site {
 }
 
 impl Site {
+    /// The first and the last byte of what [`Site::bind`] writes, from the begin of the code.
+    #[must_use]
+    pub fn written(&self) -> [usize; 2] {
+        [if self.is_address { self.operand - 2 } else { self.operand }, self.operand + 3]
+    }
+
     /// Writes it.
     ///
     /// # Panics

@@ -7,14 +7,12 @@ pub struct Slots {
     first: u64,
     /// By their distance from the first in words; 0 is none.
     values: Vec<u64>,
-    /// The library itself.
-    library: Range<u64>,
 }
 
 impl Slots {
     /// `slots` are addresses with their values; those whose value is outside of `library`, or whose address is not aligned, are left out.
     #[must_use]
-    pub fn new(slots: impl Iterator<Item = (u64, u64)>, library: Range<u64>) -> Self {
+    pub fn new(slots: impl Iterator<Item = (u64, u64)>, library: &Range<u64>) -> Self {
         let own: Vec<(u64, u64)> = slots
             .filter(|(address, value)| address % 8 == 0 && library.contains(address) && library.contains(value))
             .collect();
@@ -25,7 +23,7 @@ impl Slots {
         for (address, value) in own {
             values[index(address)] = value;
         }
-        Self { first, values, library }
+        Self { first, values }
     }
 
     /// Where the slot leads; `None` if there is none at this address, or if it leads elsewhere.
@@ -34,11 +32,5 @@ impl Slots {
         let distance = address.checked_sub(self.first).filter(|distance| distance % 8 == 0)?;
         let value = *self.values.get(usize::try_from(distance / 8).ok()?)?;
         (value != 0).then_some(value)
-    }
-
-    /// Whether an address is the library's.
-    #[must_use]
-    pub fn is_inside(&self, address: u64) -> bool {
-        self.library.contains(&address)
     }
 }

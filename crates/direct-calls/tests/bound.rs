@@ -41,7 +41,7 @@ fn library(instructions: &[&dyn Fn(u64) -> Vec<u8>]) -> Vec<u8> {
 
 /// The code after all of its sites were bound; functions are its first `size` bytes.
 fn bound(code: &[u8], size: u64) -> Vec<u8> {
-    let slots = Slots::new([(SLOTS, OWN), (SLOTS + 8, 0x7fff_0000_0000)].into_iter(), CODE..END);
+    let slots = Slots::new([(SLOTS, OWN), (SLOTS + 8, 0x7fff_0000_0000)].into_iter(), &(CODE..END));
     let found = sites(Bytes { address: CODE, bytes: code }, &[Range { start: CODE, end: CODE + size }], &slots);
     let mut after = code.to_vec();
     found.iter().for_each(|site| site.bind(&mut after));

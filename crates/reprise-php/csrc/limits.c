@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/direct_calls.h"
 #include "limits.h"
 #include "options.h"
 #include "raw.h"
@@ -38,7 +39,8 @@ void reprise_limits_start(void)
 	limits.age_end = reprise_options.max_age ? raw_seconds() + spread(reprise_options.max_age) : 0;
 }
 
-/* KiB of resident memory that belongs to no file and is not shared; 0 if /proc cannot be read. */
+/* KiB of resident memory that belongs to no file and is not shared, but for libphp's code; 0 if /proc cannot be read.
+ */
 static uint64_t private_kib(void)
 {
 	char text[128];
@@ -56,7 +58,8 @@ static uint64_t private_kib(void)
 	char *at = text;
 	(void)strtoull(at, &at, 10);
 	uint64_t resident = strtoull(at, &at, 10), shared = strtoull(at, &at, 10);
-	return resident > shared ? (resident - shared) * (PAGE / 1024) : 0;
+	uint64_t own = resident > shared ? (resident - shared) * (PAGE / 1024) : 0;
+	return own > reprise_bound_kib() ? own - reprise_bound_kib() : 0;
 }
 
 static bool spent(enum wire_Recycle why, const char *detail)

@@ -100,7 +100,7 @@ static int describe(struct dl_phdr_info *library, size_t size, void *to)
 	return 1;
 }
 
-/* Readable, writable and executable in one call: where memory must not be both, it is refused and nothing has changed.
+/* Readable, writable and executable in one call, which is refused where memory must not be both.
  */
 static int32_t protect(const struct direct_calls_part *code, bool is_writable)
 {
@@ -111,6 +111,13 @@ static int32_t protect(const struct direct_calls_part *code, bool is_writable)
 	                                                                                                         : errno;
 }
 
+static uint64_t bound_kib;
+
+uint64_t reprise_bound_kib(void)
+{
+	return bound_kib;
+}
+
 void reprise_bind_libphp(void)
 {
 	struct direct_calls_library libphp = {0};
@@ -118,9 +125,11 @@ void reprise_bind_libphp(void)
 	if (dl_iterate_phdr(describe, &libphp) == 0 || !libphp.tables.begin) {
 		return;
 	}
-	int64_t bound = direct_calls_bind(&libphp, protect);
-	if (bound < 0) {
+	int64_t pages = direct_calls_bind(&libphp, protect);
+	if (pages >= 0) {
+		bound_kib = (uint64_t)pages * 4;
+	} else {
 		reprise_log_line("notice", "calls within libphp are not bound directly: its code cannot be written to: %s",
-		                 strerror((int)-bound));
+		                 strerror((int)-pages));
 	}
 }
