@@ -32,7 +32,8 @@ final class Texts
  */
 final class Messages extends MessageCache
 {
-    private const PLAIN = '~^[\p{L}\p{M}\p{N} ,.!?:;()/%$\'"‘’“”«»…–—-]+$~Du';
+    /** No address, and nothing that MediaWiki may make a link of by itself: that depends on settings. */
+    private const PLAIN = '~^(?!.*(?:RFC|PMID|ISBN))(?:[\p{L}\p{M}\p{N} ,.!?;()/%$\'"‘’“”«»…–—-]|:(?= |$)|(?<=\d):(?=\d))+$~Du';
 
     /** The variables and the function that a plain text may have. */
     private const VARIABLE = '~\{\{(?:(SITENAME)|(CONTENTLANGUAGE)|PLURAL:(\d{1,9})((?:\|[^|{}]+)+))\}\}~';
@@ -58,6 +59,8 @@ final class Messages extends MessageCache
     private HookContainer $hooks;
     /** @var Closure(): bool whether the parser is parsing already: MediaWiki does not parse within it */
     private Closure $isParsing;
+    /** The page of the latest text: MediaWiki's parser takes it for the next text if that has none. */
+    private ?PageReference $page = null;
 
     /** MediaWiki's own, as it was made; one of an extension is left alone. */
     public static function of(MessageCache $made, MediaWikiServices $services, Texts $texts): MessageCache
@@ -78,10 +81,10 @@ final class Messages extends MessageCache
         return $messages;
     }
 
-    /** @return list<string> handlers of extensions, by class and method, that may change any text */
+    /** @return list<string> handlers of extensions, by class and method, and stages of output, by name, that may change any text */
     public static function changedBy(HookContainer $hooks): array
     {
-        $handlers = [];
+        $handlers = array_map(strval(...), array_keys((array) ($GLOBALS['wgOutputPipelineStages'] ?? [])));
         foreach (self::HOOKS as $hook) {
             if ($hooks->isRegistered($hook)) {
                 array_push($handlers, ...array_diff($hooks->getHandlerDescriptions($hook), self::HARMLESS));
@@ -93,6 +96,9 @@ final class Messages extends MessageCache
 
     public function parse($text, ?PageReference $page = null, $linestart = true, $interface = false, $language = null)
     {
+        if (!($this->isParsing)()) {
+            $this->page = $page;
+        }
         $isKnowable = $page !== null && $language instanceof Language && $this->isPlain($text) && self::isAskedForHtml();
         if (!$isKnowable) {
             return parent::parse($text, $page, $linestart, $interface, $language);
@@ -118,8 +124,14 @@ final class Messages extends MessageCache
 
     public function transform($message, $interface = false, $language = null, ?PageReference $page = null)
     {
+        if (!is_string($message)) {
+            return parent::transform($message, $interface, $language, $page);
+        }
         if (!str_contains($message, '{{')) {
             return $message;
+        }
+        if (!($this->isParsing)()) {
+            $page = $this->page = $page ?? $this->page;
         }
         // A bar is nothing but between the forms of a plural.
         if (!$language instanceof Language || !$this->isPlain(strtr((string) preg_replace(self::VARIABLE, 'x$4', $message), '|', ' '))) {
@@ -145,7 +157,9 @@ final class Messages extends MessageCache
 
     private function remember(string $key, string|false $text): void
     {
-        if (count($this->texts->known) < self::COUNT && $this->getParser()::class === Parser::class) {
+        // Making the parser, too, may have registered a handler.
+        $isUnchanged = $this->getParser()::class === Parser::class && self::changedBy($this->hooks) === [];
+        if (count($this->texts->known) < self::COUNT && $isUnchanged) {
             $this->texts->known[$key] = $text;
         }
     }

@@ -67,6 +67,16 @@ fn messages_edited_in_the_wiki_are_on_the_next_page() {
             turn(&mut pair, &mut others);
         }
     }
+    // A text without a page of its own is of the page that the text before it was of, also if that one was known.
+    leads_to(
+        &edit(&mut pair, "MediaWiki:Toc", "Contents of {{PAGENAME}}", "wpSave"),
+        "http://blog.test/wiki/MediaWiki:Toc",
+    );
+    leads_to(&edit(&mut pair, "Long_one", "__TOC__\n== A ==\n== B ==\n", "wpSave"), "http://blog.test/wiki/Long_one");
+    for skin in ["vector", "vector-2022", "vector"] {
+        let page = pair.get(&format!("/wiki/Long_one?useskin={skin}"));
+        assert!(page.text().contains("Contents of Long one") || skin != "vector", "{}", page.text());
+    }
     served_in(&pair.reprise, "snapshot");
 }
 
