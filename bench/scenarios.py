@@ -103,7 +103,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("symfony-bridge-post", "symfony", "/post/5", {FPM: Goal(2.2), LOOP: Goal(0.9)}, boot=SYMFONY),
         Scenario("symfony-bridge-api", "symfony", "/api/posts", {FPM: Goal(2.5), LOOP: Goal(0.9)}, boot=SYMFONY),
         Scenario("symfony-bridge-hello", "symfony", "/hello", {FPM: Goal(4.4), LOOP: Goal(0.65)}, boot=SYMFONY),
-        Scenario("laravel-bridge", "laravel", "/", {FPM: Goal(1.3)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
+        Scenario("laravel-bridge", "laravel", "/", {FPM: Goal(1.4)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("laravel-bridge-hello", "laravel", "/hello", {FPM: Goal(2.5)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("symfony-database", "symfony-database", "/", boot=SYMFONY),
         Scenario("symfony-database-post", "symfony-database", "/post/5", boot=SYMFONY),

@@ -49,7 +49,7 @@ fn code_that_may_not_be_written_to_stays_as_it_is() {
     let setup = application();
     let deny = setup.directory().join("deny");
     tests::peer::run_to_end(Command::new("gcc").arg("-o").arg(&deny).arg(project().join("tests/src/deny.c")));
-    let server = setup.ini("pcre.jit", "0").command([deny, "writable_code".into(), "13".into(), program()]).start();
+    let server = setup.command([deny, "writable_code".into(), "13".into(), program()]).start();
     assert_eq!(server.get("/").text(), "B,A");
     let found = code(&server);
     assert!(!found.is_empty() && found.iter().all(|(rights, bound)| rights == "r-xp" && *bound == 0), "{found:?}");

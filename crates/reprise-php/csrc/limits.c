@@ -39,8 +39,7 @@ void reprise_limits_start(void)
 	limits.age_end = reprise_options.max_age ? raw_seconds() + spread(reprise_options.max_age) : 0;
 }
 
-/* KiB of resident memory that belongs to no file and is not shared, but for libphp's code; 0 if /proc cannot be read.
- */
+/* KiB of resident memory that is no file's and not shared, without libphp's code; 0 if /proc cannot be read. */
 static uint64_t private_kib(void)
 {
 	char text[128];

@@ -6,9 +6,6 @@
  * stays. The process has one thread.
  */
 #define _GNU_SOURCE
-#include <php.h>
-#include <SAPI.h>
-
 #include <errno.h>
 #include <link.h>
 #include <string.h>
@@ -18,17 +15,7 @@
 #include "direct_calls.h"
 #include "direct_calls_ffi.h"
 #include "../log.h"
-
-static bool holds(const struct dl_phdr_info *library, uintptr_t address)
-{
-	for (int i = 0; i < library->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &library->dlpi_phdr[i];
-		if (part->p_type == PT_LOAD && address - library->dlpi_addr - part->p_vaddr < part->p_memsz) {
-			return true;
-		}
-	}
-	return false;
-}
+#include "libphp.h"
 
 static struct direct_calls_part part_of(const struct dl_phdr_info *library, const ElfW(Phdr) * part)
 {
@@ -67,7 +54,7 @@ static int describe(struct dl_phdr_info *library, size_t size, void *to)
 	const ElfW(Dyn) *dynamic = NULL;
 
 	(void)size;
-	if (!holds(library, (uintptr_t)sapi_startup)) {
+	if (!reprise_libphp_is(library)) {
 		return 0;
 	}
 	said->base = library->dlpi_addr;
@@ -100,8 +87,7 @@ static int describe(struct dl_phdr_info *library, size_t size, void *to)
 	return 1;
 }
 
-/* Readable, writable and executable in one call, which is refused where memory must not be both.
- */
+/* Where memory must not be writable and executable at once, the call is refused. */
 static int32_t protect(const struct direct_calls_part *code, bool is_writable)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

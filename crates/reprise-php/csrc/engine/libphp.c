@@ -28,17 +28,25 @@ const char *reprise_libphp_path(void)
 	return dladdr((void *)(uintptr_t)sapi_startup, &about) && about.dli_fname ? about.dli_fname : "libphp";
 }
 
-/* Looks for the header in the constants of the library that has an address. */
-static int find_header(struct dl_phdr_info *library, size_t size, void *found)
+bool reprise_libphp_is(const struct dl_phdr_info *library)
 {
 	uintptr_t wanted = (uintptr_t)sapi_startup;
-	bool is_libphp = false;
 
-	(void)size;
 	for (int i = 0; i < library->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &library->dlpi_phdr[i];
-		is_libphp |= part->p_type == PT_LOAD && wanted - library->dlpi_addr - part->p_vaddr < part->p_memsz;
+		if (part->p_type == PT_LOAD && wanted - library->dlpi_addr - part->p_vaddr < part->p_memsz) {
+			return true;
+		}
 	}
+	return false;
+}
+
+/* Looks for the header in libphp's constants. */
+static int find_header(struct dl_phdr_info *library, size_t size, void *found)
+{
+	bool is_libphp = reprise_libphp_is(library);
+
+	(void)size;
 	for (int i = 0; is_libphp && i < library->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &library->dlpi_phdr[i];
 		const char *begin = (const char *)(library->dlpi_addr + part->p_vaddr);

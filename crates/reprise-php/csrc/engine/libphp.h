@@ -4,6 +4,11 @@
 
 #include <stdbool.h>
 
+struct dl_phdr_info;
+
+/* Whether a loaded library is libphp (for dl_iterate_phdr). */
+bool reprise_libphp_is(const struct dl_phdr_info *library);
+
 /* Its path. */
 const char *reprise_libphp_path(void);
 
