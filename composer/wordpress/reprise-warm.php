@@ -298,11 +298,18 @@ final class Warm
             $this->cache[$group] = $values + ($this->cache[$group] ?? []);
         }
         foreach ($page->statics as $class => $values) {
-            // Not every page needs all of them.
-            $needed = array_filter($values, static fn ($value) => $value !== null && $value !== []);
-            $this->statics[$class] = $needed + ($this->statics[$class] ?? []) + $values;
+            // Those of the page that has needed most: they belong together, as one says what blocks the others are made for.
+            if (self::filled($values) >= self::filled($this->statics[$class] ?? [])) {
+                $this->statics[$class] = $values;
+            }
         }
         $this->options = array_slice(array_values(array_unique([...$this->options, ...$page->options])), 0, self::MOST_OPTIONS);
+    }
+
+    /** How many properties have a value; of an array, how many of its elements. */
+    private static function filled(array $values): int
+    {
+        return array_sum(array_map(static fn ($value) => $value === null ? 0 : 1 + (is_array($value) ? count(array_filter($value)) : 0), $values));
     }
 
     private function keep(): void

@@ -305,3 +305,36 @@ fn styles_that_a_plugin_filters_are_the_visitor_s() {
         }
     }
 }
+
+/// Says whether a request makes the design anew: each part of it is an object.
+const DESIGN_OF: &str = r#"<?php
+$design = static fn () => array_map('spl_object_id', array_filter((new ReflectionClass('WP_Theme_JSON_Resolver'))->getStaticProperties(), 'is_object'));
+add_filter('do_parse_request', static function ($do) use ($design) {
+    if ($_SERVER['REQUEST_URI'] === '/less/') {
+        WP_Theme_JSON_Resolver::get_theme_data();
+        exit('less');
+    }
+    $before = $design();
+    WP_Theme_JSON_Resolver::get_merged_data();
+    $said = array_diff_assoc($design(), $before) === [] ? 'kept' : 'made';
+    add_action('shutdown', static fn () => print("<!-- design: $said -->"));
+
+    return $do;
+});
+"#;
+
+/// A page that needs a part of the design is rendered after one that needs all of it: requests find all of it.
+#[test]
+fn the_design_of_one_page_outlasts_the_next() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/design.php"), DESIGN_OF).unwrap();
+    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
+    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    for (mode, said) in [("classic", "made"), ("snapshot", "kept")] {
+        let server = start(&root, mode, "env.REPRISE_WARMUP = \"/ /less/\"");
+        let text = page(&server, "/");
+        assert!(text.contains(&format!("<!-- design: {said} -->")), "{mode}: {text}");
+        assert_eq!(server.log().contains("is booted, isolation"), mode == "snapshot", "{}", server.log());
+    }
+}
