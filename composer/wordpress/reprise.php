@@ -28,8 +28,8 @@ final class Snapshot
     private const HELD = ['active_plugins' => '', 'template' => '', 'stylesheet' => '', 'siteurl' => '', 'home' => '', 'permalink_structure' => '',
         'category_base' => '', 'tag_base' => '', 'rewrite_rules' => '', 'WPLANG' => ''];
 
-    /** @param array<string, string> $held @param string $browser WordPress' own lines that tell browsers apart */
-    private function __construct(private readonly string $browser, private readonly array $held, private readonly int $site, private readonly int $made)
+    /** @param array<string, string> $held @param ?\Closure(): void $browser WordPress' own lines that tell browsers apart */
+    private function __construct(private readonly ?\Closure $browser, private readonly array $held, private readonly int $site, private readonly int $made)
     {
     }
 
@@ -155,9 +155,7 @@ final class Snapshot
             add_filter('pre_cache_alloptions', $this->asBooted(...), PHP_INT_MAX);
         }
         $warm?->begin();
-        if ($this->browser !== '') {
-            eval($this->browser);
-        }
+        $this->browser && ($this->browser)();
         wp_magic_quotes();
         sanitize_comment_cookies();
         $current_user = null;
@@ -179,17 +177,18 @@ final class Snapshot
     }
 
     /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */
-    private static function browserDetection(): string
+    private static function browserDetection(): ?\Closure
     {
         $text = (string) file_get_contents(ABSPATH . WPINC . '/vars.php');
         $from = strpos($text, '$is_lynx   = false;');
         $to = strpos($text, '// Server detection.');
         if ($from === false || $to === false || $to < $from) {
-            return '';
+            return null;
         }
 
-        return 'global $is_lynx, $is_gecko, $is_winIE, $is_macIE, $is_opera, $is_NS4, $is_safari, $is_chrome, $is_iphone, '
-            . '$is_IE, $is_edge; ' . substr($text, $from, $to - $from);
+        // Compiled here, not by each request.
+        return eval('return static function (): void { global $is_lynx, $is_gecko, $is_winIE, $is_macIE, $is_opera, $is_NS4, $is_safari, $is_chrome, '
+            . '$is_iphone, $is_IE, $is_edge; ' . substr($text, $from, $to - $from) . '};');
     }
 }
 
