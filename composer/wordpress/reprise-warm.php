@@ -326,6 +326,7 @@ final class Warm
                 $property->setValue(null, $value);
             }
         }
+        class_exists(Design::class, false) && Design::link();
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;
         }, PHP_INT_MIN, 2);

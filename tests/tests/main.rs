@@ -73,6 +73,7 @@ mod ready;
 mod release;
 mod reload;
 mod reload_edges;
+mod replaced_class;
 mod request_limits;
 mod rewind;
 mod rewind_database;

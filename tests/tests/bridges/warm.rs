@@ -1,6 +1,8 @@
 //! WordPress' pages that are rendered before the snapshot: requests find what they have read, no visitor finds what they have left,
 //! and no change is missed.
 
+mod design;
+
 use std::fs;
 use std::path::Path;
 use std::time::Instant;

@@ -1,0 +1,176 @@
+<?php
+/*
+Plugin Name: Reprise: the design is merged once
+Description: WordPress merges theme.json anew for each block that asks for it. With Reprise's snapshot a design that has not changed is merged once. Needs reprise.php beside it, and does nothing without it.
+License: MIT
+*/
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false)) {
+    return;
+}
+
+/**
+ * Takes the place of WP_Theme_JSON_Resolver in the snapshot, and remembers what two of its methods have made of what: as long as all of
+ * that is the same, so is the result. Their parts are made by WordPress, or come from the snapshot as `Warm` has kept them.
+ *
+ * | method | result depends on |
+ * |---|---|
+ * | get_theme_data() | the theme's part without what the theme has said by add_theme_support(), and that |
+ * | get_merged_data() | the parts of WordPress, blocks, theme and, for 'custom', of the site's editor |
+ * | both | what is known of the blocks, and the language |
+ *
+ * That is so for the text of these methods which was read; with another text, and where a plugin filters translations, they run as ever.
+ */
+final class Design extends \WP_Theme_JSON_Resolver
+{
+    /** SHA-1 of the text of METHODS: of WordPress 6.1, 6.8 and 7.1. */
+    private const KNOWN = ['1eb0c6edda75beac5527894a433533ff5a0a5abf', '9050ccd472ec0adc5366646614fc98679c7ea7fd', 'fa908211aac5a6bca52f6cf684df296f56ffac0b'];
+    private const METHODS = [
+        'WP_Theme_JSON_Resolver' => ['get_theme_data', 'get_merged_data'],
+        'WP_Theme_JSON' => ['__construct', 'merge', 'get_from_editor_settings', 'set_spacing_sizes'],
+    ];
+
+    /** Of how many parts a result for an origin is merged. */
+    private const PARTS = ['theme' => 3, 'custom' => 4];
+
+    /** What get_theme_data() asks the theme for. */
+    private const FEATURES = ['disable-custom-colors', 'disable-custom-font-sizes', 'disable-custom-gradients', 'disable-layout-styles', 'custom-line-height',
+        'custom-spacing', 'custom-units', 'editor-color-palette', 'editor-font-sizes', 'editor-gradient-presets', 'editor-spacing-sizes'];
+
+    private const THEME = 'theme with its features';
+
+    /** So many results are kept for each: while a page is made, blocks get more styles. */
+    private const MOST = 4;
+
+    /** @var array<string, list<array{list<mixed>, ?\WP_Theme_JSON}>> by origin, and of the theme: what a result is made of, and the result; null: WordPress' own part, as it is */
+    private static array $kept = [];
+
+    public static function isKnown(): bool
+    {
+        $text = '';
+        foreach (self::METHODS as $class => $methods) {
+            foreach ($methods as $name) {
+                $method = new \ReflectionMethod($class, $name);
+                $lines = file((string) $method->getFileName()) ?: [];
+                $text .= implode('', array_slice($lines, $method->getStartLine() - 1, $method->getEndLine() - $method->getStartLine() + 1));
+            }
+        }
+
+        return in_array(sha1($text), self::KNOWN, true);
+    }
+
+    public static function get_theme_data($deprecated = [], $options = [])
+    {
+        $isOrdinary = static::class === self::class && !$deprecated && !$options && !self::areTranslationsFiltered();
+
+        return $isOrdinary ? clone self::theme() : parent::get_theme_data($deprecated, $options);
+    }
+
+    public static function get_merged_data($origin = 'custom')
+    {
+        $parts = is_string($origin) && static::class === self::class ? self::PARTS[$origin] ?? 0 : 0;
+        if ($parts === 0 || self::areTranslationsFiltered()) {
+            return parent::get_merged_data($origin);
+        }
+        $core = parent::get_core_data();
+        $of = [...self::surroundings(), $core->get_raw_data(), parent::get_block_data()->get_raw_data(), self::theme()->get_raw_data()];
+        if ($parts === 4) {
+            $of[] = parent::get_user_data()->get_raw_data();
+        }
+        $kept = self::find($origin, $of);
+        if ($kept !== null) {
+            return $kept[1] === null ? $core : clone $kept[1];
+        }
+        $result = parent::get_merged_data($origin);
+        if ($result !== $core) {
+            self::keep($origin, $of, clone $result);
+        } elseif (self::sameAs($core->get_raw_data(), $of)) {
+            // WordPress 6.1 merges into its own part. Where that has changed nothing, it does not the next time.
+            self::keep($origin, $of, null);
+        }
+
+        return $result;
+    }
+
+    /** Arrays that came back from a child and are equal become one: those are compared at once. */
+    public static function link(): void
+    {
+        $made = array_column(self::$kept[self::THEME] ?? [], 1);
+        $objects = array_filter([static::$core, static::$blocks, static::$theme, static::$user, ...$made]);
+        $arrays = [self::surroundings()[0], ...array_map(static fn (\WP_Theme_JSON $object) => $object->get_raw_data(), $objects)];
+        foreach (self::$kept as $name => $results) {
+            foreach (array_keys($results) as $number) {
+                array_map(static fn (array $array) => self::sameAs($array, self::$kept[$name][$number][0]), $arrays);
+            }
+        }
+    }
+
+    /** @param list<mixed> $of @return ?array{list<mixed>, ?\WP_Theme_JSON} */
+    private static function find(string $name, array $of): ?array
+    {
+        foreach (self::$kept[$name] ?? [] as $kept) {
+            if ($kept[0] === $of) {
+                return $kept;
+            }
+        }
+
+        return null;
+    }
+
+    /** @param list<mixed> $of */
+    private static function keep(string $name, array $of, ?\WP_Theme_JSON $result): void
+    {
+        self::$kept[$name] = [[$of, $result], ...array_slice(self::$kept[$name] ?? [], 0, self::MOST - 1)];
+    }
+
+    /** @param list<mixed> $of in which an equal array is replaced by this one; false if there is none */
+    private static function sameAs(array $array, array &$of): bool
+    {
+        $found = array_keys($of, $array, true);
+        foreach ($found as $at) {
+            $of[$at] = $array;
+        }
+
+        return $found !== [];
+    }
+
+    /** As WordPress makes it anew for each call; nobody changes it here. */
+    private static function theme(): \WP_Theme_JSON
+    {
+        // A theme without theme.json is asked for more.
+        if (!(function_exists('wp_theme_has_theme_json') ? wp_theme_has_theme_json() : parent::theme_has_support())) {
+            return parent::get_theme_data();
+        }
+        $features = array_intersect_key($GLOBALS['_wp_theme_features'] ?? [], array_flip(self::FEATURES));
+        $of = [...self::surroundings(), $features, parent::get_theme_data([], ['with_supports' => false])->get_raw_data()];
+        $kept = self::find(self::THEME, $of);
+        if ($kept === null) {
+            self::keep(self::THEME, $of, parent::get_theme_data());
+        }
+
+        return $kept[1] ?? self::$kept[self::THEME][0][1];
+    }
+
+    /** @return array{array, string} what is known of the blocks, and the language */
+    private static function surroundings(): array
+    {
+        static $blocks = null;
+        $blocks ??= \Closure::bind(static fn () => static::get_blocks_metadata(), null, \WP_Theme_JSON::class);
+
+        return [$blocks(), determine_locale()];
+    }
+
+    private static function areTranslationsFiltered(): bool
+    {
+        return has_filter('gettext') || has_filter('gettext_default') || has_filter('gettext_with_context') || has_filter('gettext_with_context_default');
+    }
+}
+
+// Nothing has asked for the design yet.
+if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class') && Design::isKnown()) {
+    reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
+}
