@@ -46,7 +46,7 @@ def wordpress(directory: Path) -> None:
     config.write_text(config.read_text().replace("'http://' . $_SERVER['HTTP_HOST']", "'http://localhost'"))
     plugins = directory / "htdocs" / "wp-content" / "mu-plugins"
     plugins.mkdir(exist_ok=True)
-    copied = [shutil.copy(PACKAGE / "wordpress" / name, plugins) for name in ("reprise.php", "reprise-warm.php", "reprise-design.php")]
+    copied = [shutil.copy(PACKAGE / "wordpress" / name, plugins) for name in ("reprise.php", "reprise-warm.php", "reprise-classes.php")]
     for path in (plugins, *map(Path, copied)):
         path.chmod(path.stat().st_mode | 0o444 | (0o111 if path.is_dir() else 0))
 

@@ -78,7 +78,7 @@ pub fn build_wordpress_at(address: &str) -> (Database, Directory, PathBuf) {
     configure_wordpress(&application, "'http://' . $_SERVER['HTTP_HOST']", address);
     let plugins = root.join("wp-content/mu-plugins");
     fs::create_dir_all(&plugins).expect("mu-plugins");
-    for name in ["reprise.php", "reprise-warm.php", "reprise-design.php"] {
+    for name in ["reprise.php", "reprise-warm.php", "reprise-classes.php"] {
         fs::copy(project().join("composer/wordpress").join(name), plugins.join(name)).expect("the plugin");
     }
     (database, place, application)

@@ -2,6 +2,7 @@
 //! and no change is missed.
 
 mod design;
+mod scripts;
 
 use std::fs;
 use std::path::Path;

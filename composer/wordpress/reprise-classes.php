@@ -1,7 +1,7 @@
 <?php
 /*
-Plugin Name: Reprise: the design is merged once
-Description: WordPress merges theme.json anew for each block that asks for it. With Reprise's snapshot a design that has not changed is merged once. Needs reprise.php beside it, and does nothing without it.
+Plugin Name: Reprise: classes in the place of WordPress' own
+Description: With Reprise's snapshot a design that has not changed is merged once, and not for each block that asks for it; a feed registers no scripts. Needs reprise.php beside it, and does nothing without it.
 License: MIT
 */
 
@@ -9,7 +9,7 @@ declare(strict_types=1);
 
 namespace Reprise\WordPress;
 
-if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false)) {
+if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false) || !class_exists('WP_Scripts', false)) {
     return;
 }
 
@@ -170,7 +170,94 @@ final class Design extends \WP_Theme_JSON_Resolver
     }
 }
 
-// Nothing has asked for the design yet.
-if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class') && Design::isKnown()) {
-    reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
+/**
+ * Scripts that WordPress knows are registered at their first use where a feed is made: each of its blocks asks which ones are enqueued, and a
+ * feed prints none. Where a plugin has scripts of its own to register then, or no feed is made, they are registered at once.
+ */
+final class Scripts extends \WP_Scripts
+{
+    /** What registering sets: an access to one of them is a use. */
+    private const SET = ['registered', 'base_url', 'content_url', 'default_version', 'default_dirs'];
+
+    /** WordPress' own functions that register. */
+    private const OWN = ['wp_default_scripts', 'wp_default_packages', 'wp_default_script_modules'];
+
+    /** @var ?array<string, mixed> what SET was before; null: scripts are registered */
+    private ?array $waiting = null;
+
+    private bool $isNew = true;
+
+    public function init()
+    {
+        $isFirst = $this->isNew;
+        $this->isNew = false;
+        if (!$isFirst || !self::mayWait()) {
+            $this->register();
+            parent::init();
+
+            return;
+        }
+        // Modules are not for this object, and others ask for them.
+        has_action('wp_default_scripts', 'wp_default_script_modules') && wp_default_script_modules();
+        $this->waiting = array_intersect_key(get_object_vars($this), array_flip(self::SET));
+        foreach (self::SET as $name) {
+            unset($this->$name);
+        }
+    }
+
+    public function &__get(string $name): mixed
+    {
+        $this->register();
+        if (in_array($name, self::SET, true)) {
+            return $this->$name;
+        }
+        $value = $this->$name;
+
+        return $value;
+    }
+
+    public function __set(string $name, mixed $value): void
+    {
+        $this->register();
+        $this->$name = $value;
+    }
+
+    public function __isset(string $name): bool
+    {
+        $this->register();
+
+        return isset($this->$name);
+    }
+
+    public function __unset(string $name): void
+    {
+        $this->register();
+        unset($this->$name);
+    }
+
+    private function register(): void
+    {
+        if ($this->waiting === null) {
+            return;
+        }
+        [$set, $this->waiting] = [$this->waiting, null];
+        foreach ($set as $name => $value) {
+            $this->$name = $value;
+        }
+        parent::init();
+    }
+
+    private static function mayWait(): bool
+    {
+        global $wp_filter;
+        $registering = array_keys(array_merge([], ...($wp_filter['wp_default_scripts']->callbacks ?? [])));
+
+        return did_action('wp') && is_feed() && array_diff($registering, self::OWN) === [] && !isset($wp_filter['all']);
+    }
+}
+
+// Nothing has used the two yet.
+if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class')) {
+    Design::isKnown() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
+    reprise_replace_class('WP_Scripts', Scripts::class);
 }

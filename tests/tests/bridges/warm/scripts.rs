@@ -1,0 +1,114 @@
+//! WordPress' scripts in a feed (reprise-classes.php): whoever uses them finds what classic mode has, and who does not registers none.
+
+use std::fs;
+use std::path::Path;
+
+use tests::bridged::{self, HOST};
+use tests::peer::php_version;
+use tests::{Server, Setup};
+
+/// `/feed/?use=CASE` says what comes of the case, and what is registered then. Each case is the first use.
+const CASES: &str = r#"<?php
+add_action('wp', static fn () => isset($_GET['own']) && add_action('wp_default_scripts', static fn ($scripts) => $scripts->add('own', '/own.js', ['jquery'], '7')));
+add_action('rss2_head', static function () {
+    $case = $_GET['use'] ?? '';
+    $scripts = wp_scripts();
+    $queue = [$scripts->queue, wp_scripts() === $scripts, $scripts instanceof WP_Scripts];
+    $before = did_action('wp_default_scripts');
+    $said = match ($case) {
+        '' => null,
+        'nothing' => 'nothing',
+        'read' => count($scripts->registered),
+        'isset' => [isset($scripts->registered['jquery']), isset($scripts->registered['none']), isset($scripts->base_url), isset($scripts->none)],
+        'base' => [$scripts->base_url, $scripts->content_url, $scripts->default_version, $scripts->default_dirs],
+        'write' => $scripts->registered['odd'] = new _WP_Dependency('odd', '/odd.js', ['jquery'], '1', null),
+        'change' => $scripts->registered['jquery']->deps[] = 'odd',
+        'base-write' => $scripts->base_url = 'http://odd.example',
+        'unset' => (static function () use ($scripts) { unset($scripts->registered['jquery']); return isset($scripts->registered['jquery']); })(),
+        'reference' => (static function () use ($scripts) { $all = &$scripts->registered; unset($all['jquery']); return count($scripts->registered); })(),
+        'register' => [wp_register_script('odd', '/odd.js', ['jquery'], '1'), wp_register_script('jquery', '/odd.js')],
+        'is' => [wp_script_is('jquery', 'registered'), wp_script_is('none', 'registered'), wp_script_is('jquery')],
+        'enqueue' => [wp_enqueue_script('jquery'), $scripts->queue, $scripts->all_deps(['jquery']), $scripts->to_do],
+        'inline' => wp_add_inline_script('jquery', 'odd()'),
+        'localize' => wp_localize_script('jquery', 'odd', ['a' => 'b']),
+        'deregister' => wp_deregister_script('jquery'),
+        'query' => $scripts->query('jquery')->src,
+        'dynamic' => [$scripts->odd = 'yes', $scripts->odd, isset($scripts->odd)],
+        'undefined' => @$scripts->none,
+        'init' => $scripts->init(),
+        'print' => (static function () use ($scripts) { ob_start(); $scripts->do_items('jquery'); return ob_get_clean(); })(),
+        'clone' => count((clone $scripts)->registered),
+        'foreach' => (static function () use ($scripts) { $names = []; foreach ($scripts->registered as $name => $one) $names[] = $name; return $names; })(),
+        'new' => count((new WP_Scripts())->registered),
+    };
+    // The time of registering is in what is registered.
+    $all = $case === 'nothing' ? '' : preg_replace('/"time":"\d+"/', '', serialize([$scripts->registered, $scripts->queue, $scripts->base_url, $scripts->default_dirs]));
+    $GLOBALS['said'] = [$queue, $said, md5($all), strlen($all), $GLOBALS['odd'] ?? null];
+    $GLOBALS['times'] = [$before, did_action('wp_default_scripts')];
+});
+add_action('shutdown', static function () {
+    isset($GLOBALS['said']) && print('<!-- ' . json_encode($GLOBALS['said']) . '|' . implode(' ', $GLOBALS['times']) . '|' . (new ReflectionClass('WP_Scripts'))->getName() . ' -->');
+});
+"#;
+
+const USES: [&str; 23] = [
+    "nothing",
+    "read",
+    "isset",
+    "base",
+    "write",
+    "change",
+    "base-write",
+    "unset",
+    "reference",
+    "register",
+    "is",
+    "enqueue",
+    "inline",
+    "localize",
+    "deregister",
+    "query",
+    "dynamic",
+    "undefined",
+    "init",
+    "print",
+    "clone",
+    "foreach",
+    "new",
+];
+
+fn start(root: &Path, mode: &str) -> Server {
+    let more = "cache_memory = 0\nenv.REPRISE_WARMUP = \"/ /feed/\"";
+    Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\n{more}")).start()
+}
+
+/// What a use has come to, how often scripts were registered before and after it, and which class has the name.
+fn said(server: &Server, query: &str) -> (String, String, String) {
+    let text = server.client().request("GET", &format!("/feed/?{query}"), &[("Host", HOST)], b"").text();
+    let note = text.rsplit("<!-- ").next().and_then(|note| note.strip_suffix(" -->"));
+    let parts: Vec<&str> = note.unwrap_or_else(|| panic!("{query}: {text}")).split('|').collect();
+    let [said, times, class] = parts[..] else { panic!("{query}: {text}") };
+    (said.to_owned(), times.to_owned(), class.to_owned())
+}
+
+#[test]
+fn a_feed_registers_scripts_at_their_first_use() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    fs::write(root.join("wp-content/mu-plugins/cases.php"), CASES).unwrap();
+    let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode));
+    for own in ["", "&own"] {
+        for name in USES {
+            let query = format!("use={name}{own}");
+            let [(expected, _, class), (answer, times, by)] = [&classic, &kept].map(|server| said(server, &query));
+            assert_eq!(answer, expected, "{query}");
+            assert_eq!((class.as_str(), by.as_str()), ("WP_Scripts", r"Reprise\WordPress\Scripts"), "{query}");
+            // WordPress 6.1 has registered its blocks, and with them scripts, in the boot.
+            let [before, after] =
+                if php_version() == "8.2" || !own.is_empty() { [1, 1] } else { [0, usize::from(name != "nothing")] };
+            let more = usize::from(name == "new" || name == "init" || (name == "clone" && before == 0));
+            let expected = format!("{before} {}", after + more);
+            assert_eq!(times, expected, "{query}");
+        }
+    }
+}
