@@ -25,13 +25,14 @@ if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false) || !cl
  *
  * That is so for the text of these methods which was read; with another text, and where a plugin filters translations, they run as ever.
  */
-final class Design extends \WP_Theme_JSON_Resolver
+class Design extends \WP_Theme_JSON_Resolver
 {
-    /** SHA-1 of the text of METHODS: of WordPress 6.1, 6.8 and 7.1. */
-    private const KNOWN = ['1eb0c6edda75beac5527894a433533ff5a0a5abf', '9050ccd472ec0adc5366646614fc98679c7ea7fd', 'fa908211aac5a6bca52f6cf684df296f56ffac0b'];
-    private const METHODS = [
-        'WP_Theme_JSON_Resolver' => ['get_theme_data', 'get_merged_data'],
-        'WP_Theme_JSON' => ['__construct', 'merge', 'get_from_editor_settings', 'set_spacing_sizes'],
+    /** SHA-1 of the text of KNOWN_BY in WordPress 6.1, 6.8 and 7.1; false: it merges into its own part. */
+    private const KNOWN = ['b97c361296ee7691633130bb86cfc0746783d9e6' => false, 'afa40a3b74ba1861fc70bb4a83d63580e5861525' => true, '93848f217e15e01c345c190f021be35680908b3f' => true];
+    private const KNOWN_BY = [
+        'WP_Theme_JSON_Resolver' => ['get_theme_data', 'get_merged_data', 'has_same_registered_blocks'],
+        'WP_Theme_JSON' => ['__construct', 'merge', 'sanitize', 'get_from_editor_settings', 'set_spacing_sizes', 'compute_spacing_sizes'],
+        '' => ['get_default_block_editor_settings', 'get_classic_theme_supports_block_editor_settings'],
     ];
 
     /** Of how many parts a result for an origin is merged. */
@@ -49,18 +50,24 @@ final class Design extends \WP_Theme_JSON_Resolver
     /** @var array<string, list<array{list<mixed>, ?\WP_Theme_JSON}>> by origin, and of the theme: what a result is made of, and the result; null: WordPress' own part, as it is */
     private static array $kept = [];
 
+    /** Whether merging makes a new object; null: this text of WordPress is not known. */
+    private static ?bool $makesNew = null;
+
     public static function isKnown(): bool
     {
         $text = '';
-        foreach (self::METHODS as $class => $methods) {
-            foreach ($methods as $name) {
-                $method = new \ReflectionMethod($class, $name);
-                $lines = file((string) $method->getFileName()) ?: [];
-                $text .= implode('', array_slice($lines, $method->getStartLine() - 1, $method->getEndLine() - $method->getStartLine() + 1));
+        foreach (self::KNOWN_BY as $class => $names) {
+            // Each version has some of them.
+            $exists = $class === '' ? 'function_exists' : static fn (string $name) => method_exists($class, $name);
+            foreach (array_filter($names, $exists) as $name) {
+                $code = $class === '' ? new \ReflectionFunction($name) : new \ReflectionMethod($class, $name);
+                $lines = file((string) $code->getFileName()) ?: [];
+                $text .= implode('', array_slice($lines, $code->getStartLine() - 1, $code->getEndLine() - $code->getStartLine() + 1));
             }
         }
+        self::$makesNew = self::KNOWN[sha1($text)] ?? null;
 
-        return in_array(sha1($text), self::KNOWN, true);
+        return self::$makesNew !== null;
     }
 
     public static function get_theme_data($deprecated = [], $options = [])
@@ -73,7 +80,9 @@ final class Design extends \WP_Theme_JSON_Resolver
     public static function get_merged_data($origin = 'custom')
     {
         $parts = is_string($origin) && static::class === self::class ? self::PARTS[$origin] ?? 0 : 0;
-        if ($parts === 0 || self::areTranslationsFiltered()) {
+        // WordPress makes a part anew at its second use, too: whoever has changed something by then sees it.
+        $isMade = static::$core && static::$blocks && static::$theme && (static::$user || $parts === 3);
+        if ($parts === 0 || !$isMade || self::areTranslationsFiltered()) {
             return parent::get_merged_data($origin);
         }
         $core = parent::get_core_data();
@@ -86,10 +95,10 @@ final class Design extends \WP_Theme_JSON_Resolver
             return $kept[1] === null ? $core : clone $kept[1];
         }
         $result = parent::get_merged_data($origin);
-        if ($result !== $core) {
+        if (self::$makesNew) {
             self::keep($origin, $of, clone $result);
-        } elseif (self::sameAs($core->get_raw_data(), $of)) {
-            // WordPress 6.1 merges into its own part. Where that has changed nothing, it does not the next time.
+        } elseif ($result === $core && self::sameAs($core->get_raw_data(), $of)) {
+            // Where merging into its own part has changed nothing, it does not the next time.
             self::keep($origin, $of, null);
         }
 
@@ -142,7 +151,7 @@ final class Design extends \WP_Theme_JSON_Resolver
     private static function theme(): \WP_Theme_JSON
     {
         // A theme without theme.json is asked for more.
-        if (!(function_exists('wp_theme_has_theme_json') ? wp_theme_has_theme_json() : parent::theme_has_support())) {
+        if (!static::$theme || !(function_exists('wp_theme_has_theme_json') ? wp_theme_has_theme_json() : parent::theme_has_support())) {
             return parent::get_theme_data();
         }
         $features = array_intersect_key($GLOBALS['_wp_theme_features'] ?? [], array_flip(self::FEATURES));
@@ -174,7 +183,7 @@ final class Design extends \WP_Theme_JSON_Resolver
  * Scripts that WordPress knows are registered at their first use where a feed is made: each of its blocks asks which ones are enqueued, and a
  * feed prints none. Where a plugin has scripts of its own to register then, or no feed is made, they are registered at once.
  */
-final class Scripts extends \WP_Scripts
+class Scripts extends \WP_Scripts
 {
     /** What registering sets: an access to one of them is a use. */
     private const SET = ['registered', 'base_url', 'content_url', 'default_version', 'default_dirs'];
@@ -252,7 +261,7 @@ final class Scripts extends \WP_Scripts
         global $wp_filter;
         $registering = array_keys(array_merge([], ...($wp_filter['wp_default_scripts']->callbacks ?? [])));
 
-        return did_action('wp') && is_feed() && array_diff($registering, self::OWN) === [] && !isset($wp_filter['all']);
+        return static::class === self::class && did_action('wp') && is_feed() && array_diff($registering, self::OWN) === [] && !isset($wp_filter['all']);
     }
 }
 

@@ -71,6 +71,9 @@ final class Warm
     /** @var array<string, array<string, mixed>> by class */
     private array $statics = [];
 
+    /** @var list<array<string, mixed>> styles of blocks in the theme's files: WordPress registers them when it reads the theme's part, which requests find */
+    private array $variations = [];
+
     /** @var array<string, array<string, mixed>> what the boot had there */
     private array $before = [];
 
@@ -271,6 +274,9 @@ final class Warm
                 $now->statics[$class] = $names === [] ? $all : array_intersect_key($all, array_flip($names));
             }
         }
+        if (isset($now->statics['WP_Theme_JSON_Resolver']['theme']) && function_exists('wp_register_block_style_variations_from_theme_json_partials')) {
+            $now->variations = \WP_Theme_JSON_Resolver::get_style_variations('block');
+        }
 
         return serialize($now);
     }
@@ -297,19 +303,19 @@ final class Warm
         foreach ($page->cache as $group => $values) {
             $this->cache[$group] = $values + ($this->cache[$group] ?? []);
         }
-        foreach ($page->statics as $class => $values) {
-            // Those of the page that has needed most: they belong together, as one says what blocks the others are made for.
-            if (self::filled($values) >= self::filled($this->statics[$class] ?? [])) {
-                $this->statics[$class] = $values;
-            }
+        // Those of the page that has needed most: they belong together, as one says what blocks the others are made for.
+        if (self::filled($page->statics) >= self::filled($this->statics)) {
+            [$this->statics, $this->variations] = [$page->statics, $page->variations];
         }
         $this->options = array_slice(array_values(array_unique([...$this->options, ...$page->options])), 0, self::MOST_OPTIONS);
     }
 
-    /** How many properties have a value; of an array, how many of its elements. */
-    private static function filled(array $values): int
+    /** @param array<string, array<string, mixed>> $statics how many of them have a value; of an array, how many of its elements */
+    private static function filled(array $statics): int
     {
-        return array_sum(array_map(static fn ($value) => $value === null ? 0 : 1 + (is_array($value) ? count(array_filter($value)) : 0), $values));
+        $count = static fn ($value) => $value === null ? 0 : 1 + (is_array($value) ? count(array_filter($value)) : 0);
+
+        return array_sum(array_map(static fn (array $values) => array_sum(array_map($count, $values)), $statics));
     }
 
     private function keep(): void
@@ -326,6 +332,7 @@ final class Warm
                 $property->setValue(null, $value);
             }
         }
+        $this->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->variations);
         class_exists(Design::class, false) && Design::link();
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;

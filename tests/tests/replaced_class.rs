@@ -15,10 +15,10 @@ const BOOT: &str = r#"
 class Plain { public static int $count = 0; public static function name() { static::$count++; return 'plain'; } }
 $early = static fn () => Plain::name();
 class By extends Plain { public static function name() { return 'by ' . parent::name(); } }
-interface Face {} trait Some {} enum Suit { case One; } class Unrelated {} class_alias('Unrelated', 'Alias');
+interface Face {} trait Some {} enum Suit { case One; } class Unrelated {} final class Last extends Plain {} class_alias('Unrelated', 'Alias');
 $was = [$early(), Plain::name()];
 $errors = [];
-foreach ([['None', 'By'], ['Plain', 'None'], ['Face', 'By'], ['Some', 'By'], ['Suit', 'By'], ['ArrayObject', 'By'], ['Plain', 'Unrelated'], ['By', 'Plain'], ['Plain', 'Plain'], ['Alias', 'By']] as [$class, $by]) {
+foreach ([['None', 'By'], ['Plain', 'None'], ['Face', 'By'], ['Some', 'By'], ['Suit', 'By'], ['ArrayObject', 'By'], ['Plain', 'Unrelated'], ['By', 'Plain'], ['Plain', 'Plain'], ['Alias', 'By'], ['Plain', 'Last']] as [$class, $by]) {
     try { reprise_replace_class($class, $by); $errors[] = 'none'; } catch (ValueError $error) { $errors[] = $error->getMessage(); }
 }
 reprise_replace_class('\PLAIN', 'By');
@@ -33,7 +33,7 @@ case 'ends': echo Plain::name(); exit;
 case 'fails': echo Plain::name(); nowhere();
 ";
 
-const PLACES: [&str; 11] = [
+const PLACES: [&str; 12] = [
     "#1 ($class) must be a class of the application by its own name, None given",
     "#2 ($by) must be a class of the application by its own name, None given",
     "#1 ($class) must be a class of the application by its own name, Face given",
@@ -44,6 +44,7 @@ const PLACES: [&str; 11] = [
     "#2 ($by) must be a class that extends By, Plain given",
     "#2 ($by) must be a class that extends Plain, Plain given",
     "#1 ($class) must be a class of the application by its own name, Alias given",
+    "#2 ($by) must not be final, as other classes may extend Plain",
     "#1 ($class) must be a class of the application by its own name, Plain given",
 ];
 

@@ -55,6 +55,16 @@ ZEND_FUNCTION(reprise_replace_class)
 		                          ZSTR_VAL(by->name));
 		RETURN_THROWS();
 	}
+	if (by->ce_flags & ZEND_ACC_FINAL) {
+		zend_argument_value_error(2, "must not be final, as other classes may extend %s", ZSTR_VAL(class->name));
+		RETURN_THROWS();
+	}
+#if PHP_VERSION_ID < 80400
+	/* Earlier versions count aliases. */
+	if (!(by->ce_flags & ZEND_ACC_IMMUTABLE)) {
+		by->refcount++;
+	}
+#endif
 	/* In place: an update would destroy the class. */
 	Z_PTR_P(entry) = by;
 	Z_TYPE_INFO_P(entry) = IS_ALIAS_PTR;
