@@ -182,6 +182,9 @@ class Design extends \WP_Theme_JSON_Resolver
 /**
  * Scripts that WordPress knows are registered at their first use where a feed is made: each of its blocks asks which ones are enqueued, and a
  * feed prints none. Where a plugin has scripts of its own to register then, or no feed is made, they are registered at once.
+ *
+ * Scripts that the boot has registered know its visitor, who is nobody, by what is said beside their files: nonces, the user, his language.
+ * For another visitor that is said anew.
  */
 class Scripts extends \WP_Scripts
 {
@@ -196,6 +199,12 @@ class Scripts extends \WP_Scripts
 
     private bool $isNew = true;
 
+    /** @var array<string, array<string, mixed>> what the boot has said beside the files of each script, before others have added to it */
+    private array $said = [];
+
+    /** @var list<mixed> of forNobody() */
+    private array $saidFor = [];
+
     public function init()
     {
         $isFirst = $this->isNew;
@@ -203,6 +212,9 @@ class Scripts extends \WP_Scripts
         if (!$isFirst || !self::mayWait()) {
             $this->register();
             parent::init();
+            if (isset($_SERVER['REPRISE_BOOT'])) {
+                [$this->said, $this->saidFor] = [array_map(static fn ($script) => $script->extra, $this->registered), self::forNobody()];
+            }
 
             return;
         }
@@ -212,6 +224,44 @@ class Scripts extends \WP_Scripts
         foreach (self::SET as $name) {
             unset($this->$name);
         }
+    }
+
+    /** At the begin of a request, when its visitor is known. */
+    public static function renew(): void
+    {
+        $scripts = $GLOBALS['wp_scripts'] ?? null;
+        if (!$scripts instanceof self || $scripts->said === [] || (!is_user_logged_in() && self::forNobody() === $scripts->saidFor)) {
+            return;
+        }
+        $fresh = new self();
+        foreach (array_intersect_key($scripts->said, $fresh->registered, $scripts->registered) as $name => $said) {
+            $script = $scripts->registered[$name];
+            foreach (array_keys($said + $fresh->registered[$name]->extra) as $key) {
+                $value = self::exchanged($script->extra[$key] ?? null, $said[$key] ?? null, $fresh->registered[$name]->extra[$key] ?? null);
+                if ($value === null) {
+                    unset($script->extra[$key]);
+                } else {
+                    $script->extra[$key] = $value;
+                }
+            }
+        }
+    }
+
+    /** What others have added stays behind it. */
+    private static function exchanged(mixed $value, mixed $said, mixed $fresh): mixed
+    {
+        return match (true) {
+            $value === $said => $fresh,
+            is_string($value) && is_string($said) && is_string($fresh) && str_starts_with($value, $said) => $fresh . substr($value, strlen($said)),
+            is_array($value) && is_array($said) && is_array($fresh) && array_slice($value, 0, count($said)) === $said => [...$fresh, ...array_slice($value, count($said))],
+            default => $value,
+        };
+    }
+
+    /** @return list<mixed> what nobody is told depends on */
+    private static function forNobody(): array
+    {
+        return [wp_nonce_tick(), determine_locale()];
     }
 
     public function &__get(string $name): mixed

@@ -161,6 +161,7 @@ final class Snapshot
         $current_user = null;
         wp_get_current_user();
         _show_post_preview();
+        class_exists(Scripts::class, false) && Scripts::renew();
         do_action('reprise_after_restore');
     }
 

@@ -46,8 +46,10 @@ fn the_quickstarts_of_the_readme_are_those_of_the_bridges_tests() {
 
     let place = directory.0.join("blog");
     run(&command("install -Dm644").replace("/srv/blog", place.to_str().unwrap()), &project());
-    let installed = fs::read(place.join("wp-content/mu-plugins/reprise.php")).unwrap();
-    assert_eq!(installed, fs::read(project().join("composer/wordpress/reprise.php")).unwrap());
+    for name in ["reprise.php", "reprise-classes.php"] {
+        let installed = fs::read(place.join("wp-content/mu-plugins").join(name)).unwrap();
+        assert_eq!(installed, fs::read(project().join("composer/wordpress").join(name)).unwrap());
+    }
 }
 
 /// The pool file of the page is one for PHP-FPM, its translation one for Reprise.
