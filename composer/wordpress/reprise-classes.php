@@ -180,13 +180,94 @@ class Design extends \WP_Theme_JSON_Resolver
 }
 
 /**
- * Scripts that WordPress knows are registered at their first use where a feed is made: each of its blocks asks which ones are enqueued, and a
- * feed prints none. Where a plugin has scripts of its own to register then, or no feed is made, they are registered at once.
- *
- * Scripts that the boot has registered know its visitor, who is nobody, by what is said beside their files: nonces, the user, his language.
- * For another visitor that is said anew.
+ * Takes the place of WP_Scripts in the snapshot. What registers a script on `init` has WordPress register all of its own in the boot, and print nonces, the
+ * user's number and settings beside their files as for a guest. That is made anew for users, and where it is another for guests.
  */
 class Scripts extends \WP_Scripts
+{
+    /** @var array<string, array{\_WP_Dependency, array<string, mixed>}> scripts of the boot, and what registering has put beside the file of each */
+    private static array $said = [];
+
+    /** @var list<mixed> of forGuests() */
+    private static array $saidFor = [];
+
+    public function init()
+    {
+        $extras = static fn (\WP_Scripts $scripts) => array_map(static fn ($script) => $script->extra, $scripts->registered);
+        $before = isset($_SERVER['REPRISE_BOOT']) ? $extras($this) : null;
+        parent::init();
+        if ($before === null) {
+            return;
+        }
+        foreach ($extras($this) as $name => $extra) {
+            foreach ($extra as $key => $value) {
+                $said = self::added($before[$name][$key] ?? null, $value);
+                if ($said !== null) {
+                    self::$said[$name] = [$this->registered[$name], [$key => $said] + (self::$said[$name][1] ?? [])];
+                }
+            }
+        }
+        if (did_action('init')) {
+            // Earlier nobody may ask for the user, and nothing that depends on him is said.
+            self::$saidFor = self::forGuests();
+        }
+    }
+
+    /** At the begin of a request, when its visitor is known. */
+    public static function renew(): void
+    {
+        if (self::$said === [] || (!is_user_logged_in() && self::forGuests() === self::$saidFor)) {
+            return;
+        }
+        $fresh = (new self())->registered;
+        foreach (self::$said as $name => [$script, $said]) {
+            foreach (array_intersect_key($said, $fresh[$name]->extra ?? [], $script->extra) as $key => $value) {
+                $script->extra[$key] = self::exchanged($script->extra[$key], $value, $fresh[$name]->extra[$key]);
+            }
+        }
+    }
+
+    /** What is behind that which was there before; null: nothing. */
+    private static function added(mixed $before, mixed $value): mixed
+    {
+        return match (true) {
+            $value === $before => null,
+            is_string($value) && is_string($before) && str_starts_with($value, $before) => ltrim(substr($value, strlen($before)), "\n"),
+            is_array($value) && is_array($before) && array_slice($value, 0, count($before)) === $before => array_slice($value, count($before)),
+            default => $value,
+        };
+    }
+
+    /** What plugins have added before and behind it stays there. A value that they have changed itself stays as it is. */
+    private static function exchanged(mixed $value, mixed $said, mixed $fresh): mixed
+    {
+        if (is_string($value) && is_string($said) && is_string($fresh)) {
+            return $said !== '' && substr_count($value, $said) === 1 ? str_replace($said, $fresh, $value) : $value;
+        }
+        if (is_array($value) && is_array($said) && is_array($fresh)) {
+            // The first of a list that had nothing is false.
+            $fresh = array_slice($fresh, (int) (reset($fresh) === false && reset($said) !== false));
+            for ($at = 0; $at + count($said) <= count($value); $at++) {
+                if (array_slice($value, $at, count($said)) === $said) {
+                    return [...array_slice($value, 0, $at), ...$fresh, ...array_slice($value, $at + count($said))];
+                }
+            }
+        }
+
+        return $value === $said ? $fresh : $value;
+    }
+
+    /** @return list<mixed> what guests are told depends on */
+    private static function forGuests(): array
+    {
+        return [wp_create_nonce('wp_rest'), determine_locale(), get_option('date_format'), get_option('time_format'), get_option('start_of_week')];
+    }
+}
+
+/**
+ * Scripts are registered at their first use where a feed is made: since WordPress 7.1 each block asks which ones are enqueued, and a feed prints none.
+ */
+final class FeedScripts extends Scripts
 {
     /** What registering sets: an access to one of them is a use. */
     private const SET = ['registered', 'base_url', 'content_url', 'default_version', 'default_dirs'];
@@ -197,74 +278,41 @@ class Scripts extends \WP_Scripts
     /** @var ?array<string, mixed> what SET was before; null: scripts are registered */
     private ?array $waiting = null;
 
-    private bool $isNew = true;
+    /** Functions that register, as they were when WordPress would have called them. */
+    private ?\WP_Hook $hook = null;
 
-    /** @var array<string, array<string, mixed>> what the boot has said beside the files of each script, before others have added to it */
-    private array $said = [];
-
-    /** @var list<mixed> of forNobody() */
-    private array $saidFor = [];
+    /** When it is known what is asked for. Where a plugin has scripts of its own to register, or has the object already, all is as ever. */
+    public static function begin(): void
+    {
+        global $wp_filter, $wp_scripts;
+        $hook = $wp_filter['wp_default_scripts'] ?? null;
+        $isOrdinary = is_feed() && !isset($wp_scripts) && !isset($wp_filter['all']) && $hook instanceof \WP_Hook;
+        if ($isOrdinary && array_diff(array_keys(array_merge([], ...$hook->callbacks)), self::OWN) === []) {
+            $wp_scripts = new self();
+        }
+    }
 
     public function init()
     {
-        $isFirst = $this->isNew;
-        $this->isNew = false;
-        if (!$isFirst || !self::mayWait()) {
+        if ($this->hook !== null) {
             $this->register();
             parent::init();
-            if (isset($_SERVER['REPRISE_BOOT'])) {
-                [$this->said, $this->saidFor] = [array_map(static fn ($script) => $script->extra, $this->registered), self::forNobody()];
-            }
 
             return;
         }
-        // Modules are not for this object, and others ask for them.
-        has_action('wp_default_scripts', 'wp_default_script_modules') && wp_default_script_modules();
+        $this->hook = clone $GLOBALS['wp_filter']['wp_default_scripts'];
+        if ($this->hook->has_filter('wp_default_scripts', 'wp_default_script_modules') !== false) {
+            // Modules are not for this object, and others ask for them.
+            wp_default_script_modules();
+            $this->hook->remove_filter('wp_default_scripts', 'wp_default_script_modules', 10);
+        }
         $this->waiting = array_intersect_key(get_object_vars($this), array_flip(self::SET));
         foreach (self::SET as $name) {
             unset($this->$name);
         }
     }
 
-    /** At the begin of a request, when its visitor is known. */
-    public static function renew(): void
-    {
-        $scripts = $GLOBALS['wp_scripts'] ?? null;
-        if (!$scripts instanceof self || $scripts->said === [] || (!is_user_logged_in() && self::forNobody() === $scripts->saidFor)) {
-            return;
-        }
-        $fresh = new self();
-        foreach (array_intersect_key($scripts->said, $fresh->registered, $scripts->registered) as $name => $said) {
-            $script = $scripts->registered[$name];
-            foreach (array_keys($said + $fresh->registered[$name]->extra) as $key) {
-                $value = self::exchanged($script->extra[$key] ?? null, $said[$key] ?? null, $fresh->registered[$name]->extra[$key] ?? null);
-                if ($value === null) {
-                    unset($script->extra[$key]);
-                } else {
-                    $script->extra[$key] = $value;
-                }
-            }
-        }
-    }
-
-    /** What others have added stays behind it. */
-    private static function exchanged(mixed $value, mixed $said, mixed $fresh): mixed
-    {
-        return match (true) {
-            $value === $said => $fresh,
-            is_string($value) && is_string($said) && is_string($fresh) && str_starts_with($value, $said) => $fresh . substr($value, strlen($said)),
-            is_array($value) && is_array($said) && is_array($fresh) && array_slice($value, 0, count($said)) === $said => [...$fresh, ...array_slice($value, count($said))],
-            default => $value,
-        };
-    }
-
-    /** @return list<mixed> what nobody is told depends on */
-    private static function forNobody(): array
-    {
-        return [wp_nonce_tick(), determine_locale()];
-    }
-
-    public function &__get(string $name): mixed
+    public function &__get($name)
     {
         $this->register();
         if (in_array($name, self::SET, true)) {
@@ -275,20 +323,20 @@ class Scripts extends \WP_Scripts
         return $value;
     }
 
-    public function __set(string $name, mixed $value): void
+    public function __set($name, $value)
     {
         $this->register();
         $this->$name = $value;
     }
 
-    public function __isset(string $name): bool
+    public function __isset($name)
     {
         $this->register();
 
         return isset($this->$name);
     }
 
-    public function __unset(string $name): void
+    public function __unset($name)
     {
         $this->register();
         unset($this->$name);
@@ -296,22 +344,20 @@ class Scripts extends \WP_Scripts
 
     private function register(): void
     {
+        global $wp_filter;
         if ($this->waiting === null) {
             return;
         }
-        [$set, $this->waiting] = [$this->waiting, null];
+        [$set, $this->waiting, $hook] = [$this->waiting, null, $wp_filter['wp_default_scripts'] ?? new \WP_Hook()];
         foreach ($set as $name => $value) {
             $this->$name = $value;
         }
-        parent::init();
-    }
-
-    private static function mayWait(): bool
-    {
-        global $wp_filter;
-        $registering = array_keys(array_merge([], ...($wp_filter['wp_default_scripts']->callbacks ?? [])));
-
-        return static::class === self::class && did_action('wp') && is_feed() && array_diff($registering, self::OWN) === [] && !isset($wp_filter['all']);
+        $wp_filter['wp_default_scripts'] = $this->hook;
+        try {
+            parent::init();
+        } finally {
+            $wp_filter['wp_default_scripts'] = $hook;
+        }
     }
 }
 
@@ -319,4 +365,5 @@ class Scripts extends \WP_Scripts
 if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class')) {
     Design::isKnown() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
     reprise_replace_class('WP_Scripts', Scripts::class);
+    add_action('wp', [FeedScripts::class, 'begin'], PHP_INT_MAX, 0);
 }

@@ -161,8 +161,8 @@ final class Snapshot
         $current_user = null;
         wp_get_current_user();
         _show_post_preview();
-        class_exists(Scripts::class, false) && Scripts::renew();
         do_action('reprise_after_restore');
+        class_exists(Scripts::class, false) && Scripts::renew();
     }
 
     /** @param array<string, string> $options until a new boot serves, pages are those of before, and not the new theme's with the code of the old */

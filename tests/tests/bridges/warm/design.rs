@@ -61,7 +61,7 @@ add_action('template_redirect', static function () {
         'forgotten' => WP_Theme_JSON_Resolver::clean_cached_data(),
         'filter' => [add_filter('wp_theme_json_data_theme', static fn ($data) => $data->update_with(['version' => 2, 'settings' => ['custom' => ['odd' => 'yes']]])), WP_Theme_JSON_Resolver::clean_cached_data()],
         'variation' => register_block_style('core/quote', ['name' => 'odd', 'label' => 'Odd', 'style_data' => ['color' => ['text' => '#123456']]]),
-        'subclass' => eval('class OwnResolver extends WP_Theme_JSON_Resolver {} class OwnScripts extends WP_Scripts {}') ?? $said['own'] = [
+        'subclass' => eval('class OwnResolver extends WP_Theme_JSON_Resolver {} class OwnScripts extends WP_Scripts { function &__get($name) { return $this->$name; } function __set($name, $value) { $this->$name = $value; } function __isset($name) { return isset($this->$name); } function __unset($name) { unset($this->$name); } }') ?? $said['own'] = [
             md5(serialize(OwnResolver::get_merged_data()->get_raw_data())), count((new OwnScripts())->registered),
         ],
         'late-filter' => add_filter('wp_theme_json_data_theme', static fn ($data) => $data->update_with(['version' => 2, 'settings' => ['custom' => ['late' => 'yes']]])),

@@ -77,8 +77,8 @@ const USES: [&str; 23] = [
     "new",
 ];
 
-fn start(root: &Path, mode: &str) -> Server {
-    let more = "cache_memory = 0\nenv.REPRISE_WARMUP = \"/ /feed/\"";
+fn start(root: &Path, mode: &str, more: &str) -> Server {
+    let more = format!("cache_memory = 0\nenv.REPRISE_WARMUP = \"/ /feed/\"\n{more}");
     Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\n{more}")).start()
 }
 
@@ -96,7 +96,7 @@ fn a_feed_registers_scripts_at_their_first_use() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/cases.php"), CASES).unwrap();
-    let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode));
+    let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode, ""));
     for own in ["", "&own"] {
         for name in USES {
             let query = format!("use={name}{own}");
@@ -116,7 +116,24 @@ fn a_feed_registers_scripts_at_their_first_use() {
 /// A plugin whose scripts are registered in the boot, with something of its own behind and before what WordPress says; a cookie is a user's number.
 const SAID: &str = r#"<?php
 add_filter('determine_current_user', static fn ($user) => isset($_COOKIE['as']) ? (int) $_COOKIE['as'] : $user, 99);
+// Scripts are registered now, and again on init, when WordPress says something beside their files.
+if (getenv('EARLY')) add_action('after_setup_theme', static function () {
+    wp_add_inline_script('jquery-core', 'early()');
+    wp_localize_script('utils', 'early', ['early' => 'yes']);
+});
+// As plugins do that join scripts.
+class Joined extends WP_Scripts {
+    public $old;
+    public function __construct($old) { $this->old = $old; foreach (get_object_vars($old) as $name => $value) $this->$name = $value; }
+    public function &__get($name) { return $this->old->$name; }
+    public function __set($name, $value) { $this->old->$name = $value; }
+    public function __isset($name) { return isset($this->old->$name); }
+    public function __unset($name) { unset($this->old->$name); }
+}
 add_action('init', static function () {
+    $utils = wp_scripts()->registered['utils'];
+    $utils->extra['data'] = '/* first */' . ($utils->extra['data'] ?? '');
+    if (getenv('JOINED')) $GLOBALS['wp_scripts'] = new Joined(wp_scripts());
     wp_add_inline_script('wp-api-fetch', 'odd()');
     wp_add_inline_script('wp-api-fetch', 'even()', 'before');
     wp_localize_script('utils', 'odd', ['a' => 'b']);
@@ -138,7 +155,13 @@ fn what_is_said_beside_a_script_is_the_visitor_s() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/said.php"), SAID).unwrap();
-    let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode));
+    for more in ["", "env.EARLY = \"yes\"", "env.JOINED = \"yes\""] {
+        let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode, more));
+        told(&classic, &kept, more);
+    }
+}
+
+fn told(classic: &Server, kept: &Server, more: &str) {
     let said = |server: &Server, user: &str| {
         let cookie = format!("as={user}");
         let headers: &[(&str, &str)] = &[("Host", HOST), ("Cookie", cookie.as_str())];
@@ -147,10 +170,10 @@ fn what_is_said_beside_a_script_is_the_visitor_s() {
     };
     let mut all = Vec::new();
     for user in ["", "1", "", "1", "1", ""] {
-        let [expected, answer] = [&classic, &kept].map(|server| said(server, user));
+        let [expected, answer] = [classic, kept].map(|server| said(server, user));
         let parts: Vec<_> =
             expected.split("\",\"").zip(answer.split("\",\"")).filter(|(one, other)| one != other).collect();
-        assert!(expected == answer, "user '{user}': {parts:?}");
+        assert!(expected == answer, "{more}, user '{user}': {parts:?}");
         assert!(expected.contains("even()") && expected.contains("odd()"), "{expected}");
         all.push(expected);
     }
