@@ -1,7 +1,7 @@
 <?php
 /*
 Plugin Name: Reprise: classes in the place of WordPress' own
-Description: With Reprise's snapshot a design that has not changed is merged once, and not for each block that asks for it; a feed registers no scripts. Needs reprise.php beside it, and does nothing without it.
+Description: With Reprise's snapshot a design that has not changed is merged once, and not for each block that asks for it; a feed registers no scripts; each visitor has his own nonces beside scripts. Belongs to reprise.php, which has to be beside it.
 License: MIT
 */
 
@@ -53,15 +53,17 @@ class Design extends \WP_Theme_JSON_Resolver
     /** Whether merging makes a new object; null: this text of WordPress is not known. */
     private static ?bool $makesNew = null;
 
-    public static function isKnown(): bool
+    /** False: this text of WordPress is not known. */
+    public static function knows(): bool
     {
         $text = '';
+        $files = [];
         foreach (self::KNOWN_BY as $class => $names) {
             // Each version has some of them.
             $exists = $class === '' ? 'function_exists' : static fn (string $name) => method_exists($class, $name);
             foreach (array_filter($names, $exists) as $name) {
                 $code = $class === '' ? new \ReflectionFunction($name) : new \ReflectionMethod($class, $name);
-                $lines = file((string) $code->getFileName()) ?: [];
+                $lines = $files[$code->getFileName()] ??= file((string) $code->getFileName()) ?: [];
                 $text .= implode('', array_slice($lines, $code->getStartLine() - 1, $code->getEndLine() - $code->getStartLine() + 1));
             }
         }
@@ -74,7 +76,7 @@ class Design extends \WP_Theme_JSON_Resolver
     {
         $isOrdinary = static::class === self::class && !$deprecated && !$options && !self::areTranslationsFiltered();
 
-        return $isOrdinary ? clone self::theme() : parent::get_theme_data($deprecated, $options);
+        return $isOrdinary ? clone self::theme(self::surroundings()) : parent::get_theme_data($deprecated, $options);
     }
 
     public static function get_merged_data($origin = 'custom')
@@ -86,7 +88,8 @@ class Design extends \WP_Theme_JSON_Resolver
             return parent::get_merged_data($origin);
         }
         $core = parent::get_core_data();
-        $of = [...self::surroundings(), $core->get_raw_data(), parent::get_block_data()->get_raw_data(), self::theme()->get_raw_data()];
+        $around = self::surroundings();
+        $of = [...$around, $core->get_raw_data(), parent::get_block_data()->get_raw_data(), self::theme($around)->get_raw_data()];
         if ($parts === 4) {
             $of[] = parent::get_user_data()->get_raw_data();
         }
@@ -147,15 +150,19 @@ class Design extends \WP_Theme_JSON_Resolver
         return $found !== [];
     }
 
-    /** As WordPress makes it anew for each call; nobody changes it here. */
-    private static function theme(): \WP_Theme_JSON
+    /**
+     * As WordPress makes it anew for each call; nobody changes it here.
+     *
+     * @param array{array, string} $around
+     */
+    private static function theme(array $around): \WP_Theme_JSON
     {
         // A theme without theme.json is asked for more.
         if (!static::$theme || !(function_exists('wp_theme_has_theme_json') ? wp_theme_has_theme_json() : parent::theme_has_support())) {
             return parent::get_theme_data();
         }
         $features = array_intersect_key($GLOBALS['_wp_theme_features'] ?? [], array_flip(self::FEATURES));
-        $of = [...self::surroundings(), $features, parent::get_theme_data([], ['with_supports' => false])->get_raw_data()];
+        $of = [...$around, $features, parent::get_theme_data([], ['with_supports' => false])->get_raw_data()];
         $kept = self::find(self::THEME, $of);
         if ($kept === null) {
             self::keep(self::THEME, $of, parent::get_theme_data());
@@ -265,7 +272,7 @@ class Scripts extends \WP_Scripts
 }
 
 /**
- * Scripts are registered at their first use where a feed is made: since WordPress 7.1 each block asks which ones are enqueued, and a feed prints none.
+ * Scripts are registered at their first use where a feed is made: in WordPress 7.1 each block asks which ones are enqueued, and a feed prints none.
  */
 final class FeedScripts extends Scripts
 {
@@ -363,7 +370,7 @@ final class FeedScripts extends Scripts
 
 // Nothing has used the two yet.
 if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class')) {
-    Design::isKnown() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
+    Design::knows() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
     reprise_replace_class('WP_Scripts', Scripts::class);
     add_action('wp', [FeedScripts::class, 'begin'], PHP_INT_MAX, 0);
 }

@@ -95,6 +95,15 @@ fn start(root: &Path, mode: &str, more: &str) -> Server {
     Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\ncache_memory = 0\n{more}")).start()
 }
 
+/// A theme of blocks that this WordPress comes with.
+fn block_theme() -> &'static str {
+    if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" }
+}
+
+fn choose_theme(name: &str, application: &Path) {
+    php(&format!("$argv[1] = '{name}'; require 'theme.php';"), application);
+}
+
 fn page(server: &Server, path: &str) -> String {
     let response = server.client().request("GET", path, &[("Host", HOST)], b"");
     format!("{} {}", response.status, response.text())
@@ -122,8 +131,7 @@ fn pages_that_were_rendered_are_never_older_than_the_design() {
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/counted.php"), COUNTED).unwrap();
     fs::write(root.join("change.php"), CHANGE).unwrap();
-    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
-    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    choose_theme(block_theme(), &application);
     let classic = start(&root, "classic", "");
     let cold = start(&root, "snapshot", "");
     let warm = start(&root, "snapshot", "env.REPRISE_WARMUP = \"/ /post-5/ /feed/\"");
@@ -201,7 +209,7 @@ fn changes_of_what_the_boot_has_made_are_on_the_page_within_seconds() {
         "8.2" => ("twentytwentythree", "twentytwentyone"),
         _ => ("twentytwentyfive", "twentytwentyfour"),
     };
-    php(&format!("$argv[1] = '{before}'; require 'theme.php';"), &application);
+    choose_theme(before, &application);
     let classic = start(&root, "classic", "");
     let warm = start(&root, "snapshot", "env.REPRISE_WARMUP = \"/ /page-1/\"");
     let pages = |server: &Server| ["/", "/page-1/"].map(|path| body(server, path));
@@ -286,8 +294,7 @@ fn styles_that_a_plugin_filters_are_the_visitor_s() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/filter.php"), FILTER).unwrap();
-    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
-    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    choose_theme(block_theme(), &application);
     for filter in ["always", "late"] {
         let more = format!("env.FILTER = \"{filter}\"\nenv.REPRISE_WARMUP = \"/ /post-5/\"");
         let [classic, warm] = ["classic", "snapshot"].map(|mode| start(&root, mode, &more));
@@ -332,8 +339,7 @@ fn the_design_of_one_page_outlasts_the_next() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/design.php"), DESIGN_OF).unwrap();
-    let theme = if php_version() == "8.2" { "twentytwentythree" } else { "twentytwentyfive" };
-    php(&format!("$argv[1] = '{theme}'; require 'theme.php';"), &application);
+    choose_theme(block_theme(), &application);
     for (mode, said) in [("classic", "made"), ("snapshot", "kept")] {
         let server = start(&root, mode, "env.REPRISE_WARMUP = \"/ /less/\"");
         let text = page(&server, "/");

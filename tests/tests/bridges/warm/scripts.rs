@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use tests::Server;
 use tests::bridged::{self, HOST};
 use tests::peer::php_version;
-use tests::{Server, Setup};
+
+use super::start;
 
 /// `/feed/?use=CASE` says what comes of the case, and what is registered then. Each case is the first use.
 const CASES: &str = r#"<?php
@@ -77,9 +79,9 @@ const USES: [&str; 23] = [
     "new",
 ];
 
-fn start(root: &Path, mode: &str, more: &str) -> Server {
-    let more = format!("cache_memory = 0\nenv.REPRISE_WARMUP = \"/ /feed/\"\n{more}");
-    Setup::root(root).application(&format!("mode.\"index.php\" = \"{mode}\"\n{more}")).start()
+/// Both have the pages of the warm-up.
+fn both(root: &Path, more: &str) -> [Server; 2] {
+    ["classic", "snapshot"].map(|mode| start(root, mode, &format!("env.REPRISE_WARMUP = \"/ /feed/\"\n{more}")))
 }
 
 /// What a use has come to, how often scripts were registered before and after it, and which class has the name.
@@ -96,7 +98,7 @@ fn a_feed_registers_scripts_at_their_first_use() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/cases.php"), CASES).unwrap();
-    let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode, ""));
+    let [classic, kept] = both(&root, "");
     for own in ["", "&own"] {
         for name in USES {
             let query = format!("use={name}{own}");
@@ -156,7 +158,7 @@ fn what_is_said_beside_a_script_is_the_visitor_s() {
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/said.php"), SAID).unwrap();
     for more in ["", "env.EARLY = \"yes\"", "env.JOINED = \"yes\""] {
-        let [classic, kept] = ["classic", "snapshot"].map(|mode| start(&root, mode, more));
+        let [classic, kept] = both(&root, more);
         told(&classic, &kept, more);
     }
 }
