@@ -55,6 +55,11 @@ fn comparing(server: &Server) -> Option<i32> {
     server.processes().into_iter().find(|pid| process::name(*pid).as_deref() == Some("reprise-verify"))
 }
 
+/// Waits until the child that compared before the server was ready is gone: it tells its verdict, and then it ends.
+fn wait_until_none_compares(server: &Server) {
+    wait_until("no comparison", 30, || comparing(server).is_none());
+}
+
 fn verdicts(server: &Server) -> usize {
     server.log().matches("pages are as in classic mode").count()
 }
@@ -139,6 +144,7 @@ fn a_front_that_dies_meanwhile_begins_the_comparison_again() {
     };
     kill_front(&server);
     assert_eq!((mode(&server, "/title"), mode(&server, "/alike")), ("classic".into(), "snapshot".into()));
+    wait_until_none_compares(&server);
     // The comparison waits at the gate; the warm-up does not.
     fs::write(&gate, "").unwrap();
     let reloading = std::thread::scope(|scope| {
@@ -160,6 +166,7 @@ fn a_front_that_dies_meanwhile_begins_the_comparison_again() {
 fn a_comparison_that_is_killed_leaves_pages_in_classic_mode() {
     let server = shop(r#""/slow", "/alike""#).start();
     assert_eq!(mode(&server, "/alike"), "snapshot");
+    wait_until_none_compares(&server);
     let gate = server.directory().join("app/public/gate");
     fs::write(&gate, "").unwrap();
     let reloading = std::thread::scope(|scope| {
