@@ -310,7 +310,8 @@ final class FeedScripts extends Scripts
         $this->hook = clone $GLOBALS['wp_filter']['wp_default_scripts'];
         if ($this->hook->has_filter('wp_default_scripts', 'wp_default_script_modules') !== false) {
             // Modules are not for this object, and others ask for them.
-            wp_default_script_modules();
+            $modules = $GLOBALS['wp_script_modules'] ?? null;
+            $modules instanceof Modules ? $modules->wait() : wp_default_script_modules();
             $this->hook->remove_filter('wp_default_scripts', 'wp_default_script_modules', 10);
         }
         $this->waiting = array_intersect_key(get_object_vars($this), array_flip(self::SET));
@@ -366,6 +367,74 @@ final class FeedScripts extends Scripts
             $wp_filter['wp_default_scripts'] = $hook;
         }
     }
+}
+
+/** Whether modules of scripts have the methods, with their results, that Modules knows: those of WordPress 7.1. */
+function knowsModules(): bool
+{
+    $methods = [];
+    foreach (class_exists('WP_Script_Modules', false) ? (new \ReflectionClass('WP_Script_Modules'))->getMethods(\ReflectionMethod::IS_PUBLIC) : [] as $method) {
+        $methods[$method->name] = (string) $method->getReturnType();
+    }
+
+    return $methods == ['register' => '', 'get_queue' => 'array', 'set_fetchpriority' => 'bool', 'set_in_footer' => 'bool', 'enqueue' => '', 'dequeue' => '',
+        'deregister' => '', 'set_translations' => 'bool', 'print_script_module_translations' => 'void', 'add_hooks' => '',
+        'print_head_enqueued_script_modules' => '', 'print_enqueued_script_modules' => '', 'print_script_module_preloads' => '', 'print_import_map' => '',
+        'get_registered' => '?array', 'print_script_module_data' => 'void', 'print_a11y_script_module_html' => ''];
+}
+
+if (isset($_SERVER['REPRISE_BOOT']) && knowsModules()) {
+    /** Where a feed is made, WordPress' own modules are registered at the first use of what is registered. */
+    final class Modules extends \WP_Script_Modules
+    {
+        private bool $waits = false;
+
+        /** In the place of the object that nobody has used yet. */
+        public static function begin(): void
+        {
+            global $wp_script_modules;
+            $old = $wp_script_modules;
+            if ((array) $old === (array) new \WP_Script_Modules() && remove_action('after_setup_theme', [$old, 'add_hooks'])) {
+                $wp_script_modules = new self();
+                add_action('after_setup_theme', [$wp_script_modules, 'add_hooks']);
+            }
+        }
+
+        /** Instead of registering now. */
+        public function wait(): void
+        {
+            $this->waits = true;
+        }
+
+        private function registerNow(): void
+        {
+            if ($this->waits) {
+                $this->waits = false;
+                wp_default_script_modules();
+            }
+        }
+
+        /** One without a source is only noted. */
+        public function enqueue(...$of)
+        {
+            ($of['src'] ?? $of[1] ?? '') === '' || $this->registerNow();
+            parent::enqueue(...$of);
+        }
+
+        public function register(...$of) { $this->registerNow(); parent::register(...$of); }
+        public function deregister(...$of) { $this->registerNow(); parent::deregister(...$of); }
+        public function get_registered(...$of): ?array { $this->registerNow(); return parent::get_registered(...$of); }
+        public function set_fetchpriority(...$of): bool { $this->registerNow(); return parent::set_fetchpriority(...$of); }
+        public function set_in_footer(...$of): bool { $this->registerNow(); return parent::set_in_footer(...$of); }
+        public function set_translations(...$of): bool { $this->registerNow(); return parent::set_translations(...$of); }
+        public function print_script_module_translations(): void { $this->registerNow(); parent::print_script_module_translations(); }
+        public function print_head_enqueued_script_modules() { $this->registerNow(); parent::print_head_enqueued_script_modules(); }
+        public function print_enqueued_script_modules() { $this->registerNow(); parent::print_enqueued_script_modules(); }
+        public function print_script_module_preloads() { $this->registerNow(); parent::print_script_module_preloads(); }
+        public function print_import_map() { $this->registerNow(); parent::print_import_map(); }
+        public function print_script_module_data(): void { $this->registerNow(); parent::print_script_module_data(); }
+    }
+    Modules::begin();
 }
 
 // Nothing has used the two yet.

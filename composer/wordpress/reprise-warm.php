@@ -419,11 +419,11 @@ final class Warm
             . ($this->options === [] ? '' : "SELECT option_name, option_value, 1 FROM $wpdb->options WHERE option_name IN ({$in($this->options)}) UNION ALL ")
             . "SELECT '', ({$this->sumOf($wpdb)}), 2";
         $suppress = $wpdb->suppress_errors();
-        $rows = $wpdb->get_results($select, ARRAY_N) ?: [];
+        $rows = $wpdb->get_results($select) ?: [];
         $wpdb->suppress_errors($suppress);
         $kinds = [[], [], []];
-        foreach ($rows as [$name, $value, $kind]) {
-            $kinds[$kind][$name] = $value;
+        foreach ($rows as $row) {
+            $kinds[$row->kind][$row->option_name] = $row->option_value;
         }
         [$all, $single, $sum] = $kinds;
         if ($all !== []) {

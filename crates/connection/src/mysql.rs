@@ -5,7 +5,7 @@
 
 use crate::plan::{Plan, Protocol, Refusal, Refused};
 use crate::reset::{LARGEST, NONCE, Verdict};
-use crate::statement::{Kind, kind};
+use crate::statement::{Kind, is_names, kind};
 
 const INIT_DB: u8 = 0x02;
 const QUERY: u8 = 0x03;
@@ -126,15 +126,28 @@ fn command(plan: &mut Plan, code: u8, text: &[u8], replies: u16) -> bool {
     plan.push(&[&[low, high, 0, 0, code], text]) && plan.expect(replies)
 }
 
+/// Where the last command of a plan begins, if all that it sets is set again by a `SET NAMES` behind it.
+type Names = Option<(u16, u16)>;
+
+/// Appends a text that so many replies confirm. What it makes of no use just before it is taken back.
+fn say(plan: &mut Plan, names: &mut Names, text: &[u8], replies: u16) -> bool {
+    let before = names.take();
+    if is_names(text) {
+        before.into_iter().for_each(|end| plan.take_back(end));
+        *names = Some(plan.end());
+    }
+    command(plan, QUERY, text, replies)
+}
+
 /// The settings of the login: `SET` takes numbers of collations.
-fn restore(plan: &mut Plan, login: &Login) -> bool {
+fn restore(plan: &mut Plan, names: &mut Names, login: &Login) -> bool {
     let mut digits = [b'0'; 3];
     for (at, unit) in [100, 10, 1].into_iter().enumerate() {
         if let Some(digit) = digits.get_mut(at) {
             *digit = b'0' + login.collation / unit % 10;
         }
     }
-    let mut names = [0u8; 96];
+    let mut text = [0u8; 96];
     let parts: [&[u8]; 6] = [
         b"SET character_set_client=",
         &digits,
@@ -145,7 +158,7 @@ fn restore(plan: &mut Plan, login: &Login) -> bool {
     ];
     let mut size = 0;
     for part in parts {
-        let Some(room) = names.get_mut(size..size + part.len()) else { return false };
+        let Some(room) = text.get_mut(size..size + part.len()) else { return false };
         room.copy_from_slice(part);
         size += part.len();
     }
@@ -157,7 +170,10 @@ fn restore(plan: &mut Plan, login: &Login) -> bool {
         && command(plan, RESET_CONNECTION, b"", 1)
         && command(plan, SET_OPTION, &off, 1)
         && login.database.is_none_or(|name| command(plan, INIT_DB, name, 1))
-        && (login.collation == 0 || command(plan, QUERY, names.get(..size).unwrap_or_default(), 1))
+        && (login.collation == 0 || {
+            *names = Some(plan.end());
+            command(plan, QUERY, text.get(..size).unwrap_or_default(), 1)
+        })
 }
 
 /// Reads what a client has sent.
@@ -169,7 +185,8 @@ pub fn plan(sent: &[u8]) -> Result<Plan, Refused> {
     let (_, first, mut at) = packet(sent).ok_or(refuse(Refusal::Incomplete, 0, 0))?;
     let login = login(first).map_err(|why| refuse(why, 0, 0))?;
     let mut plan = Plan::new(Protocol::Mysql);
-    if !restore(&mut plan, &login) {
+    let mut names = None;
+    if !restore(&mut plan, &mut names, &login) {
         return Err(refuse(Refusal::TooLong, 0, 0));
     }
     let mut is_logged_in = false;
@@ -188,9 +205,12 @@ pub fn plan(sent: &[u8]) -> Result<Plan, Refused> {
         let is_said = match *code {
             PING => true,
             QUIT => return refused(Refusal::Closed),
-            INIT_DB | SET_OPTION => command(&mut plan, *code, said, 1),
+            INIT_DB | SET_OPTION => {
+                names = None;
+                command(&mut plan, *code, said, 1)
+            }
             QUERY => match kind(said) {
-                Kind::Sets(count) => command(&mut plan, QUERY, said, count),
+                Kind::Sets(count) => say(&mut plan, &mut names, said, count),
                 Kind::Asks => true,
                 Kind::Deallocates | Kind::Other => return refused(Refusal::Statement),
             },
@@ -203,7 +223,7 @@ pub fn plan(sent: &[u8]) -> Result<Plan, Refused> {
             },
             // Its number, no cursor, once, and no parameter.
             EXECUTE if said.len() == 9 && said.get(4) == Some(&0) => match prepared {
-                Some((text, Kind::Sets(count))) => command(&mut plan, QUERY, text, count),
+                Some((text, Kind::Sets(count))) => say(&mut plan, &mut names, text, count),
                 Some(_) => true,
                 None => return refused(Refusal::Statement),
             },

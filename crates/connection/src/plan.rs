@@ -131,6 +131,16 @@ impl Plan {
         true
     }
 
+    /// Where the next command begins: bytes and replies so far.
+    pub fn end(&self) -> (u16, u16) {
+        (self.size, self.replies)
+    }
+
+    /// Takes back what was appended since that was the end.
+    pub fn take_back(&mut self, (size, replies): (u16, u16)) {
+        (self.size, self.replies) = (size.min(self.size), replies.min(self.replies));
+    }
+
     /// Expects so many confirmations more. False: these are too many.
     #[must_use]
     pub fn expect(&mut self, replies: u16) -> bool {

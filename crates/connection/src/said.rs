@@ -64,11 +64,35 @@ fn mysql_says_again_what_was_set() {
         statement(0x19, &[1, 0, 0, 0]),
     ]);
     let plan = made(&said);
-    for part in ["ROLLBACK", "\x02shop", "SET NAMES utf8mb4", "\x02other", "set time_zone", "collation_connection=045"]
-    {
+    for part in ["ROLLBACK", "\x02shop", "SET NAMES utf8mb4", "\x02other", "set time_zone"] {
         assert!(has(plan.bytes(), part), "{part}");
     }
-    assert!(!has(plan.bytes(), "version") && plan.replies == 10);
+    // The names set all that the login sets.
+    assert!(!has(plan.bytes(), "collation_connection") && !has(plan.bytes(), "version") && plan.replies == 9);
+}
+
+#[test]
+fn mysql_says_names_once() {
+    const COLLATED: &str = "SET NAMES 'utf8mb4' COLLATE 'utf8mb4_unicode_520_ci'";
+    let of = |said: &[&str]| {
+        let said: Vec<Vec<u8>> = said.iter().map(|text| query(text)).collect();
+        let plan = made(&mysql(&said));
+        let parts = ["collation_connection=045", "SET NAMES utf8mb4", COLLATED, "SET a=1", "SET NAMES utf8, @b='c'"];
+        (parts.map(|part| has(plan.bytes(), part)), plan.replies)
+    };
+    // As WordPress has it; what lies between two may depend on the first, and a text may set more than names.
+    for (said, expected) in [
+        (&["SET NAMES utf8mb4", COLLATED, "SET a=1"][..], ([false, false, true, true, false], 8)),
+        (&["SET NAMES utf8mb4", "SET a=1", COLLATED], ([false, true, true, true, false], 9)),
+        (&["SET a=1", COLLATED], ([true, false, true, true, false], 9)),
+        (&["SET NAMES utf8mb4", "SET NAMES utf8, @b='c'", COLLATED], ([false, true, true, false, true], 9)),
+        (&["SET NAMES utf8, @b='c'"], ([true, false, false, false, true], 8)),
+        (&["SELECT @@version"], ([true, false, false, false, false], 7)),
+    ] {
+        assert_eq!(of(said), expected, "{said:?}");
+    }
+    let between = mysql(&[query("SET NAMES utf8mb4"), packet(0, b"\x02other"), query(COLLATED)]);
+    assert!(has(made(&between).bytes(), "SET NAMES utf8mb4"));
 }
 
 #[test]

@@ -136,6 +136,29 @@ pub fn kind(text: &[u8]) -> Kind {
     }
 }
 
+/// Whether a text is `SET NAMES`, with or without a collation, and nothing else: it sets all that another one, or a login, has set of
+/// character sets (MariaDB, MySQL).
+pub fn is_names(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let is_name = |word: &[u8]| {
+        let bare = match word {
+            [open @ (b'\'' | b'"'), bare @ .., close] if open == close => bare,
+            bare => bare,
+        };
+        !bare.is_empty() && bare.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+    };
+    let mut is = |expected: &str| words.next().is_some_and(|word| word.eq_ignore_ascii_case(expected.as_bytes()));
+    if !is("SET") || !is("NAMES") || !words.next().is_some_and(is_name) {
+        return false;
+    }
+    match words.next() {
+        None => true,
+        Some(word) => {
+            word.eq_ignore_ascii_case(b"COLLATE") && words.next().is_some_and(is_name) && words.next().is_none()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +182,30 @@ mod tests {
             ("DEALLOCATE pdo_stmt_00000001", Kind::Deallocates),
         ] {
             assert_eq!(kind(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_told_from_more_than_names() {
+        for text in ["SET NAMES utf8mb4", " set\tnames 'utf8'\n", "set names \"a_b\" collate 'c'", "SET NAMES DEFAULT"]
+        {
+            assert!(is_names(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "",
+            "SET NAMES",
+            "SET NAMES utf8,@a=1",
+            "SET NAMES utf8 , @a=1",
+            "SET NAMES 'utf8' COLLATE",
+            "SET NAMES 'utf8' COLLATE 'a', @a=1",
+            "SET NAMES 'utf8' COLLATE 'a' x",
+            "SET NAMES ''",
+            "SET NAMES 'a\"",
+            "SET NAMES utf8; SET a=1",
+            "SET CHARACTER SET utf8",
+            "SET time_zone='+00:00'",
+        ] {
+            assert!(!is_names(text.as_bytes()), "{text}");
         }
     }
 
