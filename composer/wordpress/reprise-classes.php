@@ -1,7 +1,7 @@
 <?php
 /*
 Plugin Name: Reprise: classes in the place of WordPress' own
-Description: With Reprise's snapshot a design that has not changed is merged once, and not for each block that asks for it; a feed registers no scripts; each visitor has his own nonces beside scripts. Belongs to reprise.php, which has to be beside it.
+Description: With Reprise's snapshot a design that has not changed is merged once, and not for each block that asks for it; a text that has not changed is parsed once; a feed registers no scripts; each visitor has his own nonces beside scripts. Belongs to reprise.php, which has to be beside it.
 License: MIT
 */
 
@@ -9,7 +9,7 @@ declare(strict_types=1);
 
 namespace Reprise\WordPress;
 
-if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false) || !class_exists('WP_Scripts', false)) {
+if (!defined('ABSPATH') || !class_exists('WP_Theme_JSON_Resolver', false) || !class_exists('WP_Scripts', false) || !class_exists('WP_Block_Parser', false)) {
     return;
 }
 
@@ -401,10 +401,7 @@ if (isset($_SERVER['REPRISE_BOOT']) && knowsModules()) {
         }
 
         /** Instead of registering now. */
-        public function wait(): void
-        {
-            $this->waits = true;
-        }
+        public function wait(): void { $this->waits = true; }
 
         private function registerNow(): void
         {
@@ -437,9 +434,60 @@ if (isset($_SERVER['REPRISE_BOOT']) && knowsModules()) {
     Modules::begin();
 }
 
-// Nothing has used the two yet.
+/**
+ * Takes the place of WP_Block_Parser in the snapshot, and remembers what the texts of pages rendered before the snapshot have been parsed to: that
+ * depends on the text alone. Parsers that extend this one parse each text, as they ever did.
+ */
+class Parser extends \WP_Block_Parser
+{
+    /** Bytes of all texts together, at most. */
+    private const MOST = 4 << 20;
+
+    /** @var array<string, array<string, mixed>> by text: the parser's other properties when it was parsed */
+    private static array $known = [];
+
+    private static bool $learns = false;
+
+    public function parse($document)
+    {
+        if ($this::class !== self::class || !is_string($document)) {
+            return parent::parse($document);
+        }
+        if (isset(self::$known[$document])) {
+            $this->document = $document;
+            foreach (self::$known[$document] as $name => $value) {
+                $this->$name = $value;
+            }
+        } else {
+            parent::parse($document);
+            if (self::$learns) {
+                self::$known[$document] = array_diff_key(get_object_vars($this), ['document' => null]);
+            }
+        }
+
+        return $this->output;
+    }
+
+    /** In the child that renders a page. */
+    public static function learn(): void { self::$learns = true; }
+
+    /** @return array<string, array<string, mixed>> what the child has learned */
+    public static function learned(): array { return self::$known; }
+
+    /** @param array<string, array<string, mixed>> $known in the boot: what its children have learned */
+    public static function know(array $known): void
+    {
+        $room = self::MOST;
+        self::$known = array_filter($known, static function ($text) use (&$room) {
+            return ($room -= strlen((string) $text)) >= 0;
+        }, ARRAY_FILTER_USE_KEY);
+    }
+}
+
+// Nothing has used them yet.
 if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class')) {
     Design::knows() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
     reprise_replace_class('WP_Scripts', Scripts::class);
+    reprise_replace_class('WP_Block_Parser', Parser::class);
     add_action('wp', [FeedScripts::class, 'begin'], PHP_INT_MAX, 0);
 }

@@ -20,7 +20,8 @@ if (!defined('ABSPATH')) {
  *
  * - what comes of the files of the theme, and of posts of the design: merged theme.json, styles made of it, headers of themes;
  * - posts of the design (templates, parts, global styles, menus of blocks), by the query that found them;
- * - the names of options that pages read one by one.
+ * - the names of options that pages read one by one;
+ * - what the texts of posts and templates were parsed to, which depends on the text alone.
  *
  * Each request asks once for all options, and for the sum of the design's posts: with another sum nothing that was kept of the
  * design is used, and a new boot is asked for.
@@ -73,6 +74,9 @@ final class Warm
 
     /** @var list<array<string, mixed>> styles of blocks in the theme's files: WordPress registers them when it reads the theme's part, which requests find */
     private array $variations = [];
+
+    /** @var array<string, array<string, mixed>> what texts were parsed to */
+    private array $texts = [];
 
     /** @var array<string, array<string, mixed>> what the boot had there */
     private array $before = [];
@@ -223,6 +227,7 @@ final class Warm
         self::$recorded = new self();
         $wpdb->query('START TRANSACTION');
         self::$recorded->sum = self::design($wpdb);
+        class_exists(Parser::class, false) && Parser::learn();
         add_filter('pre_get_ready_cron_jobs', '__return_empty_array', PHP_INT_MAX);
         add_filter('pre_wp_mail', '__return_true', PHP_INT_MAX);
         $asked = new \WeakMap();
@@ -258,6 +263,7 @@ final class Warm
         }
         $now = self::$recorded;
         $now->status = (int) http_response_code();
+        $now->texts = class_exists(Parser::class, false) ? Parser::learned() : [];
         if (function_exists('get_block_templates') && wp_is_block_theme() && !self::areFiltered()) {
             $now->templates = get_block_templates();
         }
@@ -299,6 +305,7 @@ final class Warm
         }
         $this->sum = $page->sum;
         $this->templates = $page->templates;
+        $this->texts += $page->texts;
         $this->posts = $page->posts + $this->posts;
         foreach ($page->cache as $group => $values) {
             $this->cache[$group] = $values + ($this->cache[$group] ?? []);
@@ -333,7 +340,11 @@ final class Warm
             }
         }
         $this->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->variations);
-        class_exists(Design::class, false) && Design::link();
+        if (class_exists(Design::class, false)) {
+            Design::link();
+            Parser::know($this->texts);
+            $this->texts = [];
+        }
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;
         }, PHP_INT_MIN, 2);

@@ -3,6 +3,7 @@
 
 mod design;
 mod scripts;
+mod texts;
 
 use std::fs;
 use std::path::Path;
