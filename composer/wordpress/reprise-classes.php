@@ -446,7 +446,8 @@ class Parser extends \WP_Block_Parser
     /** @var array<string, array<string, mixed>> by text: the parser's other properties when it was parsed */
     private static array $known = [];
 
-    private static bool $learns = false;
+    /** In the child that renders a page: so many bytes may be learned yet. */
+    private static int $room = 0;
 
     public function parse($document)
     {
@@ -460,7 +461,8 @@ class Parser extends \WP_Block_Parser
             }
         } else {
             parent::parse($document);
-            if (self::$learns) {
+            if (strlen($document) < self::$room) {
+                self::$room -= strlen($document);
                 self::$known[$document] = array_diff_key(get_object_vars($this), ['document' => null]);
             }
         }
@@ -469,7 +471,7 @@ class Parser extends \WP_Block_Parser
     }
 
     /** In the child that renders a page. */
-    public static function learn(): void { self::$learns = true; }
+    public static function learn(): void { self::$room = self::MOST; }
 
     /** @return array<string, array<string, mixed>> what the child has learned */
     public static function learned(): array { return self::$known; }
