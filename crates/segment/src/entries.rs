@@ -303,10 +303,11 @@ impl Locked<'_> {
         })
     }
 
-    /// A slot for a new key: an empty one, else that of an entry which is no longer good, else of one that was not used, else any.
+    /// A slot for a new key: an empty one, else that of an entry which is no longer good, else of one that was not used, else any. Entries
+    /// that stay beside one that leaves have to be used again, or are next; where none has to leave, all are as used as they were.
     fn slot_for(&mut self, hash: u64, now: u64) -> u64 {
         let view = self.view();
-        let mut best = (3, 0);
+        let mut best = (u32::MAX, 0);
         for slot in view.slots(hash) {
             let offset = slot_offset(view.slot(slot).load(Ordering::Relaxed));
             let rank = if offset == 0 {
@@ -314,20 +315,24 @@ impl Locked<'_> {
             } else {
                 self.process.touch(offset, size_of::<Entry>() as u64, false);
                 let (hot, bit) = view.hot(slot);
-                let is_hot = hot.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
+                let is_hot = hot.load(Ordering::Relaxed) & bit != 0;
                 if !view.is_good(view.entry(offset), offset, now) { 1 } else { 2 + u32::from(is_hot) }
             };
-            if rank < best.0 || (best.0 == 3 && best.1 == 0) {
+            if rank < best.0 {
                 best = (rank, slot);
             }
             if rank == 0 {
                 break;
             }
         }
-        if best.0 > 0 {
-            if best.0 > 1 {
-                view.header().evicted.fetch_add(1, Ordering::Relaxed);
+        if best.0 > 1 {
+            for slot in view.slots(hash) {
+                let (hot, bit) = view.hot(slot);
+                hot.fetch_and(!bit, Ordering::Relaxed);
             }
+            view.header().evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        if best.0 > 0 {
             self.unlink(best.1);
         }
         best.1

@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use segment::entries::{Condition, Refused};
 use support::{Random, amount, fetch, segment, store};
@@ -113,6 +114,24 @@ fn a_scan_pushes_out_what_a_scan_has_brought() {
     }
     let kept = (0..100).filter(|number| fetch(&mut process, &key(*number), 1) == Some(*number)).count();
     assert_eq!(kept, 100);
+}
+
+/// Whoever stores and finds an empty slot takes from no other entry the note that it was used.
+#[test]
+fn entries_beside_an_empty_slot_stay_as_used() {
+    let mut process = segment(8 << 20);
+    for number in 0..100 {
+        store(&mut process, &key(number), number, 20, &[], 0, Condition::Any).unwrap();
+    }
+    let slots: Vec<u64> = (0..100).map(|number| process.find(&key(number), 1).unwrap().slot).collect();
+    process.end_request();
+    for number in 100..4_100 {
+        store(&mut process, &key(number), number, 20, &[], 0, Condition::Any).unwrap();
+    }
+    let view = process.view;
+    assert_eq!(view.header().evicted.load(Ordering::Relaxed), 0, "all have room");
+    let used = slots.iter().filter(|&&slot| view.hot(slot).0.load(Ordering::Relaxed) & view.hot(slot).1 != 0).count();
+    assert_eq!(used, 100);
 }
 
 /// A reader that has something keeps it, whatever is stored meanwhile; what cannot be stored is refused.
