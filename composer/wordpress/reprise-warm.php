@@ -75,7 +75,7 @@ final class Warm
     /** @var list<array<string, mixed>> styles of blocks in the theme's files: WordPress registers them when it reads the theme's part, which requests find */
     private array $variations = [];
 
-    /** @var array<string, array<string, mixed>> what texts were parsed to */
+    /** @var array<string, string> what texts were parsed to */
     private array $texts = [];
 
     /** @var array<string, array<string, mixed>> what the boot had there */
@@ -227,7 +227,7 @@ final class Warm
         self::$recorded = new self();
         $wpdb->query('START TRANSACTION');
         self::$recorded->sum = self::design($wpdb);
-        class_exists(Parser::class, false) && Parser::learn();
+        class_exists(Texts::class, false) && Texts::begin();
         add_filter('pre_get_ready_cron_jobs', '__return_empty_array', PHP_INT_MAX);
         add_filter('pre_wp_mail', '__return_true', PHP_INT_MAX);
         $asked = new \WeakMap();
@@ -263,7 +263,7 @@ final class Warm
         }
         $now = self::$recorded;
         $now->status = (int) http_response_code();
-        $now->texts = class_exists(Parser::class, false) ? Parser::learned() : [];
+        $now->texts = class_exists(Texts::class, false) ? Texts::learned() : [];
         if (function_exists('get_block_templates') && wp_is_block_theme() && !self::areFiltered()) {
             $now->templates = get_block_templates();
         }
@@ -305,7 +305,7 @@ final class Warm
         }
         $this->sum = $page->sum;
         $this->templates = $page->templates;
-        $this->texts += $page->texts;
+        class_exists(Texts::class, false) && Texts::know($page->texts);
         $this->posts = $page->posts + $this->posts;
         foreach ($page->cache as $group => $values) {
             $this->cache[$group] = $values + ($this->cache[$group] ?? []);
@@ -340,11 +340,7 @@ final class Warm
             }
         }
         $this->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->variations);
-        if (class_exists(Design::class, false)) {
-            Design::link();
-            Parser::know($this->texts);
-            $this->texts = [];
-        }
+        class_exists(Design::class, false) && Design::link();
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;
         }, PHP_INT_MIN, 2);

@@ -91,8 +91,18 @@ fn mysql_says_names_once() {
     ] {
         assert_eq!(of(said), expected, "{said:?}");
     }
-    let between = mysql(&[query("SET NAMES utf8mb4"), packet(0, b"\x02other"), query(COLLATED)]);
-    assert!(has(made(&between).bytes(), "SET NAMES utf8mb4"));
+    for between in [packet(0, b"\x02other"), packet(0, b"\x1b\0\0")] {
+        let said = mysql(&[query("SET NAMES utf8mb4"), between, query(COLLATED)]);
+        assert!(has(made(&said).bytes(), "SET NAMES utf8mb4"));
+    }
+    let prepared = [
+        query("SET NAMES utf8mb4"),
+        packet(0, &[b"\x16", COLLATED.as_bytes()].concat()),
+        packet(0, b"\x17\x01\0\0\0\0\x01\0\0\0"),
+        packet(0, b"\x19\x01\0\0\0"),
+    ];
+    let plan = made(&mysql(&prepared));
+    assert!(has(plan.bytes(), COLLATED) && !has(plan.bytes(), "SET NAMES utf8mb4") && plan.replies == 7);
 }
 
 #[test]

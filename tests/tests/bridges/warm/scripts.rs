@@ -17,8 +17,6 @@ add_action('rss2_head', static function () {
     $scripts = wp_scripts();
     $queue = [$scripts->queue, wp_scripts() === $scripts, $scripts instanceof WP_Scripts];
     $before = did_action('wp_default_scripts');
-    $modules = method_exists('WP_Script_Modules', 'get_registered') ? wp_script_modules() : null;
-    $printed = static function ($method) use ($modules) { ob_start(); $modules?->$method(); return ob_get_clean(); };
     $said = match ($case) {
         '' => null,
         'nothing' => 'nothing',
@@ -44,33 +42,18 @@ add_action('rss2_head', static function () {
         'clone' => count((clone $scripts)->registered),
         'foreach' => (static function () use ($scripts) { $names = []; foreach ($scripts->registered as $name => $one) $names[] = $name; return $names; })(),
         'new' => count((new WP_Scripts())->registered),
-        'module' => $modules?->get_registered('@wordpress/interactivity'),
-        'module-register' => [$modules && wp_register_script_module('@wordpress/a11y', '/odd.js'), $modules?->get_registered('@wordpress/a11y')],
-        'module-named' => [$modules?->register(src: '/odd.js', id: 'odd', deps: ['@wordpress/a11y']), $modules?->get_registered('odd')],
-        'module-enqueue' => [$modules && wp_enqueue_script_module('@wordpress/block-library/navigation/view'), $modules?->get_queue(), $printed('print_import_map')],
-        'module-source' => [$modules && wp_enqueue_script_module('@wordpress/a11y', '/odd.js'), $modules?->get_registered('@wordpress/a11y'), $printed('print_enqueued_script_modules')],
-        'module-deregister' => [$modules && wp_deregister_script_module('@wordpress/a11y'), $modules?->get_registered('@wordpress/a11y')],
-        'module-dequeue' => [$modules && wp_dequeue_script_module('@wordpress/a11y'), $modules?->get_queue()],
-        'module-footer' => [$modules?->set_in_footer('@wordpress/a11y', true), $modules?->get_registered('@wordpress/a11y')],
-        'module-priority' => [$modules?->set_fetchpriority('@wordpress/a11y', 'high'), $modules?->get_registered('@wordpress/a11y')],
-        'module-domain' => [$modules?->set_translations('@wordpress/a11y', 'odd'), $modules?->get_registered('@wordpress/a11y')],
-        'module-data' => [$modules && wp_enqueue_script_module('@wordpress/a11y'), $printed('print_script_module_data'), $printed('print_a11y_script_module_html')],
-        'module-loads' => [$modules && wp_enqueue_script_module('@wordpress/interactivity-router'), $printed('print_script_module_preloads'), $printed('print_script_module_translations'), $printed('print_head_enqueued_script_modules')],
     };
     // The time of registering is in what is registered.
     $all = $case === 'nothing' ? '' : preg_replace('/"time":"\d+"/', '', serialize([$scripts->registered, $scripts->queue, $scripts->base_url, $scripts->default_dirs]));
     $GLOBALS['said'] = [$queue, $said, md5($all), strlen($all), $GLOBALS['odd'] ?? null];
     $GLOBALS['times'] = [$before, did_action('wp_default_scripts')];
-    $GLOBALS['waiting'] = $modules instanceof Reprise\WordPress\Modules && (fn () => $this->waits)->call($modules) ? 'waiting' : 'all';
-    // All that is known of modules, which is the end of waiting.
-    $GLOBALS['said'][] = $modules?->get_registered('none') ?? md5(serialize(array_diff_key((array) $modules, ["\0Reprise\\WordPress\\Modules\0waits" => 0])));
 });
 add_action('shutdown', static function () {
-    isset($GLOBALS['said']) && print('<!-- ' . json_encode($GLOBALS['said']) . '|' . implode(' ', $GLOBALS['times']) . '|' . (new ReflectionClass('WP_Scripts'))->getName() . '|' . $GLOBALS['waiting'] . ' -->');
+    isset($GLOBALS['said']) && print('<!-- ' . json_encode($GLOBALS['said']) . '|' . implode(' ', $GLOBALS['times']) . '|' . (new ReflectionClass('WP_Scripts'))->getName() . ' -->');
 });
 "#;
 
-const USES: [&str; 35] = [
+const USES: [&str; 23] = [
     "nothing",
     "read",
     "isset",
@@ -94,18 +77,6 @@ const USES: [&str; 35] = [
     "clone",
     "foreach",
     "new",
-    "module",
-    "module-register",
-    "module-named",
-    "module-enqueue",
-    "module-source",
-    "module-deregister",
-    "module-dequeue",
-    "module-footer",
-    "module-priority",
-    "module-domain",
-    "module-data",
-    "module-loads",
 ];
 
 /// Both have the pages of the warm-up.
@@ -113,12 +84,13 @@ fn both(root: &Path, more: &str) -> [Server; 2] {
     ["classic", "snapshot"].map(|mode| start(root, mode, &format!("env.REPRISE_WARMUP = \"/ /feed/\"\n{more}")))
 }
 
-/// What a use has come to, how often scripts were registered before and after it, which class has the name, and whether modules wait.
-fn said(server: &Server, query: &str) -> [String; 4] {
+/// What a use has come to, how often scripts were registered before and after it, and which class has the name.
+fn said(server: &Server, query: &str) -> (String, String, String) {
     let text = server.client().request("GET", &format!("/feed/?{query}"), &[("Host", HOST)], b"").text();
     let note = text.rsplit("<!-- ").next().and_then(|note| note.strip_suffix(" -->"));
     let parts: Vec<&str> = note.unwrap_or_else(|| panic!("{query}: {text}")).split('|').collect();
-    <[&str; 4]>::try_from(parts).unwrap_or_else(|_| panic!("{query}: {text}")).map(str::to_owned)
+    let [said, times, class] = parts[..] else { panic!("{query}: {text}") };
+    (said.to_owned(), times.to_owned(), class.to_owned())
 }
 
 #[test]
@@ -130,18 +102,12 @@ fn a_feed_registers_scripts_at_their_first_use() {
     for own in ["", "&own"] {
         for name in USES {
             let query = format!("use={name}{own}");
-            let [[expected, _, class, is], [answer, times, by, waits]] =
-                [&classic, &kept].map(|server| said(server, &query));
+            let [(expected, _, class), (answer, times, by)] = [&classic, &kept].map(|server| said(server, &query));
             assert_eq!(answer, expected, "{query}");
             assert_eq!((class.as_str(), by.as_str()), ("WP_Scripts", r"Reprise\WordPress\Scripts"), "{query}");
             // WordPress 6.1 has registered its blocks, and with them scripts, in the boot.
             let [before, after] =
                 if php_version() == "8.2" || !own.is_empty() { [1, 1] } else { [0, usize::from(name != "nothing")] };
-            // WordPress registers modules with scripts, each time.
-            let uses_modules =
-                ["init", "new"].contains(&name) || name.starts_with("module") && name != "module-dequeue";
-            let expects = if before == 0 && !uses_modules { "waiting" } else { "all" };
-            assert_eq!((is.as_str(), waits.as_str()), ("all", expects), "{query}");
             let more = usize::from(name == "new" || name == "init" || (name == "clone" && before == 0));
             let expected = format!("{before} {}", after + more);
             assert_eq!(times, expected, "{query}");
