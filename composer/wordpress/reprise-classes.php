@@ -432,7 +432,7 @@ if (isset($_SERVER['REPRISE_BOOT']) && defined('ABSPATH') && function_exists('re
             if (self::$learned !== null && !isset(self::$learned[$text])) {
                 $said = serialize($parsed);
                 // Numbers may lose digits, and there is a limit for depth.
-                if (self::hasRoom($text, $said) && @unserialize($said, ['allowed_classes' => false]) === $parsed) {
+                if (strlen($said) <= self::$room && @unserialize($said, ['allowed_classes' => false]) === $parsed && self::hasRoom($text, $said)) {
                     self::$learned[$text] = $said;
                 }
             }
@@ -444,7 +444,7 @@ if (isset($_SERVER['REPRISE_BOOT']) && defined('ABSPATH') && function_exists('re
             return self::$learned ?? [];
         }
 
-        /** @param array<string, string> $learned in the boot: what a child has learned */
+        /** @param array<string, string> $learned in the boot: what a child has learned, which has read it back; the next child has the room that is left */
         public static function know(array $learned): void
         {
             foreach ($learned as $text => $said) {
