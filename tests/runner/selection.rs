@@ -49,10 +49,12 @@ pub const PACKAGES: [&str; 1] = ["packages::"];
 pub const JUDGES: [&str; 1] = ["judges::"];
 
 /// Which tests measure, and so want the machine for themselves.
-pub const ALONE: [&str; 5] = [
+pub const ALONE: [&str; 7] = [
     "measuring::a_standstill",
     "measuring::processor_time",
     "measuring::what_is_alike",
+    "profile::planted_costs",
+    "profile::time_without_a_processor",
     "overload::",
     "hostile::ten_thousand_slow_clients",
 ];

@@ -44,6 +44,8 @@ pub struct Looks {
     pub stacks: BTreeMap<Vec<usize>, Time>,
     pub routes: BTreeMap<String, Time>,
     pub samples: u64,
+    /// Those of workers that had a processor.
+    pub running: u64,
     /// Packets that got lost because this process was too slow.
     pub lost: u64,
     /// Looks at all workers of a lane.
@@ -120,6 +122,7 @@ impl Looks {
             stacks: BTreeMap::new(),
             routes: BTreeMap::new(),
             samples: 0,
+            running: 0,
             lost: 0,
             looks: 0,
             spent: 0,
@@ -154,6 +157,7 @@ impl Looks {
             frames.push(Function { name: "(no PHP code runs)".to_owned(), file: "[internal]".to_owned() });
         }
         self.samples += 1;
+        self.running += u64::from(head.state == State::Running);
         let stack = frames.into_iter().rev().map(|frame| self.number(frame)).collect();
         let time = self.stack(route, stack);
         let part = match head.state {
@@ -286,7 +290,8 @@ mod tests {
         assert_eq!(of("usleep()"), Some(Time { busy: 0, waiting: 500 }));
         assert_eq!(of("other()"), Some(Time { busy: 100, waiting: 0 }));
         assert_eq!(looks.routes["GET /a"], Time { busy: 6000, waiting: 500 });
-        assert_eq!((looks.ready, looks.samples, looks.all()), (3007, 7, Time { busy: 6107, waiting: 500 }));
+        assert_eq!((looks.ready, looks.all()), (3007, Time { busy: 6107, waiting: 500 }));
+        assert_eq!((looks.samples, looks.running), (7, 3));
     }
 
     #[test]

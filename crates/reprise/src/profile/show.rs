@@ -24,6 +24,9 @@ fn routes(looks: &Looks) -> Vec<(&str, Time)> {
     routes
 }
 
+/// As few samples of workers that had a processor say little of where the time without one belongs.
+const FEW: u64 = 50;
+
 /// For people.
 pub fn table(looks: &Looks, sort: Sort, top: usize) -> String {
     let all = looks.all();
@@ -41,6 +44,12 @@ pub fn table(looks: &Looks, sort: Sort, top: usize) -> String {
     );
     if looks.lost > 0 {
         text.push_str(&format!("{} samples got lost: this command was too slow for them\n", looks.lost));
+    }
+    if looks.running < FEW && looks.ready > all.busy / 2 {
+        text.push_str(&format!(
+            "Only {} samples are of workers that had a processor: the machine is too busy for shares to rely on; look for longer (--seconds)\n",
+            looks.running
+        ));
     }
     text.push_str("\n  TOTAL    SELF   WAITS  FUNCTION\n");
     for (function, total, own) in sorted(looks, sort).into_iter().take(top) {
@@ -74,7 +83,7 @@ pub fn json(looks: &Looks, lanes: &[String], sort: Sort) -> Value {
         .map(|(name, time)| json!({ "route": name, "total_us": time.all(), "waiting_us": time.waiting }))
         .collect();
     json!({
-        "seconds": looks.seconds, "samples": looks.samples, "lost": looks.lost, "looks": looks.looks,
+        "seconds": looks.seconds, "samples": looks.samples, "running_samples": looks.running, "lost": looks.lost, "looks": looks.looks,
         "looking_us": looks.spent, "total_us": all.all(), "waiting_us": all.waiting, "ready_us": looks.ready, "lanes": lanes,
         "functions": functions, "routes": routes,
     })
@@ -127,6 +136,21 @@ mod tests {
         let text = table(&looks(), Sort::Own, 1);
         assert!(text.contains(" 100.0%  100.0%   75.0%  usleep()\n") && !text.contains("{main}"), "{text}");
         assert!(table(&Looks::new("", false), Sort::Total, 10).contains("no worker had a request"));
+    }
+
+    #[test]
+    fn few_samples_of_workers_that_ran_are_told() {
+        let with = |ran: usize, ready: usize| {
+            let mut looks = Looks::new("", false);
+            (0..ran).for_each(|_| looks.take("0 7 R 1000 GET /a\n{main} /srv/index.php:3\n"));
+            (0..ready).for_each(|_| looks.take("0 7 Q 1000 GET /a\n{main} /srv/index.php:3\n"));
+            looks.end();
+            table(&looks, Sort::Total, 10)
+        };
+        assert!(with(49, 60).contains("\nOnly 49 samples are of workers that had a processor: "), "{}", with(49, 60));
+        for (ran, ready) in [(50, 60), (49, 40), (5, 0)] {
+            assert!(!with(ran, ready).contains("Only"), "{}", with(ran, ready));
+        }
     }
 
     #[test]
