@@ -348,6 +348,22 @@ final class Warm
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($type === 'wp_template' ? $this->named($query) : null);
         }, PHP_INT_MIN, 3);
+        add_filter('pre_get_lastpostmodified', self::askOnce(...), PHP_INT_MAX, 3);
+    }
+
+    /** When a post was last changed and when one was last published: a feed asks for both, and one query answers both. */
+    private static function askOnce(mixed $answer, mixed $timezone, mixed $type): mixed
+    {
+        if ([$answer, $timezone, $type] === [false, 'GMT', 'any'] && wp_cache_get('lastpostmodified:gmt', 'timeinfo') === false) {
+            global $wpdb;
+            $types = implode("', '", array_map('esc_sql', get_post_types(['public' => true])));
+            $times = $wpdb->get_row("SELECT MAX(post_modified_gmt) AS modified, MAX(post_date_gmt) AS date FROM $wpdb->posts WHERE post_status = 'publish' AND post_type IN ('$types')", ARRAY_A);
+            foreach (array_filter($times ?? []) as $field => $time) {
+                wp_cache_add("lastpost$field:gmt", $time, 'timeinfo');
+            }
+        }
+
+        return $answer;
     }
 
     /** A request that changes the design itself asks the database for it from then on. */
@@ -385,14 +401,9 @@ final class Warm
         if ($this->templates === [] || !is_array($slugs) || array_diff_key($query, ['slug__in' => 1, 'theme' => 1]) !== [] || self::areFiltered() || $theme !== $this->templates[0]->theme) {
             return null;
         }
-        $found = [];
-        foreach ($this->templates as $template) {
-            if (in_array($template->slug, $slugs, true)) {
-                $found[] = clone $template;
-            }
-        }
+        $found = array_filter($this->templates, static fn ($template) => in_array($template->slug, $slugs, true));
 
-        return $found;
+        return array_map(static fn ($template) => clone $template, array_values($found));
     }
 
     /** Whether a plugin changes the templates that a page has asked for: by what it asked, perhaps. */

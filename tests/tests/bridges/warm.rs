@@ -4,6 +4,7 @@
 mod design;
 mod scripts;
 mod texts;
+mod times;
 
 use std::fs;
 use std::path::Path;
