@@ -22,7 +22,6 @@ if (!defined('ABSPATH')) {
  * - posts of the design (templates, parts, global styles, menus of blocks), by the query that found them;
  * - the names of options that pages read one by one;
  * - what the texts of posts and templates were parsed to, which depends on the text alone.
- *
  * Each request asks once for all options, and for the sum of the design's posts: with another sum nothing that was kept of the
  * design is used, and a new boot is asked for.
  */
@@ -63,7 +62,7 @@ final class Warm
     /** @var array<string, list<object>> rows of posts by the query that found them */
     private array $posts = [];
 
-    /** @var list<\WP_Block_Template> all templates of the theme, from its files and from the database */
+    /** @var list<\WP_Block_Template> all templates of the theme, from its files; none if some are in the database */
     private array $templates = [];
 
     /** @var array<string, array<int|string, mixed>> by group */
@@ -233,17 +232,18 @@ final class Warm
         $asked = new \WeakMap();
         // WordPress asks for their numbers first where it can, and then has another query here than there.
         add_filter('posts_pre_query', static function ($posts, $query) use ($asked) {
-            $asked[$query] = $query->request;
+            $asked[$query] = $posts === null ? $query->request : null;
 
             return $posts;
         }, PHP_INT_MAX, 2);
+        // As the database has them: what plugins make of them may be for one visitor.
         add_filter('posts_results', static function ($posts, $query) use ($asked) {
-            if (self::isOfDesign($query)) {
+            if (isset($asked[$query]) && self::isOfDesign($query)) {
                 self::$recorded->posts[$asked[$query]] = array_map(static fn ($post) => (object) get_object_vars($post), $posts);
             }
 
             return $posts;
-        }, PHP_INT_MAX, 2);
+        }, PHP_INT_MIN, 2);
     }
 
     private static function isOfDesign(\WP_Query $query): bool
@@ -265,7 +265,9 @@ final class Warm
         $now->status = (int) http_response_code();
         $now->texts = class_exists(Texts::class, false) ? Texts::learned() : [];
         if (function_exists('get_block_templates') && wp_is_block_theme() && !self::areFiltered()) {
-            $now->templates = get_block_templates();
+            // Those that an editor has saved are found by a query, which plugins change for whom they want.
+            [$all, $saved] = [get_block_templates(), array_merge([], ...array_values($now->posts))];
+            $now->templates = in_array('wp_template', array_column($saved, 'post_type'), true) ? [] : $all;
         }
         $groups = $wp_object_cache->cache ?? [];
         $options = $groups['options'] ?? [];
@@ -343,11 +345,11 @@ final class Warm
         class_exists(Design::class, false) && Design::link();
         add_filter('posts_pre_query', function ($posts, $query) {
             return $posts ?? $this->posts[$query->request] ?? null;
-        }, PHP_INT_MIN, 2);
+        }, PHP_INT_MAX, 2);
         $this->watch();
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($type === 'wp_template' ? $this->named($query) : null);
-        }, PHP_INT_MIN, 3);
+        }, PHP_INT_MAX, 3);
         add_filter('pre_get_lastpostmodified', self::askOnce(...), PHP_INT_MAX, 3);
     }
 
@@ -401,15 +403,17 @@ final class Warm
         if ($this->templates === [] || !is_array($slugs) || array_diff_key($query, ['slug__in' => 1, 'theme' => 1]) !== [] || self::areFiltered() || $theme !== $this->templates[0]->theme) {
             return null;
         }
-        $found = array_filter($this->templates, static fn ($template) => in_array($template->slug, $slugs, true));
+        $found = array_values(array_filter($this->templates, static fn ($template) => in_array($template->slug, $slugs, true)));
 
-        return array_map(static fn ($template) => clone $template, array_values($found));
+        return array_map(static fn ($template) => clone $template, $found);
     }
 
-    /** Whether a plugin changes the templates that a page has asked for: by what it asked, perhaps. */
+    /** Whether a plugin changes the templates that a page has asked for, or hooks blocks into them: by what is asked, or by who asks. */
     private static function areFiltered(): bool
     {
-        return has_filter('get_block_templates');
+        $hooked = function_exists('get_hooked_blocks') ? array_map('array_values', array_values(get_hooked_blocks())) : [];
+        $filters = ['get_block_templates', 'hooked_block_types', 'hooked_block', ...preg_filter('/^/', 'hooked_block_', array_merge([], ...array_merge([], ...$hooked)))];
+        return array_filter($filters, 'has_filter') !== [];
     }
 
     private static function areStylesFiltered(): bool
@@ -461,10 +465,10 @@ final class Warm
     private static function design(\wpdb $wpdb): string
     {
         $suppress = $wpdb->suppress_errors();
-        $sum = (string) $wpdb->get_var(self::sumOf($wpdb));
+        $sum = $wpdb->get_var(self::sumOf($wpdb));
         $wpdb->suppress_errors($suppress);
 
-        return $sum;
+        return (string) $sum;
     }
 
     /** Of all that the design's posts say, and of the themes and areas that they are of. */

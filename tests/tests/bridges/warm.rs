@@ -5,6 +5,7 @@ mod design;
 mod scripts;
 mod texts;
 mod times;
+mod visitors;
 
 use std::fs;
 use std::path::Path;
