@@ -464,9 +464,28 @@ if (isset($_SERVER['REPRISE_BOOT']) && defined('ABSPATH') && function_exists('re
         }
     }
 
+    /** When a post was last changed and when one was last published: a feed asks for both, and one query answers both. */
+    final class FeedTimes
+    {
+        public static function read(mixed $answer, mixed $timezone, mixed $type): mixed
+        {
+            global $wpdb;
+            if ([$answer, $timezone, $type] === [false, 'GMT', 'any'] && wp_cache_get('lastpostmodified:gmt', 'timeinfo') === false) {
+                $types = implode("', '", array_map('esc_sql', get_post_types(['public' => true])));
+                $times = $wpdb->get_row("SELECT MAX(post_modified_gmt) AS modified, MAX(post_date_gmt) AS date FROM $wpdb->posts WHERE post_status = 'publish' AND post_type IN ('$types')", ARRAY_A);
+                foreach (array_filter($times ?? []) as $field => $time) {
+                    wp_cache_add("lastpost$field:gmt", $time, 'timeinfo');
+                }
+            }
+
+            return $answer;
+        }
+    }
+
     // Nothing has used them yet.
     Design::knows() && reprise_replace_class('WP_Theme_JSON_Resolver', Design::class);
     reprise_replace_class('WP_Scripts', Scripts::class);
     Texts::knowsParser() && reprise_replace_class('WP_Block_Parser', Parser::class);
     add_action('wp', [FeedScripts::class, 'begin'], PHP_INT_MAX, 0);
+    add_filter('pre_get_lastpostmodified', [FeedTimes::class, 'read'], PHP_INT_MAX, 3);
 }

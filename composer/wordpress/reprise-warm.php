@@ -22,6 +22,7 @@ if (!defined('ABSPATH')) {
  * - posts of the design (templates, parts, global styles, menus of blocks), by the query that found them;
  * - the names of options that pages read one by one;
  * - what the texts of posts and templates were parsed to, which depends on the text alone.
+ *
  * Each request asks once for all options, and for the sum of the design's posts: with another sum nothing that was kept of the
  * design is used, and a new boot is asked for.
  */
@@ -40,8 +41,8 @@ final class Warm
         'WP_Duotone' => ['global_styles_block_names', 'global_styles_presets'],
     ];
 
-    /** With these filters plugins change what styles are made of, and may ask who the visitor is. */
-    private const FILTERS = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user'];
+    /** With these filters plugins change what styles are made of (the last: the post of the editor's), and may ask who the visitor is. */
+    private const FILTERS = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user', 'posts_results'];
 
     /** Those groups and classes that hold what such filters have returned, or what was made of it. */
     private const STYLES = ['theme_json', 'WP_Theme_JSON_Resolver', 'WP_Duotone'];
@@ -250,24 +251,29 @@ final class Warm
     {
         $types = (array) $query->get('post_type');
 
-        return $types !== [] && array_diff($types, self::DESIGN) === [] && $query->get('fields') === '';
+        // The number of all that are found is not kept, and chance decides anew.
+        $isSettled = $query->get('fields') === '' && $query->get('no_found_rows') && stripos($query->request, 'RAND(') === false;
+
+        return $types !== [] && array_diff($types, self::DESIGN) === [] && $isSettled;
     }
 
     /** In the child, at the end of the page. */
     private static function recorded(): string
     {
-        global $wp_object_cache;
+        global $wp_object_cache, $wpdb;
         $failed = (error_get_last()['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
         if (self::$recorded === null || $failed) {
             return '';
         }
         $now = self::$recorded;
+        // The one that records, or else it is taken for a plugin's.
+        remove_all_filters('posts_results', PHP_INT_MIN);
         $now->status = (int) http_response_code();
         $now->texts = class_exists(Texts::class, false) ? Texts::learned() : [];
         if (function_exists('get_block_templates') && wp_is_block_theme() && !self::areFiltered()) {
             // Those that an editor has saved are found by a query, which plugins change for whom they want.
-            [$all, $saved] = [get_block_templates(), array_merge([], ...array_values($now->posts))];
-            $now->templates = in_array('wp_template', array_column($saved, 'post_type'), true) ? [] : $all;
+            $saved = $wpdb->get_var("SELECT COUNT(*) FROM $wpdb->posts WHERE post_type = 'wp_template'");
+            $now->templates = $saved === '0' ? get_block_templates() : [];
         }
         $groups = $wp_object_cache->cache ?? [];
         $options = $groups['options'] ?? [];
@@ -284,6 +290,10 @@ final class Warm
         }
         if (isset($now->statics['WP_Theme_JSON_Resolver']['theme']) && function_exists('wp_register_block_style_variations_from_theme_json_partials')) {
             $now->variations = \WP_Theme_JSON_Resolver::get_style_variations('block');
+        }
+        // What the page has written to the design is rolled back: nothing that was read since may stay.
+        if (self::design($wpdb) !== $now->sum) {
+            [$now->posts, $now->templates, $now->cache, $now->statics, $now->variations] = [[], [], [], [], []];
         }
 
         return serialize($now);
@@ -350,22 +360,6 @@ final class Warm
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($type === 'wp_template' ? $this->named($query) : null);
         }, PHP_INT_MAX, 3);
-        add_filter('pre_get_lastpostmodified', self::askOnce(...), PHP_INT_MAX, 3);
-    }
-
-    /** When a post was last changed and when one was last published: a feed asks for both, and one query answers both. */
-    private static function askOnce(mixed $answer, mixed $timezone, mixed $type): mixed
-    {
-        if ([$answer, $timezone, $type] === [false, 'GMT', 'any'] && wp_cache_get('lastpostmodified:gmt', 'timeinfo') === false) {
-            global $wpdb;
-            $types = implode("', '", array_map('esc_sql', get_post_types(['public' => true])));
-            $times = $wpdb->get_row("SELECT MAX(post_modified_gmt) AS modified, MAX(post_date_gmt) AS date FROM $wpdb->posts WHERE post_status = 'publish' AND post_type IN ('$types')", ARRAY_A);
-            foreach (array_filter($times ?? []) as $field => $time) {
-                wp_cache_add("lastpost$field:gmt", $time, 'timeinfo');
-            }
-        }
-
-        return $answer;
     }
 
     /** A request that changes the design itself asks the database for it from then on. */
@@ -413,6 +407,7 @@ final class Warm
     {
         $hooked = function_exists('get_hooked_blocks') ? array_map('array_values', array_values(get_hooked_blocks())) : [];
         $filters = ['get_block_templates', 'hooked_block_types', 'hooked_block', ...preg_filter('/^/', 'hooked_block_', array_merge([], ...array_merge([], ...$hooked)))];
+
         return array_filter($filters, 'has_filter') !== [];
     }
 

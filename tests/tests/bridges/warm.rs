@@ -44,6 +44,12 @@ $template = function (string $content, string $slug = 'index', string $type = 'w
     $id = $there ? wp_update_post(['ID' => $there[0]->ID] + $post) : wp_insert_post($post);
     wp_set_object_terms($id, get_stylesheet(), 'wp_theme');
 };
+$styles = function (string $color): void {
+    $id = WP_Theme_JSON_Resolver::get_user_global_styles_post_id();
+    // WordPress leaves out the theme where nobody is logged in.
+    wp_set_object_terms($id, get_stylesheet(), 'wp_theme');
+    wp_update_post(wp_slash(['ID' => $id, 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"' . $color . '"}}}']));
+};
 $text = static fn (string $text): string => "<!-- wp:paragraph --><p>$text</p><!-- /wp:paragraph -->";
 match ($_GET['do']) {
     'template' => $template($text('one') . '<!-- wp:post-content /-->'),
@@ -51,8 +57,8 @@ match ($_GET['do']) {
     'template of posts' => $template($text('single') . '<!-- wp:post-content /-->', 'single'),
     'template gone' => wp_delete_post(get_posts(['post_type' => 'wp_template', 'name' => 'index'])[0]->ID, true),
     'part' => $template($text('a part'), 'footer', 'wp_template_part'),
-    'styles' => wp_update_post(wp_slash(['ID' => WP_Theme_JSON_Resolver::get_user_global_styles_post_id(), 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"#123456"}}}'])),
-    'styles again' => wp_update_post(wp_slash(['ID' => WP_Theme_JSON_Resolver::get_user_global_styles_post_id(), 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"#654321"}}}'])),
+    'styles' => $styles('#123456'),
+    'styles again' => $styles('#654321'),
     'menu' => wp_insert_post(['post_type' => 'wp_navigation', 'post_title' => 'Menu', 'post_status' => 'publish', 'post_content' => '<!-- wp:navigation-link {"label":"Linked","url":"/linked/"} /-->']),
     'name' => update_option('blogname', 'Another name'),
     'description' => update_option('blogdescription', 'Another description'),
@@ -159,6 +165,13 @@ fn pages_that_were_rendered_are_never_older_than_the_design() {
             let [ours, theirs] = [&warm, &classic].map(|server| body(server, path));
             assert!(ours.contains(" of ") || path == "/feed/", "{ours}");
             assert_eq!(ours, theirs, "{path} after {change}");
+            // WordPress 6.1 shows them when a transient ends, after a minute.
+            for (of, color) in [("styles", "#123456"), ("styles again", "#654321")] {
+                assert!(
+                    *change != of || path == "/feed/" || php_version() == "8.2" || theirs.contains(color),
+                    "{path} after {change}"
+                );
+            }
         }
     }
     assert_eq!(page(&warm, "/?edit=one"), "200 snapshot: not yet, then edited one");
