@@ -46,9 +46,9 @@ def wordpress(directory: Path) -> None:
     config.write_text(config.read_text().replace("'http://' . $_SERVER['HTTP_HOST']", "'http://localhost'"))
     plugins = directory / "htdocs" / "wp-content" / "mu-plugins"
     plugins.mkdir(exist_ok=True)
-    copied = [shutil.copy(PACKAGE / "wordpress" / name, plugins) for name in ("reprise.php", "reprise-warm.php", "reprise-classes.php")]
-    for path in (plugins, *map(Path, copied)):
-        path.chmod(path.stat().st_mode | 0o444 | (0o111 if path.is_dir() else 0))
+    shutil.copy(PACKAGE / "wordpress" / "reprise.php", plugins)
+    shutil.copytree(PACKAGE / "wordpress" / "reprise", plugins / "reprise")
+    subprocess.run(["chmod", "-R", "a+rX", str(plugins)], check=True)
 
 
 def mediawiki(directory: Path) -> None:

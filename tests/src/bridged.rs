@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::installed::{install, install_on, install_wordpress};
 use crate::peer::{Database, run_to_end};
-use crate::server::{Directory, project};
+use crate::server::{Directory, copy, project};
 use crate::{Server, Setup};
 
 /// With a port: where Host has none, Slim's URI gets that of the server.
@@ -78,8 +78,8 @@ pub fn build_wordpress_at(address: &str) -> (Database, Directory, PathBuf) {
     configure_wordpress(&application, "'http://' . $_SERVER['HTTP_HOST']", address);
     let plugins = root.join("wp-content/mu-plugins");
     fs::create_dir_all(&plugins).expect("mu-plugins");
-    for name in ["reprise.php", "reprise-warm.php", "reprise-classes.php"] {
-        fs::copy(project().join("composer/wordpress").join(name), plugins.join(name)).expect("the plugin");
+    for name in ["reprise.php", "reprise"] {
+        copy(&project().join("composer/wordpress").join(name), &plugins.join(name));
     }
     (database, place, application)
 }

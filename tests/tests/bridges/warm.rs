@@ -2,7 +2,10 @@
 //! and no change is missed.
 
 mod design;
+mod files;
+mod queries;
 mod scripts;
+mod styles;
 mod texts;
 mod times;
 mod visitors;

@@ -1,4 +1,4 @@
-//! WordPress' design is merged once (reprise-classes.php): what a request gets is what it gets in classic mode, whatever it has changed before.
+//! WordPress' design is merged once (mu-plugins/reprise/design.php): what a request gets is what it gets in classic mode, whatever it has changed before.
 
 use std::fs;
 

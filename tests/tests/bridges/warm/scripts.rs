@@ -1,4 +1,4 @@
-//! WordPress' scripts in a feed (reprise-classes.php): whoever uses them finds what classic mode has, and who does not registers none.
+//! WordPress' scripts in a feed (mu-plugins/reprise/scripts.php): whoever uses them finds what classic mode has, and who does not registers none.
 
 use std::fs;
 use std::path::Path;

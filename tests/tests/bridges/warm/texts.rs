@@ -1,4 +1,4 @@
-//! What texts were parsed to before the snapshot (reprise-classes.php): the same as in classic mode, for WordPress' own parser alone.
+//! What texts were parsed to before the snapshot (mu-plugins/reprise/parser.php): the same as in classic mode, for WordPress' own parser alone.
 
 use std::fs;
 

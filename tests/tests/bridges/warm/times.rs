@@ -1,4 +1,4 @@
-//! When posts were last changed and published (reprise-classes.php): the same as in classic mode, by one query.
+//! When posts were last changed and published (mu-plugins/reprise/times.php): the same as in classic mode, by one query.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Templates and posts of the design that a plugin changes for some visitors (reprise-warm.php): each sees those that are for him.
+//! Templates and posts of the design that a plugin changes for some visitors (mu-plugins/reprise/filters.php): each sees those that are for him.
 
 use std::fs;
 

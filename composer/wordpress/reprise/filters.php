@@ -1,0 +1,49 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH')) {
+    exit;
+}
+
+/** What plugins and themes change of the design by filters, and may change for some visitors alone: that is not kept for all. */
+final class Filters
+{
+    /** With these they change what styles are made of (the last: the post of the editor's). */
+    private const STYLES = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user', 'theme_file_path', 'posts_results'];
+
+    /** With these they change what a query finds. WordPress and Reprise have functions of their own there. */
+    private const QUERIES = ['parse_query', 'pre_get_posts', 'parse_tax_query', 'posts_search', 'posts_search_orderby', 'posts_where', 'posts_join', 'posts_where_paged', 'posts_groupby', 'posts_join_paged', 'posts_orderby',
+        'posts_distinct', 'post_limits', 'posts_fields', 'posts_clauses', 'posts_where_request', 'posts_groupby_request', 'posts_join_request', 'posts_orderby_request',
+        'posts_distinct_request', 'posts_fields_request', 'post_limits_request', 'posts_clauses_request', 'posts_request', 'posts_request_ids', 'split_the_query', 'posts_selection',
+        'the_posts'];
+    private const OWN = ['_close_comments_for_old_posts', Cache::class . '::noteTypes', Cache::class . '::notePosts'];
+
+    /** With these they change templates; `hooked_block_` goes on with the name of a block. */
+    private const TEMPLATES = ['get_block_templates', 'hooked_block_types', 'hooked_block'];
+
+    /** Whether templates are changed that a page has asked for, or blocks hooked into them: by what is asked, or by who asks. */
+    public static function changeTemplates(): bool
+    {
+        $hooked = function_exists('get_hooked_blocks') ? array_map('array_values', array_values(get_hooked_blocks())) : [];
+
+        return array_filter([...self::TEMPLATES, ...preg_filter('/^/', 'hooked_block_', array_merge([], ...array_merge([], ...$hooked)))], 'has_filter') !== [];
+    }
+
+    public static function changeStyles(): bool
+    {
+        return array_filter(self::STYLES, 'has_filter') !== [];
+    }
+
+    /** @return list<string> functions that may have a query find something else for another visitor */
+    public static function ofQueries(): array
+    {
+        global $wp_filter;
+        $hooks = array_intersect_key($wp_filter, array_flip(self::QUERIES));
+        $names = array_map(static fn (\WP_Hook $hook) => array_keys(array_merge([], ...$hook->callbacks)), array_values($hooks));
+
+        return array_diff(array_merge([], ...$names), self::OWN);
+    }
+}

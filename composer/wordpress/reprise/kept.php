@@ -1,0 +1,244 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH')) {
+    exit;
+}
+
+/**
+ * What pages have left that were rendered before the snapshot, and what requests use of it:
+ *
+ * - what comes of the files of the theme, and of posts of the design: merged theme.json, styles made of it, headers of themes;
+ * - posts of the design (templates, parts, global styles, menus of blocks), by the query that found them;
+ * - the names of options that pages read one by one;
+ * - what the texts of posts and templates were parsed to, which depends on the text alone.
+ *
+ * Each request asks once for all options, and for the sum of the design's posts: with another sum nothing that was kept of the
+ * design is used, and a new boot is asked for.
+ */
+final class Kept
+{
+    /** So many options are read at once at most. */
+    private const MOST_OPTIONS = 300;
+
+    /** Hooks with their priorities, at which a request is asked what it has changed of that which styles and templates are made of: before it uses them. */
+    private const CHANGED = ['template_redirect' => PHP_INT_MAX, 'wp_enqueue_scripts' => 9, 'rest_api_init' => PHP_INT_MAX, 'rest_request_before_callbacks' => PHP_INT_MAX, 'admin_init' => PHP_INT_MAX];
+
+    private ?Page $page = null;
+
+    /** @var array<string, array<string, mixed>> static properties as the boot had them */
+    private array $before = [];
+
+    /** @var array{string, string} names of the theme, and of the one whose child it is */
+    private array $theme;
+
+    /** @var list<mixed> who may change what queries find, and for whom, when that was last asked */
+    private array $asked = [[], 0];
+
+    /** When the boot has rendered, in seconds of Unix time. */
+    private int $made;
+
+    public function __construct()
+    {
+        $this->made = time();
+        $this->theme = [get_stylesheet(), get_template()];
+    }
+
+    public function add(Page $page): void
+    {
+        Texts::know($page->texts);
+        $now = $this->page;
+        $this->page = $page;
+        $page->options = array_slice(array_values(array_unique([...$now->options ?? [], ...$page->options])), 0, self::MOST_OPTIONS);
+        if ($now?->sum !== $page->sum) {
+            // Changed between two pages: the later one knows.
+            return;
+        }
+        $page->posts += $now->posts;
+        // Those of the page that has needed most: they belong together, as one says what blocks the others are made for.
+        $isFuller = self::filled($page->statics) >= self::filled($now->statics);
+        if ($page->saved === $now->saved) {
+            foreach ($now->cache as $group => $values) {
+                $page->cache[$group] = ($page->cache[$group] ?? []) + $values;
+            }
+        } elseif (!$isFuller) {
+            [$page->cache, $page->saved] = [$now->cache, $now->saved];
+        }
+        if (!$isFuller) {
+            [$page->statics, $page->variations] = [$now->statics, $now->variations];
+        }
+    }
+
+    /** @param array<string, array<string, mixed>> $statics how many of them have a value; of an array, how many of its elements */
+    private static function filled(array $statics): int
+    {
+        $count = static fn ($value) => $value === null ? 0 : 1 + (is_array($value) ? count(array_filter($value)) : 0);
+
+        return array_sum(array_map(static fn (array $values) => array_sum(array_map($count, $values)), $statics));
+    }
+
+    /** In the boot, when all pages are rendered. */
+    public function keep(): void
+    {
+        if ($this->page === null) {
+            return;
+        }
+        foreach ($this->page->cache as $group => $values) {
+            foreach ($values as $key => $value) {
+                wp_cache_set($key, $value, $group);
+            }
+        }
+        foreach ($this->page->statics as $class => $values) {
+            foreach ($values as $name => $value) {
+                $property = new \ReflectionProperty($class, $name);
+                $this->before[$class][$name] = $property->getValue();
+                $property->setValue(null, $value);
+            }
+        }
+        $this->page->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->page->variations);
+        class_exists(Design::class, false) && Design::link();
+        add_filter('posts_pre_query', fn ($posts, $query) => $posts ?? $this->page?->posts[$query->request] ?? null, PHP_INT_MAX, 2);
+        add_filter('pre_get_block_templates', function ($templates, $query, $type) {
+            return $templates ?? ($type === 'wp_template' ? $this->templates($query) : null);
+        }, PHP_INT_MAX, 3);
+        $this->watch();
+    }
+
+    /** A request that changes the design itself asks the database for it from then on. */
+    private function watch(): void
+    {
+        foreach (['clean_post_cache', 'added_term_relationship', 'deleted_term_relationships'] as $change) {
+            add_action($change, fn ($number, $post = null) => DesignPosts::has($post instanceof \WP_Post ? $post : $number) && $this->forget(), PHP_INT_MIN, 2);
+        }
+        foreach (['switch_theme', 'switch_blog'] as $change) {
+            add_action($change, $this->forget(...), PHP_INT_MIN, 0);
+        }
+        foreach (self::CHANGED as $hook => $priority) {
+            add_filter($hook, function ($value = null) {
+                $isLate = doing_action('wp_enqueue_scripts') && self::isDesignSettled();
+                $this->page !== null && !$isLate && $this->isChanged() && $this->forget();
+
+                return $value;
+            }, $priority);
+        }
+        add_action('rest_api_init', $this->beOfOtherKind(...), PHP_INT_MAX, 0);
+        add_action('template_redirect', fn () => is_feed() && $this->beOfOtherKind(), PHP_INT_MAX, 0);
+    }
+
+    /** Whether for this request styles or templates are made of something else than for the page that was rendered. */
+    private function isChanged(): bool
+    {
+        if ([get_stylesheet(), get_template()] !== $this->theme) {
+            return true;
+        }
+        if (!$this->page->hasStyles() || Filters::changeStyles()) {
+            return $this->page->hasStyles();
+        }
+        $asked = [Filters::ofQueries(), get_current_user_id()];
+        $mayDiffer = $asked[0] !== [] && $asked !== $this->asked;
+        $this->asked = $asked;
+
+        return $mayDiffer && Page::savedStyles() !== $this->page->saved;
+    }
+
+    /** A theme of blocks has rendered them before it asks for scripts and styles. */
+    private static function isDesignSettled(): bool
+    {
+        return wp_is_block_theme() || (class_exists(Design::class, false) && Design::isSettled());
+    }
+
+    /** A feed, or a request of the REST interface: WordPress makes other styles for them than for pages. */
+    private function beOfOtherKind(): void
+    {
+        if ($this->page !== null && !(class_exists(Design::class, false) && Design::makesNew()) && !is_feed()) {
+            // The parts that it merges have the editor's styles in them already, and a request may ask for the theme's alone.
+            $this->forget();
+        }
+        wp_cache_delete('wp_get_global_stylesheet', 'theme_json');
+    }
+
+    /**
+     * Templates of a theme by their names, as the page that is shown asks for them; null for other questions.
+     *
+     * @param array<string, mixed> $query
+     * @return ?list<\WP_Block_Template>
+     */
+    private function templates(array $query): ?array
+    {
+        $all = $this->page->templates ?? [];
+        $slugs = $query['slug__in'] ?? null;
+        $theme = $query['theme'] ?? get_stylesheet();
+        $isOrdinary = $all !== [] && is_array($slugs) && array_diff_key($query, ['slug__in' => 1, 'theme' => 1]) === [] && $theme === $all[0]->theme;
+        if (!$isOrdinary || Filters::changeTemplates() || Page::registeredTemplates() != $this->page->registered) {
+            return null;
+        }
+        $found = array_values(array_filter($all, static fn ($template) => in_array($template->slug, $slugs, true)));
+
+        return array_map(static fn ($template) => clone $template, $found);
+    }
+
+    /** In each request, with its connection. */
+    public function begin(): void
+    {
+        global $wpdb;
+        if ($this->page === null || $this->readOptions($wpdb) === $this->page->sum) {
+            return;
+        }
+        $this->forget();
+        Snapshot::renewIfOld($this->made);
+    }
+
+    /** All options that pages ask for, and the sum of the design's posts, in one query. */
+    private function readOptions(\wpdb $wpdb): string
+    {
+        $loaded = function_exists('wp_autoload_values_to_autoload') ? wp_autoload_values_to_autoload() : ['yes'];
+        $in = static fn (array $texts) => "'" . implode("', '", array_map('esc_sql', $texts)) . "'";
+        $select = "SELECT option_name, option_value, 0 AS kind FROM $wpdb->options WHERE autoload IN ({$in($loaded)}) UNION ALL "
+            . ($this->page->options === [] ? '' : "SELECT option_name, option_value, 1 FROM $wpdb->options WHERE option_name IN ({$in($this->page->options)}) UNION ALL ")
+            . 'SELECT \'\', (' . DesignPosts::sumQuery($wpdb) . '), 2';
+        $suppress = $wpdb->suppress_errors();
+        $rows = $wpdb->get_results($select) ?: [];
+        $wpdb->suppress_errors($suppress);
+        $kinds = [[], [], []];
+        foreach ($rows as $row) {
+            $kinds[$row->kind][$row->option_name] = $row->option_value;
+        }
+        [$all, $single, $sum] = $kinds;
+        if ($all !== []) {
+            wp_cache_add('alloptions', apply_filters('pre_cache_alloptions', $all), 'options');
+            foreach (array_diff_key($single, $all) as $name => $value) {
+                wp_cache_add($name, $value, 'options');
+            }
+            // The database takes upper and lower case for the same, the cache does not.
+            $found = array_change_key_case($all + $single);
+            $missing = array_filter($this->page->options, static fn ($name) => !isset($found[strtolower($name)]));
+            wp_cache_add('notoptions', array_fill_keys($missing, true), 'options');
+        }
+
+        return (string) ($sum[''] ?? DesignPosts::NO_SUM);
+    }
+
+    private function forget(): void
+    {
+        if ($this->page === null) {
+            return;
+        }
+        foreach ($this->page->cache as $group => $values) {
+            foreach (array_keys($values) as $key) {
+                wp_cache_delete($key, $group);
+            }
+        }
+        $this->page = null;
+        foreach ($this->before as $class => $values) {
+            foreach ($values as $name => $value) {
+                (new \ReflectionProperty($class, $name))->setValue(null, $value);
+            }
+        }
+        if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
+            \WP_Theme_JSON_Resolver::clean_cached_data();
+        }
+    }
+}

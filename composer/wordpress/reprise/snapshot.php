@@ -1,0 +1,187 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Reprise\WordPress;
+
+if (!defined('ABSPATH')) {
+    exit;
+}
+
+/**
+ * The snapshot is taken when WordPress has loaded, before anything else that waits for that: what plugins do on wp_loaded
+ * (forms, carts, WordPress' own cron) runs per request.
+ */
+final class Snapshot
+{
+    /** What is kept of a network's sites that makes one of them the one that a request is for, and how it is. */
+    private const SITE = ['domain', 'path', 'public', 'archived', 'mature', 'spam', 'deleted', 'lang_id'];
+
+    /** What the boot has loaded by these options cannot be exchanged: a page is made by all of them as the boot was, or by none. */
+    private const HELD = ['active_plugins' => '', 'template' => '', 'stylesheet' => '', 'siteurl' => '', 'home' => '', 'permalink_structure' => '',
+        'category_base' => '', 'tag_base' => '', 'rewrite_rules' => '', 'WPLANG' => ''];
+
+    /** @param array<string, string> $held @param ?\Closure(): void $browser WordPress' own lines that tell browsers apart */
+    private function __construct(private readonly ?\Closure $browser, private readonly array $held, private readonly int $site, private readonly int $made)
+    {
+    }
+
+    /** What the boot makes something of; the rest each request reads anew. */
+    private const OPTIONS = '/^(active_plugins|active_sitewide_plugins|template|stylesheet|siteurl|home|permalink_structure|(category|tag)_base|rewrite_rules'
+        . '|sidebars_widgets|widget_.*|WPLANG|timezone_string|gmt_offset|.*user_roles)$/';
+
+    public static function register(): void
+    {
+        if (!function_exists('reprise_snapshot')) {
+            return;
+        }
+        self::watch();
+        // The admin's pages, wp-login.php and the like are scripts of their own, and run as ever.
+        if (realpath($_SERVER['SCRIPT_FILENAME']) === realpath(ABSPATH . 'index.php')) {
+            add_action('wp_loaded', [self::class, 'take'], PHP_INT_MIN);
+        }
+    }
+
+    /** A change of code, or of what the boot has made of options, is seen by a new boot: opcache_reset() asks for one. */
+    private static function watch(): void
+    {
+        foreach (['upgrader_process_complete', 'activated_plugin', 'deactivated_plugin', 'switch_theme', 'wp_insert_site', 'wp_delete_site'] as $change) {
+            add_action($change, [self::class, 'renew']);
+        }
+        add_action('wp_update_site', static function ($site, $before): void {
+            foreach (self::SITE as $column) {
+                if ($site->$column !== $before->$column) {
+                    self::renew();
+                }
+            }
+        }, 10, 2);
+        $options = ['updated_option', 'added_option', 'deleted_option', 'update_site_option', 'add_site_option', 'delete_site_option'];
+        foreach ($options as $change) {
+            add_action($change, static function ($option): void {
+                if (self::isOfBoot((string) $option)) {
+                    self::renew();
+                }
+            });
+        }
+    }
+
+    public static function isOfBoot(string $option): bool
+    {
+        return preg_match(self::OPTIONS, $option) === 1;
+    }
+
+    /** At the end of the request, when all of the change is there. */
+    public static function renew(): void
+    {
+        if (!has_action('shutdown', 'opcache_reset')) {
+            add_action('shutdown', 'opcache_reset', PHP_INT_MAX, 0);
+        }
+    }
+
+    /** For a change from elsewhere: one from here has asked for a boot. A young boot is left alone, because something may change with each request. */
+    public static function renewIfOld(int $made): void
+    {
+        abs(time() - $made) >= 60 && self::renew();
+    }
+
+    public static function take(): void
+    {
+        // One snapshot for all requests if nothing says which hosts there are.
+        $perHost = (reprise_info()['hosts'] ?? []) !== [];
+        if (is_multisite() && !($perHost && self::isAloneAtItsHost())) {
+            return;
+        }
+        if (!isset($_SERVER['REPRISE_BOOT'])) {
+            // A request that runs without a snapshot: the call is how the server finds the script.
+            reprise_snapshot($perHost);
+
+            return;
+        }
+        $snapshot = new self(self::browserDetection(), array_intersect_key(wp_load_alloptions(), self::HELD), get_current_blog_id(), time());
+        $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
+        $snapshot->before();
+        if ($warm?->render($snapshot->after(...))) {
+            // In a child of the boot, which goes on as a request does.
+            return;
+        }
+        reprise_snapshot($perHost);
+        $snapshot->after($warm?->kept);
+    }
+
+    /**
+     * A network's sites are told apart by the request, before WordPress has loaded. A snapshot is of one host: its requests have
+     * to be for one site, whatever their path; and it must be WordPress that tells, not a sunrise.php.
+     */
+    private static function isAloneAtItsHost(): bool
+    {
+        $site = get_site();
+
+        return $site->path === '/' && !defined('SUNRISE') && count(get_sites(['domain' => $site->domain, 'number' => 2])) === 1;
+    }
+
+    private function before(): void
+    {
+        global $wpdb;
+        do_action('reprise_before_snapshot');
+        // Options and posts are read anew by each request.
+        if (function_exists('wp_cache_supports') && wp_cache_supports('flush_runtime')) {
+            wp_cache_flush_runtime(); // what an object cache keeps for other requests stays
+        } else {
+            wp_cache_flush();
+        }
+        if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
+            \WP_Theme_JSON_Resolver::clean_cached_data();
+        }
+        $wpdb->close();
+        function_exists('reprise_after_fork') && reprise_after_fork(static fn () => $wpdb->db_connect(false));
+    }
+
+    /** What wp-settings.php does with the request on its way to wp_loaded, in its order. */
+    private function after(?Kept $kept = null): void
+    {
+        global $wpdb, $current_user;
+        wp_fix_server_vars();
+        timer_start();
+        $wpdb->ready || $wpdb->db_connect();
+        // What changes options has to find them as they are; and what an object cache keeps is for other requests, too.
+        if (in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !wp_using_ext_object_cache()) {
+            add_filter('pre_cache_alloptions', $this->asBooted(...), PHP_INT_MAX);
+        }
+        $kept?->begin();
+        $this->browser && ($this->browser)();
+        wp_magic_quotes();
+        sanitize_comment_cookies();
+        $current_user = null;
+        wp_get_current_user();
+        _show_post_preview();
+        do_action('reprise_after_restore');
+        class_exists(Scripts::class, false) && Scripts::renew();
+    }
+
+    /** @param array<string, string> $options until a new boot serves, pages are those of before, and not the new theme's with the code of the old */
+    private function asBooted(array $options): array
+    {
+        $now = array_intersect_key($options, self::HELD);
+        if (get_current_blog_id() !== $this->site || $now == $this->held) {
+            return $options;
+        }
+        self::renewIfOld($this->made);
+
+        return array_replace($options, array_intersect_key(self::HELD, $now), $this->held);
+    }
+
+    /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */
+    private static function browserDetection(): ?\Closure
+    {
+        $text = (string) file_get_contents(ABSPATH . WPINC . '/vars.php');
+        $from = strpos($text, '$is_lynx   = false;');
+        $to = strpos($text, '// Server detection.');
+        if ($from === false || $to === false || $to < $from) {
+            return null;
+        }
+
+        // Compiled here, not by each request.
+        return eval('return static function (): void { global $is_lynx, $is_gecko, $is_winIE, $is_macIE, $is_opera, $is_NS4, $is_safari, $is_chrome, '
+            . '$is_iphone, $is_IE, $is_edge; ' . substr($text, $from, $to - $from) . '};');
+    }
+}
