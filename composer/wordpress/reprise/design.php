@@ -148,6 +148,12 @@ class Design extends \WP_Theme_JSON_Resolver
     /** @param list<mixed> $of */
     private static function keep(string $name, array $of, ?\WP_Theme_JSON $result): void
     {
+        // Equal ones are one: what is made of them finds the same array, and need not compare it.
+        foreach ($result === null ? [] : array_filter(array_column(self::$kept[$name] ?? [], 1)) as $same) {
+            if ($same::class === $result::class && (array) $same === (array) $result) {
+                $result = $same;
+            }
+        }
         self::$kept[$name] = [[$of, $result], ...array_slice(self::$kept[$name] ?? [], 0, self::MOST - 1)];
     }
 

@@ -41,8 +41,10 @@ final class Filters
     public static function ofQueries(): array
     {
         global $wp_filter;
-        $hooks = array_intersect_key($wp_filter, array_flip(self::QUERIES));
-        $names = array_map(static fn (\WP_Hook $hook) => array_keys(array_merge([], ...$hook->callbacks)), array_values($hooks));
+        $names = [];
+        foreach (self::QUERIES as $hook) {
+            isset($wp_filter[$hook]) && array_push($names, ...array_map('array_keys', $wp_filter[$hook]->callbacks));
+        }
 
         return array_diff(array_merge([], ...$names), self::OWN);
     }

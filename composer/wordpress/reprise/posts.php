@@ -29,8 +29,8 @@ final class DesignPosts
     public static function areAsked(\WP_Query $query): bool
     {
         $types = (array) $query->get('post_type');
-        // The number of all that are found is not kept, and chance decides anew.
-        $isSettled = $query->get('fields') === '' && $query->get('no_found_rows') && stripos($query->request, 'RAND(') === false;
+        // Whole rows ('all' since WordPress 7.0). The number of all that are found is not kept, and chance decides anew.
+        $isSettled = in_array($query->get('fields'), ['', 'all'], true) && $query->get('no_found_rows') && stripos($query->request, 'RAND(') === false;
 
         return $types !== [] && array_diff($types, self::TYPES) === [] && $isSettled;
     }
