@@ -113,6 +113,33 @@ fn find_planted_costs(mode: &str, server: &Server) -> Result<(), String> {
     holds(profile["routes"][0]["route"] == "GET /page/{number}", "the route")
 }
 
+/// Its frames come and go all the time, in the places of others with arguments.
+const CHURNING: &str = r#"<?php
+function inner(string $text, int $number, array $more): int { return strlen(substr($text, $number % 5)) + count($more); }
+function outer(string $text, string ...$others): int { return inner($text . $others[0], count($others), $others) + ord(trim($others[1])); }
+$until = hrtime(true) + 3e7;
+while (hrtime(true) < $until) { outer(str_repeat('a', 40), md5('x'), ...explode(' ', 'some words of a text')); }
+echo '{"pages": 1}';
+"#;
+
+/// A frame that a worker has left while it is read is no function with a name of its arguments.
+#[test]
+fn names_are_those_of_functions() {
+    let server = Setup::empty().file("index.php", CHURNING).application("workers = 2").start();
+    let looks = if is_sanitized() { ["--seconds", "2", "--rate", "100"] } else { ["--seconds", "6", "--rate", "900"] };
+    let profile = under_load(&server, || profile(&server, &looks)).1;
+    let names =
+        profile["functions"].as_array().expect("functions").iter().map(|one| one["name"].as_str().expect("a name"));
+    let known = "inner outer strlen substr count ord trim str_repeat md5 explode hrtime".split(' ');
+    let known: Vec<String> = known.map(|name| format!("{name}()")).collect();
+    let others: Vec<&str> = names
+        .filter(|name| !known.iter().any(|known| known == name) && !["{main}", "(no PHP code runs)"].contains(name))
+        .collect();
+    println!("{} samples", profile["samples"]);
+    assert!(others.is_empty(), "{others:?} in {} samples", profile["samples"]);
+    assert!(percent_of(&profile, "outer()", "total_us") > 10.0, "{profile}");
+}
+
 /// Hardly any of its time is in system calls.
 const CALLING: &str = r#"<?php
 function work(): void { for ($i = 0; $i < 500; $i++) md5('x'); }

@@ -55,50 +55,78 @@ static size_t fetch_some(pid_t pid, const void *from, void *to, size_t size)
 	return (size_t)count;
 }
 
-static void add_string(struct raw_text *text, pid_t pid, const zend_string *string)
+/* False: there is no string of PHP. What a frame said that has changed meanwhile may be anything. */
+static bool add_string(struct raw_text *text, pid_t pid, const zend_string *string)
 {
 	struct {
 		_Alignas(zend_string) char bytes[_ZSTR_HEADER_SIZE + MAX_STRING + 1];
 	} copy;
+	uint32_t info;
 	size_t length, got = string ? fetch_some(pid, string, copy.bytes, sizeof copy.bytes - 1) : 0;
 
-	if (got < _ZSTR_HEADER_SIZE) {
-		raw_add(text, "?");
-		return;
+	if (got <= _ZSTR_HEADER_SIZE) {
+		return false;
 	}
+	raw_copy(&info, copy.bytes + offsetof(zend_string, gc.u.type_info), sizeof info);
 	raw_copy(&length, copy.bytes + offsetof(zend_string, len), sizeof length);
 	got -= _ZSTR_HEADER_SIZE;
-	length = length < got ? length : got;
 	char *bytes = copy.bytes + _ZSTR_HEADER_SIZE;
+	if ((info & GC_TYPE_MASK) != IS_STRING || length == 0 || (length < got && bytes[length])) {
+		return false;
+	}
+	length = length < got ? length : got;
 	for (size_t i = 0; i < length; i++) {
 		/* Names of anonymous classes and functions have a zero byte. */
 		bytes[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 127 ? '?' : bytes[i];
 	}
 	bytes[length] = 0;
 	raw_add(text, bytes);
+	return true;
 }
 
-static void add_place(struct raw_text *text, pid_t pid, const struct frame *frame, const zend_function *function)
+static bool add_place(struct raw_text *text, pid_t pid, const struct frame *frame, const zend_function *function)
 {
 	uint32_t line;
 
 	raw_add(text, " ");
 	if (function->type == ZEND_INTERNAL_FUNCTION) {
 		raw_add(text, "[internal]");
-		return;
+		return true;
 	}
-	add_string(text, pid, function->op_array.filename);
+	if (!add_string(text, pid, function->op_array.filename)) {
+		return false;
+	}
 	if (frame->opline && fetch_member(pid, frame->opline, offsetof(zend_op, lineno), &line, sizeof line)) {
 		raw_add(text, ":");
 		raw_add_number(text, line);
 	}
+	return true;
+}
+
+static bool add_name(struct raw_text *text, pid_t pid, const zend_function *function)
+{
+	zend_string *scope_name;
+
+	if (!function->common.function_name) {
+		raw_add(text, "{main}");
+		return function->type != ZEND_INTERNAL_FUNCTION;
+	}
+	if (function->common.scope) {
+		if (!fetch_member(pid, function->common.scope, offsetof(zend_class_entry, name), &scope_name, sizeof scope_name)
+		    || !add_string(text, pid, scope_name)) {
+			return false;
+		}
+		raw_add(text, "::");
+	}
+	bool is_named = add_string(text, pid, function->common.function_name);
+	raw_add(text, "()");
+	return is_named;
 }
 
 /* False: it is no frame of a function. */
 static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame)
 {
 	zend_function function;
-	zend_string *scope_name;
 
 	if (!frame->func
 	    || !fetch_member(pid, frame->func, offsetof(zend_function, type), &function.type, sizeof function.type)) {
@@ -107,23 +135,8 @@ static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame
 	/* The structure of an internal function is smaller, and may lie at the end of a mapping. */
 	size_t size =
 	    function.type == ZEND_INTERNAL_FUNCTION ? sizeof function.internal_function : sizeof function.op_array;
-	if (!reprise_fetch(pid, frame->func, &function, size)) {
-		return false;
-	}
-	if (function.common.function_name) {
-		if (function.common.scope
-		    && fetch_member(pid, function.common.scope, offsetof(zend_class_entry, name), &scope_name,
-		                    sizeof scope_name)) {
-			add_string(text, pid, scope_name);
-			raw_add(text, "::");
-		}
-		add_string(text, pid, function.common.function_name);
-		raw_add(text, "()");
-	} else {
-		raw_add(text, "{main}");
-	}
-	add_place(text, pid, frame, &function);
-	return true;
+	return reprise_fetch(pid, frame->func, &function, size) && add_name(text, pid, &function)
+	       && add_place(text, pid, frame, &function);
 }
 
 struct chain {
