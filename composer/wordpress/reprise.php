@@ -16,21 +16,23 @@ if (!defined('ABSPATH')) {
 }
 
 if (!is_file(__DIR__ . '/reprise/snapshot.php')) {
-    error_log('Reprise: no snapshot is taken, because ' . __DIR__ . '/reprise is missing: copy that directory, too.');
+    function_exists('reprise_snapshot') && error_log('Reprise: no snapshot is taken, and no page is cached, because ' . __DIR__ . '/reprise is missing: copy that directory, too.');
 
     return;
 }
+require __DIR__ . '/reprise/snapshot.php';
+require __DIR__ . '/reprise/cache.php';
+
+Cache::register();
+
 // Parts of earlier versions, which have the same classes.
 foreach (['reprise-warm.php', 'reprise-classes.php'] as $name) {
     if (is_file(__DIR__ . "/$name")) {
-        error_log('Reprise: no snapshot is taken, because ' . __DIR__ . "/$name is of an earlier version: delete it.");
+        function_exists('reprise_snapshot') && error_log('Reprise: no snapshot is taken, because ' . __DIR__ . "/$name is of an earlier version: delete it.");
 
         return;
     }
 }
-
-require __DIR__ . '/reprise/snapshot.php';
-require __DIR__ . '/reprise/cache.php';
 
 // Elsewhere these classes are not even declared: what another version of WordPress has changed in its own can be an error in a boot alone.
 if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class')) {
@@ -44,4 +46,3 @@ if (isset($_SERVER['REPRISE_BOOT']) && function_exists('reprise_replace_class'))
 }
 
 Snapshot::register();
-Cache::register();

@@ -24,8 +24,8 @@ final class Kept
     /** So many options are read at once at most. */
     private const MOST_OPTIONS = 300;
 
-    /** Hooks with their priorities, at which a request is asked what it has changed of that which styles and templates are made of: before it uses them. */
-    private const CHANGED = ['template_redirect' => PHP_INT_MAX, 'wp_enqueue_scripts' => 9, 'rest_api_init' => PHP_INT_MAX, 'rest_request_before_callbacks' => PHP_INT_MAX, 'admin_init' => PHP_INT_MAX];
+    /** Hooks with their priorities, at which a request is asked what it has changed of that which styles and templates are made of: first before it uses them. */
+    private const CHANGED = ['set_current_user' => PHP_INT_MAX, 'wp' => PHP_INT_MAX, 'template_redirect' => PHP_INT_MAX, 'wp_enqueue_scripts' => 9, 'rest_api_init' => PHP_INT_MAX, 'rest_request_before_callbacks' => PHP_INT_MAX, 'admin_init' => PHP_INT_MAX];
 
     private ?Page $page = null;
 
@@ -37,6 +37,12 @@ final class Kept
 
     /** @var list<mixed> who may change what queries find, and for whom, when that was last asked */
     private array $asked = [[], 0];
+
+    /** @var list<mixed> what the boot has registered: features of the theme, types of blocks, styles of blocks */
+    private array $registered = [];
+
+    /** For functions of hooks that Filters knows by their names. */
+    private static ?self $now = null;
 
     /** When the boot has rendered, in seconds of Unix time. */
     private int $made;
@@ -50,6 +56,9 @@ final class Kept
     public function add(Page $page): void
     {
         Texts::know($page->texts);
+        if ($page->theme !== $this->theme) {
+            $page->leaveDesign();
+        }
         $now = $this->page;
         $this->page = $page;
         $page->options = array_slice(array_values(array_unique([...$now->options ?? [], ...$page->options])), 0, self::MOST_OPTIONS);
@@ -61,11 +70,12 @@ final class Kept
         // Those of the page that has needed most: they belong together, as one says what blocks the others are made for.
         $isFuller = self::filled($page->statics) >= self::filled($now->statics);
         if ($page->saved === $now->saved) {
+            $page->stylesheet ??= $now->stylesheet;
             foreach ($now->cache as $group => $values) {
                 $page->cache[$group] = ($page->cache[$group] ?? []) + $values;
             }
         } elseif (!$isFuller) {
-            [$page->cache, $page->saved] = [$now->cache, $now->saved];
+            [$page->cache, $page->stylesheet, $page->saved] = [$now->cache, $now->stylesheet, $now->saved];
         }
         if (!$isFuller) {
             [$page->statics, $page->variations] = [$now->statics, $now->variations];
@@ -100,7 +110,9 @@ final class Kept
         }
         $this->page->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->page->variations);
         class_exists(Design::class, false) && Design::link();
-        add_filter('posts_pre_query', fn ($posts, $query) => $posts ?? $this->page?->posts[$query->request] ?? null, PHP_INT_MAX, 2);
+        self::$now = $this;
+        $this->registered = self::registered();
+        add_filter('posts_pre_query', [self::class, 'answer'], PHP_INT_MAX, 2);
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($type === 'wp_template' ? $this->templates($query) : null);
         }, PHP_INT_MAX, 3);
@@ -124,14 +136,28 @@ final class Kept
                 return $value;
             }, $priority);
         }
-        add_action('rest_api_init', $this->beOfOtherKind(...), PHP_INT_MAX, 0);
-        add_action('template_redirect', fn () => is_feed() && $this->beOfOtherKind(), PHP_INT_MAX, 0);
+        // Not by `rest_api_init` alone: the boot may have made the server of this interface.
+        add_action('rest_api_init', $this->beOfRest(...), PHP_INT_MAX, 0);
+        add_action('parse_request', fn ($wp) => empty($wp->query_vars['rest_route']) || $this->beOfRest(), 9);
+        add_action('wp_enqueue_scripts', fn () => isset($this->page->stylesheet) && wp_cache_add(Page::STYLESHEET, $this->page->stylesheet, 'theme_json'), 9, 0);
+    }
+
+    /** Posts of the design, if the query is one that was kept and asks for nothing else. */
+    public static function answer($posts, $query)
+    {
+        return $posts ?? ($query->get('no_found_rows') ? self::$now->page?->posts[$query->request] ?? null : null);
+    }
+
+    /** @return list<mixed> */
+    private static function registered(): array
+    {
+        return [...Page::registered(), class_exists('WP_Block_Styles_Registry', false) ? \WP_Block_Styles_Registry::get_instance()->get_all_registered() : []];
     }
 
     /** Whether for this request styles or templates are made of something else than for the page that was rendered. */
     private function isChanged(): bool
     {
-        if ([get_stylesheet(), get_template()] !== $this->theme) {
+        if ([get_stylesheet(), get_template()] !== $this->theme || self::registered() !== $this->registered) {
             return true;
         }
         if (!$this->page->hasStyles() || Filters::changeStyles()) {
@@ -144,20 +170,20 @@ final class Kept
         return $mayDiffer && Page::savedStyles() !== $this->page->saved;
     }
 
-    /** A theme of blocks has rendered them before it asks for scripts and styles. */
+    /** A theme of blocks has rendered them before it asks for scripts and styles, if it is the theme that makes the page. */
     private static function isDesignSettled(): bool
     {
-        return wp_is_block_theme() || (class_exists(Design::class, false) && Design::isSettled());
+        $isOfTheme = did_action('template_redirect') && !doing_action('template_redirect');
+
+        return (wp_is_block_theme() && $isOfTheme) || (class_exists(Design::class, false) && Design::isSettled());
     }
 
-    /** A feed, or a request of the REST interface: WordPress makes other styles for them than for pages. */
-    private function beOfOtherKind(): void
+    /** The parts into which WordPress merges have the editor's styles in them already, and a request of the REST interface may ask for the theme's alone. */
+    private function beOfRest(): void
     {
-        if ($this->page !== null && !(class_exists(Design::class, false) && Design::makesNew()) && !is_feed()) {
-            // The parts that it merges have the editor's styles in them already, and a request may ask for the theme's alone.
+        if (!(class_exists(Design::class, false) && Design::makesNew())) {
             $this->forget();
         }
-        wp_cache_delete('wp_get_global_stylesheet', 'theme_json');
     }
 
     /**
@@ -172,7 +198,7 @@ final class Kept
         $slugs = $query['slug__in'] ?? null;
         $theme = $query['theme'] ?? get_stylesheet();
         $isOrdinary = $all !== [] && is_array($slugs) && array_diff_key($query, ['slug__in' => 1, 'theme' => 1]) === [] && $theme === $all[0]->theme;
-        if (!$isOrdinary || Filters::changeTemplates() || Page::registeredTemplates() != $this->page->registered) {
+        if (!$isOrdinary || Filters::changeTemplates() || Page::templatesOfPlugins() != $this->page->ofPlugins) {
             return null;
         }
         $found = array_values(array_filter($all, static fn ($template) => in_array($template->slug, $slugs, true)));

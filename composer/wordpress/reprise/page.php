@@ -11,6 +11,9 @@ if (!defined('ABSPATH')) {
 /** What a page has left that was rendered before the snapshot: a value that the process which has rendered it gives to the boot. */
 final class Page
 {
+    /** The key of the group theme_json whose value is for pages alone. */
+    public const STYLESHEET = 'wp_get_global_stylesheet';
+
     /** Groups of the object cache that are kept: none of them knows a visitor. */
     private const GROUPS = ['theme_json', 'themes'];
 
@@ -37,7 +40,7 @@ final class Page
     public array $templates = [];
 
     /** @var array<string, \WP_Block_Template> those among them that plugins have registered, by name */
-    public array $registered = [];
+    public array $ofPlugins = [];
 
     /** @var array<string, array<int|string, mixed>> by group */
     public array $cache = [];
@@ -54,36 +57,63 @@ final class Page
     /** @var list<string> names of options that the page has read one by one */
     public array $options = [];
 
+    /** Of a page's styles, as WordPress asks for it when it enqueues them; null: not known. */
+    public ?string $stylesheet = null;
+
+    /** @var array{string, string} names of the theme, and of the one whose child it is */
+    public array $theme;
+
     public int $status;
+
+    private bool $isOfNobody = true;
+
+    private bool $hasStylesheet = false;
 
     /** In the process that renders a page; null elsewhere. */
     private static ?self $now = null;
+
+    /** @var array{array<string, mixed>, list<string>} */
+    private static array $registered;
+
+    /** @var \WeakMap<\WP_Query, ?string> queries for posts that are kept */
+    private static \WeakMap $asked;
 
     /** With the connection of the page. Nothing that it writes to the database stays, no job is begun, no mail is sent. */
     public static function begin(): void
     {
         global $wpdb;
         self::$now = new self();
+        self::$asked = new \WeakMap();
+        self::$registered = self::registered();
         $wpdb->query('START TRANSACTION');
         self::$now->sum = DesignPosts::sum($wpdb);
         Texts::begin();
         add_filter('pre_get_ready_cron_jobs', '__return_empty_array', PHP_INT_MAX);
         add_filter('pre_wp_mail', '__return_true', PHP_INT_MAX);
-        $asked = new \WeakMap();
-        // WordPress asks for their numbers first where it can, and then has another query here than there.
-        add_filter('posts_pre_query', static function ($posts, $query) use ($asked) {
-            $asked[$query] = $posts === null ? $query->request : null;
+        add_filter('posts_pre_query', [self::class, 'noteQuery'], PHP_INT_MAX, 2);
+        add_filter('posts_results', [self::class, 'notePosts'], PHP_INT_MIN, 2);
+        add_action('set_current_user', static fn () => self::$now->isOfNobody = self::$now->isOfNobody && get_current_user_id() === 0);
+        // What asks earlier has another one: WordPress leaves blocks out of it from then on.
+        add_action('wp_enqueue_scripts', static fn () => self::$now->hasStylesheet = wp_cache_get(self::STYLESHEET, 'theme_json') === false, 9);
+    }
 
-            return $posts;
-        }, PHP_INT_MAX, 2);
-        // As the database has them: what plugins make of them may be for one visitor.
-        add_filter('posts_results', static function ($posts, $query) use ($asked) {
-            if (isset($asked[$query]) && DesignPosts::areAsked($query)) {
-                self::$now->posts[$asked[$query]] = array_map(static fn ($post) => (object) get_object_vars($post), $posts);
-            }
+    /** WordPress asks for the posts' numbers first where it can, and then has another query at the results than here. */
+    public static function noteQuery($posts, $query)
+    {
+        self::$asked[$query] = $posts === null && DesignPosts::areAsked($query) && DesignPosts::areSettled($query->request) ? $query->request : null;
 
-            return $posts;
-        }, PHP_INT_MIN, 2);
+        return $posts;
+    }
+
+    /** As the database has them: what plugins have made of them may be for one visitor. */
+    public static function notePosts($posts, $query)
+    {
+        global $wpdb;
+        if (isset(self::$asked[$query])) {
+            self::$now->posts[self::$asked[$query]] = array_map(static fn ($row) => sanitize_post($row, 'raw'), $wpdb->get_results(self::$asked[$query]) ?: []);
+        }
+
+        return $posts;
     }
 
     /** At the end of the page: an empty text if it has failed. */
@@ -94,32 +124,44 @@ final class Page
         if (self::$now === null || $failed) {
             return '';
         }
-        // The one that records, or else it is taken for a plugin's.
-        remove_all_filters('posts_results', PHP_INT_MIN);
         self::$now->status = (int) http_response_code();
+        self::$now->theme = [get_stylesheet(), get_template()];
         self::$now->texts = Texts::learned();
         self::$now->noteTemplates($wpdb);
         self::$now->noteValues();
-        // What the page has written to the design is rolled back: nothing that was read since may stay. Nor may what it has made for a user whom it took its visitor for.
-        if (DesignPosts::sum($wpdb) !== self::$now->sum || get_current_user_id() !== 0) {
-            [self::$now->posts, self::$now->templates, self::$now->cache, self::$now->statics, self::$now->variations] = [[], [], [], [], []];
+        // What the page has written to the design is rolled back. What it has made for a user, or with features and blocks of its own, is not for others.
+        $isForAll = self::$now->isOfNobody && get_current_user_id() === 0 && self::registered() === self::$registered;
+        if (!$isForAll || DesignPosts::sum($wpdb) !== self::$now->sum) {
+            self::$now->leaveDesign();
         }
 
         return serialize(self::$now);
     }
 
+    /** Keeps what does not depend on the design. */
+    public function leaveDesign(): void
+    {
+        [$this->posts, $this->templates, $this->cache, $this->statics, $this->variations, $this->stylesheet] = [[], [], [], [], [], null];
+    }
+
+    /** @return array{array<string, mixed>, list<string>} features of the theme, and names of types of blocks */
+    public static function registered(): array
+    {
+        return [$GLOBALS['_wp_theme_features'] ?? [], array_keys(\WP_Block_Type_Registry::get_instance()->get_all_registered())];
+    }
+
     private function noteTemplates(\wpdb $wpdb): void
     {
-        if (function_exists('get_block_templates') && wp_is_block_theme() && !Filters::changeTemplates()) {
+        if (function_exists('get_block_templates') && wp_is_block_theme() && !Filters::changeTemplates() && !has_filter('pre_get_block_templates')) {
             // Those that an editor has saved are found by a query, which plugins change for whom they want.
             $saved = $wpdb->get_var("SELECT COUNT(*) FROM $wpdb->posts WHERE post_type = 'wp_template'");
             $this->templates = $saved === '0' ? get_block_templates() : [];
-            $this->registered = self::registeredTemplates();
+            $this->ofPlugins = self::templatesOfPlugins();
         }
     }
 
     /** @return array<string, \WP_Block_Template> */
-    public static function registeredTemplates(): array
+    public static function templatesOfPlugins(): array
     {
         return class_exists('WP_Block_Templates_Registry', false) ? \WP_Block_Templates_Registry::get_instance()->get_all_registered() : [];
     }
@@ -138,22 +180,33 @@ final class Page
         return array_intersect_key($this->cache + $this->statics, array_flip(self::STYLES)) !== [];
     }
 
+    /** @param array<int|string, mixed> $values of a group of the object cache, which in a network has the number of the site before each key */
+    private static function ofSite(array $values): array
+    {
+        if (!is_multisite()) {
+            return $values;
+        }
+        $prefix = get_current_blog_id() . ':';
+        $own = array_filter($values, static fn ($key) => str_starts_with((string) $key, $prefix), ARRAY_FILTER_USE_KEY);
+
+        return array_combine(array_map(static fn ($key) => substr((string) $key, strlen($prefix)), array_keys($own)), $own);
+    }
+
     private function noteValues(): void
     {
         global $wp_object_cache;
         $groups = $wp_object_cache->cache ?? [];
-        $options = $groups['options'] ?? [];
+        $options = self::ofSite($groups['options'] ?? []);
         $asked = array_keys(array_diff_key($options, ['alloptions' => 1, 'notoptions' => 1]) + (array) ($options['notoptions'] ?? []));
         // Others may be found by a name that looks alike to the database.
         $this->options = preg_grep('/^[\x21-\x7e]{1,191}$/', array_map('strval', $asked));
         $this->saved = self::savedStyles();
         $left = Filters::changeStyles() ? array_flip(self::STYLES) : [];
-        $this->cache = array_diff_key(array_intersect_key($groups, array_flip(self::GROUPS)), $left);
-        // It is another in a feed and for the REST interface.
-        $isOfPage = !is_feed() && !(defined('REST_REQUEST') && REST_REQUEST);
-        if (isset($this->cache['theme_json']['wp_get_global_stylesheet']) && (!$isOfPage || self::hasAddresses())) {
-            unset($this->cache['theme_json']['wp_get_global_stylesheet']);
+        $this->cache = array_map(self::ofSite(...), array_diff_key(array_intersect_key($groups, array_flip(self::GROUPS)), $left));
+        if ($this->hasStylesheet && isset($this->cache['theme_json'][self::STYLESHEET]) && !self::hasAddresses()) {
+            $this->stylesheet = $this->cache['theme_json'][self::STYLESHEET];
         }
+        unset($this->cache['theme_json'][self::STYLESHEET]);
         foreach (array_diff_key(self::STATICS, $left) as $class => $names) {
             if (class_exists($class, false)) {
                 $all = (new \ReflectionClass($class))->getStaticProperties();

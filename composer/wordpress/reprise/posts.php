@@ -25,14 +25,24 @@ final class DesignPosts
         return in_array(get_post($post)->post_type ?? '', self::TYPES, true);
     }
 
-    /** Whether a query finds such posts alone, and the same ones each time. */
+    /** Whether a query finds such posts alone, as whole rows ('all' since WordPress 7.0), and tells nobody how many there are. */
     public static function areAsked(\WP_Query $query): bool
     {
         $types = (array) $query->get('post_type');
-        // Whole rows ('all' since WordPress 7.0). The number of all that are found is not kept, and chance decides anew.
-        $isSettled = in_array($query->get('fields'), ['', 'all'], true) && $query->get('no_found_rows') && stripos($query->request, 'RAND(') === false;
 
-        return $types !== [] && array_diff($types, self::TYPES) === [] && $isSettled;
+        return $types !== [] && array_diff($types, self::TYPES) === [] && in_array($query->get('fields'), ['', 'all'], true) && $query->get('no_found_rows');
+    }
+
+    /** Whether the answer depends on nothing but what the sum is of: not on other tables, on the time, or on chance. */
+    public static function areSettled(string $query): bool
+    {
+        global $wpdb;
+        [$posts, $terms] = [preg_quote($wpdb->posts, '/'), preg_quote($wpdb->term_relationships, '/')];
+        $isPlain = preg_match("/^\s*SELECT\s+(?:DISTINCT\s+)?$posts\.\*\s+FROM\s+$posts\s+(?:(?:LEFT|INNER)\s+JOIN\s+$terms\s+(?:AS\s+\w+\s+)?ON\s*\([^()]*\)\s*)*WHERE\b(.*)$/is", $query, $found) === 1;
+        // FIELD() is the order of a list.
+        $others = '/\bSELECT\b|\bUNION\b|\bcomment_count\b|\bCURRENT_|\bLOCALTIME|\bUTC_|@|\b(?!(?:IN|AND|OR|NOT|FIELD)\s*\()\w+\s*\(/i';
+
+        return $isPlain && preg_match($others, $found[1]) === 0;
     }
 
     public static function sum(\wpdb $wpdb): string

@@ -31,7 +31,7 @@ fn a_plugin_that_is_not_whole_says_what_is_missing() {
     says("/index.php is booted");
     fs::remove_dir_all(plugins.join("reprise")).unwrap();
     says(&format!(
-        "Reprise: no snapshot is taken, because {}/reprise is missing: copy that directory, too.",
+        "Reprise: no snapshot is taken, and no page is cached, because {}/reprise is missing: copy that directory, too.",
         plugins.display()
     ));
 }
