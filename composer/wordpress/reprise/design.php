@@ -48,6 +48,9 @@ class Design extends \WP_Theme_JSON_Resolver
     /** Whether merging makes a new object; null: this text of WordPress is not known. */
     private static ?bool $makesNew = null;
 
+    /** How often the request has asked for the whole design. */
+    private static int $uses = 0;
+
     /** False: this text of WordPress is not known. */
     public static function knows(): bool
     {
@@ -66,9 +69,6 @@ class Design extends \WP_Theme_JSON_Resolver
 
         return self::$makesNew !== null;
     }
-
-    /** How often the request has asked for the whole design. */
-    private static int $uses = 0;
 
     /** Whether WordPress has the parts of the design as they were, whatever filters there are by now: it makes them twice. */
     public static function isSettled(): bool

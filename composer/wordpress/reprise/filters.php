@@ -15,13 +15,15 @@ final class Filters
     private const STYLES = ['wp_theme_json_data_default', 'wp_theme_json_data_blocks', 'wp_theme_json_data_theme', 'wp_theme_json_data_user', 'wp_theme_json_get_style_nodes',
         'theme_file_path', 'posts_results'];
 
-    /** With these they change what a query finds. WordPress and Reprise have functions of their own there. */
-    private const QUERIES = ['posts_pre_query', 'parse_query', 'pre_get_posts', 'parse_tax_query', 'posts_search', 'posts_search_orderby', 'posts_where', 'posts_join', 'posts_where_paged', 'posts_groupby', 'posts_join_paged', 'posts_orderby',
-        'posts_distinct', 'post_limits', 'posts_fields', 'posts_clauses', 'posts_where_request', 'posts_groupby_request', 'posts_join_request', 'posts_orderby_request',
+    /** With these they change what a query finds. */
+    private const QUERIES = ['posts_pre_query', 'parse_query', 'pre_get_posts', 'parse_tax_query', 'posts_search', 'posts_search_orderby', 'posts_where', 'posts_join',
+        'posts_where_paged', 'posts_groupby', 'posts_join_paged', 'posts_orderby', 'posts_distinct', 'post_limits', 'posts_fields', 'posts_clauses', 'posts_where_request', 'posts_groupby_request', 'posts_join_request', 'posts_orderby_request',
         'posts_distinct_request', 'posts_fields_request', 'post_limits_request', 'posts_clauses_request', 'posts_request', 'posts_request_ids', 'split_the_query', 'posts_selection',
         'the_posts'];
-    private const OWN = ['_close_comments_for_old_posts', 'wp_filter_out_block_nodes', Cache::class . '::noteTypes', Cache::class . '::notePosts', Page::class . '::noteQuery', Page::class . '::notePosts',
-        Kept::class . '::answer'];
+
+    /** What WordPress and Reprise have there themselves. */
+    private const OWN = ['_close_comments_for_old_posts', 'wp_filter_out_block_nodes', Cache::class . '::noteTypes', Cache::class . '::notePosts',
+        Page::class . '::noteQuery', Page::class . '::notePosts', Kept::class . '::answer'];
 
     /** With these they change templates; `hooked_block_` goes on with the name of a block. */
     private const TEMPLATES = ['get_block_templates', 'hooked_block_types', 'hooked_block'];

@@ -111,7 +111,7 @@ final class Kept
         $this->page->variations === [] || wp_register_block_style_variations_from_theme_json_partials($this->page->variations);
         class_exists(Design::class, false) && Design::link();
         self::$now = $this;
-        $this->registered = self::registered();
+        $this->registered = $this->registered();
         add_filter('posts_pre_query', [self::class, 'answer'], PHP_INT_MAX, 2);
         add_filter('pre_get_block_templates', function ($templates, $query, $type) {
             return $templates ?? ($type === 'wp_template' ? $this->templates($query) : null);
@@ -148,16 +148,18 @@ final class Kept
         return $posts ?? ($query->get('no_found_rows') ? self::$now->page?->posts[$query->request] ?? null : null);
     }
 
-    /** @return list<mixed> */
-    private static function registered(): array
+    /** @return list<mixed> with styles of blocks, where the theme's are registered: WordPress does that when it reads the theme's part */
+    private function registered(): array
     {
-        return [...Page::registered(), class_exists('WP_Block_Styles_Registry', false) ? \WP_Block_Styles_Registry::get_instance()->get_all_registered() : []];
+        $isRead = isset($this->page->statics['WP_Theme_JSON_Resolver']['theme']) && class_exists('WP_Block_Styles_Registry', false);
+
+        return [...Page::registered(), $isRead ? \WP_Block_Styles_Registry::get_instance()->get_all_registered() : []];
     }
 
     /** Whether for this request styles or templates are made of something else than for the page that was rendered. */
     private function isChanged(): bool
     {
-        if ([get_stylesheet(), get_template()] !== $this->theme || self::registered() !== $this->registered) {
+        if ([get_stylesheet(), get_template()] !== $this->theme || $this->registered() !== $this->registered) {
             return true;
         }
         if (!$this->page->hasStyles() || Filters::changeStyles()) {
@@ -263,7 +265,8 @@ final class Kept
                 (new \ReflectionProperty($class, $name))->setValue(null, $value);
             }
         }
-        if (method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
+        // What the request has made itself stays.
+        if ($this->before !== [] && method_exists('WP_Theme_JSON_Resolver', 'clean_cached_data')) {
             \WP_Theme_JSON_Resolver::clean_cached_data();
         }
     }
