@@ -243,8 +243,9 @@ fn a_restart_refuses_no_connection() {
     let port = tcp.local_addr().unwrap().port();
     let setup = || Setup::empty().file("index.php", "<?php usleep(2000); echo 'done';");
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // Outlives the clients: a request that is on its way when they are told to stop is answered, too.
+    let mut server = start_with(setup(), &[&tcp, &unix]);
     std::thread::scope(|scope| {
-        let mut server = start_with(setup(), &[&tcp, &unix]);
         for _ in 0..4 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
