@@ -66,16 +66,19 @@ pub const FIRST: [&str; 6] = ["bridges", "apps::", "faults::", "hosts::", "conta
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 17] = [
+const LONGER_S: [(&str, u64); 20] = [
     ("packages::small::checkouts", 3000),
     ("packages::", 400),
     ("bridges", 200),
+    // The suites wait for what runs out.
+    ("adapters::of_suites::", 200),
     ("apps::", 200),
     ("cache_applications::of_visitors", 6000),
     ("cache_applications::", 200),
     ("cache_conformance::", 400),
     // All of php-src's tests, with `--full`; in a worker script with a process for each.
     ("data_cache_suites::", 1200),
+    ("data_cache_isolation::", 400),
     ("faults::", 120),
     ("http2_floods::responses", 120),
     ("acme_pebble::", 400),
@@ -84,6 +87,7 @@ const LONGER_S: [(&str, u64); 17] = [
     ("judges::", 300),
     ("guestbook::the_readme", 600),
     ("php_versions::changes", 200),
+    ("profile::planted_costs", 150),
     // They download six applications, once.
     ("routing::presets::", 400),
 ];

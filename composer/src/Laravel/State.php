@@ -7,7 +7,6 @@ namespace Reprise\Laravel;
 use Illuminate\Database\Connection;
 use Illuminate\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
-use Illuminate\Support\Str;
 
 use function Reprise\afterFork;
 
@@ -68,7 +67,6 @@ final class State
         }
         // A route that is not from the cache keeps its controller, and so what was injected into it.
         $app['router']->current()?->flushController();
-        Str::flushCache();
     }
 
     /** They last as long as a request under PHP-FPM, and so do their locks. */

@@ -11,6 +11,7 @@ use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
 use Illuminate\Pagination\PaginationState;
 use Illuminate\Support\Facades\Facade;
+use Illuminate\Support\Str;
 
 /**
  * Requests in a living process, as Laravel's Octane runs them: each in a clone of the booted application, so that what a
@@ -79,7 +80,7 @@ final class Worker
     private function end(): void
     {
         $this->isBusy = false;
-        $this->state->forget();
+        $this->forget();
     }
 
     /** A request without an answer. */
@@ -89,9 +90,16 @@ final class Worker
         $request = Request::capture();
         $response = $kernel->handle($request);
         $kernel->terminate($request, $response);
-        $this->state->forget();
+        $this->forget();
 
         return $response->getStatusCode();
+    }
+
+    private function forget(): void
+    {
+        $this->state->forget();
+        // What has been made of words, which would grow with each new one. A snapshot keeps its own, and a request's end with it.
+        Str::flushCache();
     }
 
     private function sandbox(): Application

@@ -7,6 +7,7 @@ namespace Reprise\Laravel;
 use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
+use Illuminate\Support\HigherOrderTapProxy;
 
 use function Reprise\beforeSnapshot;
 use function Reprise\collecting;
@@ -42,6 +43,8 @@ function serve(Application $app): void
     if (isBoot()) {
         $state = new State($app);
         NamedRoutes::giveTo($app);
+        // What public/index.php's tap() makes of the response.
+        class_exists(HigherOrderTapProxy::class);
         WarmUp::run(static function () use ($app, $state): int {
             $kernel = $app->make(Kernel::class);
             $request = Request::capture();
