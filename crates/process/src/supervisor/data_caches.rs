@@ -11,8 +11,13 @@ use segment::layout::Geometry;
 
 use super::service::Application;
 
-/// Addresses that are free in every process, also where the kernel has 39 bits of them: far below what it maps by itself, and above programs that
+/// Addresses that are free in every process: far below what the kernel maps by itself, also where it maps upwards, and above programs that are not
+/// position-independent. Those below belong to AddressSanitizer in a program that is built with it.
+#[cfg(target_arch = "x86_64")]
+const ADDRESSES: std::ops::Range<u64> = 0x1100_0000_0000..0x1120_0000_0000;
+/// The same where the kernel may have 39 bits of them: far below what it maps by itself, and above programs that
 /// are not position-independent.
+#[cfg(not(target_arch = "x86_64"))]
 const ADDRESSES: std::ops::Range<u64> = 0x20_0000_0000..0x40_0000_0000;
 const ALIGNED: u64 = 4 << 20;
 
