@@ -132,20 +132,21 @@ pub const NOT_SANITIZED: [&str; 35] = [
     "targets::",
     "verify",
     "rewind_planted::",
-    // What a rewind alone does: there are none with AddressSanitizer.
+    // They expect rewinds or kept connections, and with AddressSanitizer there are none.
     "apps::unpacked::",
     "connections::bridged::",
     "connections::mysql::the_next_visitor",
     "connections::refused::encrypted",
     "rewind_fast::openssl",
     // Calls that Reprise takes from libc.
-    "neighbours::an_application_reaches_nothing",
     "phar::damaged::keys_are_checked",
     "phar::replaced::a_phar_that_is_overwritten",
     "phar::served::opcache_keeps",
     "release::one::compiled_code",
-    // It reads all of a process's memory: that of AddressSanitizer has no end.
+    // It reads all of a process's memory: AddressSanitizer's shadow memory is terabytes.
     "data_cache_tables::",
+    // With AddressSanitizer process_vm_readv() fails even on the attacker's own child, so the test proves nothing; why it fails is not known.
+    "neighbours::an_application_reaches_nothing",
 ];
 
 /// What depends on PHP's version most: what the snapshot does with PHP's engine, audited requests, random numbers.

@@ -113,8 +113,8 @@ fn find_planted_costs(mode: &str, server: &Server) -> Result<(), String> {
     holds(profile["routes"][0]["route"] == "GET /page/{number}", "the route")
 }
 
-/// Most of its time the innermost frame is none of a function, as one that a worker leaves while it is read: what is named there
-/// has no string of PHP for a name. No call is made meanwhile, which would set the frame right.
+/// For most of its time the engine's innermost frame is a planted one whose function has bytes for a name that are no string of PHP, as
+/// when a worker leaves a frame while it is read. No call is made meanwhile: it would set the frame right.
 const LEAVING: &str = r#"<?php
 function address(FFI\CData $of): int { return FFI::cast('uint64_t', FFI::addr($of))->cdata; }
 function leaving(): void {

@@ -11,12 +11,11 @@ use segment::layout::Geometry;
 
 use super::service::Application;
 
-/// Addresses that are free in every process: far below what the kernel maps by itself, also where it maps upwards, and above programs that are not
-/// position-independent. Those below belong to AddressSanitizer in a program that is built with it.
+/// Addresses that are free in every process: above programs that are not position-independent and AddressSanitizer's shadow memory, which ends at
+/// 0x1000_7fff_8000, and below those that the kernel chooses, also with `ulimit -s unlimited` (0x2aaa_aaaa_a000 and above).
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: std::ops::Range<u64> = 0x1100_0000_0000..0x1120_0000_0000;
-/// The same where the kernel may have 39 bits of them: far below what it maps by itself, and above programs that
-/// are not position-independent.
+/// The same on processors where the kernel may have only 39 bits of addresses.
 #[cfg(not(target_arch = "x86_64"))]
 const ADDRESSES: std::ops::Range<u64> = 0x20_0000_0000..0x40_0000_0000;
 const ALIGNED: u64 = 4 << 20;
