@@ -12,7 +12,8 @@ use segment::layout::Geometry;
 use super::service::Application;
 
 /// Addresses that are free in every process: above programs that are not position-independent and AddressSanitizer's shadow memory, which ends at
-/// 0x1000_7fff_8000, and below those that the kernel chooses, also with `ulimit -s unlimited` (0x2aaa_aaaa_a000 and above).
+/// 0x1000_7fff_8000, and 3 TiB below those that the kernel chooses first with `ulimit -s unlimited`, which are its lowest (a sixth of 47 bits, less at
+/// most 1 TiB, and downwards from there).
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: std::ops::Range<u64> = 0x1100_0000_0000..0x1120_0000_0000;
 /// The same on processors where the kernel may have only 39 bits of addresses.
