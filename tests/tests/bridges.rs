@@ -5,13 +5,14 @@ mod hosts;
 mod pair;
 mod reload;
 mod urls;
+mod views;
 mod warm;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use pair::{Drawn, Pair};
+use pair::{Drawn, Pair, plain};
 use tests::bridged::{
     self, HOST, LARAVEL_LINE, LARAVEL_WARM, RUNTIME, SLIM, SLIM_WARM, SYMFONY_WARM, build, build_bridged, change, php,
     require_package, served_in,
@@ -32,11 +33,6 @@ const FORM: [(&str, &str); 1] = [("Content-Type", "application/x-www-form-urlenc
 fn bridged(root: &Path, mode: &str, warm_up: &str) -> Setup {
     let setup = bridged::bridged(root, mode, warm_up);
     if mode == "snapshot" { setup.flag("--audit") } else { setup }
-}
-
-/// The application as it was.
-fn plain(root: &Path) -> Setup {
-    Setup::root(root).application("front_controller = \"plain.php\"").application("mode.\"plain.php\" = \"classic\"")
 }
 
 /// Slim's pages through the bridge, in every mode, are those without it, and two visitors stay apart.

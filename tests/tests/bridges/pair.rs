@@ -1,5 +1,7 @@
 //! An application with the Composer package beside the same application without it: two visitors work in both, in turn.
 
+use std::path::Path;
+
 use tests::bridged::HOST;
 use tests::compare::Visitor;
 use tests::{Response, Server, Setup};
@@ -25,6 +27,11 @@ pub struct Pair {
     drawn: Vec<Drawn>,
     /// Answers that were the same.
     pub compared: usize,
+}
+
+/// The application as it was.
+pub fn plain(root: &Path) -> Setup {
+    Setup::root(root).application("front_controller = \"plain.php\"").application("mode.\"plain.php\" = \"classic\"")
 }
 
 impl Pair {
