@@ -33,9 +33,7 @@ impl Redis {
     /// Starts it anew; what was in it is gone.
     pub fn again(&mut self) {
         self.program = None;
-        let name =
-            ["/usr/bin/redis-server", "/usr/bin/valkey-server"].into_iter().find(|name| Path::new(name).exists());
-        let mut command = Command::new(name.expect("redis-server or valkey-server"));
+        let mut command = Command::new(installed("server"));
         command.args(["--save", "", "--port", &self.port.to_string(), "--unixsocketperm", "777", "--dir"]);
         command.arg(&self.directory.0).arg("--unixsocket").arg(self.socket()).args(&self.arguments);
         let mut program = Program::start(&mut command, &self.directory.0.join("redis.log"));
@@ -68,11 +66,17 @@ impl Redis {
 
     /// What it says to a command.
     pub fn say(&self, arguments: &[&str]) -> String {
-        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(arguments).output();
-        let output = output.expect("redis-cli");
+        let output = Command::new(installed("cli")).args(["-p", &self.port.to_string()]).args(arguments).output();
+        let output = output.expect("its client");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
+}
+
+/// Redis' program of that name, or Valkey's where only that is installed.
+fn installed(name: &str) -> PathBuf {
+    let programs = ["redis", "valkey"].map(|kind| PathBuf::from(format!("/usr/bin/{kind}-{name}")));
+    programs.into_iter().find(|program| program.exists()).unwrap_or_else(|| panic!("redis-{name} or valkey-{name}"))
 }
 
 /// A PostgreSQL whose superuser `app` needs no password.

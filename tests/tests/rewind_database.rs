@@ -2,10 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 
-use tests::peer::{Database, Program};
-use tests::server::Directory;
+use tests::backends::Redis;
+use tests::peer::Database;
 use tests::snapshot::{both, snapshot};
 use tests::wait_until;
 
@@ -91,13 +90,8 @@ fn connections_are_closed_and_nothing_is_lost() {
 /// A request's state in a Redis connection reaches no other request.
 #[test]
 fn redis_forgets_what_a_request_left() {
-    let directory = Directory::new();
-    let socket = directory.0.join("socket");
-    let mut command = Command::new("redis-server");
-    command.args(["--port", "0", "--save", "", "--dir"]).arg(&directory.0);
-    command.args(["--unixsocketperm", "777", "--unixsocket"]).arg(&socket);
-    let mut server = Program::start(&mut command, &directory.0.join("redis.log"));
-    server.await_ready(20, || UnixStream::connect(&socket).is_ok());
+    let redis = Redis::start(&[]);
+    let socket = redis.socket();
     let clients = || {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.write_all(b"CLIENT LIST\r\nQUIT\r\n").unwrap();

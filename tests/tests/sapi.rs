@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use tests::backends::Redis;
 use tests::client::multipart;
 use tests::peer::{Fpm, Program};
 use tests::server::{Directory, free_port};
@@ -373,14 +374,11 @@ fn a_worker_script_is_as_php_fpm() {
 #[test]
 fn sessions_are_kept_by_every_handler() {
     let directory = Directory::new();
-    let (redis_port, memcached_port) = (free_port(), free_port());
-    let mut redis = Command::new("redis-server");
-    redis.args(["--port", &redis_port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(&directory.0);
-    let mut redis = Program::start(&mut redis, &directory.0.join("redis.log"));
+    let memcached_port = free_port();
+    let redis = Redis::start(&[]);
     let mut memcached = Command::new("memcached");
     memcached.args(["-l", "127.0.0.1", "-p", &memcached_port.to_string(), "-U", "0", "-u", "nobody"]);
     let mut memcached = Program::start(&mut memcached, &directory.0.join("memcached.log"));
-    redis.await_ready(20, || TcpStream::connect(("127.0.0.1", redis_port)).is_ok());
     memcached.await_ready(20, || TcpStream::connect(("127.0.0.1", memcached_port)).is_ok());
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o777)).unwrap();
 
@@ -389,7 +387,7 @@ fn sessions_are_kept_by_every_handler() {
         let server = plain().application(&mode).application("workers = 4").flag("--audit").start();
         let handlers = [
             ("files", directory.0.display().to_string()),
-            ("redis", format!("tcp://127.0.0.1:{redis_port}?prefix={isolation}:")),
+            ("redis", format!("tcp://127.0.0.1:{}?prefix={isolation}:", redis.port)),
             ("memcached", format!("127.0.0.1:{memcached_port}")),
         ];
         for (handler, path) in &handlers {

@@ -151,6 +151,26 @@ pub unsafe extern "C" fn connection_sent(s: *mut ConnectionState, bytes: *const 
     state.traffic.follow(state.plan.protocol, bytes);
 }
 
+/// A request has read something that the server has said.
+///
+/// # Safety
+/// `s` was filled by [`connection_plan`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connection_heard(s: *mut ConnectionState) {
+    // SAFETY: by contract.
+    unsafe { state(s) }.traffic.heard();
+}
+
+/// Whether the server owes a reply: see [`Traffic::awaits_reply`].
+///
+/// # Safety
+/// `s` was filled by [`connection_plan`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connection_awaits_reply(s: *mut ConnectionState) -> bool {
+    // SAFETY: by contract.
+    unsafe { state(s) }.traffic.awaits_reply()
+}
+
 /// Whether all that was sent are whole messages.
 ///
 /// # Safety

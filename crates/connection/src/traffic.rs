@@ -9,6 +9,10 @@ pub struct Traffic {
     head: [u8; 16],
     head_size: u8,
     is_lost: bool,
+    /// The server owes a reply: a message that has one was sent, and nothing was read since.
+    awaits_reply: bool,
+    /// MySQL: the next byte is the first of a packet, and says which command it is.
+    is_command: bool,
     /// Redis: arguments that are still to come.
     arguments: u64,
     /// Bytes of the message behind its head that are still to come.
@@ -44,6 +48,8 @@ const HARMLESS: [&[u8]; 13] = [
     b"GETREDIR",
 ];
 
+/// MySQL's commands without a reply: `COM_QUIT`, `COM_STMT_SEND_LONG_DATA`, `COM_STMT_CLOSE`.
+const WITHOUT_REPLY: [u8; 3] = [0x01, 0x18, 0x19];
 /// A command with both may have the server ask for a file, and take whatever comes next for it.
 const FILE_WORDS: [&[u8]; 2] = [b"local", b"infile"];
 
@@ -54,6 +60,7 @@ impl Traffic {
             if self.rest > 0 {
                 let count = usize::try_from(self.rest).unwrap_or(usize::MAX).min(bytes.len());
                 self.rest -= count as u64;
+                self.await_reply(protocol, bytes);
                 match protocol {
                     Protocol::Mysql => self.look_for_files(bytes.get(..count).unwrap_or_default()),
                     Protocol::Redis => self.remember(bytes.get(..count).unwrap_or_default()),
@@ -78,6 +85,24 @@ impl Traffic {
         let may_want_file = self.words.iter().zip(FILE_WORDS).all(|(seen, word)| usize::from(*seen) == word.len());
         let is_whole = self.head_size == 0 && self.rest == 0 && self.arguments == 0;
         is_whole && !self.is_lost && !self.is_file && !may_want_file
+    }
+
+    /// Something was read.
+    pub fn heard(&mut self) {
+        self.awaits_reply = false;
+    }
+
+    /// Whether nothing was read since the last message that has a reply. What the server does then, and for how long, is not known.
+    pub fn awaits_reply(&self) -> bool {
+        self.awaits_reply
+    }
+
+    /// Bytes of a message: of MySQL's first the command.
+    fn await_reply(&mut self, protocol: Protocol, bytes: &[u8]) {
+        let has_none = protocol == Protocol::Mysql
+            && (!self.is_command || bytes.first().is_some_and(|command| WITHOUT_REPLY.contains(command)));
+        self.is_command = false;
+        self.awaits_reply |= !has_none;
     }
 
     /// Whether something was sent whose effect no reset puts back.
@@ -136,6 +161,7 @@ impl Traffic {
     /// MySQL: commands are numbered from 0 on, and a file goes on with the number of the server's question. Its last packet is empty.
     fn begin_packet(&mut self, number: u8, size: u64) {
         self.is_file = number != 0 && size > 0;
+        self.is_command = size > 0;
         if number == 0 || size == 0 {
             self.words = [0; 2];
         }
@@ -206,6 +232,26 @@ mod tests {
         ends(Protocol::Mysql, b"\x09\0\0\0\x03SELECT 1");
         ends(Protocol::Postgres, b"Q\0\0\0\x0dSELECT 1\0");
         ends(Protocol::Redis, b"*2\r\n$3\r\nGET\r\n$4\r\nk\r\nk\r\n");
+    }
+
+    #[test]
+    fn a_reply_is_awaited_until_something_was_read() {
+        let (query, close) = (&b"\x09\0\0\0\x03SELECT 1"[..], &b"\x05\0\0\0\x19\x01\0\0\0"[..]);
+        for (protocol, message, expected) in [
+            (Protocol::Mysql, query, true),
+            (Protocol::Mysql, close, false),
+            (Protocol::Mysql, &[close, query, close].concat(), true),
+            (Protocol::Postgres, b"Q\0\0\0\x0dSELECT 1\0", true),
+            (Protocol::Redis, b"*1\r\n$4\r\nPING\r\n", true),
+        ] {
+            for size in [1, 3, message.len()] {
+                let mut traffic = Traffic::default();
+                message.chunks(size).for_each(|part| traffic.follow(protocol, part));
+                assert_eq!(traffic.awaits_reply(), expected, "{protocol:?} {message:?}");
+                traffic.heard();
+                assert!(!traffic.awaits_reply());
+            }
+        }
     }
 
     #[test]

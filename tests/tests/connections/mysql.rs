@@ -63,6 +63,7 @@ case 'leave':
     case 'unread': $r = $db->query('select seq from one.seq_1_to_5000', MYSQLI_USE_RESULT); echo $r->fetch_row()[0]; $GLOBALS['r'] = $r; break;
     case 'unread_pdo': $pdo->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, false); $r = $pdo->query('select seq from one.seq_1_to_5000'); echo $r->fetchColumn(); $GLOBALS['r'] = $r; break;
     case 'async': $db->query('select sleep(0.2)', MYSQLI_ASYNC); break;
+    case 'async_long': $db->query('select sleep(4)', MYSQLI_ASYNC); break;
     case 'async_ok': $db->query('set @left = sleep(0.2)', MYSQLI_ASYNC); break;
     case 'multi': $db->multi_query('select 1; select 2'); break;
     case 'multi_on': $db->multi_query('select 1'); $db->store_result(); break;
@@ -111,6 +112,8 @@ const WAYS: Left<'static> = &[
     ("unread", STAYS),
     ("unread_pdo", STAYS),
     ("async", ENDS),
+    // Longer than a reset waits for its replies.
+    ("async_long", ENDS),
     ("async_ok", ENDS),
     // As it comes: the reply may have been received as a whole.
     ("multi", EITHER),

@@ -59,6 +59,7 @@ case 'leave':
     case 'copied': pg_copy_from($pg, 'one.rows', ["2\n"]); break;
     case 'copy_out': try { $pdo->exec('copy one.rows to stdout'); } catch (PDOException $e) { echo $e->getMessage(); } break;
     case 'async': pg_send_query($pg, 'select pg_sleep(0.3)'); break;
+    case 'async_long': pg_send_query($pg, 'select pg_sleep(4)'); break;
     case 'async_update': pg_send_query($pg, 'insert into one.rows values (2)'); break;
     case 'object': pg_query($pg, 'begin'); $o = pg_lo_create($pg); $GLOBALS['o'] = pg_lo_open($pg, $o, 'w'); pg_lo_write($GLOBALS['o'], 'secret'); break;
     case 'slot': pg_query($pg, "select pg_create_physical_replication_slot('left_slot', false, true)"); break;
@@ -97,6 +98,8 @@ const WAYS: Left<'static> = &[
     ("copied", STAYS),
     ("copy_out", STAYS),
     ("async", ENDS),
+    // Longer than a reset waits for its replies.
+    ("async_long", ENDS),
     ("async_update", ENDS),
     ("object", STAYS),
     ("slot", ENDS),

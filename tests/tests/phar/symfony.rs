@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tests::backends::Redis;
 use tests::installed::install;
-use tests::peer::{Program, run_to_end};
+use tests::peer::run_to_end;
 use tests::{Response, Setup};
 
 /// The kernel in a loop of its own.
@@ -125,11 +126,8 @@ fn symfony_as_a_phar_answers_as_from_the_directory() {
 #[test]
 fn a_library_in_a_phar_gets_its_credentials_from_the_configuration() {
     let place = Setup::empty();
-    let (port, password) = (tests::server::free_port(), "a pass-word of $ome kind");
-    let mut redis = Command::new("redis-server");
-    redis.args(["--save", "", "--port", &port.to_string(), "--requirepass", password, "--dir"]).arg(place.directory());
-    let mut redis = Program::start(&mut redis, &place.directory().join("redis.log"));
-    redis.await_ready(20, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let password = "a pass-word of $ome kind";
+    let redis = Redis::start(&["--requirepass", password]);
     let file = place.directory().join("app.phar");
     let index = "<?php
         require __DIR__ . '/vendor/Predis/Autoloader.php';
@@ -144,7 +142,7 @@ fn a_library_in_a_phar_gets_its_credentials_from_the_configuration() {
     );
     super::build(&file, &code);
     let start = |password: &str| {
-        Setup::root(&file).env("STORE_PORT", &port.to_string()).env("STORE_PASSWORD", password).start()
+        Setup::root(&file).env("STORE_PORT", &redis.port.to_string()).env("STORE_PASSWORD", password).start()
     };
     let server = start(password);
     for visit in 1..4 {

@@ -144,6 +144,10 @@ static const char *begin_reset(struct kept_connection *connection)
 	if (!reprise_connection_is_idle(connection)) {
 		return "a request has left replies unread on a kept connection";
 	}
+	/* The server may be busy for long, or block. */
+	if (connection_awaits_reply(&connection->state)) {
+		return "a request has not read the reply to what it has sent on a kept connection";
+	}
 	if (RAW3(SYS_fcntl, connection->number, F_SETFL, connection->flags) < 0 || !reprise_connection_reset(connection)) {
 		return "a kept connection takes no reset";
 	}

@@ -246,6 +246,9 @@ PUBLIC ssize_t recv(int number, void *bytes, size_t size, int flags)
 	long count = raw6(SYS_recvfrom, number, (long)bytes, (long)size, flags, 0, 0);
 	if (connection && count > 0 && !(flags & MSG_PEEK)) {
 		remember_last(connection, bytes, (size_t)count);
+		if (!snapshot->connections.opening) {
+			connection_heard(&connection->state);
+		}
 	}
 	return result(count);
 }
