@@ -6,6 +6,8 @@ use crate::reset::{NONCE, Verdict};
 const RESET: &[u8] = b"*1\r\n$5\r\nRESET\r\n";
 /// Arguments of a command that a hook may send.
 const MOST_ARGUMENTS: usize = 4;
+/// Digits of a number.
+const MOST_DIGITS: usize = 10;
 
 /// A line without its end, and what follows.
 fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -13,8 +15,9 @@ fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..end)?, bytes.get(end + 2..)?))
 }
 
+/// One that traffic can be followed with, too: clients write no more digits.
 fn number(line: &[u8], sign: u8) -> Option<usize> {
-    let digits = line.strip_prefix(&[sign])?;
+    let digits = line.strip_prefix(&[sign]).filter(|digits| digits.len() <= MOST_DIGITS)?;
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -132,5 +135,13 @@ mod tests {
         assert_eq!(judge(b"+RESET\r\n-LOAD"), Verdict::Incomplete);
         assert_eq!(judge(b"+RESET\r\n-LOADED 1\r\n"), Verdict::Wrong);
         assert_eq!(judge(b"+RESET\r\n-NOAUTH Authentication required.\r\n"), Verdict::Wrong);
+    }
+
+    #[test]
+    fn what_traffic_cannot_follow_is_no_plan() {
+        let sent = |size: &str| format!("*2\r\n$4\r\nAUTH\r\n${size}\r\n3\r\n");
+        assert!(plan(sent("1").as_bytes()).is_ok());
+        let refused = plan(sent("00000000001").as_bytes()).err().map(|refused| (refused.why, refused.at));
+        assert_eq!(refused, Some((Refusal::Incomplete, 0)));
     }
 }
