@@ -32,7 +32,8 @@ final class Views extends CompilerEngine
         }
         $own = new self($engine->getCompiler(), $app['files']);
         $engines->register('blade', static fn () => $own);
-        $app->terminating($own->forget(...));
+        // For State, which has it forget.
+        $app->instance(self::class, $own);
     }
 
     public function get($path, array $data = [])
@@ -58,8 +59,9 @@ final class Views extends CompilerEngine
         return $results;
     }
 
-    private function forget(): void
+    /** Another request begins. A view that has thrown is still among those being rendered. */
+    public function forget(): void
     {
-        $this->fresh = [];
+        [$this->fresh, $this->lastCompiled] = [[], []];
     }
 }

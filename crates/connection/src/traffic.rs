@@ -60,7 +60,7 @@ impl Traffic {
             if self.rest > 0 {
                 let count = usize::try_from(self.rest).unwrap_or(usize::MAX).min(bytes.len());
                 self.rest -= count as u64;
-                self.await_reply(protocol, bytes);
+                self.await_reply(protocol, bytes.first());
                 match protocol {
                     Protocol::Mysql => self.look_for_files(bytes.get(..count).unwrap_or_default()),
                     Protocol::Redis => self.remember(bytes.get(..count).unwrap_or_default()),
@@ -97,10 +97,10 @@ impl Traffic {
         self.awaits_reply
     }
 
-    /// Bytes of a message: of MySQL's first the command.
-    fn await_reply(&mut self, protocol: Protocol, bytes: &[u8]) {
+    /// `first` of the bytes of a message that have come. MySQL's first of all is the command.
+    fn await_reply(&mut self, protocol: Protocol, first: Option<&u8>) {
         let has_none = protocol == Protocol::Mysql
-            && (!self.is_command || bytes.first().is_some_and(|command| WITHOUT_REPLY.contains(command)));
+            && (!self.is_command || first.is_some_and(|command| WITHOUT_REPLY.contains(command)));
         self.is_command = false;
         self.awaits_reply |= !has_none;
     }
@@ -161,7 +161,9 @@ impl Traffic {
     /// MySQL: commands are numbered from 0 on, and a file goes on with the number of the server's question. Its last packet is empty.
     fn begin_packet(&mut self, number: u8, size: u64) {
         self.is_file = number != 0 && size > 0;
-        self.is_command = size > 0;
+        self.is_command = number == 0 && size > 0;
+        // The rest of a long command, or a file, whose end has a reply.
+        self.awaits_reply |= number != 0;
         if number == 0 || size == 0 {
             self.words = [0; 2];
         }
@@ -241,6 +243,9 @@ mod tests {
             (Protocol::Mysql, query, true),
             (Protocol::Mysql, close, false),
             (Protocol::Mysql, &[close, query, close].concat(), true),
+            // A file that begins as a command without a reply, and the empty packet that ends one.
+            (Protocol::Mysql, b"\x02\0\0\x02\x19b", true),
+            (Protocol::Mysql, b"\0\0\0\x03", true),
             (Protocol::Postgres, b"Q\0\0\0\x0dSELECT 1\0", true),
             (Protocol::Redis, b"*1\r\n$4\r\nPING\r\n", true),
         ] {
