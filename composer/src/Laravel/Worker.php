@@ -57,6 +57,7 @@ final class Worker
             }
         }
         NamedRoutes::giveTo($app);
+        RouteUrls::giveTo($app);
         Views::giveTo($app);
         $this->state = new State($app);
     }

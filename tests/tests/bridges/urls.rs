@@ -1,7 +1,10 @@
-//! URLs of named routes, where they are from Laravel's cache.
+//! URLs of Laravel's routes.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
+use serde_json::{Value, json};
 use tests::bridged::{LARAVEL_WARM, build_bridged, served_in};
 use tests::peer::run_to_end;
 
@@ -33,14 +36,18 @@ Illuminate\Support\Facades\Route::get('/urls/{what}/{mark}', function (string $w
 })->name('urls');
 "#;
 
+fn add_routes(application: &Path, more: &str) {
+    let routes = application.join("routes/web.php");
+    let own = fs::read_to_string(&routes).expect("routes");
+    fs::write(&routes, own + more).expect("routes");
+    run_to_end(Command::new("php").args(["artisan", "route:cache"]).current_dir(application));
+}
+
 /// Each visitor's URLs are those under PHP-FPM, whatever a page before has done to the routes or to the maker of URLs.
 #[test]
 fn urls_of_laravel_are_the_request_s() {
     let (_place, application) = build_bridged("laravel");
-    let routes = application.join("routes/web.php");
-    let own = fs::read_to_string(&routes).expect("routes");
-    fs::write(&routes, own + ROUTE).expect("routes");
-    run_to_end(std::process::Command::new("php").args(["artisan", "route:cache"]).current_dir(&application));
+    add_routes(&application, ROUTE);
     let root = application.join("public");
     // A worker's router is that of all its requests, as under Octane.
     for (mode, all) in [
@@ -58,5 +65,38 @@ fn urls_of_laravel_are_the_request_s() {
             }
         }
         served_in(&pair.bridged, mode);
+    }
+}
+
+const DRAWN: &str = r"
+Illuminate\Support\Facades\Route::get('/drawn/{seed}/{count}', function (int $seed, int $count) {
+    require_once base_path('drawn.php');
+    return response()->json(DrawnUrls::compare($seed, $count), 200, [], JSON_INVALID_UTF8_SUBSTITUTE);
+});
+";
+
+/// URLs of routes and parameters that are drawn by lot are those that Laravel makes of them, and errors are its errors.
+#[test]
+fn urls_of_drawn_routes_are_laravel_s() {
+    let (_place, application) = build_bridged("laravel");
+    add_routes(&application, DRAWN);
+    fs::write(application.join("drawn.php"), include_str!("urls/drawn.php")).expect("a file");
+    for mode in ["snapshot", "worker"] {
+        let server = bridged(&application.join("public"), mode, LARAVEL_WARM).start();
+        for seed in 1..=4 {
+            let page = server.get(&format!("/drawn/{seed}/2500"));
+            let found: Value =
+                serde_json::from_str(&page.text()).unwrap_or_else(|error| panic!("{error}: {}", page.text()));
+            assert_eq!(found["own"], r"Reprise\Laravel\RouteUrls", "{mode}");
+            assert_eq!(found["differ"], json!([]), "{mode}, seed {seed}: URI, parameters, ours, Laravel's");
+            // Neither all nor none: both ways are compared.
+            let [compared, plain, thrown] =
+                ["compared", "plain", "thrown"].map(|what| found[what].as_u64().expect("a number"));
+            assert!(
+                plain > compared / 4 && compared - plain > compared / 4 && thrown > compared / 8,
+                "{mode}: {found}"
+            );
+        }
+        served_in(&server, mode);
     }
 }
