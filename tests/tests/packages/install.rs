@@ -216,11 +216,14 @@ fn life(release: &str, php: &'static str, make: &dyn Fn(&Path, &str) -> Vec<Path
     assert!(place.has("/etc/reprise/reprise.toml") && place.has("/etc/reprise/conf.d/app.toml"));
     // What an administrator has enabled, and releases have left.
     place.write("/etc/systemd/system/reprise.service.wants/run-reprise_releases.mount", "");
-    place.write("/run/reprise_releases/shop/current/file", "");
+    // Not by `write`, which does not see what is mounted at /run.
+    place.run("mkdir", &["-p", "/run/reprise_releases/shop/current"]);
+    place.run("touch", &["/run/reprise_releases/shop/current/file"]);
     place.apt(&[&["purge"][..], &names].concat());
     let left = paths(place);
     let ours: Vec<&String> = left.difference(&before).filter(|path| path.contains("reprise")).collect();
     assert_eq!(ours, Vec::<&String>::new());
+    assert_eq!(place.run("find", &["/run", "-name", "reprise*"]), "");
     assert!(accounts().iter().all(|text| !text.contains("reprise")), "{:?}", accounts());
     install.install(&versions[1]);
     place.apt(&[&["purge"][..], &names].concat());
