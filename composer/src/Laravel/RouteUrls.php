@@ -11,10 +11,12 @@ use Illuminate\Routing\Route;
 use Illuminate\Routing\RouteUrlGenerator;
 use Illuminate\Routing\UrlGenerator;
 use ReflectionClass;
+use UnitEnum;
 
 /**
  * URLs of routes. Laravel reads a route's URI with a dozen regular expressions for each URL; here it is read once. This makes only URLs of the plain kind: an
- * absolute one, each parameter of the route given, by name or by position, and no other, in characters that need no encoding. All others are Laravel's to make.
+ * absolute one, each parameter of the route given, by name or by position, and no other, in characters that need no encoding, and nothing that the application
+ * formats. All others are Laravel's to make.
  *
  * @internal
  */
@@ -32,8 +34,17 @@ final class RouteUrls extends RouteUrlGenerator
     /** @var array<string, string> by what Laravel encodes: what it leaves so */
     private static array $unencoded;
 
+    /** Whether Laravel's own class gives names and keys to parameters. Before 13 the generator does, and a route's names are not asked for. */
+    private static bool $namesParameters;
+
+    /** @var Closure(UrlGenerator): bool whether the application formats hosts or paths */
+    private static Closure $formats;
+
     /** @var array<string, string|null> without slashes at its ends, by the root of URLs; null for one that is not plain */
     private array $roots = [];
+
+    /** Laravel would have made its own by now, and a copy of the generator would share that. */
+    private bool $isUsed;
 
     /** Makes the URLs of each request from now on, if the application's generator is Laravel's own. */
     public static function giveTo(Application $app): void
@@ -42,43 +53,76 @@ final class RouteUrls extends RouteUrlGenerator
             return;
         }
         self::$unencoded = (new ReflectionClass(RouteUrlGenerator::class))->getDefaultProperties()['dontEncode'];
+        self::$namesParameters = method_exists(RouteUrlGenerator::class, 'formatParameters');
+        $formats = static fn (UrlGenerator $urls) => $urls->formatHostUsing !== null || $urls->formatPathUsing !== null;
+        self::$formats = Closure::bind($formats, null, UrlGenerator::class);
         // Called after the generator's own callback, which forgets what made the URLs of the request before.
         $app->rebinding('request', static fn (Application $app) => self::replaceIn($app['url']));
     }
 
     private static function replaceIn(object $urls): void
     {
-        if ($urls::class === UrlGenerator::class) {
-            Closure::bind(function (): void {
-                $before = $this->routeUrl();
-                if ($before::class === RouteUrlGenerator::class) {
-                    $this->routeGenerator = new RouteUrls($this, $this->request);
-                    $this->routeGenerator->defaultParameters = $before->defaultParameters;
-                    $this->routeGenerator->dontEncode = $before->dontEncode;
-                }
-            }, $urls, UrlGenerator::class)();
+        if ($urls::class !== UrlGenerator::class) {
+            return;
         }
+        $before = Closure::bind(fn () => $this->routeGenerator, $urls, UrlGenerator::class)();
+        if ($before === null) {
+            self::putInto($urls, false);
+        } elseif ($before::class === RouteUrlGenerator::class) {
+            $own = self::putInto($urls, true);
+            [$own->defaultParameters, $own->dontEncode] = [$before->defaultParameters, $before->dontEncode];
+        }
+    }
+
+    private static function putInto(UrlGenerator $urls, bool $isUsed): self
+    {
+        $own = Closure::bind(fn () => $this->routeGenerator = new RouteUrls($this, $this->request), $urls, UrlGenerator::class)();
+        $own->isUsed = $isUsed;
+
+        return $own;
     }
 
     public function to($route, $parameters = [], $absolute = false)
     {
-        return ($absolute ? $this->plain($route, $parameters) : null) ?? parent::to($route, $parameters, $absolute);
+        $own = $this->own();
+        if ($own !== $this) {
+            return $own->to($route, $parameters, $absolute);
+        }
+        $values = is_array($parameters) ? $parameters : [$parameters];
+        $url = $absolute && $route instanceof Route ? $this->plain($route, $values) : null;
+
+        return $url ?? parent::to($route, is_array($parameters) || $values !== [$parameters] ? $values : $parameters, $absolute);
     }
 
-    private function plain(Route $route, mixed $parameters): ?string
+    public function defaults(array $defaults)
     {
-        if ($this->defaultParameters !== [] || $this->dontEncode !== self::$unencoded || $route->getDomain()) {
-            return null;
-        }
-        $path = self::path($route, is_array($parameters) ? $parameters : [$parameters]);
-        $root = $path === null ? null : $this->root($route);
-        if ($root === null) {
-            return null;
-        }
-        $url = $this->url->format($root, $path, $route);
+        $own = $this->own();
+        $own === $this ? parent::defaults($defaults) : $own->defaults($defaults);
+    }
 
-        // Another is one that the application has formatted.
-        return $url === ($path === '' ? $root : "$root/$path") ? $url : null;
+    /** This one, but one of its own for a copy of the generator that was made before the first URL. */
+    private function own(): self
+    {
+        if ($this->isUsed) {
+            return $this;
+        }
+        $asks = debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS, 3)[2]['object'] ?? null;
+        if ($asks !== $this->url && $asks instanceof UrlGenerator) {
+            return self::putInto($asks, true);
+        }
+        $this->isUsed = true;
+
+        return $this;
+    }
+
+    /** @param array<mixed> $values of the parameters; keys take the place of models */
+    private function plain(Route $route, array &$values): ?string
+    {
+        $isOrdinary = $this->defaultParameters === [] && $this->dontEncode === self::$unencoded && !$route->getDomain() && !(self::$formats)($this->url);
+        $path = $isOrdinary ? self::path($route, $values) : null;
+        $root = $path === null ? null : $this->root($route);
+
+        return $root === null || $path === '' ? $root : "$root/$path";
     }
 
     private function root(Route $route): ?string
@@ -86,7 +130,7 @@ final class RouteUrls extends RouteUrlGenerator
         $root = $this->url->formatRoot($this->getRouteScheme($route));
         if (!array_key_exists($root, $this->roots)) {
             $trimmed = trim($root, '/');
-            $isPlain = preg_match('~^https?://[a-z0-9.-]+(?::[0-9]{1,5})?(?:/[\w./-]*)?$~Di', $trimmed) && parse_url("$trimmed/") !== false;
+            $isPlain = preg_match('~^https?://[a-z0-9.-]+(?::[0-9]{1,5})?(?:/[a-z0-9_./-]*)?$~Di', $trimmed) && parse_url("$trimmed/") !== false;
             $this->roots[$root] = $isPlain ? $trimmed : null;
         }
 
@@ -94,19 +138,28 @@ final class RouteUrls extends RouteUrlGenerator
     }
 
     /** Without slashes at its ends. */
-    private static function path(Route $route, array $parameters): ?string
+    private static function path(Route $route, array &$values): ?string
     {
-        [$names, $literals] = self::parts($route->uri());
+        $uri = $route->uri();
+        [$names, $literals] = is_string($uri) ? self::parts($uri) : [null, []];
+        if ($names === null || count($names) !== count($values)) {
+            return null;
+        }
         // A route remembers the names of its parameters also when its URI has changed.
-        if ($names === null || count($names) !== count($parameters) || $names !== $route->parameterNames()) {
+        if (self::$namesParameters && $names !== $route->parameterNames()) {
             return null;
         }
         $path = $literals[0];
-        $isByPosition = array_is_list($parameters);
+        $isByPosition = array_is_list($values);
         foreach ($names as $at => $name) {
-            $value = $parameters[$isByPosition ? $at : $name] ?? null;
-            if ($value instanceof UrlRoutable && $route->bindingFieldFor($name) === null) {
+            $key = $isByPosition ? $at : $name;
+            $value = $values[$key] ?? null;
+            if (self::$namesParameters && $value instanceof UrlRoutable && !$value instanceof UnitEnum && $route->bindingFieldFor($name) === null) {
                 $value = $value->getRouteKey();
+                if (is_int($value) || (is_string($value) && $value !== '')) {
+                    // Laravel need not ask for it once more.
+                    $values[$key] = $value;
+                }
             }
             if (is_int($value)) {
                 $value = (string) $value;

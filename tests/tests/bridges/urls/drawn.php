@@ -12,6 +12,31 @@ enum DrawnCase: string
     case One = 'one';
 }
 
+enum DrawnRoutable: string implements UrlRoutable
+{
+    case Two = 'two';
+
+    public function getRouteKey()
+    {
+        return 'key';
+    }
+
+    public function getRouteKeyName()
+    {
+        return 'id';
+    }
+
+    public function resolveRouteBinding($value, $field = null)
+    {
+        return null;
+    }
+
+    public function resolveChildRouteBinding($childType, $value, $field)
+    {
+        return null;
+    }
+}
+
 final class DrawnModel implements UrlRoutable
 {
     public string $slug = 'a-slug';
@@ -22,6 +47,8 @@ final class DrawnModel implements UrlRoutable
 
     public function getRouteKey()
     {
+        DrawnUrls::$calls += is_string($this->key);
+
         return $this->key;
     }
 
@@ -44,6 +71,8 @@ final class DrawnModel implements UrlRoutable
 /** Makes URLs of routes and parameters that are drawn by lot, with the generator of the request and with one that is Laravel's alone. */
 final class DrawnUrls
 {
+    public static int $calls = 0;
+
     private const LITERALS = ['post', 'a', 'a-b', 'x.y', 'a/b', '~', 'ü', 'a b', '%41', '{', '}', '?', '#', '//', ':', '@', "a'b", '', ' '];
     private const NAMES = ['{a}', '{b}', '{c}', '{c_1}', '{a?}', '{b?}', '{0}', '{1a}', '{a:slug}', '{b:slug}', '{ü}', '{a-b}', '{}'];
     private const ROOTS = ['http://h', 'https://www.example.org', 'http://h:8080', 'http://h:99999', 'http://h/base', 'http://h/base/', 'http://h/{a}',
@@ -62,20 +91,20 @@ final class DrawnUrls
             $parameters = self::parameters($route);
             $arrange = self::arrangement();
             // A generator that is of this request, and replaced as the application's own is.
-            $ours = clone $generator;
+            [$ours, $theirs] = [clone $generator, clone $generator];
             Closure::bind(fn () => self::replaceIn($ours), null, RouteUrls::class)();
-            $theirs = clone $generator;
-            foreach ([$ours, $theirs] as $one) {
-                $arrange($one);
-            }
+            $copied = mt_rand(0, 5);
+            $copies = array_map(static fn ($one) => self::copy($one, $copied), [$ours, $theirs]);
+            array_map($arrange, $copies);
             // Relative ones are Laravel's; two absolute ones find what the first has remembered.
-            foreach ([true, true, false] as $absolute) {
-                $results = array_map(fn ($one) => self::result($one, $route, $parameters, $absolute), [$ours, $theirs]);
+            foreach ([[$copies, true], [$copies, true], [$copies, false], [[$ours, $theirs], true]] as [$pair, $absolute]) {
+                $results = array_map(fn ($one) => self::result($one, $route, $parameters, $absolute), $pair);
                 $thrown += $results[1][0] === '!';
                 if ($results[0] !== $results[1]) {
-                    $differ[] = [$route->uri(), print_r($parameters, true), ...$results];
+                    $differ[] = [$route->uri(), print_r($parameters, true), "copied: $copied", ...$results];
                 }
             }
+            $ours = $copies[0];
             $plain += self::isPlain($ours, $route, $parameters);
         }
 
@@ -84,21 +113,40 @@ final class DrawnUrls
         return ['own' => $own, 'compared' => $count, 'plain' => $plain, 'thrown' => $thrown, 'differ' => array_slice($differ, 0, 5)];
     }
 
+    /** The generator itself, or a copy that was made before or after its first use. */
+    private static function copy(UrlGenerator $urls, int $how): UrlGenerator
+    {
+        if ($how === 1) {
+            $urls->toRoute(new DrawnRoute('GET', 'first', ['uses' => fn () => '']), [], true);
+        } elseif ($how === 2) {
+            $urls->defaults(['c' => 'three']);
+        }
+
+        return $how < 4 ? clone $urls : $urls;
+    }
+
+    /** With the defaults of the generator, what the route has remembered, and how often a model was asked for its key, or a host or path formatted. */
     private static function result(UrlGenerator $urls, DrawnRoute $route, mixed $parameters, bool $absolute): string
     {
+        [$route, self::$calls] = [clone $route, 0];
         try {
-            return '=' . $urls->toRoute(clone $route, $parameters, $absolute);
+            $result = '=' . $urls->toRoute($route, $parameters, $absolute);
         } catch (Throwable $error) {
-            return '!' . $error::class . ': ' . $error->getMessage();
+            $result = '!' . $error::class . ': ' . $error->getMessage();
         }
+
+        return $result . json_encode([$urls->getDefaultParameters(), $route->parameterNames, self::$calls], JSON_INVALID_UTF8_SUBSTITUTE);
     }
 
     private static function isPlain(UrlGenerator $urls, DrawnRoute $route, mixed $parameters): bool
     {
         try {
             $maker = Closure::bind(fn () => $urls->routeUrl(), null, UrlGenerator::class)();
+            $values = $urls->formatParameters($parameters);
 
-            return Closure::bind(fn () => $maker->plain($route, $urls->formatParameters($parameters)) !== null, null, RouteUrls::class)();
+            return Closure::bind(function () use ($maker, $route, $values): bool {
+                return $maker->plain($route, $values) !== null;
+            }, null, RouteUrls::class)();
         } catch (Throwable) {
             return false;
         }
@@ -135,7 +183,7 @@ final class DrawnUrls
 
     private static function value(): mixed
     {
-        return self::mostly(self::one([5, '17', 'word', 'a-b.c', new DrawnModel(7)]), [...self::TEXTS, -1, 0, 1.5, true, false, null, ['x'], DrawnCase::One,
+        return self::mostly(self::one([5, '17', 'word', 'a-b.c', new DrawnModel(7)]), [...self::TEXTS, -1, 0, 1.5, true, false, null, ['x'], DrawnCase::One, DrawnRoutable::Two,
             new DrawnModel('a b'), new DrawnModel(null), new DrawnModel('{b}'), Str::of('text'), new DateTime('@0')]);
     }
 
@@ -169,8 +217,9 @@ final class DrawnUrls
             $root === null || $urls->forceRootUrl($root);
             $scheme === null || $urls->forceScheme($scheme);
             $defaults === [] || $urls->defaults($defaults);
-            $hosts === null || $urls->formatHostUsing($hosts);
-            $paths === null || $urls->formatPathUsing($paths);
+            $counted = static fn (Closure $format) => static fn ($text) => $format($text) . substr('', ++self::$calls);
+            $hosts === null || $urls->formatHostUsing($counted($hosts));
+            $paths === null || $urls->formatPathUsing($counted($paths));
         };
     }
 }
