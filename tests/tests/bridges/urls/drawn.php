@@ -7,20 +7,9 @@ use Illuminate\Routing\UrlGenerator;
 use Illuminate\Support\Str;
 use Reprise\Laravel\RouteUrls;
 
-enum DrawnCase: string
+/** What only a request's route asks of a model. */
+trait DrawnUnbound
 {
-    case One = 'one';
-}
-
-enum DrawnRoutable: string implements UrlRoutable
-{
-    case Two = 'two';
-
-    public function getRouteKey()
-    {
-        return 'key';
-    }
-
     public function getRouteKeyName()
     {
         return 'id';
@@ -37,8 +26,27 @@ enum DrawnRoutable: string implements UrlRoutable
     }
 }
 
+enum DrawnCase: string
+{
+    case One = 'one';
+}
+
+enum DrawnRoutable: string implements UrlRoutable
+{
+    use DrawnUnbound;
+
+    case Two = 'two';
+
+    public function getRouteKey()
+    {
+        return 'key';
+    }
+}
+
 final class DrawnModel implements UrlRoutable
 {
+    use DrawnUnbound;
+
     public string $slug = 'a-slug';
 
     public function __construct(private mixed $key)
@@ -50,21 +58,6 @@ final class DrawnModel implements UrlRoutable
         DrawnUrls::$calls += is_string($this->key);
 
         return $this->key;
-    }
-
-    public function getRouteKeyName()
-    {
-        return 'id';
-    }
-
-    public function resolveRouteBinding($value, $field = null)
-    {
-        return null;
-    }
-
-    public function resolveChildRouteBinding($childType, $value, $field)
-    {
-        return null;
     }
 }
 
@@ -104,8 +97,7 @@ final class DrawnUrls
                     $differ[] = [$route->uri(), print_r($parameters, true), "copied: $copied", ...$results];
                 }
             }
-            $ours = $copies[0];
-            $plain += self::isPlain($ours, $route, $parameters);
+            $plain += self::isPlain($copies[0], $route, $parameters);
         }
 
         $own = Closure::bind(fn () => app('url')->routeUrl()::class, null, UrlGenerator::class)();
@@ -144,9 +136,7 @@ final class DrawnUrls
             $maker = Closure::bind(fn () => $urls->routeUrl(), null, UrlGenerator::class)();
             $values = $urls->formatParameters($parameters);
 
-            return Closure::bind(function () use ($maker, $route, $values): bool {
-                return $maker->plain($route, $values) !== null;
-            }, null, RouteUrls::class)();
+            return Closure::bind(fn () => $maker->plain($route, $values) !== null, null, RouteUrls::class)();
         } catch (Throwable) {
             return false;
         }
