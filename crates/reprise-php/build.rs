@@ -102,6 +102,7 @@ fn main() {
         "watch",
         "log",
         "raw",
+        "signals",
         "snapshot/template",
         "snapshot/warm",
         "snapshot/refuse",

@@ -100,6 +100,7 @@ mod sapi;
 mod seeing;
 mod sent_files;
 mod serving;
+mod signals;
 mod slow;
 mod smoke;
 mod spool;

@@ -11,6 +11,7 @@
 #include "limits.h"
 #include "options.h"
 #include "raw.h"
+#include "signals.h"
 #include "snapshot/clone.h"
 #include "snapshot/interpose.h"
 #include "snapshot/snapshot.h"
@@ -75,6 +76,9 @@ bool reprise_is_spent(void)
 	}
 	if ((snapshot->dirty & DIRTY_PASSED_BY) && !reprise_attributes_are_right()) {
 		return spent(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
+	}
+	if (reprise_has_left_timers()) {
+		return spent(wire_Recycle_Timers, "a request made a timer");
 	}
 	if (limits.requests && reprise_worker->requests >= limits.requests) {
 		return spent(wire_Recycle_Requests, "it has served max_requests");

@@ -25,8 +25,7 @@ struct worker_state {
 	bool head_sent;           /* the head of the response is in the ring */
 	bool body_broken;         /* the client left before it had sent all of its body */
 	bool filter_waits;        /* ext/filter has no copy of the request's variables yet */
-	uint32_t directory_calls; /* calls that change the working directory, and calls that change signals, so far */
-	uint32_t signal_calls;
+	uint32_t directory_calls; /* calls that change the working directory, so far */
 	enum reprise_stage stage;
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
 	size_t peak;           /* most memory of PHP; 0 until PHP is about to reset its own count */
@@ -48,7 +47,7 @@ void reprise_in_forked_child(void);
 /* Marks this process: it is a worker, and a child that it forks is none. */
 void reprise_mark_process(void);
 bool reprise_is_marked_process(void);
-/* Whether the calls that `worker_state` counts are seen at all. */
+/* Whether dirty*.c sees calls at all. */
 bool reprise_sees_calls(void);
 
 #endif

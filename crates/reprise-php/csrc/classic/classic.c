@@ -24,6 +24,8 @@
 #include "../options.h"
 #include "../pinned.h"
 #include "../request.h"
+#include "../signals.h"
+#include "../snapshot/snapshot.h"
 #include "../variables.h"
 #include "../worker.h"
 #include "../worker_mode/worker_mode.h"
@@ -43,6 +45,18 @@ static bool script_is_readable(const char *script)
 	return false;
 }
 
+/* No code of the application has run for this request yet: what is noted so far, PHP has done itself. */
+static void signals_begin(void)
+{
+	static bool are_noted;
+
+	if (!are_noted) {
+		reprise_signals_note();
+		are_noted = true;
+	}
+	snapshot->dirty &= ~(uint32_t)(DIRTY_SIGNALS | DIRTY_POSIX_TIMERS);
+}
+
 static void run_request(void)
 {
 	if (!reprise_claim_request()) {
@@ -55,7 +69,9 @@ static void run_request(void)
 	{
 		reprise_describe_request(head);
 		reprise_worker_mode_forget();
-		if (php_request_startup() == SUCCESS) {
+		bool has_started = php_request_startup() == SUCCESS;
+		signals_begin();
+		if (has_started) {
 			if (!reprise_worker->body_broken && script_is_readable(script)) {
 				reprise_run_script(script);
 			}
@@ -74,6 +90,7 @@ static void run_request(void)
 		if (reprise_worker->responding) {
 			reprise_finish_response();
 		}
+		reprise_signals_settle();
 		reprise_data_end_request();
 	} else {
 		/* A child that the script has forked. It is no worker: its parent sends the response. */

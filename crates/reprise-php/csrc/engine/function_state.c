@@ -9,8 +9,10 @@
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/file.h>
 #include <ext/standard/php_filestat.h>
+#include <zend_signal.h>
 #include <zend_smart_str.h>
 
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,6 +24,9 @@
 #include "patterns.h"
 #include "random_state.h"
 
+/* Before PHP 8.4 pcntl tells of no other signals. */
+#define PCNTL_SIGNALS 32
+
 static struct {
 	mode_t umask;
 	size_t tick_functions;
@@ -29,6 +34,9 @@ static struct {
 	php_stream_context *context; /* the default context, or NULL */
 	HashTable *context_options;  /* of the default context */
 	HashTable *wrappers;         /* stream wrappers, name => wrapper; NULL: PHP's own */
+	bool async_signals;
+	HashTable *signal_handlers; /* number => handler of pcntl_signal() */
+	struct sigaction actions[NSIG];
 } kept;
 
 /* Calls a function of a module that may not be loaded. False: there is no such function. */
@@ -56,6 +64,76 @@ static bool libxml_keeps_errors(bool set, bool to)
 static size_t tick_functions(void)
 {
 	return BG(user_tick_functions) ? zend_llist_count(BG(user_tick_functions)) : 0;
+}
+
+static void handler_of(zend_long number, zval *handler)
+{
+	zval argument;
+
+	ZVAL_LONG(&argument, number);
+	if (!call("pcntl_signal_get_handler", handler, 1, &argument)) {
+		ZVAL_LONG(handler, 0);
+	}
+}
+
+/* Whether handlers of signals run by themselves. With `set`, they do so from here on if `to` says so. */
+static bool signals_are_async(bool set, bool to)
+{
+	zval are, argument;
+
+	ZVAL_BOOL(&argument, to);
+	return call("pcntl_async_signals", &are, set ? 1 : 0, &argument) && Z_TYPE(are) == IS_TRUE;
+}
+
+static void note_signal_handlers(void)
+{
+	kept.async_signals = signals_are_async(false, false);
+	kept.signal_handlers = zend_new_array(0);
+	for (zend_long number = 1; number <= PCNTL_SIGNALS; number++) {
+		zval handler;
+		handler_of(number, &handler);
+		zend_hash_index_update(kept.signal_handlers, (zend_ulong)number, &handler);
+	}
+	for (int number = 1; number < NSIG; number++) {
+		zend_sigaction(number, NULL, &kept.actions[number]);
+	}
+}
+
+static void restore_handler_of(zend_long number)
+{
+	zval *before = zend_hash_index_find(kept.signal_handlers, (zend_ulong)number);
+	zval now, result, arguments[2];
+
+	handler_of(number, &now);
+	if (!zend_is_identical(&now, before)) {
+		ZVAL_LONG(&arguments[0], number);
+		ZVAL_COPY_VALUE(&arguments[1], before);
+		call("pcntl_signal", &result, 2, arguments);
+	}
+	zval_ptr_dtor(&now);
+}
+
+/* The engine has a table of its own, from which its handler in the kernel calls others. */
+static void restore_action_of(int number)
+{
+	const struct sigaction *before = &kept.actions[number];
+	struct sigaction now;
+
+	zend_sigaction(number, NULL, &now);
+	if (now.sa_handler != before->sa_handler || now.sa_flags != before->sa_flags) {
+		zend_sigaction(number, before, NULL);
+	}
+}
+
+/* The kernel's own side of it follows (signals.c). */
+void reprise_functions_restore_signal_handlers(void)
+{
+	for (zend_long number = 1; number <= PCNTL_SIGNALS; number++) {
+		restore_handler_of(number);
+	}
+	for (int number = 1; number < NSIG; number++) {
+		restore_action_of(number);
+	}
 }
 
 /*
@@ -98,6 +176,7 @@ void reprise_functions_note(void)
 	if (FG(stream_wrappers)) {
 		kept.wrappers = zend_array_dup(FG(stream_wrappers));
 	}
+	note_signal_handlers();
 	/* The first request finds nothing of the boot either, so all requests are alike. */
 	reprise_functions_forget();
 }
@@ -204,6 +283,9 @@ void reprise_functions_forget(void)
 	reprise_forget_pattern_error();
 	if (libxml_keeps_errors(false, false) != kept.libxml_errors) {
 		libxml_keeps_errors(true, kept.libxml_errors);
+	}
+	if (signals_are_async(false, false) != kept.async_signals) {
+		signals_are_async(true, kept.async_signals);
 	}
 	call("libxml_clear_errors", &result, 0, NULL);
 	call("http_clear_last_response_headers", &result, 0, NULL);

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-void reprise_functions_note(void);         /* once, when the loop begins */
-void reprise_functions_forget(void);       /* after each request */
+void reprise_functions_note(void);   /* once, when the loop begins */
+void reprise_functions_forget(void); /* after each request */
+void reprise_functions_restore_signal_handlers(void);
 bool reprise_functions_are_as_noted(void); /* nothing is destroyed when they are forgotten */
 void reprise_functions_enter_directory(const char *script);
 

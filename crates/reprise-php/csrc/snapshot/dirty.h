@@ -34,21 +34,18 @@ static inline bool is_watching(void)
 	return snapshot && snapshot->in_request;
 }
 
-static inline void note(uint32_t what)
-{
-	if (is_watching()) {
-		snapshot->dirty |= what;
-	}
-	if ((what & DIRTY_SIGNALS) && reprise_worker) {
-		reprise_worker->signal_calls++;
-	}
-}
-
-/* Workers of classic mode and of worker mode take notes, too: they end after a request that has changed what cannot be
- * put back. */
+/* Workers of classic mode and of worker mode take notes, too. They put signals and timers back (signals.c), and end
+ * after a request that has changed what cannot be put back. */
 static inline bool takes_notes(void)
 {
 	return is_watching() || (reprise_worker && reprise_worker->is_worker && !snapshot->is_taken);
+}
+
+static inline void note(uint32_t what)
+{
+	if (takes_notes()) {
+		snapshot->dirty |= what;
+	}
 }
 
 static inline void note_attribute(const char *call)

@@ -139,8 +139,8 @@ PUBLIC long syscall(long number, ...)
 	case SYS_sigaltstack:
 	case SYS_setitimer:
 		note(DIRTY_SIGNALS);
-		if (is_watching()) {
-			snapshot->timers = 7;
+		if (takes_notes()) {
+			snapshot->timers = REPRISE_ALL_TIMERS;
 		}
 		break;
 	case SYS_chdir:

@@ -79,18 +79,19 @@ FORWARD_INT(DIRTY_MEMORY | DIRTY_MAPPINGS, pthread_create,
 
 /* ---- signals and timers ---------------------------------------------------------------------------------------- */
 
-FORWARD_INT(DIRTY_SIGNALS, sigaction, (int number, const struct sigaction *action, struct sigaction *old),
+/* Calls that only ask change nothing. */
+FORWARD_INT(action ? DIRTY_SIGNALS : 0, sigaction, (int number, const struct sigaction *action, struct sigaction *old),
             (number, action, old))
-FORWARD_INT(DIRTY_SIGNALS, sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
-FORWARD_INT(DIRTY_SIGNALS, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
-FORWARD_INT(DIRTY_SIGNALS, sigaltstack, (const stack_t *stack, stack_t *old), (stack, old))
+FORWARD_INT(set ? DIRTY_SIGNALS : 0, sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+FORWARD_INT(set ? DIRTY_SIGNALS : 0, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+FORWARD_INT(stack ? DIRTY_SIGNALS : 0, sigaltstack, (const stack_t *stack, stack_t *old), (stack, old))
 FORWARD_INT(DIRTY_POSIX_TIMERS, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
             (clock, event, timer))
 
 /* Which timers run. PHP starts one for each request, and stops it. */
 static void note_timer(int which, const struct itimerval *value)
 {
-	if (is_watching() && value && which >= 0 && which < 3) {
+	if (takes_notes() && value && which >= 0 && REPRISE_ALL_TIMERS >> which) {
 		bool runs = value->it_value.tv_sec || value->it_value.tv_usec;
 		snapshot->timers = runs ? snapshot->timers | 1u << which : snapshot->timers & ~(1u << which);
 	}
@@ -114,7 +115,7 @@ PUBLIC unsigned alarm(unsigned seconds)
 PUBLIC useconds_t ualarm(useconds_t first, useconds_t interval)
 {
 	NEXT(ualarm)
-	if (is_watching()) {
+	if (takes_notes()) {
 		snapshot->timers |= 1u << ITIMER_REAL;
 	}
 	return known(first, interval);

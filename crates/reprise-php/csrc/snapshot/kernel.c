@@ -13,32 +13,18 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <time.h>
 
 #include "../data/data.h"
 #include "../forker.h"
 #include "../options.h"
 #include "../connections/connections.h"
 #include "../raw.h"
+#include "../signals.h"
 #include "clone.h"
 #include "interpose.h"
 #include "kernel.h"
 #include "snapshot.h"
 #include "wire.h"
-
-/* No timer runs at the snapshot: a timer of the boot is stopped. */
-static void restore_timers(void)
-{
-	struct itimerval none = {0};
-
-	for (int which = 0; which < 3; which++) {
-		if (snapshot->timers & (1u << which)) {
-			RAW3(SYS_setitimer, which, &none, NULL);
-		}
-	}
-	snapshot->timers = 0;
-}
 
 /*
  * A signal handler of PHP would write to memory while it is put back. So on the service stack all signals are blocked
@@ -69,35 +55,15 @@ static bool has_pending_signals(void)
 	return pending != 0;
 }
 
-/* Pending signals were meant for the request that is over. */
-static void restore_signals(void)
-{
-	uint64_t all = ~UINT64_C(0), mask;
-	struct timespec at_once = {0};
-
-	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, RAW_SIGSET_SIZE);
-	while (RAW4(SYS_rt_sigtimedwait, &all, NULL, &at_once, RAW_SIGSET_SIZE) > 0) {
-	}
-	for (int number = 1; number <= RAW_SIGNALS; number++) {
-		if (number != SIGKILL && number != SIGSTOP) {
-			RAW4(SYS_rt_sigaction, number, &snapshot->actions[number - 1], NULL, RAW_SIGSET_SIZE);
-		}
-	}
-	RAW2(SYS_sigaltstack, &snapshot->alternate_stack, NULL);
-	RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, RAW_SIGSET_SIZE);
-}
-
 void reprise_kernel_take(void)
 {
 	snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0);
 	snapshot->umask = (unsigned)RAW1(SYS_umask, 0);
 	RAW1(SYS_umask, snapshot->umask);
-	RAW2(SYS_sigaltstack, NULL, &snapshot->alternate_stack);
-	for (int number = 1; number <= RAW_SIGNALS; number++) {
-		RAW4(SYS_rt_sigaction, number, NULL, &snapshot->actions[number - 1], RAW_SIGSET_SIZE);
-	}
-	snapshot->timers = 7;
-	restore_timers();
+	/* No timer runs at the snapshot: a timer of the boot is stopped. */
+	snapshot->timers = REPRISE_ALL_TIMERS;
+	reprise_timers_stop();
+	reprise_signals_note();
 	RAW3(SYS_get_robust_list, 0, &snapshot->robust_list, &snapshot->robust_size);
 }
 
@@ -260,7 +226,7 @@ static int open_service(const char *path, int flags)
 
 void reprise_kernel_start(void)
 {
-	restore_signals();
+	reprise_signals_restore();
 	RAW2(SYS_set_robust_list, snapshot->robust_list, snapshot->robust_size);
 	for (size_t i = 0; i < snapshot->owned_count; i++) {
 		if (snapshot->owned[i].offset >= 0 && !reopen(&snapshot->owned[i])) {
@@ -305,16 +271,16 @@ void reprise_kernel_restore(void)
 	if ((snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY)) && !reprise_attributes_are_right()) {
 		reprise_recycle(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
-	if (snapshot->dirty & DIRTY_POSIX_TIMERS) {
+	if (reprise_has_left_timers()) {
 		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
 	}
 	RAW1(SYS_umask, snapshot->umask);
 	if (RAW1(SYS_fchdir, snapshot->working_directory) < 0) {
 		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
 	}
-	restore_timers();
+	reprise_timers_stop();
 	if ((snapshot->dirty & DIRTY_SIGNALS) || has_pending_signals()) {
-		restore_signals();
+		reprise_signals_restore();
 	}
 	restore_descriptors();
 	for (size_t i = 0; i < snapshot->owned_count; i++) {

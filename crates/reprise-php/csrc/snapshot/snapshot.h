@@ -56,6 +56,8 @@ struct lessons;
 #define MAX_HOT 16384
 /* Clones end one after the other when there is a newer snapshot, up to so many. */
 #define REPRISE_LATE 64
+/* Bits of the interval timers: ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF. */
+#define REPRISE_ALL_TIMERS 7u
 /* New mappings of one request that are undone without reading /proc/self/maps. */
 #define MAX_FRESH 128
 
@@ -145,8 +147,6 @@ struct snapshot_state {
 	struct range own[OWN_RANGES];
 	struct range identity[IDENTITIES];
 	uintptr_t brk;
-	struct raw_sigaction actions[RAW_SIGNALS];
-	stack_t alternate_stack;
 	unsigned umask;
 	uintptr_t robust_list;
 	size_t robust_size;
@@ -162,10 +162,16 @@ struct snapshot_state {
 	bool has_loose_locale;      /* of the boot, whose files setlocale() may unmap */
 	bool asks;                  /* this clone ends, so that the template takes another snapshot */
 
+	/* How each request finds its process (signals.c); of workers of other modes, too. */
+	struct raw_sigaction actions[RAW_SIGNALS];
+	stack_t alternate_stack;
+	uint64_t mask;
+	uint32_t own_timers; /* that ran: bit per number */
+
 	/* Each clone's own. */
 	ucontext_t service;
 	uint32_t dirty;
-	uint32_t timers;   /* interval timers that run: bit per number */
+	uint32_t timers;   /* interval timers that requests have started: bit per number */
 	char culprit[128]; /* what cannot be put back, in words */
 	char locale[64];   /* that the request has set last */
 	bool in_request;   /* PHP runs: dirty*.c take notes */

@@ -31,22 +31,13 @@
 #include "../log.h"
 #include "../opcache.h"
 #include "../request.h"
+#include "../signals.h"
 #include "../snapshot/serve.h"
 #include "../variables.h"
 #include "../worker.h"
 #include "cycle.h"
 #include "directory.h"
 #include "wire.h"
-
-/* Calls that change signals, when the last request had begun. */
-static uint32_t signal_calls = UINT32_MAX;
-
-/* PHP sets the handler and the mask of its timer again only if a call may have changed them. */
-static void start_time_limit(void)
-{
-	reprise_start_time_limit(!reprise_sees_calls() || reprise_worker->signal_calls != signal_calls);
-	signal_calls = reprise_worker->signal_calls;
-}
 
 /* As php_request_startup. */
 void reprise_worker_mode_begin_request(void)
@@ -70,7 +61,9 @@ void reprise_worker_mode_begin_request(void)
 	zval handler_of_script;
 	reprise_error_handler_hide(&handler_of_script);
 	sapi_activate();
-	start_time_limit();
+	/* PHP sets the handler and the mask of its timer again only if the code between two requests may have changed them.
+	 */
+	reprise_start_time_limit(reprise_signals_may_have_changed());
 	reprise_output_begin();
 	php_hash_environment();
 	reprise_modules_start();
@@ -115,10 +108,14 @@ void reprise_worker_mode_end_request(void)
 	reprise_boot_restore_environment();
 	SETTLED(reprise_handlers_restore());
 	SETTLED(reprise_functions_forget());
+	if (reprise_signals_may_have_changed()) {
+		SETTLED(reprise_functions_restore_signal_handlers());
+	}
 	reprise_data_release();
 	if (reprise_worker->is_worker && reprise_worker->responding) {
 		reprise_finish_response();
 	}
+	reprise_signals_settle();
 	SETTLED(reprise_directory_return());
 	if (reprise_is_damaged() || reprise_is_unclean()) {
 		zend_bailout();

@@ -51,6 +51,7 @@
 #include "../options.h"
 #include "../prototype.h"
 #include "../request.h"
+#include "../signals.h"
 #include "../snapshot/clone.h"
 #include "../snapshot/interpose.h"
 #include "../snapshot/serve.h"
@@ -110,6 +111,8 @@ static void begin_loop(void)
 		reprise_log_line("notice", "%s: output before the request loop is discarded",
 		                 reprise_head_text(reprise_head()->script));
 	}
+	/* PHP's timer has its handler in each request, whatever the boot has done to signals. */
+	reprise_start_time_limit(true);
 	zend_unset_timeout();
 	php_output_discard_all();
 	php_output_deactivate();
@@ -130,6 +133,7 @@ static void begin_loop(void)
 	if (!loop.is_trial) {
 		reprise_attributes_start();
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
+		reprise_signals_note();
 	}
 }
 
