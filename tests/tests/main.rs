@@ -104,6 +104,7 @@ mod signals;
 mod slow;
 mod smoke;
 mod spool;
+mod standard_output;
 mod starting;
 mod streaming;
 mod supervisor_waits;

@@ -15,7 +15,10 @@ use tests::server::{Directory, program};
 use tests::{Server, Setup, process, seconds, wait_until};
 
 const SCRIPT: &str = r#"<?php
-if (isset($_GET['say'])) for ($i = 0; $i < 20; $i++) error_log(str_repeat('x', 900));
+if (isset($_GET['say'])) for ($i = 0; $i < 10; $i++) {
+    error_log(str_repeat('x', 900));
+    fwrite(fopen('php://stdout', 'w'), str_repeat('x', 900) . "\n");
+}
 if (isset($_GET['die'])) exec('kill -9 ' . getmypid());
 if (isset($_GET['hang'])) while (true) usleep(100000);
 echo getmypid();

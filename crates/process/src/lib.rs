@@ -14,7 +14,7 @@
 //! | [`boot`] | the request that a template boots with |
 //! | [`errand`] | work that a child does because it may take long |
 //! | [`files`] | files that others may replace |
-//! | [`lines`] | the standard error of children, as lines of the log |
+//! | [`lines`] | the standard error and output of children, as lines of the log |
 //! | [`log`] | lines on standard error, written without waiting |
 //! | [`user`] | the users that processes run as |
 //! | [`capabilities`] | dropping capabilities |

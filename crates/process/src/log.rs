@@ -92,14 +92,14 @@ pub fn now() -> String {
 /// Writes whole lines that are complete with their ends, without waiting.
 pub fn write(lines: &str) {
     let mut output = output();
-    output.add(lines, MAX_WAITING);
+    output.add(lines.as_bytes(), MAX_WAITING);
     output.flush();
 }
 
 /// Writes lines of other processes. They may fill three quarters of the buffer: the rest is for the supervisor's own lines.
-pub fn pass_on(lines: &str) {
+pub fn pass_on(lines: &[u8]) {
     let mut output = output();
-    for line in lines.split_inclusive('\n') {
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
         output.add(line, MAX_WAITING / 4 * 3);
         if output.waiting.len() > MAX_WAITING / 2 {
             output.flush();
@@ -181,12 +181,12 @@ pub fn own_description(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 impl Output {
     /// Takes lines if no more than `most` bytes wait then, or counts them.
-    fn add(&mut self, lines: &str, most: usize) {
+    fn add(&mut self, lines: &[u8], most: usize) {
         if self.waiting.len() + lines.len() > most || self.dropped > 0 && !self.report() {
-            self.dropped += lines.bytes().filter(|byte| *byte == b'\n').count().max(1) as u64;
+            self.dropped += lines.iter().filter(|byte| **byte == b'\n').count().max(1) as u64;
             return;
         }
-        self.waiting.extend(lines.as_bytes());
+        self.waiting.extend(lines);
     }
 
     /// Reports how many lines were dropped, in the place of those. False: there is no room for that either. Half of the buffer has to

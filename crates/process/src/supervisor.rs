@@ -33,7 +33,7 @@
 //! | [`listeners`] | the sockets that clients connect to |
 //! | [`phars`] | what was said of phars that have changed |
 //! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`], [`data_questions`] | clients, helper processes, traces and questions that are under way |
-//! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of standard error, what was configured, the scoreboard |
+//! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of children's output, what was configured, the scoreboard |
 //!
 //! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
 //! [`warmup`], [`verifying`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
@@ -127,7 +127,7 @@ pub use verification::{PATIENCE as VERIFY_PATIENCE, PageFound, Verification, Ver
 
 /// How often workers that boot are looked at: only their slab says when they have booted.
 const BOOTING_TURN: Duration = Duration::from_millis(10);
-/// Bytes that are read at once from a pipe of standard error.
+/// Bytes that are read at once from a pipe of a child's output.
 const OUTPUT_BUFFER: usize = 16 * 1024;
 
 /// The loop's state.
@@ -314,10 +314,10 @@ impl Supervisor {
         self.generations.ids().into_iter().flat_map(each).collect()
     }
 
-    /// Logs what children have written to their standard error.
+    /// Logs what children have written to their standard error, and PHP to its standard output.
     fn pass_on_output(&mut self) {
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
-        let generations = self.generations.all_mut().map(|generation| &mut generation.output);
+        let generations = self.generations.all_mut().flat_map(Generation::outputs_mut);
         let others = [self.front.output_mut(), self.acme.output_mut(), self.following.output_mut()];
         for output in generations.chain(others).chain(self.stores.outputs_mut()).chain(self.followers.outputs_mut()) {
             crate::log::pass_on(&output.read(&mut bytes, now));
@@ -329,9 +329,9 @@ impl Supervisor {
         self.pass_on_output();
         let (mut bytes, now) = ([0; OUTPUT_BUFFER], Instant::now());
         for id in ids {
-            let generation = self.generations.get_mut(*id);
-            let rest = generation.map(|generation| generation.output.read_last(&mut bytes, now));
-            crate::log::pass_on(&rest.unwrap_or_default());
+            for output in self.generations.get_mut(*id).into_iter().flat_map(Generation::outputs_mut) {
+                crate::log::pass_on(&output.read_last(&mut bytes, now));
+            }
         }
     }
 
@@ -392,7 +392,7 @@ impl Supervisor {
     }
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {
-        let generations = self.generations.all().map(|generation| &generation.output);
+        let generations = self.generations.all().flat_map(Generation::outputs);
         generations
             .chain([self.front.output(), self.acme.output(), self.following.output()])
             .chain(self.stores.outputs())

@@ -28,8 +28,10 @@ pub struct Program<'a> {
     pub environment: Vec<String>,
     /// Descriptors for the child, numbered from 3 in this order.
     pub descriptors: Vec<BorrowedFd<'a>>,
-    /// Its standard error; its standard output leads nowhere then. `None`: both are this process' own.
+    /// Its standard error. `None`: that and its standard output are this process' own.
     pub messages: Option<BorrowedFd<'a>>,
+    /// Its standard output, if `messages` is something. `None`: it leads nowhere then.
+    pub output: Option<BorrowedFd<'a>>,
     /// The user that it runs as; `None`: the current one.
     pub user: Option<&'a Identity>,
     /// Its limits.
@@ -111,6 +113,7 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     let lift = |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, floor);
     let executable = lift(program.executable)?;
     let messages = program.messages.map(lift).transpose()?;
+    let output = program.output.map(lift).transpose()?;
     let passed: Vec<OwnedFd> =
         program.descriptors.iter().map(|&descriptor| lift(descriptor)).collect::<Result<_, _>>()?;
 
@@ -119,8 +122,13 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(child.as_raw()),
         ForkResult::Child => {
-            let failed = become_program(&nothing, &passed, messages.as_ref(), program)
-                .and_then(|()| execute(&executable, &arguments, &environment));
+            let failed = become_program(
+                &nothing,
+                &passed,
+                messages.as_ref().map(|messages| (output.as_ref(), messages)),
+                program,
+            )
+            .and_then(|()| execute(&executable, &arguments, &environment));
             let code = if failed == Err(nix::errno::Errno::EACCES) { Exit::Permission } else { Exit::Internal };
             let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
             let _ = nix::unistd::write(io::stderr(), text.as_bytes());
@@ -259,7 +267,7 @@ pub fn become_user(user: &Identity) -> nix::Result<()> {
 fn become_program(
     nothing: &std::fs::File,
     passed: &[OwnedFd],
-    messages: Option<&OwnedFd>,
+    written: Option<(Option<&OwnedFd>, &OwnedFd)>,
     program: &Program<'_>,
 ) -> nix::Result<()> {
     let duplicate = |from: RawFd, to: RawFd| {
@@ -268,8 +276,8 @@ fn become_program(
     };
     nix::unistd::setsid()?;
     duplicate(nothing.as_raw_fd(), 0)?;
-    if let Some(messages) = messages {
-        duplicate(nothing.as_raw_fd(), 1)?;
+    if let Some((output, messages)) = written {
+        duplicate(output.map_or(nothing.as_raw_fd(), AsRawFd::as_raw_fd), 1)?;
         duplicate(messages.as_raw_fd(), 2)?;
     }
     for (number, descriptor) in passed.iter().enumerate() {

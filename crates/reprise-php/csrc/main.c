@@ -381,6 +381,8 @@ int reprise_php_main(int argc, char **argv)
 	reprise_plant_fault();
 	/* As under PHP-FPM, also for the programs that PHP starts. */
 	signal(SIGPIPE, SIG_IGN);
+	/* What a library prints is a line of the log when it has printed it, before its memory is rewound. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	reprise_bind_libphp();
 	return reprise_prototype_run();
 }

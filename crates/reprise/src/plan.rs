@@ -317,6 +317,7 @@ fn php_application(
         lane_timeout: application.lane_timeout,
         slow_timeout: application.slow_timeout,
         slow_headers: application.slow_headers.clone(),
+        decorates_output: application.decorate_output,
         upstreams: upstreams(&application.route).flat_map(|(_, upstream)| upstream.addresses.clone()).collect(),
     }
 }

@@ -186,6 +186,7 @@ impl Lane {
             environment: plan.environment.clone(),
             descriptors: vec![theirs.as_fd(), lifeline.0.as_fd()],
             messages: None,
+            output: None,
             user: user.as_ref(),
             limits: sys::ProcessLimits::default(),
         })

@@ -253,14 +253,17 @@ pub fn reference() -> String {
          error, a line each: `TIME LEVEL SOURCE: TEXT`.\n\n| part | |\n|---|---|\n| TIME | RFC 3339 in UTC, to the second \
          |\n| LEVEL | emergency, alert, critical, error, warning, notice, info or debug, as syslog has them |\n| SOURCE | \
          `supervisor`; `front`; `php[PID] APPLICATION` for messages of PHP and its worker; \
-         `stderr APPLICATION` for everything else that is written to PHP's standard error |\n\nTexts contain no \
+         `stderr APPLICATION` and `stdout APPLICATION` for everything else that is written to PHP's standard error and standard output |\n\nTexts contain no \
          control characters: ends of lines are written as `\\n`, others as `\\t`, `\\r` or `\\xHH`, and bytes that \
          are not UTF-8 as `\\xHH`. Further lines of a message of the supervisor, such as a trace, are indented. So a \
          script cannot write a line that looks like the supervisor's or another application's. It can write lines \
          that look like its own application's.\n\nA message of \
-         PHP is cut after 8 KiB, and a line of its standard error too; ` [cut: N more bytes]` says so. Text that a \
-         script writes to `php://stderr`, or that a program started by PHP writes, becomes a line at an end of line, \
-         at the next message, or after a pause of half a second. Such a line may contain text of several processes.\n\nThe \
+         PHP is cut after 8 KiB, and a line of its standard error or output too; ` [cut: N more bytes]` says so. Text that a \
+         script writes to `php://stderr` or `php://stdout`, or that a program started by PHP writes, becomes a line at an end of line, \
+         at the next message, or after a pause of half a second. Such a line may contain text of several processes.\n\nWith \
+         `decorate_output = false` such a line is passed on as it was written, for collectors that read JSON: nothing stands \
+         before it, nothing is escaped, and it is cut after 64 KiB. Messages of PHP stay as they are. Then scripts can write lines \
+         that look like any others.\n\nThe \
          supervisor does not wait for the reader of standard error: 256 KiB are kept for a slow reader. Further \
          lines are dropped, and a line says how many when there is room again.\n",
     );

@@ -233,6 +233,7 @@ fn spawn(
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd()],
         messages: Some(one.process.output.writer()),
         user: one.user.as_ref(),
+        output: None,
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;
     Ok(Child::new(pid, ours))

@@ -233,6 +233,7 @@ impl Supervisor {
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()],
             messages: Some(self.following.output.writer()),
+            output: None,
             user: wanted.user.as_ref(),
             limits: sys::ProcessLimits::default(),
         })?;

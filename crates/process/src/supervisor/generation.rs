@@ -78,7 +78,10 @@ pub(super) struct Generation {
     pub(super) prototype: Option<Forker>,
     /// Classic first.
     pub(super) lanes: Vec<Lane>,
+    /// The pipe of PHP's standard output.
     pub(super) output: Output,
+    /// That of its standard error.
+    pub(super) errors: Output,
     /// Scripts that a child looks for and whose lanes have to serve before visitors come.
     pub(super) sought: usize,
 }
@@ -105,7 +108,7 @@ impl Generation {
         ordinal: u32,
         stage: Stage,
     ) -> io::Result<Generation> {
-        let output = Output::of_application(&application.name)?;
+        let (name, is_decorated) = (&application.name, application.decorates_output);
         let now = Instant::now();
         let entries = application.entries.iter().map(|entry| Lane::of(entry, now));
         Ok(Generation {
@@ -121,7 +124,8 @@ impl Generation {
             limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
-            output,
+            output: Output::of_output(name, is_decorated)?,
+            errors: Output::of_errors(name, is_decorated)?,
             sought: 0,
         })
     }
@@ -266,6 +270,16 @@ impl Generation {
     /// Whether all templates and workers of an earlier prototype are reaped.
     pub(super) fn has_no_orphans(&self) -> bool {
         self.lanes.iter().all(|lane| lane.template.is_none() && !lane.has_workers())
+    }
+
+    /// The pipes of its standard output and error.
+    pub(super) fn outputs(&self) -> [&Output; 2] {
+        [&self.output, &self.errors]
+    }
+
+    /// As above.
+    pub(super) fn outputs_mut(&mut self) -> [&mut Output; 2] {
+        [&mut self.output, &mut self.errors]
     }
 
     /// Whether none of its processes is left.

@@ -1,4 +1,4 @@
-//! What children write to their standard error. It goes through pipes: a script that reopens its standard error must not get hold
+//! What children write to their standard error, and PHP to its standard output. It goes through pipes: a script that reopens its standard error must not get hold
 //! of this server's log, and nobody but this process waits for the log's reader, which it does not.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::lines::Lines;
 
-/// The pipe of a front or of a generation.
+/// A pipe that one kind of children writes to.
 pub(super) struct Output {
     /// Read end. This process never waits for it.
     from: OwnedFd,
@@ -23,8 +23,14 @@ impl Output {
         Ok(Output { from, to, lines })
     }
 
-    pub(super) fn of_application(name: &str) -> io::Result<Output> {
-        Output::new(Lines::of_application(name))
+    /// Standard error of an application's PHP.
+    pub(super) fn of_errors(name: &str, is_decorated: bool) -> io::Result<Output> {
+        Output::new(Lines::of_errors(name, is_decorated))
+    }
+
+    /// Standard output of an application's PHP.
+    pub(super) fn of_output(name: &str, is_decorated: bool) -> io::Result<Output> {
+        Output::new(Lines::of_output(name, is_decorated))
     }
 
     /// Nothing in the front may wait for this process either.
@@ -65,8 +71,8 @@ impl Output {
     }
 
     /// The lines that have been written. `bytes` is room for one read.
-    pub(super) fn read(&mut self, bytes: &mut [u8], now: Instant) -> String {
-        let mut out = String::new();
+    pub(super) fn read(&mut self, bytes: &mut [u8], now: Instant) -> Vec<u8> {
+        let mut out = Vec::new();
         // As much as a pipe holds; what is written meanwhile is for the next turn.
         for _ in 0..4 {
             let Ok(count @ 1..) = rustix::io::read(&self.from, &mut *bytes) else { break };
@@ -77,7 +83,7 @@ impl Output {
     }
 
     /// The same, when nobody writes any more.
-    pub(super) fn read_last(&mut self, bytes: &mut [u8], now: Instant) -> String {
+    pub(super) fn read_last(&mut self, bytes: &mut [u8], now: Instant) -> Vec<u8> {
         let mut out = self.read(bytes, now);
         self.lines.end(&mut out);
         out

@@ -277,6 +277,8 @@ pub struct Application {
     pub slow_timeout: Duration,
     /// Headers of a slow request that the log shows.
     pub slow_headers: Vec<String>,
+    /// Whether lines of its standard output and error get a prefix in the log, and are escaped.
+    pub decorates_output: bool,
     /// Addresses that the front may have connections to: `127.0.0.1:9000`, or `unix:` and a path.
     pub upstreams: Vec<String>,
 }
@@ -350,6 +352,7 @@ impl Application {
             lane_timeout: Duration::from_secs(60),
             slow_timeout: Duration::from_secs(5),
             slow_headers: Vec::new(),
+            decorates_output: true,
             upstreams: Vec::new(),
             data_cache: 0,
             store: None,

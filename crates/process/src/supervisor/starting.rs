@@ -94,6 +94,7 @@ impl Supervisor {
             messages: Some(self.front.output().writer()),
             user: self.service.front_user.as_ref(),
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
+            output: None,
         })?;
         self.front.started(pid, ours);
         self.introduce_certificates();
@@ -144,7 +145,8 @@ impl Supervisor {
             arguments,
             environment: application.environment.clone(),
             descriptors,
-            messages: Some(generation.output.writer()),
+            messages: Some(generation.errors.writer()),
+            output: Some(generation.output.writer()),
             user: application.user.as_ref(),
             limits: application.limits,
         })?;

@@ -249,6 +249,7 @@ fn spawn(program: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, store: &Store) -> io
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd(), store.file.as_fd(), store.door.0.as_fd()],
         messages: Some(store.process.output.writer()),
         user: wanted.user.as_ref(),
+        output: None,
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;
     Ok(Child::new(pid, ours))

@@ -200,8 +200,8 @@ PUBLIC FILE *fopen64(const char *path, const char *mode)
 
 /* ---- descriptors 0 to 2 ---------------------------------------------------------------------------------------- */
 
-/* True: the descriptor is one of them, or may be a copy of one. They are /dev/null and the pipe to the server's log.
- * The application's user may not open the pipe, so all workers share these descriptors and their flags. No request may
+/* True: the descriptor is one of them, or may be a copy of one. They are /dev/null and the pipes to the server's log.
+ * The application's user may not open these, so all workers share these descriptors and their flags. No request may
  * change the flags. */
 static bool is_shared(int number)
 {

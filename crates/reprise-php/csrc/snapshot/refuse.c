@@ -160,6 +160,20 @@ static bool is_service(int number)
 	       || number == reprise_options.phar;
 }
 
+/* The pipes to the server's log are written to line by line, and nothing of a request stays in them. A logger that has
+ * opened php://stdout in the boot keeps a copy of one. */
+static bool is_pipe_to_log(const struct stat *about)
+{
+	for (size_t i = 0; i < snapshot->owned_count; i++) {
+		const struct owned *owned = &snapshot->owned[i];
+		if ((owned->number == STDOUT_FILENO || owned->number == STDERR_FILENO) && owned->device == about->st_dev
+		    && owned->inode == about->st_ino) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static void judge(int number)
 {
 	char text[512], path[32], target[256];
@@ -195,7 +209,7 @@ static void judge(int number)
 		own(number, flags & ~(O_CREAT | O_EXCL | O_TRUNC), lseek(number, 0, SEEK_CUR));
 		return;
 	}
-	if (S_ISCHR(about.st_mode)) {
+	if (S_ISCHR(about.st_mode) || is_pipe_to_log(&about)) {
 		own(number, flags, -1);
 		return;
 	}

@@ -392,6 +392,10 @@ option_table! {
              environment.", by environment;
         clear_env: bool = true, "true", Switch, Reload,
             "Whether the rest of the server's environment, which may contain secrets, is hidden from PHP.";
+        decorate_output: bool = true, "true", Switch, Reload,
+            "Whether lines that PHP's processes write to their standard output and standard error get time, level and application before them in the \
+             log, and are escaped (docs/reference/logs.md#messages). false is for collectors that read JSON: a line is passed on as it is, so \
+             scripts can write lines that look like the server's (PHP-FPM's decorate_workers_output = no).";
         rlimit_files: Option<u64> = None, "the server's hard limit", Number(1100, 1_048_576), Reload,
             "Most open files of each PHP process. Reprise's own descriptors have numbers above 1000 and need some room.";
         rlimit_core: Option<u64> = None, "what the server was started with", Size, Reload,
