@@ -90,6 +90,7 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
                 return Err(Failure::new(Code::Usage, "--workers", format!("{workers} is not within {low} to {high}")));
             }
             application.workers = Some(workers as usize);
+            application.places.set_by("--workers", "workers".to_owned());
         }
         if let Some(mode) = what.mode {
             let Some(script) = &application.front_controller else {
@@ -105,7 +106,10 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
         if let Some(user) = &what.user {
             application.user = Some(user.clone());
         }
-        application.ini.extend(pairs("--ini", &what.ini)?);
+        for (name, value) in pairs("--ini", &what.ini)? {
+            application.places.set_by("--ini", format!("ini.{name}"));
+            application.ini.insert(name, value);
+        }
         application.env.extend(pairs("--env", &what.env)?);
     }
     if let Some(dev) = &what.dev {

@@ -188,3 +188,35 @@ fn an_opcache_that_a_running_server_has_filled_is_found() {
     let said = server.status(&[]);
     assert!(said.contains("\n  opcache: 2") && said.contains(" scripts in "), "{said}");
 }
+
+/// Values that flags set are said to come from them, values of the file have its lines, and what neither sets is a default.
+#[test]
+fn values_have_the_place_that_sets_them() {
+    let site = Site::new().option("max_workers = 90");
+    let machine = Machine::new();
+    machine.write("proc/meminfo", "MemTotal:         100000 kB\n");
+    let places = |flags: &[&str]| -> Vec<(String, String)> {
+        let machine = machine.path();
+        let all = ["--only", "host", "--system", machine.to_str().expect("a plain path")];
+        let report = site.look(&[&all, flags].concat());
+        let found = report.of("host.memory");
+        let evidence = found.first().and_then(|found| found["evidence"].as_array()).cloned().unwrap_or_default();
+        let text = |place: &Value, key: &str| place[key].as_str().unwrap_or("").to_owned();
+        evidence.iter().map(|place| (text(place, "file"), text(place, "text"))).collect()
+    };
+    let has = |places: &[(String, String)], file: &str, text: &str| {
+        let is_there = places.iter().any(|place| place.0.ends_with(file) && place.1 == text);
+        assert!(is_there, "no {text:?} at {file}: {places:#?}");
+    };
+    let written = places(&[]);
+    has(&written, "reprise.toml", "90 workers");
+    let given = places(&["--workers", "80", "--ini", "memory_limit=77M"]);
+    has(&given, "--workers", "80 workers");
+    has(&given, "--ini", "memory_limit = 77M");
+    let application = Directory::new();
+    fs::write(application.0.join("index.php"), "<?php").expect("a script");
+    let system = machine.path();
+    let flags = ["--only", "host", "--ini", "memory_limit=99G", "--system", system.to_str().expect("a plain path")];
+    let text = super::report_of(&application.0, &flags).of("host.memory")[0].to_string();
+    assert!(text.contains("workers by default") && !text.contains("99G by default"), "{text}");
+}

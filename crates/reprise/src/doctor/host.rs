@@ -106,7 +106,8 @@ fn memory(system: &System, server: &Server<'_>) -> Option<Finding> {
         most = most.saturating_add(workers.saturating_mul(limit));
         usual = usual.saturating_add(workers.saturating_mul(limit.min(32 << 20)));
         places.push(settings.place("memory_limit"));
-        let option = if application.max_workers.is_some() { "max_workers" } else { "workers" };
+        let is_most = application.workers.is_none() && application.max_workers.is_some();
+        let option = if is_most { "max_workers" } else { "workers" };
         places.push(of_option(application, option, &format!("{workers} workers")));
     }
     if most <= there {
@@ -125,13 +126,18 @@ fn memory(system: &System, server: &Server<'_>) -> Option<Finding> {
     Some(Finding::new(Check::Memory, what, action).but(severity).at(places))
 }
 
-/// Where an option is set.
+/// Where an option is set: by a flag, which wins, or in the file. An option that neither sets is at its default.
 pub fn of_option(application: &Application, option: &str, text: &str) -> Place {
-    let written = application.places.of(option);
-    let parts = written.as_deref().and_then(|place| place.rsplit_once(':'));
+    if let Some(flag) = application.places.flag(option) {
+        return Place::new(flag, 0, text);
+    }
+    let option = option.split('.').next().unwrap_or(option);
+    let text = if application.places.has(option) { text.to_owned() } else { format!("{text} by default") };
+    let place = application.places.of(option);
+    let parts = place.as_deref().and_then(|place| place.rsplit_once(':'));
     match parts.and_then(|(file, line)| Some((file, line.parse().ok()?))) {
         Some((file, line)) => Place::new(file, line, text),
-        None => Place::new(option, 0, format!("{text} by default")),
+        None => Place::new(option, 0, text),
     }
 }
 

@@ -30,12 +30,24 @@ pub struct Places {
     line: usize,
     /// The lines of its options.
     options: BTreeMap<String, usize>,
+    /// Options, and entries of tables, that a flag sets.
+    flags: BTreeMap<String, &'static str>,
 }
 
 impl Places {
     /// Whether the option is written.
     pub fn has(&self, option: &str) -> bool {
         self.options.contains_key(option)
+    }
+
+    /// That a flag sets an option, or one entry of a table: `ini.memory_limit`.
+    pub fn set_by(&mut self, flag: &'static str, option: String) {
+        self.flags.insert(option, flag);
+    }
+
+    /// The flag that sets an option.
+    pub fn flag(&self, option: &str) -> Option<&'static str> {
+        self.flags.get(option).copied()
     }
 
     /// FILE:LINE of an option, or of the application if the option is not written; `None`: no file describes it.
@@ -67,7 +79,12 @@ impl File<'_> {
     pub fn places(&self, table: &DeTable<'_>, at: usize) -> Places {
         let option =
             |name: &Spanned<toml::de::DeString<'_>>| (name.get_ref().to_string(), self.line(name.span().start));
-        Places { file: self.path.to_owned(), line: self.line(at), options: table.keys().map(option).collect() }
+        Places {
+            file: self.path.to_owned(),
+            line: self.line(at),
+            options: table.keys().map(option).collect(),
+            flags: BTreeMap::new(),
+        }
     }
 
     /// Checks that every name in a table is an option.

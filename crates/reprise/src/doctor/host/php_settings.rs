@@ -53,7 +53,7 @@ pub fn look(system: &System, application: &Application, php: Option<&Php>) -> Tu
     }
     for (option, pairs) in [("ini", &application.ini), ("admin_ini", &application.admin_ini)] {
         for (name, value) in pairs {
-            let place = super::of_option(application, option, &format!("{name} = {value}"));
+            let place = super::of_option(application, &format!("{option}.{name}"), &format!("{name} = {value}"));
             all.insert(name.clone(), (value.clone(), place));
         }
     }
