@@ -143,6 +143,7 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
             php: phps.as_ref().and_then(|phps| phps.each().nth(number)),
             people: people.as_ref(),
             front: people.as_ref().and_then(|people| people.front.as_ref()),
+            named: asked.what.directory.as_deref(),
             readers: &readers,
             areas: &areas,
             system: &system,

@@ -157,3 +157,23 @@ fn the_report_is_for_people_too() {
     run(&site.directory.0.join("app"));
     assert!(!site.directory.0.join("app/lib/ran").exists());
 }
+
+/// The directory that the user names is read as a whole, whatever its root is called, and without any file of Composer.
+#[test]
+fn the_named_directory_is_read_as_a_whole() {
+    for root in ["public", "web", "htdocs"] {
+        let directory = Directory::new();
+        let write = |name: &str, text: &str| {
+            let path = directory.0.join("app").join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+            fs::write(path, text).expect("a file");
+        };
+        write(&format!("{root}/index.php"), "<?php\necho 1;\n");
+        write("lib/old.php", "<?php\n\neach($a);\n");
+        let report = super::report_of(&directory.0.join("app"), &["--only", "version"]);
+        report.has_all(&[fault("version.removed", "error", "lib/old.php", 3, "")]);
+        // Who names the root alone has it alone.
+        let report = super::report_of(&directory.0.join("app").join(root), &["--only", "version"]);
+        assert_eq!(report.json["applications"][0]["scripts"], 1, "{:#}", report.json);
+    }
+}

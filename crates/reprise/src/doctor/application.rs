@@ -40,6 +40,8 @@ pub struct Known<'a> {
     pub config_file: Option<&'a Path>,
     /// The PHP that runs it.
     pub php: Option<&'a Php>,
+    /// The directory that the user has named.
+    pub named: Option<&'a Path>,
     /// Users and entries, if they could be found.
     pub people: Option<&'a People>,
     /// The front's user.
@@ -70,7 +72,7 @@ impl Known<'_> {
     /// Looks at it.
     pub fn look(&self) -> Result<Seen, Failure> {
         let application = self.application;
-        let tree = tree::walk(&tree::base(&application.root));
+        let tree = tree::walk(&tree::base(&application.root, self.named));
         let user = self.user();
         let mut findings = Vec::new();
         let settings = host::look_at_settings(self.system, application, self.php);

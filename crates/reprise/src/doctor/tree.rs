@@ -41,8 +41,13 @@ pub struct Tree {
     pub is_cut: bool,
 }
 
-/// The directory that holds all of an application: above a document root with such a name, if the project is there.
-pub fn base(root: &Path) -> PathBuf {
+/// The directory that holds all of an application: the one that the user has named, with the root in it. Where only the root is known, the
+/// directory above it if the root's name is that of a public directory and the project is there.
+pub fn base(root: &Path, named: Option<&Path>) -> PathBuf {
+    let named = named.and_then(|named| named.canonicalize().ok());
+    if let Some(named) = named.filter(|named| root.starts_with(named) && root != named) {
+        return named;
+    }
     let is_public = root.file_name().is_some_and(|name| PUBLIC.iter().any(|one| name == *one));
     let has_project = |above: &Path| {
         ["composer.json", "composer.lock", "vendor", "src", "app", "artisan", ".env"]
