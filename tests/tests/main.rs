@@ -75,6 +75,7 @@ mod reload;
 mod reload_edges;
 mod replaced_class;
 mod request_limits;
+mod request_time;
 mod rewind;
 mod rewind_database;
 mod rewind_ends;

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <php.h>
 #include <php_output.h>
+#include <SAPI.h>
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include <sys/time.h>
 
 #include "../engine/exceptions.h"
+#include "../engine/modules.h"
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
 #include "../engine/request_state.h"
@@ -158,10 +160,12 @@ void reprise_run_hook(void)
 	zval *hook = zend_hash_index_find(Z_ARRVAL(hooks), number);
 
 	reprise_random_renew();
+	SG(global_request_time) = 0;
 	reprise_opcache_clock_renew();
 	set_alarm(PATIENCE_S);
 	bool is_done = hook && call(hook);
 	set_alarm(0);
+	reprise_modules_forget_time();
 	if (!is_done) {
 		snapshot->connections.has_failed = true;
 		return;

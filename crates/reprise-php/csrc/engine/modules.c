@@ -14,23 +14,25 @@
 
 /*
  * Most modules of PHP keep in their request state what the application has built: autoloaders, archives, encodings. So
- * they do not see the requests of a worker script, except for those in `reset`. Modules of other makers, profilers
+ * they do not see the requests of a worker script, except for those in `reset` (APCu keeps the time of the request, see
+ * below). Modules of other makers, profilers
  * among them, see each request begin and end. Two of them do not. opcache could restart when a request begins and no
  * other process holds its lock, and the script would lose its code. Xdebug keeps the call stack in its request state,
  * and the call of the script goes on.
  */
 static bool sees_requests(const zend_module_entry *module)
 {
-	static const char *const reset[] = {"filter", "session", "zlib"};
+	static const char *const reset[] = {"filter", "session", "zlib", "apcu"};
 	static const char *const kept[] = {
-	    "core",     "standard", "spl",      "date",    "reflection",   "pcre",    "json",      "hash",      "random",
-	    "ctype",    "mbstring", "dom",      "libxml",  "simplexml",    "xml",     "xmlreader", "xmlwriter", "xsl",
-	    "phar",     "pdo",      "mysqli",   "mysqlnd", "sqlite3",      "pgsql",   "curl",      "openssl",   "ffi",
-	    "fileinfo", "ftp",      "gd",       "gettext", "gmp",          "iconv",   "intl",      "imap",      "ldap",
-	    "pcntl",    "posix",    "readline", "shmop",   "soap",         "sockets", "sodium",    "sysvmsg",   "sysvsem",
-	    "sysvshm",  "tidy",     "zip",      "exif",    "calendar",     "bcmath",  "bz2",       "tokenizer", "odbc",
-	    "snmp",     "dba",      "enchant",  "pspell",  "xmlrpc",       "oci8",    "reprise",   "redis",     "memcached",
-	    "igbinary", "msgpack",  "imagick",  "apcu",    "zend opcache", "xdebug",  "uri",       "lexbor",
+	    "core",      "standard", "spl",          "date",     "reflection", "pcre",      "json",      "hash",
+	    "random",    "ctype",    "mbstring",     "dom",      "libxml",     "simplexml", "xml",       "xmlreader",
+	    "xmlwriter", "xsl",      "phar",         "pdo",      "mysqli",     "mysqlnd",   "sqlite3",   "pgsql",
+	    "curl",      "openssl",  "ffi",          "fileinfo", "ftp",        "gd",        "gettext",   "gmp",
+	    "iconv",     "intl",     "imap",         "ldap",     "pcntl",      "posix",     "readline",  "shmop",
+	    "soap",      "sockets",  "sodium",       "sysvmsg",  "sysvsem",    "sysvshm",   "tidy",      "zip",
+	    "exif",      "calendar", "bcmath",       "bz2",      "tokenizer",  "odbc",      "snmp",      "dba",
+	    "enchant",   "pspell",   "xmlrpc",       "oci8",     "reprise",    "redis",     "memcached", "igbinary",
+	    "msgpack",   "imagick",  "zend opcache", "xdebug",   "uri",        "lexbor",
 	};
 
 	for (size_t i = 0; i < sizeof reset / sizeof *reset; i++) {
@@ -146,6 +148,17 @@ void reprise_modules_leave_memory(void)
 		if (module && module->request_shutdown_func) {
 			module->request_shutdown_func = leave_to_rewind;
 		}
+	}
+}
+
+/* With apc.use_request_time APCu keeps the time that it has asked for until its next request startup, and its request
+ * startup does nothing else. What asks for the time after this call gets the time of its own request. */
+void reprise_modules_forget_time(void)
+{
+	zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("apcu"));
+
+	if (module && module->request_startup_func) {
+		module->request_startup_func(module->type, module->module_number);
 	}
 }
 

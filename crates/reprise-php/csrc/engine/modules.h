@@ -10,6 +10,8 @@ void reprise_modules_leave_memory(void);
 
 void reprise_modules_start(void);
 void reprise_modules_stop(void);
+/* The time of a request that modules keep for themselves. */
+void reprise_modules_forget_time(void);
 
 /* Whether an extension is loaded. */
 bool reprise_has_module(const char *name);

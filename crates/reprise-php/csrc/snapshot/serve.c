@@ -163,6 +163,7 @@ void reprise_serve_prepare(void)
 	reprise_close_script();
 	reprise_settle_what_php_holds();
 	php_clear_stat_cache(0, NULL, 0);
+	reprise_modules_forget_time();
 	/* Otherwise the end of each request would set the locale, and the rewind would have to look at all mappings. */
 	reprise_keep_locale();
 	reprise_hold_locale();
