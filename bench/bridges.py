@@ -14,13 +14,6 @@ from failure import Failure, tool
 PACKAGE = Path(__file__).resolve().parents[1] / "composer"
 
 
-def _change(path: Path, before: str, after: str) -> None:
-    text = path.read_text()
-    if text.count(before) != 1:
-        raise Failure(f"{path}: {before!r} is not there once")
-    path.write_text(text.replace(before, after))
-
-
 def _require_package(directory: Path) -> None:
     repository = {"type": "path", "url": str(PACKAGE), "options": {"symlink": False}}
     for words in (["config", "repositories.packagist.org", "false"],
@@ -36,8 +29,7 @@ def _require_package(directory: Path) -> None:
 
 def laravel(directory: Path) -> None:
     _require_package(directory)
-    line = "bootstrap/app.php';\n"
-    _change(directory / "public" / "index.php", line, line + "Reprise\\Laravel\\serve($app);\n")
+    subprocess.run(["vendor/bin/reprise-laravel", "--write"], cwd=directory, check=True, stdout=subprocess.DEVNULL)
 
 
 def wordpress(directory: Path) -> None:

@@ -21,6 +21,7 @@ if (!is_file(__DIR__ . '/reprise/snapshot.php')) {
     return;
 }
 require __DIR__ . '/reprise/snapshot.php';
+require __DIR__ . '/reprise/address.php';
 require __DIR__ . '/reprise/cache.php';
 
 Cache::register();

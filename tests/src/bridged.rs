@@ -31,8 +31,8 @@ Reprise\Psr\run(
 /// Symfony's APP_RUNTIME, with TOML's own escape.
 pub const RUNTIME: &str = r"Reprise\\Symfony\\Runtime";
 
-/// The line of Laravel's front controller before which, and with which, the package's stands; as docs/guides/frameworks.md has it.
-pub const LARAVEL_LINE: [&str; 2] = ["bootstrap/app.php';\n", "bootstrap/app.php';\nReprise\\Laravel\\serve($app);\n"];
+/// What the package's command makes of a line of Laravel's front controller, as docs/guides/frameworks.md has it.
+pub const LARAVEL_LINES: &str = "bootstrap/app.php';\n\\Reprise\\Laravel\\serve($app);\n";
 
 /// Pages that are made before the first visitor comes.
 pub const SLIM_WARM: &str = "/hello / /post/5 /nowhere";
@@ -58,11 +58,12 @@ pub fn build_bridged_on(url: &str, name: &str) -> (Directory, PathBuf) {
 
 fn add_bridge(name: &str, application: &Path) {
     require_package(application);
-    change(&application.join("public"), |script| match name {
-        "slim" => SLIM.to_owned(),
-        "laravel" => script.replace(LARAVEL_LINE[0], LARAVEL_LINE[1]),
-        _ => script.to_owned(),
-    });
+    change(&application.join("public"), |script| if name == "slim" { SLIM.to_owned() } else { script.to_owned() });
+    if name == "laravel" {
+        run_to_end(Command::new("vendor/bin/reprise-laravel").arg("--write").current_dir(application));
+        let script = fs::read_to_string(application.join("public/index.php")).expect("a front controller");
+        assert!(script.contains(LARAVEL_LINES), "{script}");
+    }
 }
 
 /// WordPress with the plugin.

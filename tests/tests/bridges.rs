@@ -1,6 +1,8 @@
 //! The Composer package: with a bridge, in worker mode and from a snapshot, an application's pages are those it has in
 //! classic mode without the package, for two visitors who take turns, and nothing of one is seen by the other.
 
+mod address;
+mod front_controller;
 mod hosts;
 mod pair;
 mod reload;
@@ -14,7 +16,7 @@ use std::path::Path;
 
 use pair::{Drawn, Pair, plain};
 use tests::bridged::{
-    self, HOST, LARAVEL_LINE, LARAVEL_WARM, RUNTIME, SLIM, SLIM_WARM, SYMFONY_WARM, build, build_bridged, change, php,
+    self, HOST, LARAVEL_LINES, LARAVEL_WARM, RUNTIME, SLIM, SLIM_WARM, SYMFONY_WARM, build, build_bridged, change, php,
     require_package, served_in,
 };
 use tests::client::multipart;
@@ -136,7 +138,7 @@ fn the_server_finds_what_calls_through_the_package() {
 fn the_documentation_has_these_lines() {
     let page = fs::read_to_string(project().join("docs/guides/frameworks.md")).unwrap();
     let runtime = format!("env.APP_RUNTIME = '{}'", RUNTIME.replace(r"\\", r"\"));
-    for lines in [SLIM, LARAVEL_LINE[1], &runtime] {
+    for lines in [SLIM, LARAVEL_LINES, &runtime] {
         assert!(page.contains(lines), "{lines}");
     }
 }

@@ -96,6 +96,19 @@ fn a_front_controller_among_many_scripts_is_told_of() {
     // Who has said what he wants is told nothing.
     assert_eq!(line(&check(&root, "front_controller = \"\""), "hint"), None);
     assert_eq!(line(&check(&root, "front_controller = \"index.php\""), "hint"), None);
+    // Nor is an application that has a preset, named or found.
+    assert_eq!(line(&check(&root, "preset = \"laravel\""), "hint"), None);
+    let found = Setup::empty().file("index.php", "<?php echo 'controller';");
+    let of_wordpress =
+        ["wp-includes/version.php", "wp-load.php", "wp-login.php", "wp-cron.php", "wp-mail.php", "xmlrpc.php"];
+    let found = of_wordpress.iter().fold(found, |setup, name| setup.file(name, "<?php"));
+    let described = check(found.document_root(), "");
+    assert!(
+        line(&described, "preset").is_some_and(|text| text.starts_with("wordpress (the tree says so)")),
+        "{described}"
+    );
+    assert_eq!(line(&described, "hint"), None);
+    assert!(line(&check(found.document_root(), "preset = \"\""), "hint").is_some());
 
     let server = setup.start();
     assert_eq!(line(&server.log(), "hint"), Some(hint));

@@ -97,6 +97,12 @@ final class Snapshot
 
             return;
         }
+        if (!$perHost && ($names = Address::ofRequest()) !== []) {
+            reprise_log("no snapshot is taken: the request's host is in " . implode(', ', $names) . ". A snapshot would have that of its boot, $_SERVER[HTTP_HOST], for all visitors. "
+                . 'hint: name the hosts in the configuration of the server (hosts = ["blog.example.org"]), or set a fixed address', LOG_WARNING);
+
+            return;
+        }
         $snapshot = new self(self::browserDetection(), array_intersect_key(wp_load_alloptions(), self::HELD), get_current_blog_id(), time());
         $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
         $snapshot->before();

@@ -103,7 +103,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         }
         line("other paths", controller.map_or("404".to_owned(), |script| format!("go to {script}")));
         let found = survey::look(&application.root, people.front.as_ref(), patience);
-        let of_scripts = controller.filter(|_| application.is_controller_found);
+        // A preset knows the scripts of its application.
+        let is_known = !application.is_controller_found || !application.preset_rules.is_empty();
+        let of_scripts = controller.filter(|_| !is_known);
         if let Some(hint) = of_scripts.and_then(|script| found.hint_of_scripts(script)) {
             line("hint", hint);
         }

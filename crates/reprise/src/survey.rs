@@ -113,7 +113,7 @@ impl Survey {
         Some(format!("{named}{rest} {verb} closed to {user}, who sends files: requests for them get 403"))
     }
 
-    /// Whether a front controller that was found, not configured, may be in the way.
+    /// Whether a front controller that was found, by no configuration and no preset, may be in the way.
     pub fn hint_of_scripts(&self, controller: &str) -> Option<String> {
         let others = self.scripts.saturating_sub(1);
         let more = if self.is_cut { "more than " } else { "" };
