@@ -345,3 +345,42 @@ fn reloads_of_listeners_and_routes_lose_nothing() {
     assert_eq!(server.front(), front, "{}", server.log());
     assert!(!server.log().contains("is forbidden"), "{}", server.log());
 }
+
+/// A port alone is for this machine; with `:` or `*:` it is for all addresses of IPv4 and IPv6, and the start says so. 127.0.0.2 stands for other machines.
+#[test]
+fn a_port_alone_is_for_this_machine() {
+    let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    let port = || free_port();
+    let (bare, scheme, colon, star, four, admin, flag) = (port(), port(), port(), port(), port(), port(), port());
+    let reach = |port: u16| ["127.0.0.1", "127.0.0.2", "::1"].map(|ip| TcpStream::connect((ip, port)).is_ok());
+    let local = [true, false, false];
+    let listen = format!(
+        "listen = [\"{bare}\", \"http://{scheme}\", \":{colon}\", \"http://*:{star}/\", \"0.0.0.0:{four}\"]\nadmin_listen = [\"{admin}\"]"
+    );
+    let server = site().server(&listen).start();
+    for (port, expected) in [
+        (bare, local),
+        (scheme, local),
+        (admin, local),
+        (colon, [true, true, has_ipv6]),
+        (star, [true, true, has_ipv6]),
+        (four, [true, true, false]),
+    ] {
+        assert_eq!(reach(port), expected, "{listen}, {port}: {}", server.log());
+    }
+    // Clients by IPv4 are IPv4's.
+    assert_eq!(Client::new(colon).get("/").text(), format!("http {colon} 127.0.0.1 0"));
+    let all = if has_ipv6 { "[::]" } else { "0.0.0.0" };
+    let said = format!(
+        "  reachable     from other machines: http://{all}:{colon} http://{all}:{star} http://0.0.0.0:{four}\n"
+    );
+    assert!(server.log().contains(&said), "{}", server.log());
+    // The same words keep their sockets, and a change of spelling is no change of address.
+    server.reconfigure(&format!("\":{colon}\""), &format!("\"*:{colon}\""));
+    reload(&server);
+    assert_eq!(reach(colon), [true, true, has_ipv6]);
+
+    let server = site().flag("--listen").flag(&flag.to_string()).start();
+    assert_eq!(reach(flag), local);
+    assert!(!server.log().contains("reachable"), "{}", server.log());
+}

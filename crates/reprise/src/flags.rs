@@ -18,7 +18,7 @@ pub struct What {
     /// A configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Address to listen on: HOST:PORT or unix:/PATH; may be repeated
+    /// Address to listen on: HOST:PORT, PORT (127.0.0.1), *:PORT (all addresses) or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<String>,
     /// PHP workers of each lane

@@ -3,7 +3,7 @@
 
 mod handed;
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use process::supervisor::Listener;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::exit::{Code, Failure};
 use crate::options::Config;
@@ -181,18 +182,35 @@ fn fail(address: &str, error: &std::io::Error) -> Failure {
     }
 }
 
-/// The socket address of `HOST:PORT`.
+/// Whether other machines may connect to a listener: its address is not one that stays on this machine.
+pub fn is_public(listener: &Listener) -> bool {
+    let address = listener.shown.split("//").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<SocketAddr>().ok());
+    address.is_some_and(|address| !address.ip().to_canonical().is_loopback())
+}
+
+/// The address that stands for all of this machine's: for IPv4 and IPv6, or for IPv4 where the kernel has nothing else.
+fn all_addresses() -> IpAddr {
+    match rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None) {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The socket address of `HOST:PORT`, of `PORT` on 127.0.0.1, or of `*:PORT` and `:PORT` on all addresses.
 pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     let without_scheme = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     let wanted = without_scheme.unwrap_or(address).trim_end_matches('/');
-    // ":8080" and "8080" mean every address.
-    let wanted = match wanted.strip_prefix(':').unwrap_or(wanted).parse::<u16>() {
-        Ok(port) => format!("0.0.0.0:{port}"),
-        Err(_) => wanted.to_owned(),
-    };
+    if let Ok(port) = wanted.parse() {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    let of_all = wanted.strip_prefix('*').unwrap_or(wanted).strip_prefix(':');
+    if let Some(Ok(port)) = of_all.map(str::parse) {
+        return Ok(SocketAddr::new(all_addresses(), port));
+    }
     let mut resolved = wanted.to_socket_addrs().map_err(|error| {
-        Failure::new(Code::Configuration, format!("listen address '{address}'"), error)
-            .hint("HOST:PORT, https://HOST:PORT or unix:/PATH")
+        Failure::new(Code::Configuration, format!("listen address '{address}'"), error).hint(
+            "HOST:PORT, PORT for 127.0.0.1, *:PORT for all addresses, https:// before one of these, or unix:/PATH",
+        )
     })?;
     resolved
         .next()
@@ -216,14 +234,26 @@ fn named(shown: String) -> Listener {
 
 fn bind_tcp(address: &str) -> Result<Bound, Failure> {
     let target = resolve(address)?;
-    let listener = TcpListener::bind(target).map_err(|error| fail(address, &error))?;
-    let at = listener.local_addr().map_err(|error| fail(address, &error))?;
-    listener.set_nonblocking(true).map_err(|error| fail(address, &error))?;
-    let socket = OwnedFd::from(listener);
-    rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(address, &error.into()))?;
+    let (socket, at) = listening(target).map_err(|error| fail(address, &error))?;
     let (is_tls, scheme) = if is_tls(address) { (true, "https") } else { (false, "http") };
     let listener = Listener { is_tls, port: Some(at.port()), ..named(format!("{scheme}://{at}")) };
     Ok(Bound { socket, listener, file: SocketFile(None) })
+}
+
+/// A listening, non-blocking socket at an address, and the address with its port. That of all IPv6 addresses takes IPv4 too, whatever the kernel's default is.
+fn listening(target: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
+    let family = if target.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if target.is_ipv6() && target.ip().is_unspecified() {
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    rustix::net::bind(&socket, &target)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let listener = TcpListener::from(socket);
+    let at = listener.local_addr()?;
+    Ok((listener.into(), at))
 }
 
 fn bind_unix(path: &Path, permissions: &Permissions) -> Result<Bound, Failure> {

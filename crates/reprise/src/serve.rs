@@ -105,6 +105,11 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     let finding = isolation::look(&config, &people, &phps);
     log::write(&crate::check::describe(&config, &people, &phps, &finding));
     log::write(&format!("  {:<13} {connections} at once ({files} open files allowed)\n", "connections"));
+    let public: Vec<String> =
+        listening.listeners.iter().filter(|one| listen::is_public(one)).map(Listener::described).collect();
+    if !public.is_empty() {
+        log::write(&format!("  {:<13} from other machines: {}\n", "reachable", public.join(" ")));
+    }
     if user::is_root() && !process::capabilities::may_limit() {
         log::write(&format!(
             "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same\n",

@@ -50,10 +50,10 @@ option_table! {
     /// The configuration. It is complete but for users and descriptors.
     pub struct Config => Settings {
         listen: Vec<String> = vec!["127.0.0.1:8080".to_owned()], "[\"127.0.0.1:8080\"]", Texts, Reload,
-            "Addresses: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. HOST:PORT alone is http. https takes a \
-             `[[certificate]]` (docs/guides/tls.md).";
+            "Addresses: http://HOST:PORT, https://HOST:PORT, or unix:/PATH. HOST:PORT alone is http. PORT alone is 127.0.0.1:PORT; \
+             *:PORT and :PORT are all addresses, IPv4 and IPv6. https takes a `[[certificate]]` (docs/guides/tls.md).";
         admin_listen: Vec<String> = Vec::new(), "[]", Texts, Reload,
-            "Addresses of the metrics listener: /healthz, /readyz and /metrics (docs/operations/monitoring.md). Whoever \
+            "Addresses of the metrics listener, as in `listen`, without https: /healthz, /readyz and /metrics (docs/operations/monitoring.md). Whoever \
              reaches them may read them.";
         socket_mode: u32 = 0o666, "\"0666\"", Text, Restart,
             "Permissions of unix sockets, in octal. They decide which local users may connect.", by permissions;
