@@ -84,6 +84,17 @@ class Named(unittest.TestCase):
                      "min_age", "Gone", "gone()"):
             self.assertIsNotNone(named.wrong(sources, name), name)
 
+    def test_tables(self) -> None:
+        text = ("## Where unsafe lives\n\n| where | why |\n|---|---|\n| `x::sys`, `x::gone` | mapping |\n\n"
+                "## Crates\n\n| crate | what | may use |\n|---|---|---|\n| `x` | a | core |\n| `y` | b | x; not z |\n")
+        code = {"crates/x/src/lib.rs": "", "crates/x/src/sys/raw.rs": "unsafe { f() }", "crates/x/src/ffi.rs": "#[unsafe(no_mangle)] fn f() {}",
+                "crates/x/src/own.rs": "#[cfg(test)]\nmod tests { fn f() { unsafe { g() } } }", "crates/y/src/lib.rs": "mod a;"}
+        self.assertEqual(list(named.wrong_unsafe(text, code)), [
+            "x::ffi has unsafe code, and the table does not name it", "x::gone has no unsafe code", "crates/y/src/lib.rs does not forbid unsafe code"])
+        self.assertEqual(list(named.wrong_crates(text, {"x": {}, "y": {"dependencies": {"x": {}}}})), [])
+        self.assertEqual(list(named.wrong_crates(text, {"x": {"dependencies": {"z": {}}}, "y": {"build-dependencies": {"x": {}}}, "z": {}})), [
+            "z has no row in the table of crates", "the crate x uses z; its row names no other"])
+
 
 if __name__ == "__main__":
     unittest.main()

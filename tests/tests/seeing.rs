@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use tests::server::free_port;
+use tests::server::{free_port, project};
 use tests::{Client, Setup, wait_for, wait_until};
 
 /// The samples of an OpenMetrics text; panics if it is none.
@@ -75,6 +75,26 @@ fn health_and_metrics_have_a_listener_of_their_own() {
         .map(|le| value(&format!("reprise_request_seconds_bucket{{application=\"app\",le=\"{le}\"}}")));
     assert!(buckets[0] <= 22.0 && buckets[0] < buckets[1] && buckets[2] == 23.0, "{buckets:?}");
     assert!(all.keys().all(|name| !name.contains("/metrics") && !name.contains("slow")), "labels are bounded");
+    the_documentation_has(&text, &server.status(&[]));
+}
+
+/// docs/operations/monitoring.md has every metric, and the columns of `reprise status`.
+fn the_documentation_has(metrics: &str, status: &str) {
+    let page = std::fs::read_to_string(project().join("docs/operations/monitoring.md")).expect("the page");
+    let is_row = |line: &&str| line.starts_with("| `reprise_");
+    let rows: String = page.lines().filter(is_row).collect::<String>().replace('…', "reprise_data_cache");
+    for family in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = family.split_once(' ').expect("a kind");
+        let end = if kind == "counter" { "_total" } else { "" };
+        assert!(rows.contains(&format!("`{name}{end}`")), "monitoring.md does not have {name}{end}");
+    }
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = page.lines().map(words).collect();
+    let is_head =
+        |line: &String| line.contains(' ') && line.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b' ');
+    let heads: Vec<String> = status.lines().map(words).filter(is_head).collect();
+    assert_eq!(heads.len(), 3, "{status}");
+    heads.iter().for_each(|head| assert!(lines.contains(head), "monitoring.md does not have {head}"));
 }
 
 /// PHP starts once and, when its preloaded file is broken, not again: so the state lasts until that is mended.

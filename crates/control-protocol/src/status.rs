@@ -300,7 +300,7 @@ object! {
         /// its processor time in seconds
         #[serde(deserialize_with = "Option::deserialize")]
         pub cpu_seconds: Option<f64>,
-        /// memory that it shares with no other process, in KiB
+        /// memory that belongs to no file, in KiB; pages that it still shares with the process it was forked from count
         #[serde(deserialize_with = "Option::deserialize")]
         pub memory_kib: Option<u64>,
     }

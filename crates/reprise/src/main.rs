@@ -114,7 +114,7 @@ enum Verb {
     Status {
         #[command(flatten)]
         which: Which,
-        /// Show all workers, idle ones too
+        /// Show all workers and cache rules, not the first 30 alone
         #[arg(long)]
         all: bool,
         /// Refresh each second until interrupted

@@ -20,6 +20,8 @@
 //! | [`link`], `log` | what it says to the supervisor, and to people |
 //! | [`serve`] | the process |
 
+#![forbid(unsafe_code)]
+
 pub mod breaker;
 mod bus;
 mod conversation;

@@ -36,7 +36,7 @@ pub const FIELDS: [Field; 18] = [
     field("method", "text", "empty if a malformed request line has none; so are the next fields"),
     field("host", "text or null", "Host header"),
     field("target", "text", "path and query as they came"),
-    field("protocol", "text", "`HTTP/1.0` or `HTTP/1.1`; of a malformed request the text in its place"),
+    field("protocol", "text", "`HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`; of a malformed request the text in its place"),
     field("status", "number", ""),
     field("sent", "bytes", "bytes of the response's body that were sent"),
     field("duration_us", "microseconds", "from the end of the request's head to the end of the response"),
