@@ -67,6 +67,7 @@ mod php_upgrade;
 mod php_versions;
 mod probes;
 mod profile;
+mod process_limits;
 mod proxy_protocol;
 mod rates;
 mod ready;

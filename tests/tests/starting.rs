@@ -88,6 +88,7 @@ fn limits_of_the_shell_end_a_start_or_let_it_serve() {
         ("ulimit -v 200000", Some("Cannot allocate memory")),
         ("ulimit -l 0", None),
         ("ulimit -c 0", None),
+        ("ulimit -p 1", Some("RLIMIT_NPROC")),
     ] {
         let port = free_port();
         let mut server = start(&place.0, limit, &[&app, "--listen", &format!("127.0.0.1:{port}")]);

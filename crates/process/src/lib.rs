@@ -16,6 +16,8 @@
 //! | [`files`] | files that others may replace |
 //! | [`lines`] | the standard error and output of children, as lines of the log |
 //! | [`log`] | lines on standard error, written without waiting |
+//! | [`repeated`] | errors that come again and again, as few lines of the log |
+//! | [`fork_limits`] | which limit keeps a process from being forked |
 //! | [`user`] | the users that processes run as |
 //! | [`capabilities`] | dropping capabilities |
 //! | [`confine`] | the rights that the front gives up |
@@ -33,12 +35,14 @@ pub mod confine;
 pub mod errand;
 pub mod exited;
 pub mod files;
+pub mod fork_limits;
 pub mod lines;
 pub mod log;
 pub mod namespace;
 pub mod notify;
 pub mod plan;
 pub mod programs;
+pub mod repeated;
 pub mod state;
 pub mod supervisor;
 #[allow(unsafe_code)]

@@ -164,6 +164,11 @@ fn log(level: &str, text: std::fmt::Arguments<'_>) {
     crate::log::line(level, "supervisor", text);
 }
 
+/// The same for an error that may come again and again: see [`crate::repeated`].
+fn log_again(level: &str, source: &str, text: std::fmt::Arguments<'_>, then: std::fmt::Arguments<'_>) {
+    crate::repeated::line(level, "supervisor", source, text, then);
+}
+
 impl Supervisor {
     /// Prepares a server; starts no process yet.
     pub fn new(mut service: Service, plan: Plan) -> io::Result<Supervisor> {

@@ -130,7 +130,8 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
             )
             .and_then(|()| execute(&executable, &arguments, &environment));
             let code = if failed == Err(nix::errno::Errno::EACCES) { Exit::Permission } else { Exit::Internal };
-            let text = format!("reprise: {} did not start: {failed:?}\n", program.arguments[0]);
+            let why = failed.err().map_or_else(String::new, |error| crate::fork_limits::explain_own(&error.into()));
+            let text = format!("reprise: {} did not start: {why}\n", program.arguments[0]);
             let _ = nix::unistd::write(io::stderr(), text.as_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(code as i32) }

@@ -135,7 +135,7 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 	if (forker->slab < 0 || epoch != forker->epoch || slot >= wire_MAX_SLOTS || forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
-		pid = -EAGAIN;
+		pid = -ENOBUFS;
 	} else {
 		pid = forker->methods->fork_worker(forker, slot);
 	}
@@ -164,7 +164,7 @@ static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isola
 	if (forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
-		pid = -EAGAIN;
+		pid = -ENOBUFS;
 	} else if (forker->methods->fork_template && lane > 0) {
 		pid = forker->methods->fork_template(forker, isolation, control, head);
 	}

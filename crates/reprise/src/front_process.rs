@@ -80,6 +80,7 @@ pub fn run() -> Result<Code, Failure> {
         // The supervisor makes a line of the log of each line that the front writes.
         process::log::write(&format!("the front is not confined by {missing}\n"));
     }
-    front::run(settings, inherited).map_err(failed)?;
+    let run = front::run(settings, inherited);
+    run.map_err(|error| Failure::new(Code::Internal, "front", process::fork_limits::explain_own(&error)))?;
     Ok(Code::Success)
 }

@@ -260,7 +260,9 @@ pub fn reference() -> String {
          that look like its own application's.\n\nA message of \
          PHP is cut after 8 KiB, and a line of its standard error or output too; ` [cut: N more bytes]` says so. Text that a \
          script writes to `php://stderr` or `php://stdout`, or that a program started by PHP writes, becomes a line at an end of line, \
-         at the next message, or after a pause of half a second. Such a line may contain text of several processes.\n\nWith \
+         at the next message, or after a pause of half a second. Such a line may contain text of several processes.\n\nAn \
+         error that comes again and again (of a boot, a fork, a start) is written when it comes first, and then each time that its \
+         number has doubled, with that number.\n\nWith \
          `decorate_output = false` such a line is passed on as it was written, for collectors that read JSON: nothing stands \
          before it, nothing is escaped, and it is cut after 64 KiB. Messages of PHP stay as they are. Then scripts can write lines \
          that look like any others.\n\nThe \

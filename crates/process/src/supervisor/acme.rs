@@ -15,11 +15,15 @@ use wire::control::{FromAcme, ToAcme, ToFront};
 use super::child::Child;
 use super::output::Output;
 use super::restart::Restart;
-use super::{Supervisor, log, send};
+use super::{Supervisor, log, log_again, send};
 use crate::channel::{Channel, Received};
 use crate::exited::Ending;
+use crate::fork_limits::explain_own;
 use crate::user::Identity;
 use crate::{boot, capabilities, sys};
+
+/// Its name in the log.
+const PROCESS: &str = "the process that orders certificates";
 
 /// What the process is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +124,8 @@ impl Supervisor {
         match self.spawn_acme(wanted) {
             Ok(child) => self.acme.child = Some(child),
             Err(error) => {
-                log("error", format_args!("the process that orders certificates cannot be started: {error}"));
+                let failed = format_args!("{PROCESS} cannot be started: {}", explain_own(&error));
+                log_again("error", PROCESS, failed, format_args!(""));
                 self.acme.restart.failed(None, now);
             }
         }
@@ -155,7 +160,7 @@ impl Supervisor {
             let received = match self.acme.child.as_ref().map(|child| child.channel.receive()) {
                 Some(Ok(Received::Message(message, attached))) => (message, attached),
                 Some(Err(error)) => {
-                    log("error", format_args!("a message of the process that orders certificates: {error}"));
+                    log("error", format_args!("a message of {PROCESS}: {error}"));
                     return self.acme.kill();
                 }
                 Some(Ok(Received::Nothing | Received::Closed)) | None => return,
@@ -190,7 +195,7 @@ impl Supervisor {
     pub(super) fn acme_died(&mut self, ending: Ending) {
         let is_expected = self.acme.died(Instant::now());
         if !is_expected && !self.shutdown.is_begun() {
-            log("error", format_args!("the process that orders certificates {ending}; another one follows"));
+            log_again("error", PROCESS, format_args!("{PROCESS} {ending}"), format_args!("; another one follows"));
         }
     }
 
@@ -202,7 +207,7 @@ impl Supervisor {
     /// Kills one that reads no messages.
     pub(super) fn end_unresponsive_acme(&mut self) {
         if self.acme.child.as_ref().is_some_and(|child| child.channel.is_overrun()) && !self.acme.is_ended {
-            log("error", format_args!("the process that orders certificates is killed: it reads no messages"));
+            log("error", format_args!("{PROCESS} is killed: it reads no messages"));
             self.acme.kill();
             self.acme.restart.failed(None, Instant::now());
         }

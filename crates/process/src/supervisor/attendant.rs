@@ -9,10 +9,11 @@ use nix::sys::signal::Signal;
 use wire::control::Message;
 
 use super::child::Child;
-use super::log;
 use super::output::Output;
 use super::restart::Restart;
+use super::{log, log_again};
 use crate::channel::Received;
+use crate::fork_limits::explain_own;
 use crate::sys;
 
 pub(super) struct Attendant<Out, In> {
@@ -53,7 +54,8 @@ impl<Out: Message, In: Message> Attendant<Out, In> {
         match child {
             Ok(child) => self.child = Some(child),
             Err(error) => {
-                log("error", format_args!("{what} cannot be started: {error}"));
+                let why = explain_own(&error);
+                log_again("error", what, format_args!("{what} cannot be started: {why}"), format_args!(""));
                 self.restart.failed(None, now);
             }
         }

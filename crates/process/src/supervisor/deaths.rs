@@ -8,7 +8,7 @@ use super::generation::{GenerationId, Stage};
 use super::lane::CLASSIC;
 use super::messages::WorkerDeath;
 use super::template::Death;
-use super::{Outcome, Supervisor, log};
+use super::{Outcome, Supervisor, log, log_again};
 use crate::exited::Ending;
 use crate::plan::Slot;
 use crate::sys::{self, Reaped};
@@ -85,7 +85,8 @@ impl Supervisor {
         // A front that drains has to learn too whose requests are lost.
         self.adopt_templates(id);
         if !self.shutdown.is_begun() && !is_ending {
-            log("error", format_args!("the prototype of {name} (process {}) {ending}", child.pid));
+            let what = format!("the prototype of {name}");
+            log_again("error", &what, format_args!("{what} {ending}"), format_args!(" (process {})", child.pid));
             if !child.ready && !has_served && !self.announced {
                 return self.shutdown.fail(Outcome::NotBooted(name, "PHP".to_owned()));
             }
@@ -133,7 +134,8 @@ impl Supervisor {
             self.end_forkers();
             return;
         }
-        log("error", format_args!("the front (process {}) {ending}; its connections are lost", front.pid));
+        let then = format_args!(" (process {}); its connections are lost", front.pid);
+        log_again("error", "front", format_args!("the front {ending}"), then);
         if !front.ready && !self.announced {
             self.shutdown.fail(Outcome::NoFront);
             return;

@@ -13,7 +13,7 @@ use super::child::Child;
 use super::output::Output;
 use super::reload::{Order, ToldFollower};
 use super::service::{Plan, ReleaseDraft};
-use super::{Supervisor, log, send};
+use super::{Supervisor, log, log_again, send};
 use crate::channel::Channel;
 use crate::exited::Ending;
 use crate::user::Identity;
@@ -203,7 +203,8 @@ impl Supervisor {
         self.reload.give_up_ordered(&name, None);
         self.introduce_fitness();
         if !is_expected && !self.shutdown.is_begun() {
-            log("error", format_args!("{} {ending}; another one follows", named(&name)));
+            let what = named(&name);
+            log_again("error", &what, format_args!("{what} {ending}"), format_args!("; another one follows"));
         }
     }
 
@@ -232,8 +233,8 @@ fn spawn(
         environment: Vec::new(),
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd()],
         messages: Some(one.process.output.writer()),
-        user: one.user.as_ref(),
         output: None,
+        user: one.user.as_ref(),
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;
     Ok(Child::new(pid, ours))

@@ -26,11 +26,14 @@ use super::lane::CLASSIC;
 use super::output::Output;
 use super::restart::Restart;
 use super::service::WatcherDraft;
-use super::{Supervisor, log, send};
+use super::{Supervisor, log, log_again, send};
 use crate::channel::{Channel, Received};
 use crate::exited::Ending;
+use crate::fork_limits::explain_own;
 use crate::{boot, sys};
 
+/// Its name in the log.
+const PROCESS: &str = "the process that watches files";
 /// A boot begins when nothing has changed for so long.
 const QUIET: Duration = Duration::from_millis(50);
 /// Questions of the front that wait, at most: it has two at a time.
@@ -215,7 +218,8 @@ impl Supervisor {
                 self.following.child = Some(child);
             }
             Err(error) => {
-                log("error", format_args!("the process that watches files cannot be started: {error}"));
+                let failed = format_args!("{PROCESS} cannot be started: {}", explain_own(&error));
+                log_again("error", PROCESS, failed, format_args!(""));
                 self.following.restart.failed(None, now);
             }
         }
@@ -258,7 +262,7 @@ impl Supervisor {
             let received = match self.following.child.as_ref().map(|child| child.channel.receive()) {
                 Some(Ok(Received::Message(message, _))) => message,
                 Some(Err(error)) => {
-                    log("error", format_args!("a message of the process that watches files: {error}"));
+                    log("error", format_args!("a message of {PROCESS}: {error}"));
                     return self.end_watcher();
                 }
                 Some(Ok(Received::Nothing | Received::Closed)) | None => return,
@@ -307,7 +311,7 @@ impl Supervisor {
     pub(super) fn watcher_died(&mut self, ending: Ending) {
         self.following.died(Instant::now());
         if !self.shutdown.is_begun() {
-            log("error", format_args!("the process that watches files {ending}; another one follows"));
+            log_again("error", PROCESS, format_args!("{PROCESS} {ending}"), format_args!("; another one follows"));
         }
     }
 

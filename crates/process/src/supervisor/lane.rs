@@ -99,12 +99,13 @@ impl Lane {
         own == Some(wanted) || Key::parse(wanted).is_some_and(is_first)
     }
 
-    /// Whether the front sends it requests and workers take them. Each worker of a worker script boots by itself first.
+    /// Whether the front sends it requests and workers take them, all that it is to begin with: a lane whose workers cannot be forked is not
+    /// served. Each worker of a worker script boots by itself first.
     pub(super) fn is_served(&self) -> bool {
         let Some(mailbox) = self.mailbox.as_ref().filter(|mailbox| mailbox.is_known) else { return false };
         let is_worker_mode = self.isolation == Isolation::WorkerMode;
         let there = mailbox.live_workers().filter(|(slot, _)| !is_worker_mode || mailbox.has_begun(*slot)).count();
-        there > 0 && !(is_worker_mode && mailbox.live() > there)
+        there > 0 && mailbox.live() == there
     }
 
     /// Whether a worker of its forker has come to wait for requests.

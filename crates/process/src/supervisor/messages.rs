@@ -16,7 +16,7 @@ use super::lane::CLASSIC;
 use super::mailbox::Mailbox;
 use super::template::{Death, Forked, TemplateReady};
 use super::warmup::WarmUpResult;
-use super::{Supervisor, log};
+use super::{Outcome, Supervisor, log, log_again};
 use crate::channel::Received;
 use crate::exited::Ending;
 use crate::plan::Slot;
@@ -311,17 +311,40 @@ impl Supervisor {
             *slot = Slot::Live(pid);
         } else {
             *slot = Slot::Empty;
-            let why = forked.why();
-            log("error", format_args!("{}: a worker could not be forked: {why}", self.describe(id, lane)));
+            if self.shutdown.has_failed() {
+                // The log has the first failure, with which the server ends.
+                return;
+            }
+            let what = self.describe(id, lane);
+            let failed = format!("{what}: a worker could not be forked: {}", forked.why(forker));
+            let of_lane = self.generations.lane_mut(id, lane);
+            let delay = of_lane.and_then(|lane| lane.restart.one_died(Duration::ZERO, false, Instant::now()));
+            if let Some(delay) = delay {
+                let then = format_args!("; next start in {delay:?}");
+                log_again("error", &format!("{what}: fork"), format_args!("{failed}"), then);
+            }
+            if !forked.was_for_another_slab() {
+                self.worker_is_missing(id, lane, &failed);
+            }
             // Perhaps the forker never got the slab.
             self.introduce(id, lane);
-            self.delay(id, lane, Duration::ZERO, false);
         }
     }
 
     /// A worker was reaped, by its forker or by this process.
     pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
         let ending = Ending::from_status(death.status);
+    /// A generation that cannot have its workers takes no visitors' requests: the server does not start, a reload is refused.
+    fn worker_is_missing(&mut self, id: GenerationId, lane: usize, why: &str) {
+        let Some(generation) = self.generations.get(id).filter(|_| !self.shutdown.is_begun()) else { return };
+        if self.announced {
+            return self.reload.generation_failed(id, &why);
+        }
+        let entry = generation.lanes.get(lane).and_then(|lane| lane.entry.clone());
+        let (name, what) = (generation.application.name.clone(), entry.unwrap_or_else(|| "PHP".to_owned()));
+        self.shutdown.fail(Outcome::NotBooted(name, what));
+    }
+
         if death.epoch != self.front.epoch() {
             let of_lane = self.generations.lane_mut(id, lane);
             return of_lane.into_iter().for_each(|lane| lane.retired.retain(|(pid, _)| *pid != death.pid));
@@ -399,7 +422,9 @@ impl Supervisor {
         of_lane.served |= worked;
         if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
             let what = self.describe(id, lane);
-            log("warning", format_args!("{what}: a process failed soon after its start; next start in {delay:?}"));
+            let then = format_args!("; next start in {delay:?}");
+            let failed = format_args!("{what}: a process failed soon after its start");
+            log_again("warning", &format!("{what}: start"), failed, then);
         }
     }
 }

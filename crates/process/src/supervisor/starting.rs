@@ -15,10 +15,11 @@ use super::lane::{CLASSIC, largest_limit};
 use super::mailbox::Mailbox;
 use super::service::Application;
 use super::template::Template;
-use super::{Outcome, Supervisor, log, send};
+use super::{Outcome, Supervisor, log, log_again, send};
 use crate::boot;
 use crate::capabilities;
 use crate::channel::Channel;
+use crate::fork_limits::explain_own;
 use crate::sys::{self, ProcessLimits, Program};
 
 impl Supervisor {
@@ -33,7 +34,8 @@ impl Supervisor {
         }
         if self.front.is_due(now) {
             if let Err(error) = self.start_front() {
-                log("error", format_args!("the front cannot be started: {error}"));
+                let why = explain_own(&error);
+                log_again("error", "front", format_args!("the front cannot be started: {why}"), format_args!(""));
                 if !self.announced {
                     // At the start, waiting does not help: whoever has started the server is told.
                     return self.shutdown.fail(Outcome::NoFront);
@@ -62,8 +64,8 @@ impl Supervisor {
         }
         let Err(error) = self.start_prototype(id) else { return true };
         let name = self.generations.get(id).map_or_else(String::new, |one| one.application.name.clone());
-        let what = format!("the prototype of {name} cannot be started: {error}");
-        log("error", format_args!("{what}"));
+        let what = format!("the prototype of {name} cannot be started: {}", explain_own(&error));
+        log_again("error", &format!("the prototype of {name}"), format_args!("{what}"), format_args!(""));
         if self.announced {
             self.reload.generation_failed(id, &what);
             self.delay(id, CLASSIC, Duration::ZERO, false);
@@ -92,9 +94,9 @@ impl Supervisor {
             environment: Vec::new(),
             descriptors,
             messages: Some(self.front.output().writer()),
+            output: None,
             user: self.service.front_user.as_ref(),
             limits: ProcessLimits { no_capabilities: capabilities::may_limit(), ..ProcessLimits::default() },
-            output: None,
         })?;
         self.front.started(pid, ours);
         self.introduce_certificates();

@@ -15,7 +15,7 @@ use super::attendant::Attendant;
 use super::child::Child;
 use super::output::Output;
 use super::service::Application;
-use super::{Supervisor, log, send};
+use super::{Supervisor, log, log_again, send};
 use crate::channel::Channel;
 use crate::exited::Ending;
 use crate::user::Identity;
@@ -210,7 +210,8 @@ impl Supervisor {
     pub(super) fn store_died(&mut self, pid: i32, ending: Ending) {
         let Some((name, is_expected)) = self.stores.died(pid, Instant::now()) else { return };
         if !is_expected && !self.shutdown.is_begun() {
-            log("error", format_args!("{} {ending}; another one follows", named(&name)));
+            let what = named(&name);
+            log_again("error", &what, format_args!("{what} {ending}"), format_args!("; another one follows"));
         }
     }
 
@@ -248,8 +249,8 @@ fn spawn(program: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, store: &Store) -> io
         environment: Vec::new(),
         descriptors: vec![theirs.as_fd(), lifeline, settings.as_fd(), store.file.as_fd(), store.door.0.as_fd()],
         messages: Some(store.process.output.writer()),
-        user: wanted.user.as_ref(),
         output: None,
+        user: wanted.user.as_ref(),
         limits: sys::ProcessLimits { no_capabilities: capabilities::may_limit(), ..sys::ProcessLimits::default() },
     })?;
     Ok(Child::new(pid, ours))

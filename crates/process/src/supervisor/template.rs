@@ -7,6 +7,7 @@ use wire::control::{Bodies, FromForker, Isolation, ToForker};
 use super::child::{Child, Forker};
 use crate::channel::Channel;
 use crate::exited::Ending;
+use crate::fork_limits;
 use crate::plan::is_fork_better;
 use crate::sys;
 
@@ -126,7 +127,7 @@ pub(super) enum Death {
     /// The prototype that died before it had reaped it.
     WithPrototype,
     /// The prototype could not fork it.
-    NeverWas(std::io::Error),
+    NeverWas(String),
 }
 
 impl Death {
@@ -144,7 +145,7 @@ impl std::fmt::Display for Death {
         match self {
             Death::Ended(ending) => ending.fmt(text),
             Death::WithPrototype => text.write_str("died with its prototype"),
-            Death::NeverWas(error) => write!(text, "could not be forked: {error}"),
+            Death::NeverWas(why) => write!(text, "could not be forked: {why}"),
         }
     }
 }
@@ -169,8 +170,19 @@ impl Forked {
     }
 
     /// Why there is none.
-    pub(super) fn why(self) -> std::io::Error {
-        std::io::Error::from_raw_os_error(self.0.err().unwrap_or_default())
+    pub(super) fn why(self, forker: Option<i32>) -> String {
+        match self.0 {
+            Ok(pid) => format!("process {pid} is not, or no longer, a child of the process that was to fork it"),
+            Err(error) => {
+                let forker = forker.unwrap_or_else(|| std::process::id().cast_signed());
+                fork_limits::explain(&std::io::Error::from_raw_os_error(error), forker)
+            }
+        }
+    }
+
+    /// Whether the slab that it was to be for is not its forker's any more, or not yet.
+    pub(super) fn was_for_another_slab(self) -> bool {
+        self.0 == Err(nix::libc::ESTALE)
     }
 }
 
@@ -180,6 +192,15 @@ mod tests {
 
     fn template() -> Template {
         Template::new(Channel::pair().unwrap().0, 0)
+    }
+
+    #[test]
+    fn what_was_not_forked_has_a_reason() {
+        let this = Some(std::process::id().cast_signed());
+        assert!(Forked(Ok(1)).child_of(this).is_none() && Forked(Ok(1)).why(this).contains("process 1 is not"));
+        let missing = Forked(Err(nix::libc::ENOMEM)).why(this);
+        assert!(missing.contains("Cannot allocate memory"), "{missing}");
+        assert!(Forked(Err(nix::libc::EAGAIN)).why(this).contains("hint: raise"));
     }
 
     #[test]

@@ -22,10 +22,11 @@ use wire::layout::{Phase, Recycle};
 use super::generation::{Generation, GenerationId};
 use super::lane::{CLASSIC, Lane};
 use super::template::{Death, Forked, Template, TemplateEnd, TemplateReady};
-use super::{Outcome, Supervisor, log, send};
+use super::{Outcome, Supervisor, log, log_again, send};
 use crate::boot;
 use crate::channel::{Channel, Pair};
 use crate::exited::Ending;
+use crate::repeated;
 use crate::sys;
 
 /// How long a script that needs no lane is left alone.
@@ -74,7 +75,7 @@ impl Supervisor {
                 self.kill_template(id, lane);
             }
         } else {
-            self.template_died(id, lane, &Death::NeverWas(forked.why()));
+            self.template_died(id, lane, &Death::NeverWas(forked.why(prototype)));
         }
     }
 
@@ -102,7 +103,9 @@ impl Supervisor {
             Isolation::Fork => "isolation fork",
             Isolation::Auto | Isolation::Rewind => "isolation rewind",
         };
-        log("notice", format_args!("{} is booted, {got}", self.describe(id, lane)));
+        let what = self.describe(id, lane);
+        repeated::works(&boots(&what));
+        log("notice", format_args!("{what} is booted, {got}"));
         if is_known {
             self.template_ready(id, lane);
         }
@@ -148,7 +151,8 @@ impl Supervisor {
             TemplateEnd::Died => {
                 let (what, pid) = (self.describe(id, lane), template.child.pid);
                 let consequence = "its requests run in classic mode until another is booted";
-                log("error", format_args!("{what}: its template (process {pid}) {how}; {consequence}"));
+                let then = format_args!(" (process {pid}); {consequence}");
+                log_again("error", &format!("{what}: template"), format_args!("{what}: its template {how}"), then);
                 if !has_served {
                     self.needs_no_waiting(id, lane);
                 }
@@ -189,8 +193,8 @@ impl Supervisor {
             let refusal = format!("{what} did not boot: {why}{hint}");
             self.reload.generation_failed(id, &refusal);
         }
-        let consequence = format!("its requests run in classic mode; next boot in {delay:?}");
-        log("error", format_args!("{what} did not boot: {why}; {consequence}"));
+        let then = format_args!("; its requests run in classic mode; next boot in {delay:?}");
+        log_again("error", &boots(&what), format_args!("{what} did not boot: {why}"), then);
     }
 
     /// Whether the generation that a new one is to replace has this entry booted.
@@ -333,3 +337,8 @@ impl Lane {
 fn counted(count: &wire::atomics::AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
+/// The source of errors of a lane's boots.
+fn boots(what: &str) -> String {
+    format!("{what}: boot")
+}
+

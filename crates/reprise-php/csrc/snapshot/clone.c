@@ -271,7 +271,9 @@ bool reprise_clone_try(void)
 		pid = raw6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
 	}
 	if (pid < 0) {
-		reprise_service_log("error", "the script cannot be booted", "no process can be forked");
+		reprise_service_log("error", "the script cannot be booted",
+		                    pid == -EAGAIN ? "no process can be forked: RLIMIT_NPROC or pids.max is too low"
+		                                   : "no process can be forked");
 		return false;
 	}
 	if (pid == 0) {

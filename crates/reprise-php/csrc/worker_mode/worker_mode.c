@@ -338,6 +338,10 @@ static int try_script(struct forker *forker)
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR) {
+	if (pid < 0) {
+		reprise_log_line("error", "the script cannot be tried: no process can be forked: %s",
+		                 pid == -EAGAIN ? "RLIMIT_NPROC or pids.max is too low" : strerror(-pid));
+	}
 			return wire_Exit_NotBooted;
 		}
 	}
