@@ -103,6 +103,7 @@ enum {
 	OPT_FILE_CACHE,
 	OPT_COMPILE,
 	OPT_SETTINGS,
+	OPT_SYMBOLS,
 	OPT_VERSION
 };
 
@@ -152,6 +153,7 @@ static const struct option long_options[] = {
     {"file-cache", required_argument, NULL, OPT_FILE_CACHE},
     {"compile", required_argument, NULL, OPT_COMPILE},
     {"settings", no_argument, NULL, OPT_SETTINGS},
+    {"symbols", no_argument, NULL, OPT_SYMBOLS},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
 };
@@ -260,7 +262,7 @@ static int compile_to(const char *directory)
 
 int reprise_php_main(int argc, char **argv)
 {
-	bool asks_settings = false, tries_needs = false;
+	bool asks_settings = false, asks_symbols = false, tries_needs = false;
 	const char *compiles_to = NULL, *file_cache = NULL;
 	int option;
 
@@ -327,6 +329,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_FILE_CACHE: file_cache = optarg; break;
 		case OPT_COMPILE: compiles_to = optarg; break;
 		case OPT_SETTINGS: asks_settings = true; break;
+		case OPT_SYMBOLS: asks_settings = asks_symbols = true; break;
 		case OPT_NEEDS: reprise_options.needs = optarg; break;
 		case OPT_TRY_NEEDS: tries_needs = true; break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
@@ -368,7 +371,7 @@ int reprise_php_main(int argc, char **argv)
 		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
 			return wire_Exit_NotBooted;
 		}
-		reprise_print_settings();
+		reprise_print_settings(asks_symbols);
 		_exit(0);
 	}
 	if (compiles_to) {

@@ -96,10 +96,13 @@ static void print_unknown(const char *name, int size, const char *nearest)
 }
 
 /* For `reprise check`, `reprise version` and reloads. PHP may have written messages before the empty line. */
-void reprise_print_settings(void)
+void reprise_print_settings(bool with_symbols)
 {
 	putchar('\n');
 	reprise_print_extensions();
+	if (with_symbols) {
+		reprise_print_symbols();
+	}
 	each_unknown(reprise_options.set, reprise_options.set_count, print_unknown);
 	each_unknown(reprise_options.locked, reprise_options.locked_count, print_unknown);
 	fflush(stdout);

@@ -7,7 +7,7 @@
 
 const char *reprise_nearest_setting(const char *name, size_t size); /* or NULL */
 bool reprise_has_setting(const char *name, size_t size);
-void reprise_print_settings(void);
+void reprise_print_settings(bool with_symbols);
 void reprise_report_unknown_settings(void);
 
 #endif

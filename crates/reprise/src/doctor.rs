@@ -10,6 +10,7 @@
 //! | [`tree`] | the application's files |
 //! | [`reading`] | has each installed PHP compile them, and look at their tokens (read.php, tokens.php) |
 //! | [`changes`], [`compatible`] | what versions of PHP have changed (changes/*.tsv); findings about versions |
+//! | [`symbols`], [`unknown`] | what PHP has with an application's settings, and what the tree declares; names that neither has |
 //! | [`kept`] | findings about worker scripts and snapshots |
 //! | [`application`] | what is looked at of one application |
 //! | [`composer`], [`constraint`] | composer.lock; Composer's constraints |
@@ -33,7 +34,9 @@ mod printed;
 mod progress;
 mod reading;
 mod rights;
+mod symbols;
 mod tree;
+mod unknown;
 
 use std::path::PathBuf;
 
@@ -140,10 +143,10 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
             application,
             config: &config,
             config_file: asked.what.config.as_deref(),
+            named: asked.what.directory.as_deref(),
             php: phps.as_ref().and_then(|phps| phps.each().nth(number)),
             people: people.as_ref(),
             front: people.as_ref().and_then(|people| people.front.as_ref()),
-            named: asked.what.directory.as_deref(),
             readers: &readers,
             areas: &areas,
             system: &system,

@@ -30,8 +30,13 @@ const PACKAGES: [(&str, &str); 14] = [
 /// The extensions that a version loads with an application's settings, in lower case. None if it cannot be asked: PHP does not run as
 /// root.
 pub fn of(application: &Application, user: Option<&Identity>, php: &Php) -> Result<BTreeSet<String>, Failure> {
-    let text = php_ini::ask(application, user, php)?.unwrap_or_default();
-    Ok(text.lines().filter_map(|line| line.strip_prefix("extension ")).map(str::to_ascii_lowercase).collect())
+    let text = php_ini::ask(application, user, php, "--settings")?.unwrap_or_default();
+    Ok(named(&text))
+}
+
+/// The extensions that an answer of PHP names.
+pub fn named(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(|line| line.strip_prefix("extension ")).map(str::to_ascii_lowercase).collect()
 }
 
 /// The name of the package that has an extension, without `php8.4-`.

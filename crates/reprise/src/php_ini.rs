@@ -87,9 +87,14 @@ pub fn of_phar(application: &Application) -> Vec<(String, String)> {
     listed.into_iter().chain(fixed).chain(no_file_cache).collect()
 }
 
-/// What PHP says of itself with an application's settings (`reprise-php --settings`). PHP runs as the application's user for this,
-/// because it loads its extensions. `None`: there is no user, and PHP does not run as root.
-pub fn ask(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Option<String>, Failure> {
+/// What PHP says of itself with an application's settings: `--settings`, or `--symbols` for all that code may name besides. PHP runs as the
+/// application's user for this, because it loads its extensions. `None`: there is no user, and PHP does not run as root.
+pub fn ask(
+    application: &Application,
+    user: Option<&Identity>,
+    php: &Php,
+    question: &str,
+) -> Result<Option<String>, Failure> {
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
     let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
@@ -97,12 +102,7 @@ pub fn ask(application: &Application, user: Option<&Identity>, php: &Php) -> Res
     // root's home.
     let program = php.open()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
-    command
-        .arg0(&php.path)
-        .arg("--settings")
-        .args(arguments(application))
-        .args(["--settings-file", "0"])
-        .stdin(settings);
+    command.arg0(&php.path).arg(question).args(arguments(application)).args(["--settings-file", "0"]).stdin(settings);
     command.env_clear().current_dir(Path::new("/"));
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);
@@ -119,7 +119,7 @@ pub fn ask(application: &Application, user: Option<&Identity>, php: &Php) -> Res
 
 /// A line for each configured setting that PHP does not have.
 pub fn unknown_settings(application: &Application, user: Option<&Identity>, php: &Php) -> Result<Vec<String>, Failure> {
-    let text = ask(application, user, php)?.unwrap_or_default();
+    let text = ask(application, user, php, "--settings")?.unwrap_or_default();
     let unknown = text.lines().filter_map(|line| line.strip_prefix("unknown ")?.split_once(' '));
     let line = |(name, nearest): (&str, &str)| {
         let nearest = if nearest == "-" { String::new() } else { format!(", the nearest is '{nearest}'") };

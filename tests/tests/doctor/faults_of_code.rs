@@ -3,7 +3,42 @@
 use super::{Fault, Site, fault};
 
 /// What is wrong under every version that Reprise runs. The functions that are added come in versions after those.
-const OF_VERSION: [Fault; 37] = [
+const OF_VERSION: [Fault; 60] = [
+    fault("version.removed", "error", "mysql.php", 2, "<?php\n$db = mysql_connect(\"a\", \"b\", \"c\");\n"),
+    fault("version.removed", "error", "assoc.php", 2, "<?php\necho row($a, MYSQL_ASSOC);\n"),
+    fault("version.removed", "error", "ereg.php", 2, "<?php\nif (ereg(\"^a\", $a)) {}\n"),
+    fault("version.removed", "error", "split.php", 2, "<?php\n$a = split(\",\", \"a,b\");\n"),
+    fault("version.removed", "error", "mcrypt.php", 2, "<?php\n$a = mcrypt_encrypt($c, $k, $t, $m);\n"),
+    fault("version.removed", "error", "register.php", 2, "<?php\nsession_register(\"cart\");\n"),
+    fault("version.removed", "error", "modifier.php", 2, "<?php\n$a = preg_replace('/(a)/ie', '$b', $c);\n"),
+    fault(
+        "version.removed",
+        "error",
+        "modifiers.php",
+        2,
+        "<?php\n$a = preg_replace(array('/a/', '#' . $x . '#Ue'), '$b', $c);\n",
+    ),
+    fault("version.removed", "error", "raw.php", 2, "<?php\n$a = $HTTP_RAW_POST_DATA;\n"),
+    fault("version.removed", "error", "post_vars.php", 3, "<?php\nfunction f() {\n    global $HTTP_POST_VARS;\n}\n"),
+    fault("version.removed", "error", "cart.php", 3, "<?php\nclass Cart {\n    function Cart() { $this->a = 1; }\n}\n"),
+    fault("version.removed", "error", "autoload.php", 2, "<?php\nfunction __autoload($c) { require $c; }\n"),
+    fault("version.removed", "error", "now.php", 2, "<?php\n$a = mktime();\n"),
+    fault("version.removed", "error", "interbase.php", 2, "<?php\nibase_connect($a);\n"),
+    fault("version.removed", "error", "sqlite.php", 2, "<?php\nsqlite_open($a);\n"),
+    fault(
+        "version.missing",
+        "error",
+        "function.php",
+        3,
+        "<?php\nclass A1 { function f() {\n    return shop_totals(1);\n} }\n",
+    ),
+    fault("version.missing", "error", "constant.php", 2, "<?php\nif (STORE_MODE == 1) {}\n"),
+    fault("version.missing", "error", "bare.php", 2, "<?php\necho $row[title];\n"),
+    fault("version.missing", "error", "class.php", 2, "<?php\n$a = new Shop_Basket();\n"),
+    fault("version.missing", "error", "parent.php", 2, "<?php\nclass B1 extends Shop_Page {}\n"),
+    fault("version.missing", "error", "module.inc", 2, "<?php\nshop_menu();\n"),
+    fault("version.missing", "warning", "extension.php", 2, "<?php\nuopz_undefine(\"A\");\n"),
+    fault("version.missing", "notice", "setting.php", 2, "<?php\nini_set('register_globals', '1');\n"),
     fault(
         "version.deprecated",
         "notice",
@@ -74,7 +109,37 @@ const OF_VERSION: [Fault; 37] = [
 ];
 
 /// The same names, where nothing is wrong: guarded, declared by the tree, methods, in strings and comments.
-const RIGHT: [(&str, &str); 15] = [
+const RIGHT: [(&str, &str); 30] = [
+    ("caught.php", "<?php\ntry { mysql_connect(); shop_pay(); new Shop_Payment; } catch (Exception | Error $e) {}\n"),
+    (
+        "asks.php",
+        "<?php\nif (!function_exists('shop_skin')) { die; }\nif (extension_loaded('mssql')) { mssql_query(1); echo MSSQL_NUM; }\n",
+    ),
+    ("asked_elsewhere.php", "<?php\nshop_skin();\n"),
+    (
+        "define.php",
+        "<?php\ndefine('SHOP_LEVEL', 3); define('IMAGETYPE_SVG', 'svg');\ndefine('SHOP_' . 'IS_' . $n, 1);\nconst OTHER_LEVEL = 4;\n\\define(\"SHOPPING_$n\", 1);\n",
+    ),
+    ("defined.php", "<?php\necho SHOP_LEVEL + OTHER_LEVEL, IMAGETYPE_SVG, [SHOP_LEVEL => SHOPPING_BAG][0];\n"),
+    ("alias.php", "<?php\nclass_alias('File', 'Shop_File');\nnew Shop_File;\n"),
+    ("installer.php", "<?php\n$text = 'define(\\'SHOP_INSTALLED\\', true); function shop_installed($a) {}';\n"),
+    ("installed.php", "<?php\nif (SHOP_INSTALLED) { shop_installed(1); }\n"),
+    ("functions.inc", "<?php\nfunction shop_from_inc() {}\n"),
+    ("module.install", "<?php\nshop_from_inc();\n"),
+    (
+        "constructors.php",
+        "<?php\nclass P1 { function __construct() {} function P1() {} }\nclass P2 { static function P2() {} }\nclass P3 { function P3() { return 1; } }\nclass P4 { function p4() {} }\ninterface P5 { function P5(); }\n",
+    ),
+    ("space.php", "<?php\nnamespace Shop;\nclass P6 { function P6() {} }\n"),
+    (
+        "patterns.php",
+        "<?php\npreg_replace('/e/', 'e', $a);\npreg_replace('(e)i', 'e', $a);\npreg_replace($p . 'e', '/e', $a);\n",
+    ),
+    ("old.php", "<?php\n$d = isset($HTTP_RAW_POST_DATA) ? $HTTP_RAW_POST_DATA : '';\n"),
+    (
+        "words.php",
+        "<?php\necho \"$a[title] {$a['b']}\", <<<X\n$a[title]\nX;\nenum Suit: string { case Hearts = 'h'; case Spades = 's'; }\nfunction types(A2|B2|null $a, ?C2 $b = null, D2&E2 ...$c): F2|G2 {}\nabstract class H2 extends File implements \\Countable, \\Stringable { public A2|B2|C2 $d; use T2, U2; #[I2, J2(1)] abstract function k(): L2; }\ncall(name: 1, other: $a ? PHP_EOL : PHP_OS);\ntrait T2 {}\ntrait U2 {}\nfunction call() {}\ntry {} catch (M2 | N2 $e) {}\ngoto end;\nend:\n",
+    ),
     (
         "arguments.php",
         "<?php\nget_class($a);\nfputcsv($f, [1, 2], ',', '\"', '');\nstr_getcsv('a', escape: '');\nstr_getcsv(...$a);\n$f = fgetcsv(...);\nget_defined_functions();\nsession_set_save_handler($h, true);\n",

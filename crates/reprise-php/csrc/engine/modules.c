@@ -173,6 +173,34 @@ void reprise_print_extensions(void)
 	ZEND_HASH_FOREACH_END();
 }
 
+/* What code may name: functions, classes and constants of PHP and its extensions, without what disable_functions takes
+ * away. No request has run, so all of them are PHP's own. Names of functions and classes are in lower case. */
+void reprise_print_symbols(void)
+{
+	zend_string *name;
+
+	ZEND_HASH_FOREACH_STR_KEY(CG(function_table), name)
+	{
+		printf("function %s\n", ZSTR_VAL(name));
+	}
+	ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_STR_KEY(CG(class_table), name)
+	{
+		printf("class %s\n", ZSTR_VAL(name));
+	}
+	ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_STR_KEY(EG(zend_constants), name)
+	{
+		printf("constant %s\n", ZSTR_VAL(name));
+	}
+	ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_STR_KEY(EG(ini_directives), name)
+	{
+		printf("setting %s\n", ZSTR_VAL(name));
+	}
+	ZEND_HASH_FOREACH_END();
+}
+
 bool reprise_has_module(const char *name)
 {
 	return zend_hash_str_exists(&module_registry, name, strlen(name));

@@ -4,6 +4,7 @@
 
 /* On standard output, a line each. */
 void reprise_print_extensions(void);
+void reprise_print_symbols(void);
 
 /* At a snapshot: modules that only free memory when a request ends do not see the end of its requests. */
 void reprise_modules_leave_memory(void);

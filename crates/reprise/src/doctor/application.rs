@@ -5,6 +5,7 @@ use std::path::Path;
 use control_protocol::status::Opcache;
 use process::programs::PhpVersion;
 use process::user::{self, Identity};
+use serde_json::Value;
 
 use super::changes::Changes;
 use super::compatible::{self, Spoken};
@@ -17,11 +18,12 @@ use super::htaccess;
 use super::kept::{self, Modes};
 use super::printed::Looked;
 use super::progress::Progress;
-use super::reading::{self, Reader, Script, Told, Wanted};
+use super::reading::{self, Names, Reader, Script, Told, Wanted};
 use super::rights;
+use super::symbols::Symbols;
 use super::tree::{self, Entry, Tree};
+use super::unknown;
 use crate::exit::Failure;
-use crate::extensions;
 use crate::installed::Php;
 use crate::options::{Application, Config};
 use crate::people::People;
@@ -38,10 +40,10 @@ pub struct Known<'a> {
     pub config: &'a Config,
     /// Its file.
     pub config_file: Option<&'a Path>,
-    /// The PHP that runs it.
-    pub php: Option<&'a Php>,
     /// The directory that the user has named.
     pub named: Option<&'a Path>,
+    /// The PHP that runs it.
+    pub php: Option<&'a Php>,
     /// Users and entries, if they could be found.
     pub people: Option<&'a People>,
     /// The front's user.
@@ -76,13 +78,14 @@ impl Known<'_> {
         let user = self.user();
         let mut findings = Vec::new();
         let settings = host::look_at_settings(self.system, application, self.php);
-        let loaded = self.php.and_then(|php| match extensions::of(application, user.as_ref(), php) {
-            Ok(loaded) => Some(loaded).filter(|loaded| !loaded.is_empty()),
+        let symbols = self.php.and_then(|php| match Symbols::ask(application, user.as_ref(), php) {
+            Ok(symbols) => symbols,
             Err(why) => {
                 findings.push(Finding::new(Check::NoPhp, why.to_string(), "correct what PHP's message names"));
                 None
             }
         });
+        let loaded = symbols.as_ref().map(|symbols| &symbols.extensions);
         let mut looked = Looked {
             application: application.name.clone(),
             tree: application.root.shown_base(&tree.base),
@@ -97,11 +100,13 @@ impl Known<'_> {
             tree.scripts().partition(|entry| entry.size <= tree::MOST_BYTES);
         let names: Vec<String> = entries.iter().map(|entry| entry.name()).collect();
         let changes = Changes::read();
+        let has = symbols.as_ref().map_or(Value::Null, Symbols::names);
+        let wanted = Names { changed: changes.names(), has };
         let is_code = [Area::Version, Area::Worker, Area::Deployment].iter().any(|area| self.areas.contains(area));
         // What is unpacked of a phar is for the front alone.
         let reader = self.front.filter(|_| application.root.phar().is_some());
         let spoken = if is_code {
-            self.read(&tree, &entries, reader.or(user.as_ref()), &changes, &mut findings)?
+            self.read(&tree, &entries, reader.or(user.as_ref()), &wanted, &mut findings)?
         } else {
             Vec::new()
         };
@@ -115,8 +120,13 @@ impl Known<'_> {
                 findings.push(Finding::new(Check::Unread, what, "php -l FILE checks one").at(large));
             }
             let runs = self.php.map(|php| php.minor).or(application.php.as_ref().map(|wanted| wanted.version));
-            let facts = compatible::Facts { names: &names, spoken: &spoken, runs };
+            let facts = compatible::Facts { names: &names, spoken: &spoken, runs, symbols: symbols.as_ref() };
             findings.extend(compatible::judge(&facts, &changes));
+            if let Some(php) = self.php {
+                let file = |entry: &Entry| Some(entry.path.file_name()?.to_string_lossy().into_owned());
+                let files = tree.entries.iter().filter(|entry| !entry.is_directory).filter_map(file).collect();
+                findings.extend(unknown::judge(&names, told, &files, &tree.base, &php.version));
+            }
             findings.extend(self.without_reader(runs));
         }
         if self.areas.contains(&Area::Worker) {
@@ -126,7 +136,7 @@ impl Known<'_> {
             let platform = self.php.map(|php| Platform {
                 release: &php.version,
                 version: php.minor.to_string(),
-                extensions: loaded.as_ref(),
+                extensions: loaded,
             });
             findings.extend(composer::judge(&tree.base, platform.as_ref()));
             // Without root PHP runs as this user.
@@ -145,7 +155,7 @@ impl Known<'_> {
         if let Some(php) = self.php.filter(|_| self.areas.contains(&Area::Host)) {
             let bytes = entries.iter().map(|entry| entry.size).sum();
             let scripts = (entries.len(), bytes);
-            let judged = host::judge_settings(&settings, self.number, scripts, loaded.as_ref(), php, self.opcache);
+            let judged = host::judge_settings(&settings, self.number, scripts, loaded, php, self.opcache);
             findings.extend(judged);
         }
         for finding in &mut findings {
@@ -184,7 +194,7 @@ impl Known<'_> {
         tree: &Tree,
         entries: &[&Entry],
         user: Option<&Identity>,
-        changes: &Changes,
+        names: &Names,
         findings: &mut Vec<Finding>,
     ) -> Result<Vec<Spoken>, Failure> {
         if user.is_none() && user::is_root() {
@@ -194,7 +204,6 @@ impl Known<'_> {
         }
         let scripts: Vec<Script> =
             entries.iter().map(|entry| Script { path: tree.whole(entry), size: entry.size }).collect();
-        let names = changes.names();
         let own = self.php.map(|php| php.minor);
         let mut readers: Vec<&Reader> = self.readers.iter().collect();
         readers.sort_by_key(|reader| Some(reader.version) != own);
@@ -203,7 +212,7 @@ impl Known<'_> {
         }
         let mut spoken: Vec<Spoken> = Vec::new();
         for reader in readers {
-            let wanted = Wanted { names: spoken.is_empty().then_some(&names), user };
+            let wanted = Wanted { names: spoken.is_empty().then_some(names), user };
             let progress = Progress::new(format!("PHP {} reads scripts", reader.release), scripts.len());
             match reading::read(reader, &scripts, &wanted, &progress) {
                 Ok(told) => spoken.push(Spoken { reader: reader.clone(), told }),

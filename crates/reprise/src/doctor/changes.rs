@@ -2,63 +2,154 @@
 
 use std::collections::HashMap;
 
+use process::programs::PhpVersion;
 use serde_json::{Map, Value, json};
 
-/// The tables, by minor version of PHP 8.
-const TABLES: [(u8, &str); 7] = [
-    (0, include_str!("changes/8.0.tsv")),
-    (1, include_str!("changes/8.1.tsv")),
-    (2, include_str!("changes/8.2.tsv")),
-    (3, include_str!("changes/8.3.tsv")),
-    (4, include_str!("changes/8.4.tsv")),
-    (5, include_str!("changes/8.5.tsv")),
-    (6, include_str!("changes/8.6.tsv")),
+/// The tables, by version ([`number`]).
+const TABLES: [(u16, &str); 12] = [
+    (504, include_str!("changes/5.4.tsv")),
+    (700, include_str!("changes/7.0.tsv")),
+    (701, include_str!("changes/7.1.tsv")),
+    (702, include_str!("changes/7.2.tsv")),
+    (704, include_str!("changes/7.4.tsv")),
+    (800, include_str!("changes/8.0.tsv")),
+    (801, include_str!("changes/8.1.tsv")),
+    (802, include_str!("changes/8.2.tsv")),
+    (803, include_str!("changes/8.3.tsv")),
+    (804, include_str!("changes/8.4.tsv")),
+    (805, include_str!("changes/8.5.tsv")),
+    (806, include_str!("changes/8.6.tsv")),
 ];
 /// The last version that there is a table for.
 pub const LAST: u8 = 6;
 
-/// Forms of the language that a version has deprecated: what tokens.php calls them, since when, what they are, what to write instead.
-const FORMS: [(&str, u8, &str, &str); 16] = [
-    ("dollar-brace", 2, "\"${name}\" in strings", "write {$name}"),
-    ("implicit-null", 4, "a parameter whose default null is not in its type", "write ?Type or Type|null"),
-    ("cast boolean", 5, "the cast (boolean)", "write (bool)"),
-    ("cast integer", 5, "the cast (integer)", "write (int)"),
-    ("cast double", 5, "the cast (double)", "write (float)"),
-    ("cast binary", 5, "the cast (binary)", "write (string)"),
-    ("backticks", 5, "backticks", "call shell_exec()"),
-    ("response-header", 5, "$http_response_header", "call http_get_last_response_headers(), which PHP has since 8.4"),
-    ("arguments get_class", 3, "get_class() without an argument", "write self::class"),
-    ("arguments get_parent_class", 3, "get_parent_class() without an argument", "write parent::class"),
-    ("arguments mb_check_encoding", 1, "mb_check_encoding() without an argument", "give it the text"),
+/// A version by one number: 804 is PHP 8.4.
+pub fn number(version: PhpVersion) -> u16 {
+    let text = version.to_string();
+    let (major, minor) = text.split_once('.').unwrap_or((&text, "0"));
+    let (major, minor) = (major.parse().unwrap_or(0), minor.parse::<u16>().unwrap_or(0));
+    100_u16.saturating_mul(major).saturating_add(minor)
+}
+
+/// The version of a number.
+pub fn named(number: u16) -> String {
+    format!("{}.{}", number / 100, number % 100)
+}
+
+/// Forms of the language that a version has deprecated or removed: what tokens.php calls them, since when, what they are, what to write
+/// instead.
+const FORMS: [(&str, What, u16, &str, &str); 33] = [
+    ("dollar-brace", What::Deprecated, 802, "\"${name}\" in strings", "write {$name}"),
+    (
+        "implicit-null",
+        What::Deprecated,
+        804,
+        "a parameter whose default null is not in its type",
+        "write ?Type or Type|null",
+    ),
+    ("cast boolean", What::Deprecated, 805, "the cast (boolean)", "write (bool)"),
+    ("cast integer", What::Deprecated, 805, "the cast (integer)", "write (int)"),
+    ("cast double", What::Deprecated, 805, "the cast (double)", "write (float)"),
+    ("cast binary", What::Deprecated, 805, "the cast (binary)", "write (string)"),
+    ("backticks", What::Deprecated, 805, "backticks", "call shell_exec()"),
+    (
+        "response-header",
+        What::Deprecated,
+        805,
+        "$http_response_header",
+        "call http_get_last_response_headers(), which PHP has since 8.4",
+    ),
+    ("arguments get_class", What::Deprecated, 803, "get_class() without an argument", "write self::class"),
+    (
+        "arguments get_parent_class",
+        What::Deprecated,
+        803,
+        "get_parent_class() without an argument",
+        "write parent::class",
+    ),
+    (
+        "arguments mb_check_encoding",
+        What::Deprecated,
+        801,
+        "mb_check_encoding() without an argument",
+        "give it the text",
+    ),
     (
         "arguments fputcsv",
-        4,
+        What::Deprecated,
+        804,
         "fputcsv() without its argument $escape",
         "give all five arguments, with '' as $escape for RFC 4180",
     ),
     (
         "arguments fgetcsv",
-        4,
+        What::Deprecated,
+        804,
         "fgetcsv() without its argument $escape",
         "give all five arguments, with '' as $escape for RFC 4180",
     ),
     (
         "arguments str_getcsv",
-        4,
+        What::Deprecated,
+        804,
         "str_getcsv() without its argument $escape",
         "give all four arguments, with '' as $escape for RFC 4180",
     ),
     (
         "arguments session_set_save_handler",
-        4,
+        What::Deprecated,
+        804,
         "session_set_save_handler() with more than two arguments",
         "give it an object of SessionHandlerInterface",
     ),
-    ("arguments get_defined_functions", 5, "get_defined_functions() with an argument", "leave the argument out"),
+    (
+        "arguments get_defined_functions",
+        What::Deprecated,
+        805,
+        "get_defined_functions() with an argument",
+        "leave the argument out",
+    ),
+    ("modifier-e", What::Removed, 700, "the modifier e of a pattern", "call preg_replace_callback()"),
+    ("variable HTTP_RAW_POST_DATA", What::Removed, 700, "$HTTP_RAW_POST_DATA", "read file_get_contents('php://input')"),
+    ("variable HTTP_GET_VARS", What::Removed, 504, "$HTTP_GET_VARS", "use $_GET"),
+    ("variable HTTP_POST_VARS", What::Removed, 504, "$HTTP_POST_VARS", "use $_POST"),
+    ("variable HTTP_COOKIE_VARS", What::Removed, 504, "$HTTP_COOKIE_VARS", "use $_COOKIE"),
+    ("variable HTTP_SERVER_VARS", What::Removed, 504, "$HTTP_SERVER_VARS", "use $_SERVER"),
+    ("variable HTTP_ENV_VARS", What::Removed, 504, "$HTTP_ENV_VARS", "use $_ENV"),
+    ("variable HTTP_SESSION_VARS", What::Removed, 504, "$HTTP_SESSION_VARS", "use $_SESSION"),
+    ("variable HTTP_POST_FILES", What::Removed, 504, "$HTTP_POST_FILES", "use $_FILES"),
+    ("variable php_errormsg", What::Deprecated, 702, "$php_errormsg", "call error_get_last()"),
+    (
+        "old-constructor",
+        What::Removed,
+        800,
+        "constructors that have the name of their class",
+        "call the method __construct: new does not call this one",
+    ),
+    ("autoload", What::Removed, 800, "the function __autoload()", "call spl_autoload_register()"),
+    ("arguments parse_str", What::Removed, 800, "parse_str() without its second argument", "give it the array"),
+    ("arguments mb_parse_str", What::Removed, 800, "mb_parse_str() without its second argument", "give it the array"),
+    ("arguments mktime", What::Removed, 800, "mktime() without an argument", "call time()"),
+    ("arguments gmmktime", What::Removed, 800, "gmmktime() without an argument", "call time()"),
+    ("arguments crypt", What::Removed, 800, "crypt() without its argument $salt", "call password_hash()"),
 ];
 
 /// What to use in the place of what is gone.
-const INSTEAD: [(&str, &str); 30] = [
+const INSTEAD: [(&str, &str); 44] = [
+    ("mysql_*", "use mysqli or PDO"),
+    ("mssql_*", "use PDO with pdo_dblib, or sqlsrv"),
+    ("sqlite_*", "use SQLite3 or PDO"),
+    ("mcrypt_*", "use openssl or sodium; for old data, mcrypt of PECL"),
+    ("ereg", "call preg_match()"),
+    ("eregi", "call preg_match() with the modifier i"),
+    ("ereg_replace", "call preg_replace()"),
+    ("eregi_replace", "call preg_replace() with the modifier i"),
+    ("split", "call explode() or preg_split()"),
+    ("spliti", "call preg_split() with the modifier i"),
+    ("session_register", "write to $_SESSION"),
+    ("session_is_registered", "ask isset($_SESSION[…])"),
+    ("session_unregister", "unset($_SESSION[…])"),
+    ("call_user_method", "write $object->$method()"),
     ("each", "use foreach"),
     ("create_function", "write a closure: function () { … }"),
     ("money_format", "use NumberFormatter of intl"),
@@ -105,8 +196,8 @@ pub enum What {
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The minor version of PHP 8.
-    pub minor: u8,
+    /// The version ([`number`]).
+    pub version: u16,
     /// What happened.
     pub what: What,
     /// The name as people write it.
@@ -137,7 +228,7 @@ impl Changes {
     /// Reads the tables.
     pub fn read() -> Changes {
         let mut all: HashMap<(String, String), Vec<Change>> = HashMap::new();
-        for (minor, table) in TABLES {
+        for (version, table) in TABLES {
             for line in table.lines().filter(|line| !line.starts_with('#')) {
                 let mut columns = line.split('\t');
                 let (Some(what), Some(kind), Some(name)) = (columns.next(), columns.next(), columns.next()) else {
@@ -151,12 +242,12 @@ impl Changes {
                 let known = all.entry((kind.to_owned(), key(kind, name))).or_default();
                 // The first version that says so counts.
                 if known.iter().all(|change| change.what != what) {
-                    known.push(Change { minor, what, name: name.to_owned() });
+                    known.push(Change { version, what, name: name.to_owned() });
                 }
             }
         }
-        for (form, minor, name, _) in FORMS {
-            let change = Change { minor, what: What::Deprecated, name: name.to_owned() };
+        for (form, what, version, name, _) in FORMS {
+            let change = Change { version, what, name: name.to_owned() };
             all.insert(("language".to_owned(), form.to_owned()), vec![change]);
         }
         Changes(all)
@@ -164,7 +255,9 @@ impl Changes {
 
     /// What happened to a name that the code uses.
     pub fn of(&self, kind: &str, name: &str) -> &[Change] {
-        self.0.get(&(kind.to_owned(), name.to_owned())).map_or(&[], Vec::as_slice)
+        let of = |name: &str| self.0.get(&(kind.to_owned(), name.to_owned())).map(Vec::as_slice);
+        let family = || of(&format!("{}_*", name.split_once('_')?.0));
+        of(name).or_else(family).unwrap_or(&[])
     }
 
     /// The names that tokens.php is to look for.
@@ -184,7 +277,7 @@ impl Changes {
 
 /// What to write instead of a symbol, if that is known.
 pub fn instead(name: &str) -> Option<&'static str> {
-    let of_form = FORMS.iter().find(|(_, _, form, _)| *form == name).map(|(_, _, _, instead)| *instead);
+    let of_form = FORMS.iter().find(|(_, _, _, form, _)| *form == name).map(|(.., instead)| *instead);
     of_form.or_else(|| INSTEAD.iter().find(|(gone, _)| *gone == name).map(|(_, instead)| *instead))
 }
 
@@ -193,10 +286,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn has(kind: &str, name: &str, what: What, minor: u8) {
+    fn has(kind: &str, name: &str, what: What, minor: u16) {
         let changes = Changes::read();
         let found = changes.of(kind, name);
-        assert!(found.iter().any(|one| one.what == what && one.minor == minor), "{kind} {name}: {found:?}");
+        assert!(found.iter().any(|one| one.what == what && one.version == 800 + minor), "{kind} {name}: {found:?}");
     }
 
     /// A sample of each version's UPGRADING.
@@ -228,6 +321,10 @@ mod tests {
         for name in ["each", "create_function", "get_magic_quotes_gpc", "money_format"] {
             has("function", name, What::Removed, 0);
         }
+        for name in ["mysql_connect", "MYSQL_ASSOC", "split"] {
+            let kind = if name.contains('A') { "constant" } else { "function" };
+            assert!(Changes::read().of(kind, name).iter().any(|one| one.version == 700), "{name}");
+        }
         has("class", "random\\randomizer", What::Added, 2);
         has("class", "pdo\\mysql", What::Added, 4);
         has("constant", "MT_RAND_PHP", What::Deprecated, 3);
@@ -240,11 +337,12 @@ mod tests {
 
     #[test]
     fn each_table_has_its_version() {
-        let minors: Vec<u8> = TABLES.iter().map(|(minor, _)| *minor).collect();
-        assert_eq!(minors, (0..=LAST).collect::<Vec<u8>>());
-        for (minor, table) in TABLES {
-            assert!(table.starts_with(&format!("# What PHP 8.{minor} ")), "8.{minor}");
-            assert!(table.lines().skip(1).all(|line| line.split('\t').count() == 3), "8.{minor}");
+        let versions: Vec<u16> = TABLES.iter().map(|(version, _)| *version).filter(|version| *version >= 800).collect();
+        assert_eq!(versions, (800..=800 + u16::from(LAST)).collect::<Vec<u16>>());
+        for (version, table) in TABLES {
+            let version = named(version);
+            assert!(table.starts_with(&format!("# What PHP {version} ")), "{version}");
+            assert!(table.lines().skip(1).all(|line| line.split('\t').count() == 3), "{version}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! Versions of PHP: what does not compile, what is gone, what is not there yet, what is deprecated.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use process::programs::PhpVersion;
 
-use super::changes::{Change, Changes, What, instead};
+use super::changes::{Change, Changes, What, instead, named, number};
 use super::findings::{Check, Finding, Place, Severity, counted, is_test};
 use super::reading::{Reader, Told};
+use super::symbols::{Asked, Declared, Symbols};
 
 /// What PHPs have said of all scripts, in their order.
 pub struct Spoken {
@@ -24,15 +25,8 @@ pub struct Facts<'a> {
     pub spoken: &'a [Spoken],
     /// The version that runs the application, if that is known.
     pub runs: Option<PhpVersion>,
-}
-
-/// The minor version of PHP 8; later major versions are later than all.
-pub fn minor(version: PhpVersion) -> u8 {
-    let text = version.to_string();
-    match text.strip_prefix("8.") {
-        Some(minor) => minor.parse().unwrap_or(u8::MAX),
-        None => u8::MAX,
-    }
+    /// What that PHP has, with the application's settings.
+    pub symbols: Option<&'a Symbols>,
 }
 
 /// All findings about versions.
@@ -53,6 +47,8 @@ fn compiled(facts: &Facts<'_>, spoken: &Spoken) -> Vec<Finding> {
     let version = spoken.reader.version;
     let runs = facts.runs.is_none_or(|runs| runs == version);
     let (mut wrong, mut wrong_tests, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    // PHP's source under another name may be a template of code.
+    let is_script = |name: &str| name.rsplit('.').next().is_some_and(|ending| ending.eq_ignore_ascii_case("php"));
     for (name, told) in facts.names.iter().zip(&spoken.told) {
         if let Some((line, text)) = &told.error {
             let text = if told.is_binary { format!("{text} (the file has zero bytes)") } else { text.clone() };
@@ -60,7 +56,7 @@ fn compiled(facts: &Facts<'_>, spoken: &Spoken) -> Vec<Finding> {
                 unread.push(Place::new(name, 0, text));
                 continue;
             }
-            let list = if is_test(name) { &mut wrong_tests } else { &mut wrong };
+            let list = if is_test(name) || !is_script(name) { &mut wrong_tests } else { &mut wrong };
             list.push(Place::new(name, *line, text));
         }
         if let Some(why) = &told.ended {
@@ -76,8 +72,11 @@ fn compiled(facts: &Facts<'_>, spoken: &Spoken) -> Vec<Finding> {
         findings.push(Finding::new(Check::Syntax, what, action).but(severity).at(wrong));
     }
     if !wrong_tests.is_empty() {
-        let what = format!("PHP {release} does not compile {} of tests", counted(wrong_tests.len(), "file"));
-        let action = "nothing, if they are wrong on purpose; do not deploy tests";
+        let what = format!(
+            "PHP {release} does not compile {} of tests, or under other names than .php",
+            counted(wrong_tests.len(), "file")
+        );
+        let action = "nothing, if they are wrong on purpose or templates of code; do not deploy tests";
         findings.push(Finding::new(Check::Syntax, what, action).but(Severity::Notice).at(wrong_tests));
     }
     if !unread.is_empty() {
@@ -129,60 +128,65 @@ fn general(text: &str) -> String {
 
 /// Everything the tables know of, by what the code uses.
 fn used(facts: &Facts<'_>, told: &[Told], changes: &Changes) -> Vec<Finding> {
-    // A function or class that the tree declares is a polyfill, or the application's own.
-    let mut own: HashSet<(&str, String)> = HashSet::new();
-    for (kind, name) in told.iter().flat_map(|told| &told.declared) {
-        let is_class = kind == "c";
-        let short = name.rsplit('\\').next().unwrap_or(name);
-        let known = if is_class { name } else { short };
-        own.insert((if is_class { "class" } else { "function" }, known.to_ascii_lowercase()));
-    }
-    let mut found: BTreeMap<(What, u8, String, bool), Vec<Place>> = BTreeMap::new();
+    // A name that the tree declares is a polyfill, or the application's own.
+    let own = Declared::by(facts.names, told);
+    let mut found: BTreeMap<(What, u16, String, bool), Vec<Place>> = BTreeMap::new();
     for (name, told) in facts.names.iter().zip(told) {
         for (kind, used, line, guards) in &told.uses {
-            let declared = match kind.as_str() {
-                "member" => own.contains(&("class", used.split("::").next().unwrap_or("").to_owned())),
-                kind => own.contains(&(if kind == "class" { "class" } else { "function" }, used.clone())),
-            };
-            if declared {
+            if own.has(kind, used) {
                 continue;
             }
             for change in changes.of(kind, used).iter().filter(|change| !is_guarded(change, guards)) {
-                let text = if kind == "method" { format!("->{used}()") } else { change.name.clone() };
-                let key = (change.what, change.minor, change.name.clone(), is_test(name));
+                // An extension may still have it, and code that asks for one name of an extension has asked for all.
+                let is_removed = change.what == What::Removed;
+                let family = change.name.strip_suffix('*').map(str::to_ascii_lowercase);
+                let is_there = facts.symbols.is_some_and(|symbols| symbols.has(kind, used));
+                if is_removed && (is_there || Asked::by([told]).covers(used, family.as_deref())) {
+                    continue;
+                }
+                // An extension that any script asks for is optional.
+                let is_asked = |family: &String| own.asked.covers(used, Some(family));
+                let is_optional = is_test(name) || (is_removed && family.as_ref().is_some_and(is_asked));
+                let text = match kind.as_str() {
+                    "method" => format!("->{used}()"),
+                    _ if change.name.ends_with('*') => used.clone(),
+                    _ => change.name.clone(),
+                };
+                let key = (change.what, change.version, change.name.clone(), is_optional);
                 found.entry(key).or_default().push(Place::new(name, *line, text));
             }
         }
     }
-    let runs = facts.runs.map(minor);
+    let runs = facts.runs.map(number);
     let mut findings = Vec::new();
-    for ((what, minor, name, is_test), places) in found {
+    for ((what, version, name, is_optional), places) in found {
         let severity = match (what, runs) {
             // Without a PHP that runs it, nothing is known to fail.
-            (What::Removed, Some(runs)) if minor <= runs => Severity::Error,
+            (What::Removed, Some(runs)) if version <= runs => Severity::Error,
             (What::Removed, _) => Severity::Warning,
-            (What::Added, Some(runs)) if minor > runs => Severity::Error,
+            (What::Added, Some(runs)) if version > runs => Severity::Error,
             (What::Added, _) => continue,
             (What::Deprecated, _) => Severity::Notice,
         };
-        let severity = if is_test { Severity::Notice } else { severity };
-        findings.push(of_change(what, minor, &name, runs).but(severity).at(places));
+        let severity = if is_optional { Severity::Notice } else { severity };
+        findings.push(of_change(what, version, &name, runs).but(severity).at(places));
     }
     findings
 }
 
-fn of_change(what: What, minor: u8, name: &str, runs: Option<u8>) -> Finding {
+fn of_change(what: What, version: u16, name: &str, runs: Option<u16>) -> Finding {
+    let version = named(version);
     let (check, text) = match what {
-        What::Removed => (Check::Removed, format!("PHP 8.{minor} has removed {name}")),
+        What::Removed => (Check::Removed, format!("PHP {version} has removed {name}")),
         What::Added => {
-            let runs = runs.map(|runs| format!(", and PHP 8.{runs} runs this")).unwrap_or_default();
-            (Check::Added, format!("{name} is there since PHP 8.{minor}{runs}"))
+            let runs = runs.map(|runs| format!(", and PHP {} runs this", named(runs))).unwrap_or_default();
+            (Check::Added, format!("{name} is there since PHP {version}{runs}"))
         }
-        What::Deprecated => (Check::Deprecated, format!("PHP 8.{minor} deprecates {name}")),
+        What::Deprecated => (Check::Deprecated, format!("PHP {version} deprecates {name}")),
     };
     let action = instead(name).map_or_else(
         || match what {
-            What::Added => format!("run it with PHP 8.{minor} or later (php = \"8.{minor}\"), or ask function_exists(), class_exists() or defined() before"),
+            What::Added => format!("run it with PHP {version} or later (php = \"{version}\"), or ask function_exists(), class_exists() or defined() before"),
             What::Removed => "replace it, or ask for it before: function_exists(), class_exists(), PHP_VERSION_ID".to_owned(),
             What::Deprecated => "replace it before a later PHP removes it".to_owned(),
         },
@@ -194,7 +198,7 @@ fn of_change(what: What, minor: u8, name: &str, runs: Option<u8>) -> Finding {
 /// Whether the code asks for the version before: code for PHP before 8.0 cannot meet what 8.1 has removed, and code for 8.4 has
 /// what 8.3 added. Where it asks for a version before 7, it is not this that it asks for.
 fn is_guarded(change: &Change, guards: &[u32]) -> bool {
-    let version = 800 + u32::from(change.minor);
+    let version = u32::from(change.version);
     guards.iter().any(|guard| match change.what {
         What::Added => *guard >= version,
         What::Removed | What::Deprecated => (700..=version).contains(guard),
@@ -205,8 +209,8 @@ fn is_guarded(change: &Change, guards: &[u32]) -> bool {
 mod tests {
     use super::*;
 
-    fn change(what: What, minor: u8) -> Change {
-        Change { minor, what, name: "x".to_owned() }
+    fn change(what: What, minor: u16) -> Change {
+        Change { version: 800 + minor, what, name: "x".to_owned() }
     }
 
     #[test]
@@ -223,7 +227,8 @@ mod tests {
 
     #[test]
     fn later_versions_are_later() {
-        let minor = |text: &str| minor(text.parse().unwrap());
-        assert!(minor("8.10") > minor("8.4") && minor("9.0") > minor("8.10"));
+        let number = |text: &str| number(text.parse().unwrap());
+        assert!(number("8.10") > number("8.4") && number("9.0") > number("8.10"));
+        assert_eq!((named(810), named(704)), ("8.10".to_owned(), "7.4".to_owned()));
     }
 }

@@ -100,8 +100,9 @@ checks! {
     NoPhp: "version.no-php", Version, Error, "docs/guides/php-versions.md", "no PHP that could run or read the application";
     Syntax: "version.syntax", Version, Error, "docs/guides/doctor.md#version", "a file that an installed PHP does not compile; a warning if it is not the PHP that runs the application";
     Unread: "version.unread", Version, Warning, "docs/guides/doctor.md#version", "a file that could not be checked: too large, or PHP ended while it read the file";
-    Removed: "version.removed", Version, Error, "docs/guides/doctor.md#version", "a function, class or constant that PHP has removed; a warning if a later PHP has";
+    Removed: "version.removed", Version, Error, "docs/guides/doctor.md#version", "a function, class, constant or form of the language that PHP has removed, since 5.4; a warning if a later PHP has";
     Added: "version.added", Version, Error, "docs/guides/doctor.md#version", "one that only a later PHP has";
+    Missing: "version.missing", Version, Error, "docs/guides/doctor.md#version", "a function, class or constant that neither PHP nor the tree has; a warning if an extension has it, or a file that the tree lacks may";
     Deprecated: "version.deprecated", Version, Notice, "docs/guides/doctor.md#version", "one that is deprecated, or a deprecated form of the language";
     CompilerSays: "version.compiler", Version, Notice, "docs/guides/doctor.md#version", "another deprecation that an installed PHP names when it compiles a file";
 
@@ -248,12 +249,13 @@ pub fn is_foreign(file: &str) -> bool {
     file.split('/').any(|part| part == "vendor")
 }
 
-/// Whether a file is made to be wrong, or is never run by visitors: tests and what they use.
+/// Whether a file is made to be wrong, or is never run by visitors: tests and what they use, and examples for readers (Drupal's `.api.php`).
 pub fn is_test(file: &str) -> bool {
     const NAMES: [&str; 8] = ["test", "tests", "fixture", "fixtures", "_fixtures", "__fixtures__", "testdata", "stubs"];
-    file.rsplit_once('/').is_some_and(|(directories, _)| {
-        directories.split('/').any(|part| NAMES.contains(&part.to_ascii_lowercase().as_str()))
-    })
+    file.ends_with(".api.php")
+        || file.rsplit_once('/').is_some_and(|(directories, _)| {
+            directories.split('/').any(|part| NAMES.contains(&part.to_ascii_lowercase().as_str()))
+        })
 }
 
 /// The table of checks, as docs/guides/doctor.md has it.

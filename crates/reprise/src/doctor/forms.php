@@ -57,6 +57,9 @@ trait Forms
         if ($token->text === '$http_response_header') {
             $this->use('language', 'response-header', $token->line);
         }
+        if (in_array($token->text, self::OLD, true) && !$this->is($at - 1, [T_DOUBLE_COLON])) {
+            $this->old($at);
+        }
         $isProperty = $this->is($at - 1, [T_DOUBLE_COLON]) && $this->is($at - 2, [T_STRING, T_STATIC, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED]);
         $isGlobal = $token->text === '$GLOBALS' && $this->is($at + 1, ['[']);
         if ((!$isProperty && !$isGlobal) || !in_array('function', $this->braces, true)) {
@@ -115,6 +118,108 @@ trait Forms
                 $type = [];
             } elseif ($token->text === '?' || $token->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, T_NAME_RELATIVE, T_ARRAY, T_CALLABLE])) {
                 $type[] = strtolower($token->text);
+            }
+        }
+    }
+
+    /** Variables that older PHPs filled. */
+    private const OLD = ['$HTTP_RAW_POST_DATA', '$HTTP_GET_VARS', '$HTTP_POST_VARS', '$HTTP_COOKIE_VARS', '$HTTP_SERVER_VARS', '$HTTP_ENV_VARS',
+        '$HTTP_SESSION_VARS', '$HTTP_POST_FILES', '$php_errormsg'];
+    /** @var array<string, array> Lines where they are read, the versions that code asks for, and whether the file fills or asks for them. */
+    private array $old = [];
+
+    private function old(int $at): void
+    {
+        $name = substr($this->tokens[$at]->text, 1);
+        $this->old[$name] ??= [];
+        $isAsked = $this->is($at - 1, ['(']) && $this->is($at - 2, [T_ISSET, T_EMPTY]);
+        if ($this->is($at + 1, ['='])) {
+            $this->declared[] = ['v', $name];
+        } elseif ($isAsked || $this->is($at + 1, [T_COALESCE])) {
+            $this->asked["variable $name"] = true;
+        } else {
+            $this->old[$name][] = $this->tokens[$at]->line;
+        }
+    }
+
+    private function variables(): void
+    {
+        foreach ($this->old as $name => $lines) {
+            if (!isset($this->asked["variable $name"])) {
+                array_map(fn ($line) => $this->use('language', "variable $name", $line), $lines);
+            }
+        }
+    }
+
+    /** A method that has its class's name, as constructors had before `__construct`. One that gives a value is none, nor is a static one. */
+    private function constructor(int $class): void
+    {
+        $name = $this->tokens[$class]->text;
+        $open = $this->until($class, ['{', ';']);
+        $end = $this->closing($open);
+        if ($this->namespace !== '' || !$this->is($class - 1, [T_CLASS])) {
+            return;
+        }
+        $found = null;
+        for ($at = $open + 1; $at < $end; $at++) {
+            if ($this->is($at, ['{', T_CURLY_OPEN])) {
+                $at = $this->closing($at);
+            } elseif ($this->is($at, [T_FUNCTION])) {
+                $method = $this->is($at + 1, ['&']) ? $at + 2 : $at + 1;
+                if (strtolower($this->tokens[$method]->text ?? '') === '__construct') {
+                    return;
+                }
+                $isStatic = $this->is($at - 1, [T_STATIC]) || $this->is($at - 2, [T_STATIC]);
+                if (($this->tokens[$method]->text ?? '') === $name && !$isStatic && !$this->givesValue($method)) {
+                    $found = $this->tokens[$at]->line;
+                }
+            }
+        }
+        if ($found !== null) {
+            $this->use('language', 'old-constructor', $found);
+        }
+    }
+
+    private function givesValue(int $method): bool
+    {
+        $next = $this->closing($method + 1) + 1;
+        $end = $this->is($next, ['{']) ? $this->closing($next) : $next;
+        for ($at = $next; $at < $end; $at++) {
+            if ($this->is($at, [T_FUNCTION])) {
+                $at = $this->closing($this->until($at, ['{']));
+            } elseif ($this->is($at, [T_RETURN]) && !$this->is($at + 1, [';'])) {
+                return true;
+            }
+        }
+        return $this->is($next, [':']);
+    }
+
+    /** A pattern with the modifier e, which executed the replacement as code. A pattern that is put together has a byte for each other part. */
+    private function pattern(int $open): void
+    {
+        $close = $this->closing($open);
+        $pattern = '';
+        for ($at = $open + 1; $at <= $close; $at++) {
+            $token = $this->tokens[$at] ?? null;
+            if ($at === $close || $token?->text === ',') {
+                if (preg_match('/^([^\\w\\s\\\\\\0])(.*)([^\\w\\s\\\\\\0])([a-zA-Z]*)$/s', $pattern, $found)) {
+                    $ends = ['(' => ')', '{' => '}', '[' => ']', '<' => '>'][$found[1]] ?? $found[1];
+                    if ($found[3] === $ends && str_contains($found[4], 'e')) {
+                        $this->use('language', 'modifier-e', $this->tokens[$open]->line);
+                        return;
+                    }
+                }
+                $pattern = '';
+                $isList = $this->is($open + 1, ['[', T_ARRAY]);
+                if (!$isList) {
+                    return;
+                }
+            } elseif ($token?->id === T_CONSTANT_ENCAPSED_STRING) {
+                $pattern .= substr($token->text, 1, -1);
+            } elseif ($token?->id === T_ENCAPSED_AND_WHITESPACE) {
+                $pattern .= $token->text;
+            } elseif (!$token?->is(['.', '"', '[', ']', '(', ')', T_ARRAY])) {
+                $pattern .= "\0";
             }
         }
     }

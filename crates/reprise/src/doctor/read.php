@@ -2,7 +2,7 @@
 // What `reprise doctor` has each PHP do: read files, compile them without executing any, and say what is in them.
 //
 // The standard input has a JSON object, then the files' paths, all of them ended by a zero byte. `compile` asks for syntax, `look` for
-// what the tokens say, with the names that matter in `names`. For each file a line of JSON is written, in order; so of a process that
+// what the tokens say, with the names that matter in `names`, and all names that the application's PHP has in `has`. For each file a line of JSON is written, in order; so of a process that
 // ends early it is known at which file.
 //
 // Nothing of the application runs: opcache_compile_file() compiles and executes nothing, and the tokenizer only reads.
@@ -74,7 +74,7 @@ while (($path = stream_get_line(STDIN, 1 << 16, "\0")) !== false && $path !== ''
             $found += $isBinary ? ['isBinary' => true] : [];
         }
         if ($settings['look']) {
-            $found += (new File($source, $settings['names']))->look();
+            $found += (new File($source, $settings['names'], $settings['has']))->look();
         }
     }
     echo json_encode($found, JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES), "\n";

@@ -24,6 +24,7 @@ use crate::options;
 const READ: &str = include_str!("read.php");
 const TOKENS: &str = include_str!("tokens.php");
 const FORMS: &str = include_str!("forms.php");
+const MISSING: &str = include_str!("missing.php");
 /// Files of one process, and their bytes: compiled scripts stay in its opcache.
 const MOST_FILES: usize = 800;
 const MOST_BYTES: u64 = 24 << 20;
@@ -65,8 +66,13 @@ pub struct Told {
     pub uses: Vec<(String, String, u32, Vec<u32>)>,
     /// What, line, whether it is in a function, and detail.
     pub facts: Vec<(String, u32, u8, String)>,
-    /// Functions (`f`) and classes (`c`) that the file declares.
+    /// Functions (`f`), classes (`c`), constants (`k`), beginnings of constants whose names are computed (`p`) and variables of older PHPs (`v`)
+    /// that the file declares.
     pub declared: Vec<(String, String)>,
+    /// Kind, name and line of what PHP does not have.
+    pub missing: Vec<(String, String, u32)>,
+    /// What the file asks for, in lower case: `function_exists('…')`; of an extension `ext-…`.
+    pub asked: Vec<String>,
 }
 
 /// A script to be read.
@@ -78,10 +84,18 @@ pub struct Script {
     pub size: u64,
 }
 
+/// Names that matter in tokens.
+pub struct Names {
+    /// Those that versions of PHP have changed.
+    pub changed: Value,
+    /// All that the application's PHP has, by kind; null if that is unknown.
+    pub has: Value,
+}
+
 /// What is wanted of the scripts.
 pub struct Wanted<'a> {
     /// Whether their tokens are looked at, with these names.
-    pub names: Option<&'a Value>,
+    pub names: Option<&'a Names>,
     /// The user that PHP runs as.
     pub user: Option<&'a Identity>,
 }
@@ -161,13 +175,16 @@ fn read_once(
     reader: &Reader,
     scripts: &[Script],
     most: usize,
-    names: Option<&Value>,
+    names: Option<&Names>,
     wanted: &Wanted<'_>,
     progress: &Progress,
 ) -> Result<Vec<Told>, Failure> {
     let parts = parts(scripts, most);
-    let settings =
-        json!({ "compile": true, "look": names.is_some(), "names": names.cloned().unwrap_or_default() }).to_string();
+    let settings = match names {
+        None => json!({ "compile": true, "look": false }),
+        Some(names) => json!({ "compile": true, "look": true, "names": names.changed, "has": names.has }),
+    }
+    .to_string();
     let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
     let all: Mutex<Vec<(usize, Vec<Told>)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -313,7 +330,9 @@ fn start(reader: &Reader, user: Option<&Identity>) -> std::io::Result<Child> {
     ] {
         command.args(["-d", setting]);
     }
-    command.arg("-r").arg([FORMS, TOKENS, READ].map(|part| part.strip_prefix("<?php").unwrap_or(part)).concat());
+    command
+        .arg("-r")
+        .arg([FORMS, MISSING, TOKENS, READ].map(|part| part.strip_prefix("<?php").unwrap_or(part)).concat());
     command.env_clear().current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);

@@ -8,6 +8,7 @@ use PhpToken;
 final class File
 {
     use Forms;
+    use Missing;
 
     /** @var list<PhpToken> Without white space and comments. */
     private array $tokens = [];
@@ -25,6 +26,8 @@ final class File
     private array $uses = [];
     private array $facts = [];
     private array $declared = [];
+    /** The token that is looked at. */
+    private int $at = 0;
 
     private const ASKING = ['function_exists', 'is_callable', 'defined', 'class_exists', 'interface_exists', 'trait_exists',
         'enum_exists', 'method_exists', 'extension_loaded'];
@@ -42,11 +45,13 @@ final class File
         'mongodb\\driver\\manager', 'random\\randomizer', 'random\\engine\\mt19937', 'random\\engine\\pcgoneseq128xslrr64',
         'random\\engine\\xoshiro256starstar', 'random\\engine\\secure', 'parallel\\runtime', 'ffi'];
 
-    /** Functions that are deprecated with fewer or more arguments than these. */
+    /** Functions that are deprecated or fail with fewer or more arguments than these. */
     private const ARGUMENTS = ['get_class' => [1, 99], 'get_parent_class' => [1, 99], 'mb_check_encoding' => [1, 99], 'fputcsv' => [5, 99],
+        'parse_str' => [2, 2], 'mb_parse_str' => [2, 2], 'mktime' => [1, 6], 'gmmktime' => [1, 6], 'crypt' => [2, 2],
         'fgetcsv' => [5, 99], 'str_getcsv' => [4, 99], 'session_set_save_handler' => [0, 2], 'get_defined_functions' => [0, 0]];
 
-    public function __construct(private readonly string $source, private readonly array $names) {}
+    /** @param ?array $has What PHP has, by kind and name; null if that is unknown. */
+    public function __construct(private readonly string $source, private readonly array $names, private readonly ?array $has) {}
 
     public function look(): array
     {
@@ -55,9 +60,11 @@ final class File
                 $this->tokens[] = $token;
             }
         }
-        $this->ask();
         $pending = null;
         foreach ($this->tokens as $at => $token) {
+            $this->at = $at;
+            $this->lists($at);
+            $this->quote($token);
             switch ($token->id) {
                 case T_NAMESPACE:
                     $this->namespace = $this->is($at + 1, [T_STRING, T_NAME_QUALIFIED]) ? $this->tokens[$at + 1]->text : '';
@@ -76,6 +83,7 @@ final class File
                         $pending = 'class';
                         if ($this->is($at + 1, [T_STRING])) {
                             $this->declared[] = ['c', ltrim($this->namespace . '\\' . $this->tokens[$at + 1]->text, '\\')];
+                            $this->constructor($at + 1);
                         }
                     }
                     break;
@@ -88,9 +96,30 @@ final class File
                         $name = $this->is($at + 1, ['&']) ? $at + 2 : $at + 1;
                         if ($this->in() !== 'class' && $this->is($name, [T_STRING])) {
                             $this->declared[] = ['f', ltrim($this->namespace . '\\' . $this->tokens[$name]->text, '\\')];
+                            if ($this->namespace === '' && strtolower($this->tokens[$name]->text) === '__autoload') {
+                                $this->use('language', 'autoload', $token->line);
+                            }
                         }
                         $this->parameters($at);
                     }
+                    break;
+                case T_CONST:
+                    if (end($this->braces) !== 'class' && $this->is($at + 1, [T_STRING])) {
+                        $this->declared[] = ['k', $this->tokens[$at + 1]->text];
+                    }
+                    break;
+                case T_TRY:
+                    $this->catching($at);
+                    break;
+                case T_CONSTANT_ENCAPSED_STRING:
+                case T_ENCAPSED_AND_WHITESPACE:
+                    $this->inText($token->text);
+                    break;
+                case T_INCLUDE:
+                case T_INCLUDE_ONCE:
+                case T_REQUIRE:
+                case T_REQUIRE_ONCE:
+                    $this->included($at);
                     break;
                 case T_CURLY_OPEN:
                 case T_DOLLAR_OPEN_CURLY_BRACES:
@@ -118,8 +147,13 @@ final class File
             $this->name($at);
             $this->language($at);
         }
-        $uses = array_values(array_filter($this->uses, fn ($use) => !isset($this->asked[strtolower($use[1])])));
-        return ['uses' => $uses, 'facts' => $this->facts, 'declared' => $this->declared];
+        $this->ask();
+        $this->variables();
+        $isAsked = fn ($use) => isset($this->asked[strtolower($use[1])]);
+        $uses = array_values(array_filter($this->uses, fn ($use) => !$isAsked($use)));
+        $missing = array_values(array_filter($this->missing, fn ($use) => !$isAsked($use)));
+        $declared = array_values(array_unique($this->declared, SORT_REGULAR));
+        return ['uses' => $uses, 'facts' => $this->facts, 'declared' => $declared, 'missing' => $missing, 'asked' => array_map(strval(...), array_keys($this->asked))];
     }
 
     private function is(int $at, array $kinds): bool
@@ -173,7 +207,7 @@ final class File
                     }
                     $last = ltrim($text, '\\');
                 } elseif ($argument->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED]) && $this->is($next + 1, [T_DOUBLE_COLON])) {
-                    $last = strtolower(ltrim($argument->text, '\\'));
+                    $last = strtolower($this->resolve($argument));
                     $this->asked[$last] = true;
                 }
             }
@@ -258,6 +292,9 @@ final class File
 
     private function use(string $kind, string $name, int $line): void
     {
+        if ($kind !== 'language' && $this->isCaught()) {
+            return;
+        }
         $guards = $this->guards ? array_values(array_unique(array_merge(...array_values($this->guards)))) : [];
         $this->uses[] = [$kind, $name, $line, $guards];
     }
@@ -302,8 +339,9 @@ final class File
         if ($isNew || $this->is($at + 1, [T_DOUBLE_COLON]) || $this->is($at - 1, [T_EXTENDS, T_IMPLEMENTS])) {
             $class = $this->resolve($token);
             $lower = strtolower($class);
-            if (isset($this->names['class'][$lower])) {
-                $this->use('class', $lower, $token->line);
+            $isName = $this->is($at + 1, [T_DOUBLE_COLON]) && $this->is($at + 2, [T_CLASS]);
+            if (!$isName && !in_array($lower, ['self', 'parent'], true) && !in_array(strtolower($token->text), ['self', 'parent'], true)) {
+                $this->meet('class', $lower, $token->line, $class);
             }
             if ($isNew && (in_array($lower, self::CLASSES, true))) {
                 $this->fact('new', $token->line, $class);
@@ -323,9 +361,15 @@ final class File
         }
         if ($isCall) {
             // An attribute's arguments look like a call.
-            if (!$this->is($at - 1, [T_ATTRIBUTE]) && isset($this->names['function'][$lower])) {
-                $this->use('function', $lower, $token->line);
+            if (!isset($this->types[$at])) {
+                $this->meet('function', $lower, $token->line, $name);
             }
+            match ($lower) {
+                'define', 'class_alias' => $this->declaring($lower, $at + 2),
+                'preg_replace', 'preg_filter' => $this->pattern($at + 1),
+                'ini_set', 'ini_alter' => ($setting = $this->literal($at + 2)) !== null && $this->meet('setting', $setting, $token->line),
+                default => null,
+            };
             if (isset(self::ARGUMENTS[$lower])) {
                 [$least, $most] = self::ARGUMENTS[$lower];
                 $count = $this->arguments($at + 1);
@@ -343,10 +387,8 @@ final class File
                 }
                 $this->fact('call', $token->line, $detail);
             }
-        } elseif (isset($this->names['constant'][$name]) && !$this->is($at + 1, [T_VARIABLE, T_ELLIPSIS, '&', '|']) && !$this->is($at - 1, [':', '?', T_INSTANCEOF])) {
-            $this->use('constant', $name, $token->line);
-        } elseif (isset($this->names['constant'][$name]) && $this->is($at + 1, ['|']) && !$this->is($at - 1, [T_INSTANCEOF])) {
-            $this->use('constant', $name, $token->line);
+        } elseif ($this->isConstant($at)) {
+            $this->meet('constant', $name, $token->line);
         }
     }
 

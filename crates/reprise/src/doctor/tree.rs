@@ -1,6 +1,7 @@
 //! The application's tree: its files, with owners and modes. Links to directories elsewhere are followed, each directory is entered once.
 
 use std::collections::HashSet;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,12 @@ const MOST_LEVELS: usize = 64;
 pub const MOST_BYTES: u64 = 8 << 20;
 /// Directories whose files are no code of the application.
 const SKIPPED: [&str; 6] = [".git", ".svn", ".hg", ".bzr", "node_modules", ".idea"];
+/// Endings of what is surely no PHP, so that it is not opened.
+const NO_SOURCE: [&str; 35] = [
+    "css", "scss", "less", "js", "mjs", "ts", "map", "json", "xml", "xsd", "xsl", "yml", "yaml", "md", "po", "mo",
+    "pot", "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "woff", "woff2", "ttf", "eot", "otf", "gz", "zip",
+    "phar", "pdf", "sql", "stub",
+];
 /// Directories that are document roots by their names.
 const PUBLIC: [&str; 3] = ["public", "web", "htdocs"];
 
@@ -25,6 +32,8 @@ pub struct Entry {
     pub size: u64,
     /// Owner, group and mode.
     pub rights: (u32, u32, u32),
+    /// Whether it is PHP's source: a script by its name, or by its first bytes.
+    pub is_source: bool,
 }
 
 /// A tree.
@@ -115,10 +124,21 @@ pub fn walk(base: &Path) -> Tree {
                 }
             }
             let rights = (metadata.uid(), metadata.gid(), metadata.mode());
-            tree.entries.push(Entry { path, is_directory, size: metadata.len(), rights });
+            let mut entry = Entry { path, is_directory, size: metadata.len(), rights, is_source: false };
+            entry.is_source = entry.is_script() || (!is_directory && opens_php(&tree.whole(&entry)));
+            tree.entries.push(entry);
         }
     }
     tree.sorted()
+}
+
+/// Whether a file opens PHP with its first bytes. One without an ending is no part of an application: a template of code, or a command.
+fn opens_php(path: &Path) -> bool {
+    if path.extension().is_none_or(|ending| NO_SOURCE.iter().any(|one| ending.eq_ignore_ascii_case(one))) {
+        return false;
+    }
+    let mut start = [0; 5];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok_and(|()| start == *b"<?php")
 }
 
 impl Tree {
@@ -127,9 +147,9 @@ impl Tree {
         self
     }
 
-    /// The scripts.
+    /// The scripts, and other files of PHP's source.
     pub fn scripts(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.is_script())
+        self.entries.iter().filter(|entry| entry.is_source)
     }
 
     /// The whole path of an entry.
