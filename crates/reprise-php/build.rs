@@ -35,6 +35,7 @@ fn main() {
         "worker",
         "classic/classic",
         "engine/boot_state",
+        "engine/captured",
         "engine/direct_calls",
         "engine/error_page",
         "engine/exceptions",

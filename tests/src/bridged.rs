@@ -153,4 +153,5 @@ pub fn served_in(server: &Server, mode: &str) {
     assert!(log.contains(word), "{log}");
     let is_lost = |line: &str| line.contains("recycled") && !line.contains("recycled: exit");
     assert!(!log.lines().any(is_lost) && !log.contains("warm-up"), "{log}");
+    assert!(!log.contains("of its own request"), "the boot has kept what a visitor would get:\n{log}");
 }

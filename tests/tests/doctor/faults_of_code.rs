@@ -182,7 +182,7 @@ const RIGHT: [(&str, &str); 30] = [
 ];
 
 /// What a worker script keeps, and what a snapshot refuses or repeats.
-const OF_WORKER: [Fault; 18] = [
+const OF_WORKER: [Fault; 21] = [
     fault("worker.exit", "warning", "leave.php", 3, "<?php\nfunction leave() {\n    exit(1);\n}\n"),
     fault("worker.exit", "warning", "death.php", 2, "<?php\ndefined('A') or die('no');\n"),
     fault(
@@ -252,6 +252,27 @@ const OF_WORKER: [Fault; 18] = [
         "<?php\n$log = fopen('/tmp/a.log', 'a');\nreprise_snapshot();\n",
     ),
     fault("snapshot.held", "warning", "public/session.php", 3, "<?php\n\nsession_start();\nreprise_snapshot();\n"),
+    fault(
+        "snapshot.captured",
+        "warning",
+        "public/time.php",
+        2,
+        "<?php\ndefine('NOW', $_SERVER['REQUEST_TIME']);\nreprise_snapshot();\n",
+    ),
+    fault(
+        "snapshot.captured",
+        "warning",
+        "public/client.php",
+        3,
+        "<?php\nclass A { static $ip; }\nA::$ip = trim($_SERVER['REMOTE_ADDR']);\nwhile (reprise_handle_request('f')) {}\n",
+    ),
+    fault(
+        "snapshot.captured",
+        "warning",
+        "public/cookie.php",
+        2,
+        "<?php\nif (true) { $user = $_COOKIE['user'] ?? null; }\nreprise_snapshot();\n",
+    ),
     fault("snapshot.random", "warning", "public/seed.php", 2, "<?php\nmt_srand(42);\nreprise_snapshot();\n"),
     fault(
         "snapshot.random",
@@ -305,12 +326,19 @@ fn faults_of_workers_are_found() {
     OF_WORKER.iter().for_each(|fault| _ = site.write(fault.file, fault.text));
     site.write("back.php", "<?php\nfunction b() { set_error_handler('f'); restore_error_handler(); }\n");
     site.write("below.php", "<?php\nreprise_snapshot();\n$db = new PDO('sqlite::memory:');\nmt_srand();\n");
+    site.write(
+        "fresh.php",
+        "<?php\n$f = function () { $now = $_SERVER['REQUEST_TIME']; };\n$root = $_SERVER['DOCUMENT_ROOT'];\n$_SERVER['CAME'] = $_SERVER['REQUEST_TIME'];\n\
+         echo $_COOKIE['a'] ?? '';\nreprise_snapshot();\n$now = $_SERVER['REQUEST_TIME'];\n",
+    );
+    site.write("plain.php", "<?php\n$now = $_SERVER['REQUEST_TIME'];\n");
     let report = site.look(&["--only", "worker"]);
     report.has_all(&OF_WORKER);
     assert_eq!(report.code, 0, "nothing of this is an error");
     let has = |id, severity, file| report.has(&fault(id, severity, file, 0, ""));
     assert!(!has("worker.handler", "warning", "back.php"), "a handler that is put back stays nowhere");
     assert!(!has("snapshot.held", "warning", "below.php") && !has("snapshot.random", "warning", "below.php"));
+    assert!(["fresh.php", "plain.php"].iter().all(|file| !has("snapshot.captured", "warning", file)));
 
     // Without a loop the same is worth a notice.
     site.write("public/index.php", "<?php\necho 1;\n");

@@ -13,6 +13,7 @@
  *
  * probes.c             PHP is what this was compiled for, or reprise-php does not start
  * boot_state.c         settings and environment of a worker script's boot
+ * captured.c           what the application holds of the boot's request
  * direct_calls.c       where libphp's code is, whose calls of itself are bound directly
  * error_page.c         the page of a fatal error under development
  * compile.c            compiles scripts into a file cache of opcache

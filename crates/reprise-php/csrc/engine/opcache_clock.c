@@ -1,8 +1,8 @@
 /*
- * The time that opcache keeps. opcache takes the time of a request when the request begins. By that time it decides
+ * The time that opcache keeps. opcache takes the time of a request at its request startup. By that time it decides
  * whether a file is too new to be cached, and whether to look for changes. In a snapshot the time would stand still. It
- * is in opcache's globals, which are private. opcache's ini settings point to these globals. So a boot begins at a time
- * that occurs nowhere else, and the word with that time is opcache's.
+ * is in opcache's globals, which are private. opcache's ini settings point to these globals. So at the startup of a
+ * boot's request, opcache alone is told a time that occurs nowhere else, and the word with that time is opcache's.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -17,17 +17,27 @@
 /* A time that occurs nowhere else. */
 #define STRANGE_TIME 1400000003.0
 
-static zend_result tell_strange_time(double *time)
-{
-	*time = STRANGE_TIME;
-	return SUCCESS;
-}
-
 static time_t *opcache_clock;
+static zend_module_entry *opcache;
+static zend_result (*start_opcache)(INIT_FUNC_ARGS);
+
+static zend_result start_at_strange_time(INIT_FUNC_ARGS)
+{
+	double time = SG(global_request_time);
+
+	SG(global_request_time) = STRANGE_TIME;
+	zend_result result = start_opcache(INIT_FUNC_ARGS_PASSTHRU);
+	SG(global_request_time) = time;
+	return result;
+}
 
 void reprise_opcache_clock_watch(void)
 {
-	sapi_module.get_request_time = tell_strange_time;
+	opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+	if (opcache && opcache->request_startup_func) {
+		start_opcache = opcache->request_startup_func;
+		opcache->request_startup_func = start_at_strange_time;
+	}
 }
 
 void reprise_opcache_clock_find(void)
@@ -35,8 +45,9 @@ void reprise_opcache_clock_find(void)
 	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
 	time_t *found = NULL;
 
-	sapi_module.get_request_time = NULL;
-	SG(global_request_time) = 0;
+	if (start_opcache) {
+		opcache->request_startup_func = start_opcache;
+	}
 	if (!entry || !entry->mh_arg2 || !INI_BOOL("opcache.enable")) {
 		return;
 	}

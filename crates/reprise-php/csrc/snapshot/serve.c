@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "../connections/connections.h"
+#include "../engine/captured.h"
 #include "../engine/frames.h"
 #include "../engine/handlers.h"
 #include "../engine/heap.h"
@@ -158,6 +159,7 @@ void reprise_fill_superglobals(bool all)
 
 void reprise_serve_prepare(void)
 {
+	reprise_report_captured(snapshot->is_per_host, "below reprise_snapshot()");
 	reprise_hooks_prepare();
 	reprise_note_additions();
 	reprise_close_script();

@@ -33,6 +33,7 @@
 #include "../bodies.h"
 #include "../data/data.h"
 #include "../engine/boot_state.h"
+#include "../engine/captured.h"
 #include "../engine/exceptions.h"
 #include "../engine/exits.h"
 #include "../engine/function_state.h"
@@ -104,6 +105,9 @@ static void call_handler(zend_fcall_info *handler, zend_fcall_info_cache *cache)
 static void begin_loop(void)
 {
 	loop.has_begun = true;
+	if (loop.is_trial) {
+		reprise_report_captured(false, "in the callable of reprise_handle_request()");
+	}
 	zval written;
 
 	ZVAL_UNDEF(&written);

@@ -113,6 +113,7 @@ checks! {
     Handlers: "worker.handler", Worker, Warning, "docs/guides/worker.md#what-is-reset-between-requests", "handlers and settings that code sets, never puts back, and that stay in a worker script";
     Held: "snapshot.held", Worker, Warning, "docs/guides/snapshot.md#what-is-refused-at-the-call", "what a snapshot refuses, opened before reprise_snapshot() or while a file is included";
     Random: "snapshot.random", Worker, Warning, "docs/guides/snapshot.md", "a random engine made or seeded before reprise_snapshot(): each request would draw the same numbers";
+    Captured: "snapshot.captured", Worker, Warning, "docs/guides/snapshot.md#what-a-boot-must-not-keep", "time, client or cookies of the boot's own request, kept in a constant or variable: all visitors would get them";
 
     Users: "deployment.user", Deployment, Error, "docs/guides/from-php-fpm.md", "a user that does not reach the application's files";
     Lock: "deployment.lock", Deployment, Warning, "docs/guides/doctor.md#deployment", "a composer.lock that cannot be read, or another state of vendor/ than it says";

@@ -50,6 +50,30 @@ trait Forms
 
     private bool $isInShell = false;
 
+    /** What a request alone brings; of the host, only the boot itself can tell whether all visitors have the same. */
+    private const OF_REQUEST = ['REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'REQUEST_METHOD', 'REQUEST_URI', 'QUERY_STRING', 'REMOTE_ADDR', 'REMOTE_USER',
+        'PHP_AUTH_USER', 'HTTP_COOKIE', 'HTTP_X_FORWARDED_FOR', 'HTTP_USER_AGENT', 'HTTP_REFERER', 'HTTP_ACCEPT_LANGUAGE'];
+
+    /** A constant or variable of the file itself that is made of the request: `$now = $_SERVER['REQUEST_TIME'];`. */
+    private function request(int $at): void
+    {
+        $name = $this->tokens[$at]->text;
+        $key = trim($this->tokens[$at + 2]->text ?? '', '\'"');
+        if (!($name === '$_COOKIE' || ($name === '$_SERVER' && in_array($key, self::OF_REQUEST, true))) || !$this->is($at + 1, ['['])) {
+            return;
+        }
+        $start = $at;
+        while ($start > 0 && !$this->is($start - 1, [';', '{', '}', ':', T_OPEN_TAG])) {
+            $start--;
+        }
+        $isConstant = strtolower($this->tokens[$start]->text) === 'define';
+        $isVariable = $this->is($start, [T_VARIABLE]) && !str_starts_with($this->tokens[$start]->text, '$_') && $this->is($start + 1, ['=']);
+        $isProperty = $this->is($start + 1, [T_DOUBLE_COLON]) && $this->is($start + 2, [T_VARIABLE]) && $this->is($start + 3, ['=']);
+        if ($isConstant || $isVariable || $isProperty) {
+            $this->fact('request', $this->tokens[$at]->line, $name === '$_COOKIE' ? $name : "{$name}['$key']");
+        }
+    }
+
     /** A static property or a global variable that is written. */
     private function variable(int $at): void
     {
@@ -60,6 +84,7 @@ trait Forms
         if (in_array($token->text, self::OLD, true) && !$this->is($at - 1, [T_DOUBLE_COLON])) {
             $this->old($at);
         }
+        $this->request($at);
         $isProperty = $this->is($at - 1, [T_DOUBLE_COLON]) && $this->is($at - 2, [T_STRING, T_STATIC, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED]);
         $isGlobal = $token->text === '$GLOBALS' && $this->is($at + 1, ['[']);
         if ((!$isProperty && !$isGlobal) || !in_array('function', $this->braces, true)) {

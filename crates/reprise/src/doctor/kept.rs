@@ -56,6 +56,8 @@ const HELD: [&str; 21] = [
 ];
 const SEEDS: [&str; 2] = ["mt_srand", "srand"];
 const SNAPSHOT: &str = "reprise_snapshot";
+/// Where the boot of a script ends.
+const ENDS_OF_BOOT: [&str; 3] = [SNAPSHOT, "reprise_handle_request", "frankenphp_handle_request"];
 
 /// How the application runs.
 pub struct Modes {
@@ -68,12 +70,16 @@ pub struct Modes {
 /// All findings.
 pub fn judge(names: &[String], told: &[Told], modes: &Modes) -> Vec<Finding> {
     let mut found: BTreeMap<Check, Vec<Place>> = BTreeMap::new();
-    let (mut at_boot, mut seeds) = (Vec::new(), Vec::new());
+    let (mut at_boot, mut seeds, mut captured) = (Vec::new(), Vec::new(), Vec::new());
     let mut elsewhere: BTreeMap<Check, Vec<Place>> = BTreeMap::new();
     for (name, told) in names.iter().zip(told).filter(|(name, _)| !is_test(name)) {
         let calls = |function: &str| told.facts.iter().any(|(what, _, _, detail)| what == "call" && detail == function);
         let snapshot = told.facts.iter().find(|(what, _, _, detail)| what == "call" && detail == SNAPSHOT);
+        let end = told.facts.iter().find(|(what, _, _, detail)| what == "call" && ENDS_OF_BOOT.contains(&&**detail));
         for (what, line, scope, detail) in &told.facts {
+            if what == "request" && *scope == 0 && end.is_some_and(|(_, at, _, _)| line < at) {
+                captured.push(Place::new(name, *line, detail.clone()));
+            }
             let mut add =
                 |check: Check, text: String| found.entry(check).or_default().push(Place::new(name, *line, text));
             match what.as_str() {
@@ -130,6 +136,14 @@ pub fn judge(names: &[String], told: &[Told], modes: &Modes) -> Vec<Finding> {
         );
         let action = "make or seed them below the call; random_int() and unseeded mt_rand() are safe";
         findings.push(Finding::new(Check::Random, what, action).at(seeds));
+    }
+    if !captured.is_empty() {
+        let what = format!(
+            "{} of the boot's own request is kept by the boot: all visitors would get it",
+            counted(captured.len(), "value")
+        );
+        let action = "read it below reprise_snapshot(), or in the callable of reprise_handle_request()";
+        findings.push(Finding::new(Check::Captured, what, action).at(captured));
     }
     for (check, places) in elsewhere {
         let (what, action) = match check {
