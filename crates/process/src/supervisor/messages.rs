@@ -331,9 +331,6 @@ impl Supervisor {
         }
     }
 
-    /// A worker was reaped, by its forker or by this process.
-    pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
-        let ending = Ending::from_status(death.status);
     /// A generation that cannot have its workers takes no visitors' requests: the server does not start, a reload is refused.
     fn worker_is_missing(&mut self, id: GenerationId, lane: usize, why: &str) {
         let Some(generation) = self.generations.get(id).filter(|_| !self.shutdown.is_begun()) else { return };
@@ -345,6 +342,9 @@ impl Supervisor {
         self.shutdown.fail(Outcome::NotBooted(name, what));
     }
 
+    /// A worker was reaped, by its forker or by this process.
+    pub(super) fn worker_died(&mut self, id: GenerationId, lane: usize, death: WorkerDeath) {
+        let ending = Ending::from_status(death.status);
         if death.epoch != self.front.epoch() {
             let of_lane = self.generations.lane_mut(id, lane);
             return of_lane.into_iter().for_each(|lane| lane.retired.retain(|(pid, _)| *pid != death.pid));

@@ -334,11 +334,11 @@ impl Lane {
     }
 }
 
-fn counted(count: &wire::atomics::AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
-}
 /// The source of errors of a lane's boots.
 fn boots(what: &str) -> String {
     format!("{what}: boot")
 }
 
+fn counted(count: &wire::atomics::AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}

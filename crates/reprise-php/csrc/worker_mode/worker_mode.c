@@ -340,12 +340,12 @@ static int try_script(struct forker *forker)
 		loop.is_trial = true;
 		run_script();
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR) {
 	if (pid < 0) {
 		reprise_log_line("error", "the script cannot be tried: no process can be forked: %s",
 		                 pid == -EAGAIN ? "RLIMIT_NPROC or pids.max is too low" : strerror(-pid));
 	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR) {
 			return wire_Exit_NotBooted;
 		}
 	}
