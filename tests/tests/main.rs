@@ -75,6 +75,7 @@ mod release;
 mod reload;
 mod reload_edges;
 mod replaced_class;
+mod request_ids;
 mod request_limits;
 mod request_time;
 mod rewind;

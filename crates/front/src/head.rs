@@ -88,6 +88,8 @@ pub fn write(facts: &Facts<'_>, buffer: &mut [u8]) -> Result<usize, TooLarge> {
         head.add(&[b"REMOTE_USER"], &[user.as_bytes()])?;
     }
     head.add(&[b"PHP_SELF"], &[name, info])?;
+    // The name by which configurations of nginx pass $request_id on.
+    head.add(&[b"REQUEST_ID"], &[request.head.id.as_bytes()])?;
     head.finish()
 }
 

@@ -20,6 +20,7 @@
 //! | [`connection`] | both ends of a connection, and whether its client has left |
 //! | [`proxy_header`] | the client behind a load balancer that speaks the PROXY protocol |
 //! | [`forwarded`] | the client behind a proxy |
+//! | [`request_id`] | the id of a request, for both logs and PHP |
 //! | [`phases`] | one request, phase by phase: admit, route, look up, run, deliver |
 //! | [`network`] | addresses and networks |
 //! | [`countries`] | countries by address, and how MaxMind files are read |
@@ -118,6 +119,7 @@ mod refusal;
 pub use refusal::reference as refusals;
 pub mod request;
 mod request_body;
+pub mod request_id;
 mod response;
 mod response_body;
 mod route;

@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, Uri, Version};
 use crate::connection::Connection;
 use crate::forwarded;
 use crate::refusal::Refusal;
+use crate::request_id::RequestId;
 use crate::target;
 
 /// A request on its way through the phases ([`crate::phases`]).
@@ -80,6 +81,8 @@ pub struct Head {
     pub protocol: Version,
     /// All headers.
     pub headers: HeaderMap,
+    /// Its id: one that was made, until the phase "admit" finds one of a declared proxy.
+    pub id: RequestId,
 }
 
 /// The target of a request: as the client sent it, and cleaned, as it is routed.
@@ -114,7 +117,7 @@ impl Head {
         original: Option<Box<Original>>,
     ) -> Head {
         let clean = target::clean(uri.path());
-        Head { method, target: Target { uri, clean, original }, protocol, headers }
+        Head { method, target: Target { uri, clean, original }, protocol, headers, id: RequestId::made() }
     }
 
     /// Method, target and protocol as they came.

@@ -114,20 +114,17 @@ static void add_escaped(struct part *part, const char *text)
 	}
 }
 
-void reprise_log_line(const char *level, const char *format, ...)
+static void send_line(const char *level, const char *about, const char *format, va_list arguments)
 {
 	struct raw_text start = {0};
 	struct part part;
 	char text[8192], mark[64];
-	va_list arguments;
 
 	raw_add(&start, message_mark);
 	begin(&start, level);
 	memcpy(part.bytes, start.bytes, start.size);
 	part.start = part.size = start.size;
-	va_start(arguments, format);
 	int wanted = vsnprintf(text, sizeof text, format, arguments);
-	va_end(arguments);
 	if (wanted < 0) {
 		return;
 	}
@@ -136,5 +133,24 @@ void reprise_log_line(const char *level, const char *format, ...)
 		int size = snprintf(mark, sizeof mark, " [cut: %zu more bytes]", (size_t)wanted - (sizeof text - 1));
 		add_text(&part, mark, (size_t)size);
 	}
+	add_escaped(&part, about);
 	send_part(&part, true);
+}
+
+void reprise_log_line(const char *level, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	send_line(level, "", format, arguments);
+	va_end(arguments);
+}
+
+void reprise_log_about(const char *about, const char *level, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	send_line(level, about, format, arguments);
+	va_end(arguments);
 }

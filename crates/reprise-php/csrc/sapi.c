@@ -51,7 +51,9 @@
 
 static void log_message(const char *message, int syslog_type)
 {
-	reprise_log_line(reprise_log_level((unsigned)syslog_type), "%s", message);
+	struct reprise_about about;
+
+	reprise_log_about(reprise_about_request(&about), reprise_log_level((unsigned)syslog_type), "%s", message);
 }
 
 static size_t ub_write(const char *bytes, size_t size)

@@ -15,6 +15,9 @@
 #include "worker.h"
 #include "worker_mode/worker_mode.h"
 
+/* Bytes of a path in a message. */
+#define MOST_OF_PATH 512
+
 static void (*import_process_environment)(zval *);
 
 const struct wire_RequestHead *reprise_head(void)
@@ -26,6 +29,11 @@ const char *reprise_head_text(struct wire_Span span)
 {
 	ZEND_ASSERT(span.offset + span.length < sizeof reprise_worker->head);
 	return span.offset ? (const char *)reprise_worker->head + span.offset : "";
+}
+
+void reprise_forget_variables(void)
+{
+	((struct wire_RequestHead *)reprise_worker->head)->variables = 0;
 }
 
 void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, uint32_t, void *), void *context)
@@ -122,6 +130,22 @@ const char *reprise_variable(const char *name, size_t size)
 		reprise_each_variable(compare_name, &sought);
 	}
 	return sought.value;
+}
+
+const char *reprise_about_request(struct reprise_about *about)
+{
+	const char *id = reprise_variable(ZEND_STRL("REQUEST_ID")), *client = reprise_variable(ZEND_STRL("REMOTE_ADDR"));
+
+	if (!id || !client) {
+		return "";
+	}
+	const char *uri = reprise_head_text(reprise_head()->uri);
+	int path = (int)strcspn(uri, "?");
+
+	snprintf(about->text, sizeof about->text, " [%.32s %.*s%s; client %.64s; request %.128s]",
+	         reprise_head_text(reprise_head()->method), path < MOST_OF_PATH ? path : MOST_OF_PATH, uri,
+	         path > MOST_OF_PATH ? "…" : "", client, id);
+	return about->text;
 }
 
 static bool add_variable(const char *name, uint32_t name_size, const char *value, uint32_t size, void *array)

@@ -39,5 +39,5 @@ pub fn check(bytes: &[u8]) {
     let value: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let method = head.method.as_str();
     assert_eq!(value["method"], method[..method.len().min(MAX_FIELD)]);
-    assert_eq!(value.as_object().map(serde_json::Map::len), Some(18));
+    assert_eq!(value.as_object().map(serde_json::Map::len), Some(19));
 }

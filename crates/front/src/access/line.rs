@@ -30,7 +30,7 @@ const fn field(name: &'static str, kind: &'static str, text: &'static str) -> Fi
 }
 
 /// All fields of a JSON line, in their order.
-pub const FIELDS: [Field; 18] = [
+pub const FIELDS: [Field; 19] = [
     field("time", "text", "when the response ended, RFC 3339 in UTC"),
     field("client", "text", "address of the client; behind a declared proxy the address that the proxy names"),
     field("method", "text", "empty if a malformed request line has none; so are the next fields"),
@@ -49,6 +49,7 @@ pub const FIELDS: [Field; 18] = [
     field("upstream", "text or null", "the upstream that responded in the place of PHP"),
     field("cache", "text or null", "what the cache of responses did (docs/guides/cache.md#what-the-cache-did)"),
     field("cache_detail", "text or null", "why the response was not stored, or a stored one not sent"),
+    field("request_id", "text", "the id of the request, as PHP has it in `$_SERVER['REQUEST_ID']`"),
 ];
 
 /// The current time as both formats write it, renewed once a second.
@@ -106,7 +107,7 @@ pub struct Facts<'a> {
     pub cache: Option<Did>,
 }
 
-/// The combined format, then the duration in seconds.
+/// The combined format, then the duration in seconds and the request's id.
 fn combined(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) {
     clock.update();
     lines.extend_from_slice(facts.client.as_bytes());
@@ -135,6 +136,8 @@ fn combined(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'
     lines.push(b'.');
     // A million is added and the first digit left out, so that there are six digits with leading zeros.
     lines.extend_from_slice(&Decimal::new(1_000_000 + u64::from(facts.took.subsec_micros())).digits()[1..]);
+    lines.push(b' ');
+    lines.extend_from_slice(head.id.as_bytes());
     lines.push(b'\n');
 }
 
@@ -181,6 +184,7 @@ fn json(lines: &mut Vec<u8>, clock: &mut Clock, head: &Head, facts: &Facts<'_>) 
     fields.text(facts.upstream.map(str::as_bytes));
     fields.text(facts.cache.map(|did| did.result().word().as_bytes()));
     fields.text(facts.cache.and_then(|did| did.detail()).map(|why| why.word().as_bytes()));
+    fields.text(Some(head.id.as_bytes()));
     lines.extend_from_slice(b"}\n");
 }
 
@@ -241,9 +245,12 @@ pub fn reference() -> String {
          `access_log_format` how its lines look. SIGUSR1 to the process of `reprise serve` opens the file again (after\n\
          logrotate); within a quarter of a second all lines go to the new one. If nobody reads the log, lines are \
          dropped after 1 MiB of\nwaiting lines, with a message; requests never wait. Texts are cut off at 2048 bytes.\n\n\
-         `combined`: `CLIENT - - [TIME] \"METHOD TARGET PROTOCOL\" STATUS SENT \"REFERER\" \"USER_AGENT\" SECONDS`; unprintable \
+         `combined`: `CLIENT - - [TIME] \"METHOD TARGET PROTOCOL\" STATUS SENT \"REFERER\" \"USER_AGENT\" SECONDS REQUEST_ID`; unprintable \
          bytes, quotes and\nbackslashes are written as `\\xHH`.\n\n`json`: one object a line. The fields about \
-         PHP cost two system calls\nper request, which the combined format does not need.\n\n| field | type | |\n|---|---|---|\n",
+         PHP cost two system calls\nper request, which the combined format does not need.\n\nEach request has an id, \
+         REQUEST_ID: what a declared proxy (`proxies`) says in X-Request-Id, if that is one value of up to 128 letters,\ndigits and \
+         `-._:+/=@`, else 128 random bits, in hexadecimal. PHP has it in `$_SERVER['REQUEST_ID']`. A client \
+         that is\nno declared proxy cannot choose it; PHP finds its header in `$_SERVER['HTTP_X_REQUEST_ID']`, as under PHP-FPM.\n\n| field | type | |\n|---|---|---|\n",
     );
     for field in &FIELDS {
         let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.kind, field.text);
@@ -257,7 +264,9 @@ pub fn reference() -> String {
          control characters: ends of lines are written as `\\n`, others as `\\t`, `\\r` or `\\xHH`, and bytes that \
          are not UTF-8 as `\\xHH`. Further lines of a message of the supervisor, such as a trace, are indented. So a \
          script cannot write a line that looks like the supervisor's or another application's. It can write lines \
-         that look like its own application's.\n\nA message of \
+         that look like its own application's.\n\nA message of PHP that comes while a request runs ends with ` [METHOD PATH; client ADDRESS; request ID]`: the path as it \
+         came, without its query, which may contain secrets, 512 bytes at most; the id is that of the access log. Lines of \
+         `reprise_log()` have no such end.\n\nA message of \
          PHP is cut after 8 KiB, and a line of its standard error or output too; ` [cut: N more bytes]` says so. Text that a \
          script writes to `php://stderr` or `php://stdout`, or that a program started by PHP writes, becomes a line at an end of line, \
          at the next message, or after a pause of half a second. Such a line may contain text of several processes.\n\nAn \

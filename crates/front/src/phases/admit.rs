@@ -14,6 +14,7 @@ use crate::host;
 use crate::lanes::View;
 use crate::refusal::Refusal;
 use crate::request::{By, Head, Request};
+use crate::request_id::RequestId;
 use crate::route::{self, Route};
 use crate::routing::limits::Together;
 use crate::settings::{Application, Settings};
@@ -63,6 +64,9 @@ pub fn admit<'a>(
     if request.connection.peer.is_proxy && request.by != By::Fetch {
         let settings = &view.settings;
         request.behind = forwarded::client(&request.head.headers, &settings.proxies, settings.proxy_headers);
+        if let Some(id) = RequestId::given(&request.head.headers) {
+            request.head.id = id;
+        }
     }
     if let Some(why) = request.refusal {
         return Err(why);

@@ -41,7 +41,8 @@ static bool script_is_readable(const char *script)
 	int error = errno;
 	SG(sapi_headers).http_response_code = error == EACCES ? 403 : 404;
 	PUTS(error == EACCES ? "Access denied.\n" : "File not found.\n");
-	reprise_log_line("error", "script %s cannot be read: %s", script, strerror(error));
+	struct reprise_about about;
+	reprise_log_about(reprise_about_request(&about), "error", "script %s cannot be read: %s", script, strerror(error));
 	return false;
 }
 

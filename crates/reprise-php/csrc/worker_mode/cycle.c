@@ -116,6 +116,8 @@ void reprise_worker_mode_end_request(void)
 		reprise_finish_response();
 	}
 	reprise_signals_settle();
+	/* What the script logs between two requests is about neither. */
+	reprise_forget_variables();
 	SETTLED(reprise_directory_return());
 	if (reprise_is_damaged() || reprise_is_unclean()) {
 		zend_bailout();
