@@ -33,6 +33,7 @@
 
 mod acme;
 mod admin;
+mod apache;
 mod certificates;
 mod check;
 mod comparison;

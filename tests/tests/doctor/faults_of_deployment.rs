@@ -136,3 +136,61 @@ fn fixes_change_the_configuration_alone() {
     let again = site.look(&["--fix"]);
     assert_eq!(again.json["fixed"].as_array().map(Vec::len), Some(0));
 }
+
+/// Denials of .htaccess are a finding where the front sends what Apache would not, once each.
+#[test]
+fn denials_of_htaccess_are_decided_as_apache_does() {
+    let site = Site::new();
+    let faults = [
+        fault(
+            "deployment.htaccess",
+            "error",
+            "public/status/.htaccess",
+            2,
+            "RewriteEngine On\nRewriteRule ^conf/ - [R=404,L]\n",
+        ),
+        fault(
+            "deployment.htaccess",
+            "error",
+            "public/gone/.htaccess",
+            3,
+            "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} -f\nRewriteRule \\.txt$ - [G]\n",
+        ),
+        fault("deployment.htaccess", "error", "public/match/.htaccess", 1, "RedirectMatch 403 ^/match/conf\n"),
+        fault(
+            "deployment.htaccess",
+            "error",
+            "public/files/.htaccess",
+            4,
+            "Order allow,deny\nAllow from all\n<FilesMatch \"\\.(txt|ini)$\">\nRequire all denied\n</FilesMatch>\n",
+        ),
+        fault(
+            "deployment.htaccess",
+            "error",
+            "public/pair/.htaccess",
+            2,
+            "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>\n",
+        ),
+    ];
+    let right = [
+        ("later", "Order deny,allow\nDeny from all\nAllow from all\n"),
+        ("comment", "# Require all denied\n"),
+        ("other", "<Files other.ini>\nRequire all denied\n</Files>\n"),
+        ("old", "<IfVersion < 2.4>\nDeny from all\n</IfVersion>\n"),
+        ("method", "<LimitExcept GET POST>\nDeny from all\n</LimitExcept>\n"),
+        ("pass", "RewriteEngine On\nRewriteRule ^conf - [L]\nRewriteRule . - [F]\n"),
+    ];
+    for fault in &faults {
+        site.write(fault.file, fault.text);
+        site.write(&fault.file.replace(".htaccess", "conf/a.txt"), "a");
+    }
+    for (name, text) in right {
+        site.write(&format!("public/{name}/.htaccess"), text).write(&format!("public/{name}/conf/a.txt"), "a");
+    }
+    let report = site.look(&["--only", "deployment"]);
+    report.has_all(&faults);
+    let denied: Vec<&serde_json::Value> =
+        report.of("deployment.htaccess").into_iter().filter(|finding| finding["severity"] == "error").collect();
+    let places = denied.iter().flat_map(|finding| finding["evidence"].as_array()).flatten().count();
+    assert_eq!(places, faults.len(), "each once, and nothing that is open: {denied:#?}");
+}

@@ -1,5 +1,7 @@
-//! Lines of .htaccess that nobody honours: Reprise reads none of these files.
+//! Lines of .htaccess that nobody honours: Reprise reads none of these files. A denial is a finding if the front sends or runs a file that
+//! Apache would not.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use front::explain::{self, Question};
@@ -7,14 +9,18 @@ use front::settings::Application;
 use http::HeaderMap;
 
 use super::findings::{Check, Finding, Place, Severity};
-use super::tree::Tree;
+use super::tree::{Entry, Tree};
+use crate::apache::denied::{self, Asked, Scope};
+use crate::apache::directives::{Directive, in_force, parse};
+use crate::apache::rewriting;
 
 /// A longer file is not read.
 const MOST_BYTES: u64 = 1 << 20;
+/// Files that the front's routing is asked for.
+const MOST_FILES: usize = 20_000;
 /// Endings of what pages load.
 const ASSETS: [&str; 15] =
     ["css", "scss", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "woff", "woff2", "ttf"];
-
 /// Kinds of lines, with what does the same here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -69,115 +75,126 @@ impl Kind {
 
 /// All findings.
 pub fn judge(tree: &Tree, root: &Path, application: &Application) -> Vec<Finding> {
-    let mut found: Vec<(Kind, bool, Place)> = Vec::new();
-    for entry in tree.entries.iter().filter(|entry| !entry.is_directory && entry.path.ends_with(".htaccess")) {
-        let whole = tree.whole(entry);
-        let is_below = whole.starts_with(root);
-        if entry.size > MOST_BYTES || !is_below {
-            continue;
-        }
-        let Ok(text) = std::fs::read(&whole) else { continue };
-        let text = String::from_utf8_lossy(&text);
-        let directory = whole.parent().unwrap_or(root);
-        let reached = reached(tree, directory, root, application);
-        for (number, line, kind) in lines(&text) {
-            let is_open = match kind {
-                // What the front does not send or run needs no denial.
-                Kind::Denial | Kind::Password => reached.is_some(),
-                _ => true,
-            };
-            if is_open {
-                let more = match (kind, &reached) {
-                    (Kind::Denial | Kind::Password, Some((target, _))) => format!("{line} ({target} is reached)"),
-                    _ => line.to_owned(),
-                };
-                // A denial of some files may be of what is not there, and what pages load is no secret.
-                let is_more = reached.as_ref().is_some_and(|(_, is_more)| *is_more);
-                let is_partial = kind == Kind::Denial && (text.contains("<Files") || !is_more);
-                found.push((kind, is_partial, Place::new(entry.name(), number, more)));
-            }
+    let scopes = scopes(tree, root);
+    let mut found = reached(tree, root, application, &scopes);
+    for scope in &scopes {
+        for (line, text, kind) in lines(&scope.directives) {
+            found.push((kind, false, Place::new(&scope.file, line, text)));
         }
     }
-    let mut findings = Vec::new();
     let mut kinds: Vec<(Kind, bool)> = found.iter().map(|(kind, is_partial, _)| (*kind, *is_partial)).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    for (kind, is_partial) in kinds {
-        let places: Vec<Place> =
-            found.iter().filter(|one| (one.0, one.1) == (kind, is_partial)).map(|one| one.2.clone()).collect();
+    let finding = |(kind, is_partial): (Kind, bool)| {
+        let places = found.iter().filter(|one| (one.0, one.1) == (kind, is_partial)).map(|one| one.2.clone());
         let (what, action, severity) = kind.what();
         let severity = if is_partial { Severity::Warning } else { severity };
-        findings.push(Finding::new(Check::Htaccess, what, action).but(severity).at(places));
-    }
-    findings
+        Finding::new(Check::Htaccess, what, action).but(severity).at(places)
+    };
+    kinds.into_iter().map(finding).collect()
 }
 
-/// A file of a directory that anybody gets or runs, and whether it is more than what pages load: styles, scripts of browsers, images, fonts.
-fn reached(tree: &Tree, directory: &Path, root: &Path, application: &Application) -> Option<(String, bool)> {
+/// The files below the root, the outer ones before the inner ones.
+fn scopes(tree: &Tree, root: &Path) -> Vec<Scope> {
+    let read = |entry: &Entry| {
+        let whole = tree.whole(entry);
+        let below = whole.strip_prefix(root).ok()?.parent()?;
+        let text = std::fs::read(&whole).ok()?;
+        let directory = match below.to_str()? {
+            "" => String::new(),
+            below => format!("/{below}"),
+        };
+        let directives = in_force(parse(&String::from_utf8_lossy(&text)));
+        Some(Scope { file: entry.name(), directory, directives })
+    };
+    let is_one = |entry: &&Entry| !entry.is_directory && entry.path.ends_with(".htaccess") && entry.size <= MOST_BYTES;
+    let mut scopes: Vec<Scope> = tree.entries.iter().filter(is_one).filter_map(read).collect();
+    scopes.sort_by(|a, b| a.directory.cmp(&b.directory));
+    scopes
+}
+
+/// Denials of what anybody gets or runs: for each directive that denies, one file. Whether it is more than what pages load (styles, scripts
+/// of browsers, images, fonts) says how bad it is.
+fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]) -> Vec<(Kind, bool, Place)> {
     let headers = HeaderMap::new();
     let host = application.hosts.first().map_or("localhost", String::as_str).trim_start_matches("*.");
-    let inside = tree.entries.iter().filter(|entry| !entry.is_directory && tree.whole(entry).starts_with(directory));
-    let mut found = None;
-    for entry in inside.take(500) {
+    let mut found: BTreeMap<(&str, u32), (Kind, bool, Place)> = BTreeMap::new();
+    let mut left = MOST_FILES;
+    for entry in tree.entries.iter().filter(|entry| !entry.is_directory) {
         let whole = tree.whole(entry);
         let Some(target) = whole.strip_prefix(root).ok().and_then(Path::to_str).map(|path| format!("/{path}")) else {
             continue;
         };
+        let is_on_way =
+            |scope: &&Scope| target.strip_prefix(scope.directory.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let on_way: Vec<&Scope> = scopes.iter().filter(is_on_way).collect();
+        let asked = Asked { path: &target, file: &whole.to_string_lossy() };
+        let Some(denial) = denied::denial(&on_way, &asked) else { continue };
+        let key = (denial.scope.file.as_str(), denial.by.line);
+        let is_asset = target.rsplit_once('.').is_some_and(|(_, ending)| ASSETS.contains(&ending));
+        if left == 0 || found.get(&key).is_some_and(|(_, is_partial, _)| is_asset || !is_partial) {
+            continue;
+        }
+        left -= 1;
         let question = Question { target: &target, host, method: "GET", headers: &headers, address: None };
         let answer = explain::explain(application, &question);
         let runs = answer.script.as_deref() == Some(target.as_str());
         if (answer.file.is_some() || runs) && answer.realms.is_empty() {
-            let is_more = !target.rsplit_once('.').is_some_and(|(_, ending)| ASSETS.contains(&ending));
-            if is_more {
-                return Some((target, true));
-            }
-            found.get_or_insert((target, false));
+            let kind = match denial.kind {
+                denied::Kind::Password => Kind::Password,
+                denied::Kind::Denial => Kind::Denial,
+            };
+            let text = format!("{} ({target} is reached)", denial.by.text);
+            found.insert(key, (kind, is_asset, Place::new(denial.scope.file.as_str(), denial.by.line, text)));
         }
     }
-    found
+    found.into_values().collect()
 }
 
-/// The lines that matter, with their numbers.
-fn lines(text: &str) -> Vec<(u32, &str, Kind)> {
+/// The lines that matter besides denials of what GET asks for.
+fn lines(directives: &[Directive]) -> Vec<(u32, &str, Kind)> {
     let mut found = Vec::new();
-    // A front controller is the default here, so its rules are honoured in another way.
-    let is_controller = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.get(2).is_some_and(|target| {
-            ["index.php", "/index.php", "-"].contains(&target.split('?').next().unwrap_or(""))
-                || target.ends_with("/index.php")
-                || target.ends_with("index.php/$1")
-        })
-    };
-    let mut is_of_methods = false;
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        let lower = line.to_ascii_lowercase();
-        let word = lower.split_whitespace().next().unwrap_or("");
-        if lower.starts_with("<limit") || lower.starts_with("</limit") {
-            is_of_methods = !lower.starts_with("</");
-        }
-        let kind = match word {
-            "require" | "deny" if is_of_methods => Kind::Methods,
-            "authtype" | "authuserfile" | "authbasicprovider" => Kind::Password,
-            "require" if lower.contains("valid-user") || lower.starts_with("require user") => Kind::Password,
-            "require" if lower.contains("denied") => Kind::Denial,
-            "deny" if lower.contains("all") => Kind::Denial,
+    let mut conditions: Vec<&Directive> = Vec::new();
+    for one in directives {
+        let has_get = one.arguments.iter().any(|method| method.eq_ignore_ascii_case("get"));
+        let kind = match one.name.as_str() {
             "rewritecond" => {
+                conditions.push(one);
                 continue;
             }
-            "rewriterule" if is_controller(line) && !lower.contains("[f") && !lower.contains(",f") => continue,
-            "rewriterule" => Kind::Rewrite,
-            "redirect" | "redirectmatch" | "redirectpermanent" => Kind::Redirect,
+            "rewriterule" => {
+                let conditions = std::mem::take(&mut conditions);
+                let is_denial = rewriting::denies(one);
+                // Whether a denial is of a file that is there has been asked already. A front controller is the default here.
+                if (is_denial && rewriting::is_known(&conditions)) || (!is_denial && is_controller(one)) {
+                    continue;
+                }
+                Kind::Rewrite
+            }
+            "redirect" | "redirectmatch" if denied::denies_by_status(one) => continue,
+            "redirect" | "redirectmatch" | "redirectpermanent" | "redirecttemp" => Kind::Redirect,
+            "<limit" if !has_get => Kind::Methods,
+            "<limitexcept" if has_get => Kind::Methods,
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => Kind::Php,
             "addhandler" | "sethandler" | "removehandler" | "action" => Kind::Handler,
             "header" | "requestheader" | "expiresactive" | "expiresbytype" | "expiresdefault" => Kind::Header,
             "errordocument" | "directoryindex" | "addtype" | "adddefaultcharset" | "forcetype" => Kind::Page,
+            name if name.starts_with('<') => {
+                found.extend(lines(&one.inside));
+                continue;
+            }
             _ => continue,
         };
-        found.push((number as u32 + 1, line, kind));
+        found.push((one.line, one.text.as_str(), kind));
     }
     found
+}
+
+fn is_controller(rule: &Directive) -> bool {
+    let target = rule.argument(1);
+    ["index.php", "/index.php", "-"].contains(&target.split('?').next().unwrap_or(""))
+        || target.ends_with("/index.php")
+        || target.ends_with("index.php/$1")
 }
 
 #[cfg(test)]
@@ -187,17 +204,12 @@ mod tests {
     #[test]
     fn lines_are_told_apart() {
         let text = "# Deny from all\nRewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule . /index.php [L]\n\
-                    RewriteRule ^old$ /new [R]\nphp_value memory_limit 1G\nRequire all denied\nAuthType Basic\nHeader set X y\n<LimitExcept GET>\nDeny from all\n</LimitExcept>\nDeny from all";
-        let found: Vec<(u32, Kind)> = lines(text).into_iter().map(|(number, _, kind)| (number, kind)).collect();
-        let expected = [
-            (5, Kind::Rewrite),
-            (6, Kind::Php),
-            (7, Kind::Denial),
-            (8, Kind::Password),
-            (9, Kind::Header),
-            (11, Kind::Methods),
-            (13, Kind::Denial),
-        ];
+                    RewriteRule ^old$ /new [R]\nphp_value memory_limit 1G\nRequire all denied\nAuthType Basic\nHeader set X y\n<LimitExcept GET>\nDeny from all\n</LimitExcept>\nDeny from all\n\
+                    RewriteCond %{HTTP_USER_AGENT} bad\nRewriteRule . - [F]\nRewriteRule ^conf/ - [F]\nRedirect gone /a\n<IfModule mod_php5.c>\nphp_flag a on\n</IfModule>";
+        let directives = in_force(parse(text));
+        let found: Vec<(u32, Kind)> = lines(&directives).into_iter().map(|(number, _, kind)| (number, kind)).collect();
+        let expected =
+            [(5, Kind::Rewrite), (6, Kind::Php), (9, Kind::Header), (10, Kind::Methods), (15, Kind::Rewrite)];
         assert_eq!(found, expected);
     }
 }
