@@ -14,7 +14,8 @@
 //! | [`kept`] | findings about worker scripts and snapshots |
 //! | [`application`] | what is looked at of one application |
 //! | [`composer`], [`constraint`] | composer.lock; Composer's constraints |
-//! | [`rights`], [`exposed`], [`htaccess`], [`fitting`] | owners and modes; what strangers reach; .htaccess; options that would fit |
+//! | [`rights`], [`exposed`], [`secrets`] | owners and modes; what strangers reach; files with secrets |
+//! | [`htaccess`], [`fitting`] | .htaccess; options that would fit |
 //! | [`host`] | the machine |
 //! | [`mending`] | what `--fix` writes |
 
@@ -34,6 +35,7 @@ mod printed;
 mod progress;
 mod reading;
 mod rights;
+mod secrets;
 mod symbols;
 mod tree;
 mod unknown;

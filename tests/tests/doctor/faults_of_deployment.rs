@@ -55,7 +55,13 @@ const FAULTS: [Fault; 25] = [
     fault("deployment.closed", "error", "src/closed.php", 0, "<?php\n"),
     fault("deployment.closed", "warning", "src/closed.php", 0, "<?php\n"),
     fault("deployment.secret", "warning", ".env", 0, "SECRET=1\n"),
-    fault("deployment.secret", "warning", "config/config.inc.php", 0, "<?php\n"),
+    fault(
+        "deployment.secret",
+        "warning",
+        "config/config.inc.php",
+        3,
+        "<?php\n$cfg['db']['host'] = '127.0.0.1';\n$cfg['db']['pass'] = 'k3s9';\n",
+    ),
     fault("deployment.reachable", "error", "public/prod.env", 0, "SECRET=1\n"),
     fault("deployment.reachable", "error", "public/site-backup.tar.gz", 0, "x"),
     fault("deployment.reachable", "error", "public/sub/www.zip", 0, "x"),
@@ -135,6 +141,62 @@ fn fixes_change_the_configuration_alone() {
     assert_eq!(fs::read_dir(&site.directory.0).expect("a directory").count(), 2, "no other file is left");
     let again = site.look(&["--fix"]);
     assert_eq!(again.json["fixed"].as_array().map(Vec::len), Some(0));
+}
+
+/// Files with secrets are known by what they have, whatever they are called; texts and options that only look alike are none.
+#[test]
+fn secrets_are_found_by_what_files_have() {
+    let site = Site::new();
+    let faults = [
+        fault(
+            "deployment.secret",
+            "warning",
+            "shop/config.php",
+            3,
+            "<?php\ndefine('DB_HOSTNAME', 'localhost');\ndefine('DB_PASSWORD', 'k3s9');\n",
+        ),
+        fault(
+            "deployment.secret",
+            "warning",
+            "Settings.php",
+            3,
+            "<?php\n$db_server = 'localhost';\n$db_passwd = 'k3s9';\n",
+        ),
+        fault(
+            "deployment.secret",
+            "warning",
+            "site.php",
+            2,
+            "<?php\n$database = 'mysql://shop:k3s9@localhost/shop';\n",
+        ),
+        fault("deployment.secret", "warning", "keys/deploy", 0, "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n"),
+        fault("deployment.secret", "warning", "old.sql", 0, "-- MySQL dump 10.13\nINSERT INTO a VALUES (1);\n"),
+        fault("deployment.reachable", "error", "public/conf/db.txt", 2, "host = localhost\npassword = k3s9\n"),
+        fault(
+            "deployment.reachable",
+            "error",
+            "public/conf/db.json",
+            1,
+            "{\"host\": \"db\", \"password\": \"k3s9\"}\n",
+        ),
+    ];
+    faults.iter().for_each(|fault| _ = site.write(fault.file, fault.text));
+    site.write("lang.php", "<?php\nreturn ['host' => 'Host', 'user' => 'User', 'password' => 'Password'];\n");
+    site.write(
+        "theme.php",
+        "<?php\n$options = ['header_text' => 'a', 'password_hint' => 'none', 'secret' => 'box'];\n",
+    );
+    site.write("config.sample.php", "<?php\n$db_host = 'localhost';\n$db_password = 'k3s9';\n");
+    site.write("closed.php", "<?php\n$db_host = 'localhost';\n$db_password = 'k3s9';\n");
+    let app = site.directory.0.join("app");
+    mode(&app.join("closed.php"), 0o640);
+    let report = site.look(&["--only", "deployment"]);
+    report.has_all(&faults);
+    let text = report.json["findings"].to_string();
+    assert!(!text.contains("k3s9"), "no secret is printed: {text}");
+    for file in ["lang.php", "theme.php", "config.sample.php", "closed.php"] {
+        assert!(!report.has(&fault("deployment.secret", "warning", file, 0, "")), "{file}");
+    }
 }
 
 /// Denials of .htaccess are a finding where the front sends what Apache would not, once each.

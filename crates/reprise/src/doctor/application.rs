@@ -20,6 +20,7 @@ use super::printed::Looked;
 use super::progress::Progress;
 use super::reading::{self, Names, Reader, Script, Told, Wanted};
 use super::rights;
+use super::secrets;
 use super::symbols::Symbols;
 use super::tree::{self, Entry, Tree};
 use super::unknown;
@@ -138,16 +139,17 @@ impl Known<'_> {
                 version: php.minor.to_string(),
                 extensions: loaded,
             });
+            let secrets = secrets::find(&tree);
             findings.extend(composer::judge(&tree.base, platform.as_ref()));
             // Without root PHP runs as this user.
             let own = || user::current().and_then(|user| Identity::named(&user.name).ok());
             let runs = user.clone().or_else(own);
-            findings.extend(rights::judge(&tree, runs.as_ref()));
+            findings.extend(rights::judge(&tree, runs.as_ref(), &secrets));
             findings.extend(unreadable(&names, told));
             findings.extend(self.closed());
             let front = plan::front_applications(self.config)?;
             if let Some(front) = front.get(self.number) {
-                findings.extend(exposed::judge(&tree, &application.root, front, &names, told));
+                findings.extend(exposed::judge(&tree, &application.root, front, &names, told, &secrets));
                 findings.extend(htaccess::judge(&tree, &application.root, front));
             }
             findings.extend(fitting::judge(&tree, application));

@@ -1,6 +1,7 @@
 //! What strangers reach: files that no site wants sent, by asking the front's own routing for each, and scripts that show or change
 //! what nobody should.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use front::explain::{self, Question};
@@ -9,6 +10,7 @@ use http::HeaderMap;
 
 use super::findings::{Check, Finding, Place, Severity, counted, is_test};
 use super::reading::Told;
+use super::secrets::Secret;
 use super::tree::Tree;
 
 /// Names that no site wants sent, with why. An ending begins with a dot.
@@ -70,8 +72,15 @@ const HARMLESS: [&str; 7] =
 /// Scripts by their names that are made for who owns the server.
 const TOOLS: [&str; 5] = ["phpinfo.php", "adminer.php", "phpminiadmin.php", "c99.php", "opcache-gui.php"];
 
-/// All findings. `told` is of the scripts in their order.
-pub fn judge(tree: &Tree, root: &Path, application: &Application, names: &[String], told: &[Told]) -> Vec<Finding> {
+/// All findings. `all` is of the scripts in their order, `secrets` of files by their names.
+pub fn judge(
+    tree: &Tree,
+    root: &Path,
+    application: &Application,
+    names: &[String],
+    all: &[Told],
+    secrets: &HashMap<String, Secret>,
+) -> Vec<Finding> {
     let host = application.hosts.first().map_or("localhost", String::as_str).trim_start_matches("*.");
     let headers = HeaderMap::new();
     let ask = |path: &Path| {
@@ -83,14 +92,16 @@ pub fn judge(tree: &Tree, root: &Path, application: &Application, names: &[Strin
     let (mut secret, mut clutter, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
     for entry in tree.entries.iter().filter(|entry| !entry.is_directory && !entry.is_script()) {
         let name = entry.name();
-        let Some(why) = unwanted(&name) else { continue };
+        let by_content = secrets.get(&name).map(|secret| secret.what.as_str());
+        let Some(why) = by_content.or_else(|| unwanted(&name)) else { continue };
         let Some((target, answer)) = ask(&tree.whole(entry)) else { continue };
         if answer.file.is_none() || !answer.realms.is_empty() {
             continue;
         }
         let is_harmless = HARMLESS.contains(&why) && !is_risky(&name, why);
         let list = if is_harmless { &mut clutter } else { &mut secret };
-        list.push(Place::new(&name, 0, format!("{why}, sent at {target}")));
+        let line = secrets.get(&name).map_or(0, |secret| secret.line);
+        list.push(Place::new(&name, line, format!("{why}, sent at {target}")));
     }
     for directory in tree.entries.iter().filter(|entry| entry.is_directory && entry.path.ends_with(".git")) {
         // Hidden files are never sent. This asks all the same.
@@ -111,7 +122,7 @@ pub fn judge(tree: &Tree, root: &Path, application: &Application, names: &[Strin
         findings.push(Finding::new(Check::Reachable, what, action).but(Severity::Notice).at(clutter));
     }
     let mut shown = Vec::new();
-    for (name, told) in names.iter().zip(told).filter(|(name, _)| !is_test(name)) {
+    for (name, told) in names.iter().zip(all).filter(|(name, _)| !is_test(name)) {
         let file = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
         let shows =
             told.facts.iter().find(|(what, _, scope, detail)| what == "call" && detail == "phpinfo" && *scope == 0);

@@ -1,8 +1,11 @@
 //! Owners and modes: code that can be changed by who runs it, scripts that cannot be read, passwords that everybody can read.
 
+use std::collections::HashMap;
+
 use process::user::{self, Identity};
 
 use super::findings::{Check, Finding, Place, Severity, counted};
+use super::secrets::Secret;
 use super::tree::{Entry, Tree};
 
 /// Bit of a mode: the file may be written.
@@ -12,26 +15,8 @@ const DATA: [&str; 14] = [
     "uploads", "cache", "caches", "var", "storage", "tmp", "temp", "logs", "log", "data", "files", "sessions",
     "upgrade", "config",
 ];
-/// Files with passwords, by their names.
-const SECRETS: [&str; 14] = [
-    ".env",
-    ".env.local",
-    ".env.prod",
-    ".env.production",
-    "wp-config.php",
-    "localsettings.php",
-    "config.inc.php",
-    "config.local.php",
-    "auth.json",
-    "settings.local.php",
-    "parameters.yml",
-    "parameters.yaml",
-    "id_rsa",
-    "id_ed25519",
-];
-
 /// All findings about the tree, for the application's user; else for this process's user.
-pub fn judge(tree: &Tree, user: Option<&Identity>) -> Vec<Finding> {
+pub fn judge(tree: &Tree, user: Option<&Identity>, secrets: &HashMap<String, Secret>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let may = |entry: &Entry, wanted: u32| user.is_none_or(|user| user::permits(user, entry.rights, wanted));
     let (mut writable, mut by_all, mut closed, mut secret) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -50,9 +35,8 @@ pub fn judge(tree: &Tree, user: Option<&Identity>) -> Vec<Finding> {
         if entry.is_script() && !may(entry, user::READ) {
             closed.push(Place::new(&name, 0, text()));
         }
-        let file = entry.path.file_name().map(|file| file.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        if !entry.is_directory && SECRETS.contains(&file.as_str()) && mode & 0o004 != 0 {
-            secret.push(Place::new(&name, 0, text()));
+        if let Some(found) = secrets.get(&name).filter(|_| mode & 0o004 != 0 && is_open_to_all(tree, entry)) {
+            secret.push(Place::new(&name, found.line, format!("{}, {}", found.what, text())));
         }
     }
     let name = user.map_or("the application's user", |user| user.name.as_str());
@@ -82,12 +66,21 @@ pub fn judge(tree: &Tree, user: Option<&Identity>) -> Vec<Finding> {
         );
     }
     if !secret.is_empty() {
-        let what =
-            format!("{} with passwords can be read by every user of this machine", counted(secret.len(), "file"));
+        let what = format!("{} with secrets can be read by every user of this machine", counted(secret.len(), "file"));
         let action = "chmod o-r, with the application's user as owner or group";
         findings.push(Finding::new(Check::Secret, what, action).at(secret));
     }
     findings
+}
+
+/// Whether every user of the machine reaches an entry: each directory on its way can be entered by all.
+fn is_open_to_all(tree: &Tree, entry: &Entry) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let whole = tree.whole(entry);
+    whole
+        .ancestors()
+        .skip(1)
+        .all(|directory| std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
 }
 
 /// Whether scripts lie in a directory.
