@@ -256,3 +256,41 @@ fn denials_of_htaccess_are_decided_as_apache_does() {
     let places = denied.iter().flat_map(|finding| finding["evidence"].as_array()).flatten().count();
     assert_eq!(places, faults.len(), "each once, and nothing that is open: {denied:#?}");
 }
+
+/// phpinfo() behind a question of who asks, or in a function that is not called, is not for anybody.
+#[test]
+fn a_guarded_phpinfo_is_not_for_anybody() {
+    let site = Site::new();
+    let faults = [
+        fault("deployment.phpinfo", "warning", "public/open.php", 2, "<?php\nif (isset($_GET['q'])) { phpinfo(); }\n"),
+        fault(
+            "deployment.phpinfo",
+            "warning",
+            "public/called.php",
+            2,
+            "<?php\nfunction g() { phpinfo(); }\nif (!extension_loaded('a')) { echo 1; }\ng();\n",
+        ),
+        fault(
+            "deployment.phpinfo",
+            "warning",
+            "public/config.php",
+            3,
+            "<?php\nrequire __DIR__ . '/settings.php';\nphpinfo();\n",
+        ),
+    ];
+    faults.iter().for_each(|fault| _ = site.write(fault.file, fault.text));
+    let right = [
+        ("session", "<?php\nsession_start();\nif (empty($_SESSION['admin'])) {\n    exit;\n}\nphpinfo();\n"),
+        ("address", "<?php\nif ($_SERVER['REMOTE_ADDR'] === '127.0.0.1') { phpinfo(); }\n"),
+        ("method", "<?php\nclass Info { function show() { phpinfo(); } }\n"),
+        ("login", "<?php\nrequire 'ask.php';\nphpinfo();\n"),
+        ("call", "<?php\nrequire_admin();\nphpinfo();\n"),
+        ("cli", "<?php\nPHP_SAPI === 'cli' or die;\nphpinfo();\n"),
+    ];
+    right.iter().for_each(|(name, text)| _ = site.write(&format!("public/{name}.php"), text));
+    site.write("public/ask.php", "<?php\nif (!asked()) { die; }\n").write("public/settings.php", "<?php\n$a = 1;\n");
+    let report = site.look(&["--only", "deployment"]);
+    report.has_all(&faults);
+    let places = report.of("deployment.phpinfo")[0]["evidence"].as_array().map_or(0, Vec::len);
+    assert_eq!(places, faults.len(), "{:#}", report.json["findings"]);
+}

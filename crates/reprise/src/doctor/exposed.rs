@@ -70,7 +70,7 @@ const NAMES: [(&str, &str); 14] = [
 const HARMLESS: [&str; 7] =
     ["settings", "versions of libraries", "a template", "a shell script", "an archive", "a list of files", "a log"];
 /// Scripts by their names that are made for who owns the server.
-const TOOLS: [&str; 5] = ["phpinfo.php", "adminer.php", "phpminiadmin.php", "c99.php", "opcache-gui.php"];
+const TOOLS: [&str; 4] = ["adminer.php", "phpminiadmin.php", "c99.php", "opcache-gui.php"];
 
 /// All findings. `all` is of the scripts in their order, `secrets` of files by their names.
 pub fn judge(
@@ -124,8 +124,9 @@ pub fn judge(
     let mut shown = Vec::new();
     for (name, told) in names.iter().zip(all).filter(|(name, _)| !is_test(name)) {
         let file = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-        let shows =
-            told.facts.iter().find(|(what, _, scope, detail)| what == "call" && detail == "phpinfo" && *scope == 0);
+        // Behind a condition of who asks, or in a function that the file does not call, it is no fact (guarded.php).
+        let shows = told.facts.iter().find(|(what, _, _, detail)| what == "call" && detail == "phpinfo");
+        let shows = shows.filter(|(_, line, ..)| !may_end_before(told, *line, names, all));
         if shows.is_none() && !TOOLS.contains(&file.as_str()) {
             continue;
         }
@@ -142,6 +143,16 @@ pub fn judge(
         );
     }
     findings
+}
+
+/// Whether a script includes, above a line, a script of the tree that can end the request: one that asks for a login does.
+fn may_end_before(told: &Told, line: u32, names: &[String], all: &[Told]) -> bool {
+    let included = told.facts.iter().filter(|(what, at, scope, _)| what == "include" && *at < line && *scope == 0);
+    let ends = |file: &str| {
+        let is_it = |name: &String| name.rsplit('/').next() == file.rsplit('/').next();
+        names.iter().zip(all).any(|(name, told)| is_it(name) && told.facts.iter().any(|(what, ..)| what == "exit"))
+    };
+    included.into_iter().any(|(_, _, _, file)| ends(file))
 }
 
 /// Why nobody wants a file of that name sent.

@@ -24,6 +24,7 @@ use crate::options;
 const READ: &str = include_str!("read.php");
 const TOKENS: &str = include_str!("tokens.php");
 const FORMS: &str = include_str!("forms.php");
+const GUARDED: &str = include_str!("guarded.php");
 const MISSING: &str = include_str!("missing.php");
 /// Files of one process, and their bytes: compiled scripts stay in its opcache.
 const MOST_FILES: usize = 800;
@@ -332,7 +333,7 @@ fn start(reader: &Reader, user: Option<&Identity>) -> std::io::Result<Child> {
     }
     command
         .arg("-r")
-        .arg([FORMS, MISSING, TOKENS, READ].map(|part| part.strip_prefix("<?php").unwrap_or(part)).concat());
+        .arg([FORMS, MISSING, GUARDED, TOKENS, READ].map(|part| part.strip_prefix("<?php").unwrap_or(part)).concat());
     command.env_clear().current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);

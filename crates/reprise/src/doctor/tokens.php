@@ -8,6 +8,7 @@ use PhpToken;
 final class File
 {
     use Forms;
+    use Guarded;
     use Missing;
 
     /** @var list<PhpToken> Without white space and comments. */
@@ -38,7 +39,7 @@ final class File
         'mb_language', 'mb_substitute_character', 'mb_detect_order', 'bcscale', 'libxml_disable_entity_loader',
         'mt_srand', 'srand', 'mysqli_connect', 'mysql_connect', 'pg_connect', 'pg_pconnect', 'mysqli_init', 'fsockopen', 'pfsockopen',
         'stream_socket_client', 'stream_socket_server', 'socket_create', 'session_start', 'sem_get', 'sem_acquire', 'flock', 'popen',
-        'proc_open', 'pcntl_fork', 'tmpfile', 'ftp_connect', 'ldap_connect', 'imap_open', 'fopen', 'phpinfo', 'reprise_snapshot',
+        'proc_open', 'pcntl_fork', 'tmpfile', 'ftp_connect', 'ldap_connect', 'imap_open', 'fopen', 'reprise_snapshot',
         'reprise_handle_request', 'frankenphp_handle_request', 'dl', 'set_time_limit', 'ignore_user_abort', 'ob_start',
         'reprise_warmup_requests'];
     private const CLASSES = ['pdo', 'mysqli', 'redis', 'rediscluster', 'memcached', 'memcache', 'amqpconnection', 'sqlite3', 'rdkafka\\producer',
@@ -149,6 +150,7 @@ final class File
         }
         $this->ask();
         $this->variables();
+        $this->shown();
         $isAsked = fn ($use) => isset($this->asked[strtolower($use[1])]);
         $uses = array_values(array_filter($this->uses, fn ($use) => !$isAsked($use)));
         $missing = array_values(array_filter($this->missing, fn ($use) => !$isAsked($use)));
