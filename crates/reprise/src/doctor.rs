@@ -6,7 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`findings`] | the closed list of checks, and findings |
-//! | [`printed`], [`progress`] | the report; how far long work is |
+//! | [`printed`], [`passed`], [`progress`] | the report; checks that found nothing; how far long work is |
 //! | [`tree`] | the application's files |
 //! | [`reading`] | has each installed PHP compile them, and look at their tokens (read.php, tokens.php) |
 //! | [`changes`], [`compatible`] | what versions of PHP have changed (changes/*.tsv); findings about versions |
@@ -31,6 +31,7 @@ mod host;
 mod htaccess;
 mod kept;
 mod mending;
+mod passed;
 mod printed;
 mod progress;
 mod reading;
@@ -76,6 +77,9 @@ pub struct Asked {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// List each check that found nothing, with the value that it looked at
+    #[arg(long)]
+    verbose: bool,
     /// Change the configuration file where that mends a finding
     #[arg(long)]
     fix: bool,
@@ -111,7 +115,7 @@ pub fn run(asked: &Asked) -> Result<Code, Failure> {
     }
     match asked.json {
         true => println!("{}", report.json().map_err(|error| Failure::new(Code::Internal, "the report", error))?),
-        false => print!("{}", report.text()),
+        false => print!("{}", report.text(asked.verbose)),
     }
     Ok(if report.count(Severity::Error) > 0 { Code::Faulty } else { Code::Success })
 }
@@ -173,5 +177,13 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
     let unchecked = (1..=changes::LAST).map(|minor| format!("8.{minor}")).filter(|version| !is_installed(version));
     let unchecked = if areas.contains(&Area::Version) { unchecked.collect() } else { Vec::new() };
     let reprise = env!("CARGO_PKG_VERSION");
-    Ok(Report { reprise, areas, applications, unchecked, findings, fixed: Vec::new() })
+    let seen = passed::Seen {
+        config: &config,
+        system: &system,
+        isolation: isolation.as_ref(),
+        looked: &applications,
+        settings: &settings,
+    };
+    let passed = passed::list(&areas, &findings, &seen);
+    Ok(Report { reprise, areas, applications, unchecked, findings, passed, fixed: Vec::new() })
 }

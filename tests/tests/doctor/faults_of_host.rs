@@ -220,3 +220,37 @@ fn values_have_the_place_that_sets_them() {
     let text = super::report_of(&application.0, &flags).of("host.memory")[0].to_string();
     assert!(text.contains("workers by default") && !text.contains("99G by default"), "{text}");
 }
+
+/// What was looked at and is right is listed with its value, once each, if it is asked for.
+#[test]
+fn checks_that_passed_have_their_values() {
+    let site = Site::new().option("workers = 8");
+    let machine = Machine::new();
+    let path = machine.path();
+    let flags = ["--system", path.to_str().expect("a plain path")];
+    let report = site.look(&flags);
+    let passed = report.json["passed"].as_array().expect("a list");
+    let value =
+        |id: &str| passed.iter().find(|one| one["id"] == id).and_then(|one| one["value"].as_str()).unwrap_or("");
+    for (id, expected) in [
+        ("host.swappiness", "vm.swappiness = 10, SwapTotal: 2000000 kB"),
+        ("host.somaxconn", "net.core.somaxconn = 4096"),
+        ("host.open-files", "Max open files 1024 1048576 files"),
+        ("deployment.denials", "default_denials = true"),
+        ("worker.exit", "1 script"),
+    ] {
+        assert_eq!(value(id), expected, "{id}");
+    }
+    assert!(value("version.syntax").starts_with("1 script, compiled by PHP "), "{passed:#?}");
+    for finding in report.findings() {
+        assert!(passed.iter().all(|one| one["id"] != finding["id"]), "{finding}");
+    }
+    let run = |more: &[&str]| {
+        let output = super::output(
+            Command::new(program()).args(["doctor", "--config"]).arg(site.config()).args(flags).args(more),
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(run(&["--verbose"]).contains("  passed  host.somaxconn  net.core.somaxconn = 4096\n"));
+    assert!(!run(&[]).contains("passed"));
+}

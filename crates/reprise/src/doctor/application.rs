@@ -93,6 +93,8 @@ impl Known<'_> {
             php: self.php.map(|php| php.version.clone()),
             user: user.as_ref().map(|user| user.name.clone()),
             scripts: tree.scripts().count(),
+            files: tree.entries.iter().filter(|entry| !entry.is_directory).count(),
+            htaccess: tree.entries.iter().filter(|entry| entry.path.ends_with(".htaccess")).count(),
             compiled_by: Vec::new(),
             opcache: self.opcache.cloned(),
             left_out: left_out(&tree),

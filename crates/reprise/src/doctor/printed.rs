@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::findings::{Area, Finding, Severity};
 use super::host;
+use super::passed::Passed;
 
 /// Places that are shown of a finding.
 const SHOWN: usize = 5;
@@ -25,6 +26,10 @@ pub struct Looked {
     pub user: Option<String>,
     /// Its scripts.
     pub scripts: usize,
+    /// Its files.
+    pub files: usize,
+    /// Those that are `.htaccess`.
+    pub htaccess: usize,
     /// PHPs that have compiled them.
     pub compiled_by: Vec<String>,
     /// What the running server says of its opcache, if one runs with this configuration file.
@@ -46,6 +51,8 @@ pub struct Report {
     pub unchecked: Vec<String>,
     /// What was found, the worst of each area first.
     pub findings: Vec<Finding>,
+    /// Checks that found nothing.
+    pub passed: Vec<Passed>,
     /// Lines that `--fix` has written.
     pub fixed: Vec<String>,
 }
@@ -65,15 +72,15 @@ impl Report {
         serde_json::to_string_pretty(&value)
     }
 
-    /// The report for people.
-    pub fn text(&self) -> String {
+    /// The report for people; with the checks that found nothing if they ask for them.
+    pub fn text(&self, is_verbose: bool) -> String {
         let paint = Paint {
             is_on: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
         };
-        self.painted(&paint)
+        self.painted(&paint, is_verbose)
     }
 
-    fn painted(&self, paint: &Paint) -> String {
+    fn painted(&self, paint: &Paint, is_verbose: bool) -> String {
         let mut text = format!("Reprise {}\n", self.reprise);
         for one in &self.applications {
             let _ = writeln!(text, "  {:<13} {}", "application", one.application);
@@ -105,6 +112,9 @@ impl Report {
                 text.push_str("  nothing found\n");
             }
             of_area.iter().for_each(|finding| one(&mut text, finding, paint));
+            for passed in self.passed.iter().filter(|passed| is_verbose && passed.area == *area) {
+                let _ = writeln!(text, "  passed  {}  {}", passed.id, passed.value);
+            }
         }
         for line in &self.fixed {
             let _ = writeln!(text, "\nfixed: {line}");
@@ -186,9 +196,10 @@ mod tests {
             applications: Vec::new(),
             unchecked: vec!["8.4".to_owned()],
             findings: vec![finding],
+            passed: Vec::new(),
             fixed: Vec::new(),
         };
-        let text = report.painted(&Paint { is_on: false });
+        let text = report.painted(&Paint { is_on: false }, false);
         for part in [
             "error   version.removed  PHP 8.0",
             "a.php:5  each",
@@ -199,7 +210,9 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!text.contains('\u{1b}') && report.painted(&Paint { is_on: true }).contains("\u{1b}[1;31merror"));
+        assert!(
+            !text.contains('\u{1b}') && report.painted(&Paint { is_on: true }, false).contains("\u{1b}[1;31merror")
+        );
         let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
         assert_eq!((json["errors"].as_u64(), json["findings"][0]["evidence"][2]["line"].as_u64()), (Some(1), Some(3)));
     }
