@@ -192,7 +192,7 @@ fn a_host_that_nobody_visits_gives_its_place_to_another() {
     });
     let expected: Vec<String> = visited.iter().map(|host| format!("https://{host}/index.php")).collect();
     assert_eq!(keys(&server), expected);
-    let said = "https://h3.test/index.php had no request for 3s; its place goes to https://h8.test/index.php";
+    let said = "requests in 3s and takes the lane of https://h3.test/index.php, which had ";
     assert!(server.log().contains(said), "{}", server.log());
     assert_eq!(server.log().matches("reloaded:").count(), 1, "{}", server.log());
     assert_eq!(mode(&server, "https", "h3.test"), "classic");

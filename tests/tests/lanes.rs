@@ -98,6 +98,35 @@ fn there_are_eight_lanes_and_classic_for_the_rest() {
     assert_eq!((mode(&server, "/7.php"), mode(&server, "/6.php")), ("classic".into(), "snapshot".into()));
 }
 
+/// The scripts that are asked for most get the eight lanes, whoever came first: snapshots and worker scripts, by few reloads.
+#[test]
+fn the_scripts_that_are_asked_for_most_get_the_lanes() {
+    let snapshot = "<?php $call = 'reprise_' . 'snapshot'; $call(); echo reprise_info()['mode'];";
+    let worker = "<?php while (reprise_handle_request(function () { echo reprise_info()['mode']; })) {}";
+    let mut setup = Setup::empty().file("index.php", entry("")).application("workers = 8\nlane_timeout = \"3s\"");
+    for number in 0..30 {
+        let script = if number % 2 == 0 { snapshot } else { worker };
+        setup = setup.file(&format!("{number}.php"), script);
+    }
+    let server = setup.start();
+    let own = |number: usize| if number % 2 == 0 { "snapshot" } else { "worker" };
+    let path = |number: usize| format!("/{number}.php");
+    let by_chance: Vec<usize> = (0..7).collect();
+    by_chance.iter().for_each(|number| wait_for_mode(&server, &path(*number), own(*number)));
+    let often = [10, 21, 29];
+    wait_until("the most asked for have lanes", 60, || {
+        by_chance.iter().for_each(|number| assert_eq!(server.get(&path(*number)).status, 200));
+        let modes = often.map(|number| (0..8).map(|_| mode(&server, &path(number))).last());
+        modes == often.map(|number| Some(own(number).to_owned()))
+    });
+    let log = server.log();
+    // Requests may be compared while they begin to come.
+    assert!((1..=2).contains(&log.matches("reloaded:").count()), "{log}");
+    assert!(log.contains(" and takes the lane of /") && !log.contains("takes the lane of /index.php"), "{log}");
+    let staying = by_chance.iter().filter(|number| mode(&server, &path(**number)) == own(**number)).count();
+    assert_eq!((staying, mode(&server, "/").as_str()), (by_chance.len() - often.len(), "snapshot"));
+}
+
 /// One file that every script includes calls reprise_snapshot(), or the loop; the application has named none of them.
 #[test]
 fn lanes_that_are_found_share_workers_by_need() {

@@ -27,7 +27,7 @@ use crate::settings::{Application, Settings};
 use crate::stored::{Cached, Stored};
 use crate::target;
 
-/// Most scripts of a generation that are reported to the supervisor.
+/// Most scripts of a generation whose requests are counted until the supervisor is told.
 const MAX_ENTRIES: usize = 64;
 /// Bytes of a key at most: the longest target and the longest origin.
 const MAX_KEY: usize = crate::target::MAX_TARGET + MAX_ORIGIN;
@@ -57,10 +57,16 @@ struct Generation {
     lanes: BTreeMap<u32, Arc<Lane>>,
     /// Every view that names the generation holds this.
     held: Arc<()>,
-    /// Keys whose scripts have asked for a lane of their own in classic mode.
-    entries: HashSet<String>,
+    /// Keys whose scripts have asked for a lane of their own in classic mode since the supervisor was told.
+    entries: BTreeMap<String, Asked>,
     /// Paths whose pages differ from those of classic mode, in which they stay.
     classic: Arc<HashSet<Vec<u8>>>,
+}
+
+/// What scripts without a lane have asked for.
+struct Asked {
+    is_worker_mode: bool,
+    times: u32,
 }
 
 /// The settings and lanes that a request is served by, from its first byte to its last.
@@ -355,22 +361,35 @@ impl Lanes {
         })
     }
 
-    /// Tells the supervisor, once, that a script in classic mode asked for a snapshot for these requests, or is a worker
-    /// script.
-    pub fn report_entry(&self, generation: u32, key: Key<'_>, is_worker_mode: bool) {
+    /// Notes that a script in classic mode asked for a snapshot for this request, or is a worker script.
+    pub fn count_entry(&self, generation: u32, key: Key<'_>, is_worker_mode: bool) {
         let key = key.to_string();
         let mut known = self.known();
         let Some(entries) = known.generations.get_mut(&generation).map(|generation| &mut generation.entries) else {
             return;
         };
-        if entries.len() >= MAX_ENTRIES || !entries.insert(key.clone()) {
-            return;
+        if entries.len() < MAX_ENTRIES || entries.contains_key(&key) {
+            let asked = entries.entry(key).or_insert(Asked { is_worker_mode, times: 0 });
+            asked.times = asked.times.saturating_add(1);
         }
+    }
+
+    /// Tells the supervisor which scripts those were, and how often each. One thread does so, several times a second.
+    pub fn report_entries(&self) {
+        let mut known = self.known();
+        let take = |(number, one): (&u32, &mut Generation)| (*number, std::mem::take(&mut one.entries));
+        let all: Vec<_> = known.generations.iter_mut().filter(|(_, one)| !one.entries.is_empty()).map(take).collect();
         drop(known);
-        // If there is no descriptor left, there is no lane: classic mode serves on.
-        let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
-        if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
-            self.link.send_with(&FromFront::Entry { generation, is_worker_mode }, &[file.as_fd()]);
+        for (generation, entries) in all {
+            for (key, Asked { is_worker_mode, times }) in entries {
+                // If there is no descriptor left, there is no lane: classic mode serves on.
+                let file = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC);
+                let Ok(file) = file else { return };
+                if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
+                    let message = FromFront::Entry { generation, is_worker_mode, times };
+                    self.link.send_with(&message, &[file.as_fd()]);
+                }
+            }
         }
     }
 }

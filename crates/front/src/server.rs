@@ -349,6 +349,7 @@ async fn run_thread(
             });
             ticking.lanes.retire();
             if is_first {
+                ticking.lanes.report_entries();
                 tell_of_spool(&ticking, &mut spool);
             }
             access::flush();

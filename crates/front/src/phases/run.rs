@@ -203,7 +203,7 @@ async fn run_script(
         learned.count(application, &admitted.name, &request.head, made, admitted.began);
     }
     if notes & (NOTE_SNAPSHOT | NOTE_WORKER_MODE) != 0 && lane.is_classic() && !is_classic {
-        job.report_entry(notes);
+        job.count_entry(notes);
     }
     Ok(response.map(|body| Made::of_php(body, permit, admitted.began, lane.clone())))
 }
@@ -293,14 +293,14 @@ impl<'a> Job<'a> {
         Ok(ticket)
     }
 
-    /// Tells the supervisor that a script in classic mode asked for a lane of its own, if it may have one.
-    fn report_entry(&self, notes: u32) {
+    /// Notes that a script in classic mode asked for a lane of its own, if it may have one.
+    fn count_entry(&self, notes: u32) {
         let admitted = self.admitted;
         let origin = (notes & NOTE_HOST != 0).then_some(admitted.origin());
         let may_be = origin.is_none_or(|origin| may_have_lane(admitted, origin.host));
         if let Some(script) = self.script.text().filter(|_| may_be) {
             let (key, is_worker_mode) = (LaneKey { script, origin }, notes & NOTE_WORKER_MODE != 0);
-            admitted.shared.lanes.report_entry(admitted.application.generation, key, is_worker_mode);
+            admitted.shared.lanes.count_entry(admitted.application.generation, key, is_worker_mode);
         }
     }
 }

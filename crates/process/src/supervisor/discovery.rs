@@ -14,12 +14,13 @@ use super::{Supervisor, log};
 use crate::boot;
 use crate::plan::{MAX_NAME, script_name};
 
-const NO_LANE_LEFT: &str = "the application has the most lanes it may have";
+/// Keys of a generation that may be refused. After so many nothing is discovered in it any more.
+const MAX_REFUSED: usize = 64;
 
 impl Supervisor {
-    /// A script in classic mode has called one of the functions that want a lane. It gets a lane if its key is valid, there is such a
-    /// file, and a lane is left.
-    pub(super) fn discovered(&mut self, id: GenerationId, name: &OwnedFd, is_worker_mode: bool) {
+    /// A script in classic mode has called one of the functions that want a lane, in so many requests. It gets a lane if its key is valid,
+    /// there is such a file, and a lane is left.
+    pub(super) fn discovered(&mut self, id: GenerationId, name: &OwnedFd, is_worker_mode: bool, times: u64) {
         let bytes = match boot::read(name, MAX_NAME + MAX_ORIGIN + 1) {
             Ok(bytes) => bytes,
             Err(error) => return log("error", format_args!("a lane key from the front cannot be read: {error}")),
@@ -28,7 +29,8 @@ impl Supervisor {
         let (Some(generation), Some(key)) = (self.generations.get_mut(id), Key::parse(&shown)) else { return };
         let application = generation.application.clone();
         let is_sought = self.errands.sought(id).any(|key| key == shown);
-        if application.classic.contains(key.script) || is_sought || generation.has_lane_for(&shown) {
+        let is_refused = generation.refused.len() >= MAX_REFUSED || generation.refused.contains(&shown);
+        if application.classic.contains(key.script) || is_sought || is_refused || generation.has_lane_for(&shown) {
             return;
         }
         let refused = match script_name(key.script.as_bytes()) {
@@ -43,8 +45,7 @@ impl Supervisor {
         }
         if generation.lanes.len() + self.errands.sought(id).count() >= MAX_LANES {
             // Whether there is such a file is looked at when a new generation may have a lane for it.
-            generation.eviction.wait(&shown, is_worker_mode);
-            return self.stays_classic(id, &shown, NO_LANE_LEFT);
+            return self.waits_for_lane(id, &shown, is_worker_mode, times);
         }
         // A lane that the warm-up has discovered serves before visitors come.
         let is_awaited = generation.warmup != WarmupState::Done;
@@ -53,10 +54,17 @@ impl Supervisor {
         self.look_for_script(&application, key.script, sought);
     }
 
-    fn stays_classic(&self, id: GenerationId, key: &str, why: &str) {
-        let Some(generation) = self.generations.get(id) else { return };
-        let name = &generation.application.name;
-        log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
+    fn stays_classic(&mut self, id: GenerationId, key: &str, why: &str) {
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        generation.refused.insert(key.to_owned());
+        generation.say_classic(key, why);
+    }
+
+    fn waits_for_lane(&mut self, id: GenerationId, key: &str, is_worker_mode: bool, times: u64) {
+        let Some(generation) = self.generations.get_mut(id) else { return };
+        if generation.eviction.wait(key, is_worker_mode, times) {
+            generation.say_classic(key, "the application has the most lanes it may have");
+        }
     }
 
     /// A child has looked whether a script is a file: the script gets its lane, or stays in classic mode.
@@ -70,7 +78,9 @@ impl Supervisor {
             Err(why) => Some(why),
             Ok(_) if generation.is_ending() => return,
             Ok(false) => Some("it is not a file below the root".to_owned()),
-            Ok(true) if generation.lanes.len() >= MAX_LANES => Some(NO_LANE_LEFT.to_owned()),
+            Ok(true) if generation.lanes.len() >= MAX_LANES => {
+                return self.waits_for_lane(id, &sought.key, sought.is_worker_mode, 0);
+            }
             Ok(true) => None,
         };
         if let Some(why) = why_not {

@@ -12,6 +12,7 @@ use wire::layout::Phase;
 use super::child::Forker;
 use super::eviction::LaneEviction;
 use super::lane::{CLASSIC, Lane};
+use super::log;
 use super::output::Output;
 use super::service::{Application, Entry, Programs};
 use super::template::Template;
@@ -73,6 +74,8 @@ pub(super) struct Generation {
     /// Paths whose pages differ from those of classic mode, in which they stay.
     pub(super) stays_classic: BTreeSet<String>,
     pub(super) eviction: LaneEviction,
+    /// Keys that were looked at and get no lane in this generation.
+    pub(super) refused: BTreeSet<String>,
     /// Workers that were killed for a limit.
     pub(super) limited: BTreeMap<i32, Limit>,
     pub(super) prototype: Option<Forker>,
@@ -96,7 +99,7 @@ pub(super) struct Generations {
 }
 
 impl Generation {
-    /// Chooses a lane to evict, if `may_evict` and a key waits for one. Returns why a new generation is needed then.
+    /// Chooses lanes to evict, if `may_evict` and keys wait that are asked for more. Returns why a new generation is needed then.
     pub(super) fn look_for_eviction(&mut self, may_evict: bool, now: Instant) -> Option<String> {
         self.eviction.look(&mut self.lanes, &self.application, may_evict, now)
     }
@@ -121,6 +124,7 @@ impl Generation {
             warmup: WarmupState::NotBegun,
             stays_classic: BTreeSet::new(),
             eviction: LaneEviction::default(),
+            refused: BTreeSet::new(),
             limited: BTreeMap::new(),
             prototype: None,
             lanes: std::iter::once(Lane::classic(now)).chain(entries).collect(),
@@ -145,9 +149,13 @@ impl Generation {
             self.lanes.push(Lane::of(&entry, Instant::now()));
         }
         for lane in &mut self.lanes {
-            let same = other.lanes.iter().find(|one| one.entry == lane.entry);
-            same.into_iter().for_each(|same| lane.target.inherit(&same.target));
+            if let Some(same) = other.lanes.iter().find(|one| one.entry == lane.entry) {
+                lane.target.inherit(&same.target);
+                lane.used.times = same.used.times;
+            }
         }
+        let (lanes, application) = (&self.lanes, &self.application);
+        self.eviction.inherit(&other.eviction, |key| lanes.iter().any(|lane| lane.boots(key, application)));
     }
 
     /// Whether requests of that key have a lane.
@@ -162,7 +170,7 @@ impl Generation {
                 let is_worker_mode = lane.isolation == Isolation::WorkerMode;
                 Some(Entry { script: lane.entry.clone()?, is_required: false, is_worker_mode })
             });
-        staying.chain(self.eviction.waiting().iter().cloned()).collect()
+        staying.chain(self.eviction.waiting()).collect()
     }
 
     /// The front has died. Workers end after their request, whose response nobody can read any more. A warm-up that was under way
@@ -177,6 +185,12 @@ impl Generation {
         if self.warmup != WarmupState::Done {
             self.warmup = WarmupState::NotBegun;
         }
+    }
+
+    /// Says why requests of a key stay in classic mode.
+    pub(super) fn say_classic(&self, key: &str, why: &str) {
+        let name = &self.application.name;
+        log("warning", format_args!("application '{name}': {key:?} stays in classic mode: {why}"));
     }
 
     /// What messages about a lane begin with.

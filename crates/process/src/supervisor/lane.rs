@@ -22,17 +22,12 @@ pub(super) fn largest_limit(one: Bodies, other: Bodies) -> u64 {
     if one.limit == 0 || other.limit == 0 { 0 } else { one.limit.max(other.limit) }
 }
 
-/// How many requests a lane had begun when it was last looked at, and when that number had changed.
-#[derive(Clone, Copy)]
+/// How many requests a lane has had since lanes were last compared.
+#[derive(Default)]
 pub(super) struct LaneUse {
-    pub(super) begun: u64,
-    pub(super) at: Instant,
-}
-
-impl LaneUse {
-    pub(super) fn new(now: Instant) -> LaneUse {
-        LaneUse { begun: 0, at: now }
-    }
+    /// What [`Lane::begun`] was when it was last looked at. It begins anew with each front.
+    begun: u64,
+    pub(super) times: u64,
 }
 
 /// One lane, with its template if it has one.
@@ -73,7 +68,7 @@ impl Lane {
             restart: Restart::new(now),
             served: false,
             target: WorkerTarget::new(now),
-            used: LaneUse::new(now),
+            used: LaneUse::default(),
         }
     }
 
@@ -136,7 +131,14 @@ impl Lane {
     }
 
     /// How many entries workers have taken from its queue: one for each request.
-    pub(super) fn begun(&self) -> Option<u64> {
+    fn begun(&self) -> Option<u64> {
         self.mailbox.as_ref().map(|mailbox| mailbox.slab.queue().head.load(Ordering::Relaxed))
+    }
+
+    /// Counts the requests that it has had.
+    pub(super) fn note_use(&mut self) {
+        let Some(begun) = self.begun() else { return };
+        self.used.times += begun.checked_sub(self.used.begun).unwrap_or(begun);
+        self.used.begun = begun;
     }
 }

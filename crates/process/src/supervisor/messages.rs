@@ -99,8 +99,9 @@ impl Supervisor {
                     sys::if_child_of(forker, pid, tell);
                 }
             }
-            FromFront::Entry { generation, is_worker_mode } => {
-                attached.first().into_iter().for_each(|name| self.discovered(generation, name, is_worker_mode))
+            FromFront::Entry { generation, is_worker_mode, times } => {
+                let name = attached.first().into_iter();
+                name.for_each(|name| self.discovered(generation, name, is_worker_mode, times.into()));
             }
             FromFront::WarmUp { generation, index, status, took_us } => {
                 self.warmed_up(generation, WarmUpResult { index, status, took_us }, &attached)

@@ -332,7 +332,9 @@ option_table! {
         mode: BTreeMap<String, Mode> = BTreeMap::new(), "{}", Table, Reload,
             "How a script runs: mode.\"index.php\" = \"auto\" (from a snapshot if it calls reprise_snapshot(), as a \
              worker script if it calls reprise_handle_request()), \"classic\" (neither), or \"snapshot\" or \"worker\" \
-             (it boots before the server is ready; if the boot fails, the server does not start).", by modes;
+             (it boots before the server is ready; if the boot fails, the server does not start). Eight scripts of an \
+             application at most run in another mode than classic: those that are named here, then those that are asked \
+             for most (`lane_timeout`).", by modes;
         classic_paths: Vec<String> = Vec::new(), "[]", Texts, Reload,
             "Paths that run in classic mode, with all paths below them: \"/cart\" is /cart and /cart/checkout. For pages \
              in which `reprise verify` finds differences.", by url_paths, to front;
@@ -373,9 +375,9 @@ option_table! {
             "Longest time a script may take to reach its snapshot or loop. After that its requests run in classic mode, \
              and Reprise tries again.";
         lane_timeout: Duration = Duration::from_secs(600), "\"10m\"", Time(1, DAY), Reload,
-            "Time without a request after which one of the eight lanes with a snapshot or a loop may be replaced by \
-             another, in a new generation. The lane that was used least recently is replaced; a lane that the \
-             configuration names is never replaced.";
+            "How often the requests of the eight lanes with a snapshot or a loop are compared with those of scripts and hosts \
+             that found no lane. One that was asked for more than twice as often as a lane since then, and ten times at \
+             least, takes its place, in a new generation. A lane that the configuration names is never replaced.";
         php: Option<WantedPhp> = None, "the newest that is installed", Text, Reload,
             "Version of PHP, such as \"8.4\". Its reprise-php has to be installed (docs/guides/php-versions.md).", by php;
         php_ini: Option<PathBuf> = None, "that of PHP's profile", Text, Reload,

@@ -198,6 +198,8 @@ pub enum FromFront {
         generation: u32,
         /// Whether the script asked for worker mode; else it asked for a snapshot.
         is_worker_mode: bool,
+        /// In how many requests since the front said so last.
+        times: u32,
     },
     /// New requests are served by the settings that were sent last.
     Switched,
@@ -279,7 +281,7 @@ messages!(FromFront {
     0x208 => Weigh { running, limit_kib }
     0x209 => Busy { lane }
     0x20a => Renew { lane, why }
-    0x20b => Entry { generation, is_worker_mode }
+    0x20b => Entry { generation, is_worker_mode, times }
     0x20c => Switched {}
     0x20d => Retired { generation }
     0x20e => WarmUp { generation, index, status, took_us }
