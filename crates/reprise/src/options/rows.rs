@@ -61,7 +61,7 @@ option_table! {
             "Owner of unix sockets. An owner other than the server's user needs root.";
         socket_group: Option<String> = None, "the owner's", Text, Restart,
             "Group of unix sockets.";
-        name: String = String::new(), "the first address", Text, Restart,
+        name: String = String::new(), "the first address, with - for other signs than letters, digits and dots", Text, Restart,
             "Names the state directory. Two servers on one machine need two names.";
         state_dir: Option<PathBuf> = None, "/run/reprise/NAME; without root $XDG_RUNTIME_DIR/reprise/NAME, or /tmp/reprise-UID/NAME", Text, Restart,
             "Directory for lock, process id and control socket, removed at a clean end. It is created with mode 0700. Its \
@@ -174,8 +174,9 @@ option_table! {
 option_table! {
     /// One application.
     pub struct Application => front::settings::Application {
-        name: String = String::new(), "name of the root's directory", Text, Reload,
-            "For messages and logs.", to front;
+        name: String = String::new(), "name of the root's directory as links lead to it, or of the one above public, web and htdocs", Text, Reload,
+            "Names the application in messages, status and metrics. It is what its data cache, its values in data_cache_store, its \
+             releases and its learned routes are kept by: with another name they are another application's.", to front;
         release_pool: Option<String> = None, "none: the application lies in `root`", Text, Reload,
             "Where the application's releases come from: a directory, valkey://HOST:6379 (redis://; valkeys:// by TLS), or https://HOST/PATH \
              (docs/guides/releases.md). `root` is then a path in the release: \"public\", or \".\".", by pool;
