@@ -1,6 +1,7 @@
 /*
  * See profile.h. A packet for each worker that has a request: a line with lane, process, what it does, microseconds
- * since the last look, method and path; then a line for each frame. The last packet says "end", the lane, and what was
+ * since the last look, method and path; then a line for each frame. What it does is in lower case when the request has
+ * connected to a server. The last packet says "end", the lane, and what was
  * lost. Runs on any stack: raw system calls only. What is read of a worker may be anything: it is copied within bounds,
  * and read by nobody but the client.
  */
@@ -162,17 +163,21 @@ static bool look_at(struct profile *profile, pid_t pid, uint64_t since)
 	struct wire_RequestHead head;
 	struct raw_text text = {0};
 	char state[] = " ? ";
-	bool has_request;
+	bool has_request, has_connected;
 
 	/* A process that is not ready for requests has nothing there. */
 	if (!reprise_fetch(pid, &reprise_worker->responding, &has_request, sizeof has_request) || !has_request
-	    || !reprise_fetch(pid, reprise_worker->head, &head, sizeof head)) {
+	    || !reprise_fetch(pid, reprise_worker->head, &head, sizeof head)
+	    || !reprise_fetch(pid, &reprise_worker->connected, &has_connected, sizeof has_connected)) {
 		return false;
 	}
 	raw_add_number(&text, profile->lane);
 	raw_add(&text, " ");
 	raw_add_number(&text, (uint64_t)pid);
 	state[1] = state_of(profile, pid);
+	if (has_connected && state[1] != '?') {
+		state[1] = (char)(state[1] + ('a' - 'A'));
+	}
 	raw_add(&text, state);
 	raw_add_number(&text, since / US);
 	raw_add(&text, " ");

@@ -190,6 +190,7 @@ bool reprise_claim_request(void)
 	if (!wire_enter(&reprise_worker->wire)) {
 		return false;
 	}
+	reprise_worker->connected = false;
 	reprise_worker->responding = true;
 	if (size < sizeof(struct wire_RequestHead)) {
 		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);

@@ -23,6 +23,7 @@ struct worker_state {
 	bool is_template;         /* a template that boots */
 	bool responding;          /* this worker has claimed an exchange, and has not completed its response */
 	bool head_sent;           /* the head of the response is in the ring */
+	bool connected;           /* to some server, since the request began */
 	bool body_broken;         /* the client left before it had sent all of its body */
 	bool filter_waits;        /* ext/filter has no copy of the request's variables yet */
 	uint32_t directory_calls; /* calls that change the working directory, so far */

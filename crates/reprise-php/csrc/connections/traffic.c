@@ -20,6 +20,7 @@
 #include "../raw.h"
 #include "../snapshot/dirty.h"
 #include "../snapshot/snapshot.h"
+#include "../worker.h"
 #include "connections.h"
 
 void reprise_interpose_traffic(void)
@@ -148,6 +149,9 @@ PUBLIC int connect(int number, const struct sockaddr *to, socklen_t length)
 
 	/* A hook that sends nothing on it is told so. */
 	if (done >= 0 || done == -EINPROGRESS) {
+		if (reprise_worker) {
+			reprise_worker->connected = true;
+		}
 		(void)of(number);
 	}
 	return (int)result(done);

@@ -27,6 +27,20 @@ impl Time {
     }
 }
 
+/// Microseconds of a route before a request's first connection to a server, and after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connecting {
+    before: u64,
+    after: u64,
+}
+
+impl Connecting {
+    /// The part before it, of one. `None`: no request was seen that had connected.
+    pub fn before(self) -> Option<f64> {
+        (self.after > 0).then(|| self.before as f64 / (self.before as f64 + self.after as f64))
+    }
+}
+
 /// A function: its name, and the file of its code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
@@ -43,6 +57,8 @@ pub struct Looks {
     /// Numbers of functions, the outermost first.
     pub stacks: BTreeMap<Vec<usize>, Time>,
     pub routes: BTreeMap<String, Time>,
+    /// Of the same routes.
+    pub connecting: BTreeMap<String, Connecting>,
     pub samples: u64,
     /// Those of workers that had a processor.
     pub running: u64,
@@ -81,6 +97,7 @@ enum State {
 /// The first line of a packet.
 struct Head<'a> {
     state: State,
+    has_connected: bool,
     microseconds: u64,
     method: &'a str,
     target: &'a str,
@@ -90,13 +107,15 @@ impl<'a> Head<'a> {
     fn read(line: &'a str) -> Option<Head<'a>> {
         let mut words = line.split(' ');
         let (_lane, _process) = (words.next()?, words.next()?);
-        let state = match words.next()? {
-            "R" => State::Running,
-            "Q" => State::Ready,
+        let word = words.next()?;
+        let state = match word {
+            "R" | "r" => State::Running,
+            "Q" | "q" => State::Ready,
             _ => State::Waiting,
         };
+        let has_connected = word.bytes().all(|byte| byte.is_ascii_lowercase());
         let microseconds = words.next()?.parse().ok()?;
-        Some(Head { state, microseconds, method: words.next()?, target: words.next()? })
+        Some(Head { state, has_connected, microseconds, method: words.next()?, target: words.next()? })
     }
 
     /// Method and path; numbers in the path are one.
@@ -121,6 +140,7 @@ impl Looks {
             numbers: HashMap::new(),
             stacks: BTreeMap::new(),
             routes: BTreeMap::new(),
+            connecting: BTreeMap::new(),
             samples: 0,
             running: 0,
             lost: 0,
@@ -159,6 +179,10 @@ impl Looks {
         self.samples += 1;
         self.running += u64::from(head.state == State::Running);
         let stack = frames.into_iter().rev().map(|frame| self.number(frame)).collect();
+        let route = self.counted(route);
+        let connecting = self.connecting.entry(route.clone()).or_default();
+        let part = if head.has_connected { &mut connecting.after } else { &mut connecting.before };
+        *part = part.saturating_add(head.microseconds);
         let time = self.stack(route, stack);
         let part = match head.state {
             State::Running => &mut time.running,
@@ -186,10 +210,14 @@ impl Looks {
         }
     }
 
+    /// A route, or what stands for all for which there is no room.
+    fn counted(&self, route: String) -> String {
+        let is_known = self.seen.len() < MOST_ROUTES || self.seen.contains_key(&route);
+        if is_known { route } else { OTHERS.to_owned() }
+    }
+
     /// The time of a stack, or of all for which there is no room.
     fn stack(&mut self, route: String, stack: Vec<usize>) -> &mut Seen {
-        let is_known = self.seen.len() < MOST_ROUTES || self.seen.contains_key(&route);
-        let route = if is_known { route } else { OTHERS.to_owned() };
         let is_known = self.seen.get(&route).is_some_and(|stacks| stacks.contains_key(&stack));
         let is_new = !is_known && self.seen_stacks < MOST_STACKS;
         let stack = if is_known || is_new { stack } else { vec![self.number(frame(OTHERS))] };
@@ -292,6 +320,17 @@ mod tests {
         assert_eq!(looks.routes["GET /a"], Time { busy: 6000, waiting: 500 });
         assert_eq!((looks.ready, looks.all()), (3007, Time { busy: 6107, waiting: 500 }));
         assert_eq!((looks.samples, looks.running), (7, 3));
+    }
+
+    #[test]
+    fn what_lies_before_the_first_connection_is_told() {
+        let mut looks = Looks::new("", false);
+        for packet in ["0 7 R 300 GET /a\n", "0 7 s 500 GET /a\n", "0 7 r 200 GET /a\n", "0 7 R 9 GET /b\n"] {
+            looks.take(packet);
+        }
+        looks.end();
+        assert_eq!(["GET /a", "GET /b"].map(|route| looks.connecting[route].before()), [Some(0.3), None]);
+        assert_eq!(looks.routes["GET /a"], Time { busy: 500, waiting: 500 });
     }
 
     #[test]

@@ -18,9 +18,11 @@ fn sorted(looks: &Looks, sort: Sort) -> Vec<(&Function, Time, Time)> {
     functions
 }
 
-fn routes(looks: &Looks) -> Vec<(&str, Time)> {
-    let mut routes: Vec<(&str, Time)> = looks.routes.iter().map(|(name, time)| (name.as_str(), *time)).collect();
-    routes.sort_by_key(|(name, time)| (std::cmp::Reverse(time.all()), *name));
+/// Routes with their time, and the part of it that lies before the first connection.
+fn routes(looks: &Looks) -> Vec<(&str, Time, Option<f64>)> {
+    let before = |name: &str| looks.connecting.get(name).and_then(|connecting| connecting.before());
+    let mut routes: Vec<_> = looks.routes.iter().map(|(name, time)| (name.as_str(), *time, before(name))).collect();
+    routes.sort_by_key(|(name, time, _)| (std::cmp::Reverse(time.all()), *name));
     routes
 }
 
@@ -60,10 +62,11 @@ pub fn table(looks: &Looks, sort: Sort, top: usize) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str("\n  TOTAL   WAITS  ROUTE\n");
-    for (route, time) in routes(looks).into_iter().take(top) {
+    text.push_str("\n  TOTAL   WAITS  BEFORE  ROUTE\n");
+    for (route, time, before) in routes(looks).into_iter().take(top) {
         let [share, waits] = [time.all(), time.waiting].map(|part| percent(part, all.all()));
-        text.push_str(&format!("{share:>6.1}% {waits:>6.1}%  {route}\n"));
+        let before = before.map_or_else(|| "-".to_owned(), |part| format!("{:.1}%", part * 100.0));
+        text.push_str(&format!("{share:>6.1}% {waits:>6.1}% {before:>7}  {route}\n"));
     }
     text
 }
@@ -80,7 +83,9 @@ pub fn json(looks: &Looks, lanes: &[String], sort: Sort) -> Value {
         .collect();
     let routes: Vec<Value> = routes(looks)
         .into_iter()
-        .map(|(name, time)| json!({ "route": name, "total_us": time.all(), "waiting_us": time.waiting }))
+        .map(|(name, time, before)| {
+            json!({ "route": name, "total_us": time.all(), "waiting_us": time.waiting, "before_connection": before })
+        })
         .collect();
     json!({
         "seconds": looks.seconds, "samples": looks.samples, "running_samples": looks.running, "lost": looks.lost, "looks": looks.looks,
@@ -122,7 +127,8 @@ mod tests {
     fn looks() -> Looks {
         let mut looks = Looks::new("", false);
         looks.take("0 7 R 1000 GET /a\nusleep() [internal]\na;b() /srv/a.php:12\n{main} /srv/index.php:3\n");
-        looks.take("0 7 S 3000 GET /b\nusleep() [internal]\n{main} /srv/index.php:3\n");
+        looks.take("0 7 S 2000 GET /b\nusleep() [internal]\n{main} /srv/index.php:3\n");
+        looks.take("0 7 s 1000 GET /b\nusleep() [internal]\n{main} /srv/index.php:3\n");
         looks.end();
         looks.seconds = 2.0;
         looks
@@ -132,7 +138,7 @@ mod tests {
     fn tables_have_shares() {
         let text = table(&looks(), Sort::Total, 10);
         assert!(text.contains(" 100.0%    0.0%   75.0%  {main}  /srv/index.php"), "{text}");
-        assert!(text.contains("\n  75.0%   75.0%  GET /b\n"), "{text}");
+        assert!(text.contains("\n  75.0%   75.0%   66.7%  GET /b\n"), "{text}");
         let text = table(&looks(), Sort::Own, 1);
         assert!(text.contains(" 100.0%  100.0%   75.0%  usleep()\n") && !text.contains("{main}"), "{text}");
         assert!(table(&Looks::new("", false), Sort::Total, 10).contains("no worker had a request"));
@@ -167,5 +173,9 @@ mod tests {
         assert_eq!((&value["total_us"], &value["waiting_us"]), (&json!(4000), &json!(3000)));
         assert_eq!(value["functions"][0]["name"], "usleep()");
         assert_eq!(value["routes"][0]["route"], "GET /b");
+        assert_eq!(
+            (&value["routes"][0]["before_connection"], &value["routes"][1]["before_connection"]),
+            (&json!(2.0 / 3.0), &Value::Null)
+        );
     }
 }
