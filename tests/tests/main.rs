@@ -3,6 +3,7 @@
 mod acme;
 mod acme_pebble;
 mod adapters;
+mod announced_lengths;
 mod apps;
 mod as_fpm;
 mod attributes;

@@ -134,6 +134,8 @@ struct Call {
     body_waker: Option<Waker>,
     /// The refusal that it gets in place of PHP's response.
     verdict: Option<Refusal>,
+    /// Bytes of the response that are still to come, if its head has said how many.
+    due: Option<u64>,
     /// Whether no worker has it or will have it.
     detached: bool,
     /// Whether its worker was reaped, and may have written more than it published.
@@ -290,6 +292,7 @@ impl Lane {
             response_waker: None,
             body_waker: None,
             verdict: None,
+            due: None,
             detached: false,
             bereft: false,
             abandoned: false,

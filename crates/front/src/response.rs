@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
 use tokio::time::{Sleep, sleep};
 use wire::layout::Usage;
@@ -175,29 +175,52 @@ fn head(mut bytes: &[u8]) -> Result<Response<()>, Refusal> {
 fn with_body(
     response: Response<()>,
     ticket: Ticket,
-    rest: Bytes,
+    mut rest: Bytes,
     last: &Received,
     request: &Head,
     connection: &Arc<Connection>,
     holding: &Holding<'_>,
 ) -> Response<ResponseBody> {
-    let done = last.done;
+    let may_hold = holding.may_hold(&response);
+    let (mut head, ()) = response.into_parts();
     let bodiless = request.method == Method::HEAD
-        || response.status() == StatusCode::NO_CONTENT
-        || response.status() == StatusCode::NOT_MODIFIED
-        || sent_file::is_named(response.headers(), holding.application);
-    let body = match (bodiless, done) {
+        || head.status == StatusCode::NO_CONTENT
+        || head.status == StatusCode::NOT_MODIFIED
+        || sent_file::is_named(&head.headers, holding.application);
+    let length = announced(&head.headers);
+    if length.is_none() && head.headers.remove(header::CONTENT_LENGTH).is_some() {
+        head.extensions.insert(WrongLength);
+    }
+    let mut is_whole = last.done;
+    if let Some(length) = length.filter(|_| !bodiless) {
+        match length.checked_sub(rest.len() as u64) {
+            // What is beyond the announced length no client takes for a part of this response.
+            None => {
+                rest.truncate(length as usize);
+                is_whole = true;
+            }
+            Some(0) if is_whole => {}
+            Some(missing) => {
+                ticket.expect(missing);
+                if is_whole {
+                    // It breaks off behind what has come.
+                    is_whole = false;
+                    head.extensions.insert(WrongLength);
+                }
+            }
+        }
+    }
+    let body = match (bodiless, is_whole) {
         (true, true) => ResponseBody::none().after(last.usage),
         // PHP goes on; its output is dropped, as for every response without a body.
         (true, false) => ResponseBody::discard(ticket),
         (false, true) => ResponseBody::full(rest).after(last.usage),
         // What PHP has still to write may be more than the client takes.
-        (false, false) if !last.is_finished && holding.may_hold(&response) => {
+        (false, false) if !last.is_finished && may_hold => {
             ResponseBody::spooled(ticket, rest, connection.clone(), holding.spool, holding.limits)
         }
         (false, false) => ResponseBody::stream(ticket, rest, connection.clone()),
     };
-    let (mut head, ()) = response.into_parts();
     if head.status == StatusCode::NO_CONTENT {
         head.headers.remove(header::CONTENT_LENGTH);
     }
@@ -205,10 +228,15 @@ fn with_body(
         // PHP adds a Content-Type to every response; a 304 has no content to describe (RFC 9110 §15.4.5).
         head.headers.remove(header::CONTENT_TYPE);
     }
-    if (!done || !bodiless) && drop_wrong_length(&mut head.headers, &body) {
-        head.extensions.insert(WrongLength);
-    }
     Response::from_parts(head, body)
+}
+
+/// The length that a response announces. `None`: none, or one that no client could read.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
+    let (value, None) = (values.next()?.as_bytes(), values.next()) else { return None };
+    let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 impl Holding<'_> {
@@ -222,18 +250,7 @@ impl Holding<'_> {
     }
 }
 
-/// In a response: PHP had said another length. Something may be missing, so it is for who asked alone.
+/// In a response: its Content-Length could not be read, or more was announced than has come. Something may be missing, so it
+/// is for who asked alone.
 #[derive(Clone, Copy)]
 pub struct WrongLength;
-
-/// If the body contradicted PHP's Content-Length, the next response on the connection would be misread. Whether it did.
-fn drop_wrong_length(headers: &mut http::HeaderMap, body: &ResponseBody) -> bool {
-    let Some(said) = headers.get(header::CONTENT_LENGTH) else { return false };
-    let said = said.to_str().ok().and_then(|text| text.parse::<u64>().ok());
-    let is_single = headers.get_all(header::CONTENT_LENGTH).iter().count() == 1;
-    let is_wrong = said.is_none() || !is_single || body.known_length().is_some_and(|length| Some(length) != said);
-    if is_wrong {
-        headers.remove(header::CONTENT_LENGTH);
-    }
-    is_wrong
-}

@@ -11,6 +11,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`conversation`] | one connection, from its first byte to its last |
+//! | [`breaking`] | the end of a body that breaks off |
 //! | [`framing`] | a complete head: checked, its target made fit for hyper, the framing of its body; no I/O |
 //! | [`chunked`] | where a chunked body ends; no I/O |
 //! | [`held`] | bytes that cannot be handed on yet |
@@ -18,6 +19,7 @@
 //! | [`stream`] | the socket as hyper sees it: one message at a time |
 //! | [`tunnel`] | a WebSocket: bytes in both directions |
 
+mod breaking;
 pub mod chunked;
 mod conversation;
 pub mod framing;

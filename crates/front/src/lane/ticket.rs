@@ -74,13 +74,21 @@ impl Ticket {
         if let Progress::Claimed(slot) | Progress::Running(slot) = progress {
             call.slot = Some(slot);
         }
-        let count = available.min(CHUNK).min(most);
+        let due = call.due.map_or(usize::MAX, |due| usize::try_from(due).unwrap_or(usize::MAX));
+        let count = available.min(CHUNK).min(most).min(due);
         if count > 0 {
             let old = target.len();
             target.resize(old + count, 0);
             call.posting.receive(&lane.slab, &mut target[old..]);
+            call.due = call.due.map(|due| due - count as u64);
         }
-        let done = progress == Progress::Done && count == available;
+        // What is beyond the length that was announced is no part of the response.
+        let is_over = count == available && progress == Progress::Done || count == due && count < available;
+        let is_short = is_over && call.due.is_some_and(|due| due > 0);
+        if is_short && count == 0 {
+            return Poll::Ready(Err(Refusal::BadResponse));
+        }
+        let done = is_over && !is_short;
         if count > 0 || done {
             let notes = call.posting.notes(&lane.slab);
             let usage = if done { call.posting.usage(&lane.slab) } else { Usage::default() };
@@ -91,6 +99,15 @@ impl Ticket {
             call.response_waker = Some(waker.clone());
         }
         Poll::Pending
+    }
+
+    /// So many bytes of the response are still to come, as its head says: what is beyond them is left out, and a response that
+    /// ends before them is broken off.
+    pub fn expect(&self, bytes: u64) {
+        let mut place = lock(&self.lane.calls[self.exchange as usize]);
+        if let Some(call) = place.as_mut().filter(|call| call.id == self.id) {
+            call.due = Some(bytes);
+        }
     }
 
     /// How long the request waited for a worker, and how long that worker has had it, as the worker says. `None` if that is

@@ -114,7 +114,7 @@ pub(super) fn compress(request: &Request, response: &mut Response<Made>) {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
         return change(response, |body| ResponseBody::full(bytes).after(crate::response_body::Used::usage(&body)));
     }
-    let Some(squeeze) = Squeeze::begin(coding, said) else { return };
+    let Some(squeeze) = Squeeze::begin(coding) else { return };
     response.headers_mut().remove(header::CONTENT_LENGTH);
     describe(response.headers_mut(), coding);
     change(response, |body| body.squeezed(squeeze));

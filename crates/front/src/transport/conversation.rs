@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use super::breaking::Breaking;
 use super::framing::Framed;
 use super::http2;
 use super::stream::{Stream, end};
@@ -203,7 +204,7 @@ where
                     *switch_to.lock().unwrap_or_else(PoisonError::into_inner) = Some((switched, body));
                 }
                 spell_reason(&mut response);
-                Ok::<_, Infallible>(response)
+                Ok::<_, Infallible>(response.map(|body| Breaking::new(body, framer)))
             }
         });
         let conversation = http1::Builder::new()

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,6 +58,8 @@ struct Inner<S> {
     /// How long the client may take nothing of what is written.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Who waits until hyper has nothing left to write, and flushes.
+    unflushed: Option<Waker>,
     /// Bytes that were read from the socket and that hyper may not have yet: an unfinished head, or pipelined requests.
     held: Held,
     /// How many of these bytes are known to have no complete head.
@@ -96,6 +98,7 @@ impl<S> Stream<S> {
                 stream,
                 patience,
                 stalled: None,
+                unflushed: None,
                 held: Held::default(),
                 seen: 0,
                 given: Vec::new(),
@@ -144,6 +147,16 @@ impl<S> Stream<S> {
     /// Whether the client has ever sent anything.
     pub fn has_begun(&self) -> bool {
         self.lock().has_begun
+    }
+
+    /// Has `waker` woken when hyper has written all that it has. It is to be called while hyper asks for more.
+    pub fn wake_when_flushed(&self, waker: &Waker) {
+        self.lock().unflushed = Some(waker.clone());
+    }
+
+    /// Whether that has not happened yet.
+    pub fn is_unflushed(&self) -> bool {
+        self.lock().unflushed.is_some()
     }
 
     fn set_gone(&self) {
@@ -449,7 +462,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_send(context, 0, |stream, context| stream.poll_flush(context).map_ok(|()| 0)).map_ok(|_| ())
+        let flushed = ready!(self.poll_send(context, 0, |stream, context| stream.poll_flush(context).map_ok(|()| 0)));
+        self.lock().unflushed.take().into_iter().for_each(Waker::wake);
+        Poll::Ready(flushed.map(|_| ()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,8 @@ use h2::{Reason, SendStream};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Body;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::intake::StreamState;
 use super::memory::{Account, Held, Room};
@@ -42,7 +44,31 @@ const PART: usize = 32 * 1024;
 /// A piece of a body on its way to the socket. Its room is free when it is written.
 pub struct Piece {
     bytes: Bytes,
-    _room: Option<Room>,
+    _room: Option<(Room, Unwritten)>,
+}
+
+/// The pieces of a stream that are not written yet.
+#[derive(Default)]
+struct Pieces {
+    count: AtomicUsize,
+    one_less: Notify,
+}
+
+/// One of them.
+struct Unwritten(Arc<Pieces>);
+
+impl Unwritten {
+    fn of(pieces: &Arc<Pieces>) -> Unwritten {
+        pieces.count.fetch_add(1, Ordering::Relaxed);
+        Unwritten(pieces.clone())
+    }
+}
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.one_less.notify_one();
+    }
 }
 
 impl Buf for Piece {
@@ -126,10 +152,19 @@ pub async fn run(mut stream: Stream, request: Request, mut respond: SendResponse
     }
     body.keep_at_most(PART);
     stream.held.park(body.in_memory());
-    match stream.send(&mut sender, &mut body).await {
+    let pieces = Arc::default();
+    match stream.send(&mut sender, &mut body, &pieces).await {
         Ok(()) | Err(Cut::Gone) => {}
         Err(Cut::Reset) => stream.account.note_reset(),
-        Err(Cut::Broken) => sender.send_reset(Reason::INTERNAL_ERROR),
+        // A stream that its sender drops is reset (CANCEL) behind its head. Pieces that are not written would be dropped too.
+        Err(Cut::Broken) => {
+            let written = async {
+                while pieces.count.load(Ordering::Relaxed) > 0 {
+                    pieces.one_less.notified().await;
+                }
+            };
+            let _ = timeout(stream.patience, written).await;
+        }
         Err(Cut::Stalled) => {
             limits::acted(Limit::StalledStream);
             sender.send_reset(Reason::CANCEL);
@@ -200,12 +235,17 @@ impl Stream {
     }
 
     /// Sends a body.
-    async fn send(&mut self, sender: &mut SendStream<Piece>, body: &mut Delivered) -> Result<(), Cut> {
+    async fn send(
+        &mut self,
+        sender: &mut SendStream<Piece>,
+        body: &mut Delivered,
+        pieces: &Arc<Pieces>,
+    ) -> Result<(), Cut> {
         // What was read for a window that has become smaller meanwhile.
         let mut rest = Bytes::new();
         loop {
             self.window(sender, rest.len().max(1)).await?;
-            let piece = match self.next_piece(sender, body, &mut rest).await? {
+            let piece = match self.next_piece(sender, body, &mut rest, pieces).await? {
                 Next::Piece(piece) => piece,
                 Next::NoWindow => continue,
                 Next::Trailers(trailers) => return sender.send_trailers(trailers).map_err(|_| Cut::Gone),
@@ -260,6 +300,7 @@ impl Stream {
         sender: &mut SendStream<Piece>,
         body: &mut Delivered,
         rest: &mut Bytes,
+        pieces: &Arc<Pieces>,
     ) -> Result<Next, Cut> {
         poll_fn(|context| {
             if let Poll::Ready(cut) = poll_cut(sender, context) {
@@ -286,7 +327,10 @@ impl Stream {
                 return Poll::Ready(Ok(Next::NoWindow));
             }
             room.fill(count);
-            Poll::Ready(Ok(Next::Piece(Piece { bytes: rest.split_to(count), _room: Some(room) })))
+            Poll::Ready(Ok(Next::Piece(Piece {
+                bytes: rest.split_to(count),
+                _room: Some((room, Unwritten::of(pieces))),
+            })))
         })
         .await
     }
