@@ -32,6 +32,7 @@ mod dev_terminal;
 mod direct_calls;
 mod doctor;
 mod documents;
+mod ended_responses;
 mod fault_suite;
 mod faults;
 mod files;

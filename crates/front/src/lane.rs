@@ -26,6 +26,7 @@ use wire::slab::Slab;
 use wire::sys::ticks;
 
 use crate::bodies::Bodies;
+use crate::connection::Connection;
 use crate::control::Link;
 use crate::refusal::Refusal;
 use crate::settings::{Application, RequestLimits};
@@ -157,6 +158,8 @@ pub struct Order<'a> {
     pub limits: RequestLimits,
     /// Whether it need not run if its client leaves before a worker has it.
     pub withdrawable: bool,
+    /// Whose it is.
+    pub connection: &'a Arc<Connection>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -302,7 +305,7 @@ impl Lane {
         desk.most.note(self.in_flight(), self.slab.queue().waiting(), self.max_workers);
         drop(desk);
         self.announce(door);
-        Some(Ticket { lane: self.clone(), exchange, id })
+        Some(Ticket { lane: self.clone(), exchange, id, connection: order.connection.clone() })
     }
 
     /// Takes a free exchange, unless so many requests are in flight already.
@@ -387,7 +390,8 @@ impl Lane {
     }
 
     /// Frees an exchange whose call is over. The caller has taken the call out, so nobody else can free it.
-    fn free(&self, call: Call) {
+    fn free(&self, mut call: Call) {
+        call.wake();
         let exchange = call.posting.exchange;
         let peak_kib = call.posting.usage(&self.slab).peak_kib;
         if peak_kib > self.peak_kib.load(Ordering::Relaxed) {
@@ -419,9 +423,8 @@ impl Lane {
         front::collect(&self.slab, door, TURN, |exchange| {
             let mut place = lock(&self.calls[exchange as usize]);
             let Some(call) = place.as_mut() else { return };
-            if !call.abandoned {
-                call.wake();
-            } else if call.posting.progress(&self.slab) == Ok(Progress::Done) {
+            call.wake();
+            if call.abandoned && call.posting.progress(&self.slab) == Ok(Progress::Done) {
                 let call = place.take();
                 drop(place);
                 call.into_iter().for_each(|call| self.free(call));

@@ -211,9 +211,8 @@ fn with_body(
         }
     }
     let body = match (bodiless, is_whole) {
-        (true, true) => ResponseBody::none().after(last.usage),
-        // PHP goes on; its output is dropped, as for every response without a body.
-        (true, false) => ResponseBody::discard(ticket),
+        // PHP goes on without the ticket, unless it flushes.
+        (true, _) => ResponseBody::none().after(last.usage),
         (false, true) => ResponseBody::full(rest).after(last.usage),
         // What PHP has still to write may be more than the client takes.
         (false, false) if !last.is_finished && may_hold => {

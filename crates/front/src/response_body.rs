@@ -1,6 +1,5 @@
 //! Bodies of responses: where their bytes come from.
 
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -63,7 +62,7 @@ impl Paced for ResponseBody {
             Source::Copied { body, .. } => body.in_memory(),
             Source::Squeezed { body, squeeze } => body.in_memory() + squeeze.in_memory(),
             Source::Inserted { body, insertion } => body.in_memory() + insertion.in_memory(),
-            Source::None | Source::Discard { .. } | Source::Events(_) => 0,
+            Source::None | Source::Events(_) => 0,
         }
     }
 
@@ -111,9 +110,6 @@ enum Source {
         body: SpooledBody,
         reader: Arc<Connection>,
     },
-    Discard {
-        _drain: Draining,
-    },
     /// `kept`: all bytes of `body`, if they are in memory.
     File {
         body: FileBody,
@@ -151,27 +147,6 @@ enum Source {
     },
 }
 
-/// Reads and drops what PHP still writes for a response without a body, so that the worker can finish.
-struct Draining(Option<Ticket>);
-
-impl Drop for Draining {
-    fn drop(&mut self) {
-        let Some(ticket) = self.0.take() else { return };
-        if tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
-        tokio::spawn(async move {
-            let mut bytes = Vec::new();
-            while let Ok(received) = poll_fn(|context| ticket.poll_receive(context, &mut bytes, CHUNK)).await {
-                if received.done {
-                    break;
-                }
-                bytes.clear();
-            }
-        });
-    }
-}
-
 impl ResponseBody {
     const fn new(source: Source) -> ResponseBody {
         ResponseBody { source, part: usize::MAX, usage: Usage { processor_us: 0, peak_kib: 0 } }
@@ -201,11 +176,6 @@ impl ResponseBody {
         limits: SpoolLimits,
     ) -> ResponseBody {
         ResponseBody::new(Source::Spooled { body: SpooledBody::new(ticket, rest, spool, limits), reader })
-    }
-
-    /// No body, though PHP may still write one.
-    pub const fn discard(ticket: Ticket) -> ResponseBody {
-        ResponseBody::new(Source::Discard { _drain: Draining(Some(ticket)) })
     }
 
     /// A part of a file; `kept`: its bytes, if they are in memory.
@@ -397,7 +367,7 @@ impl Body for ResponseBody {
         let body = self.get_mut();
         let part = body.part;
         let next = match &mut body.source {
-            Source::None | Source::Discard { .. } => None,
+            Source::None => None,
             Source::Full(bytes) if bytes.is_empty() => None,
             Source::Full(bytes) => Some(Ok(first(bytes, part))),
             Source::Stream { rest, .. } | Source::Received { rest, .. } | Source::Followed { rest, .. }
@@ -440,7 +410,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::None | Source::Discard { .. } => true,
+            Source::None => true,
             Source::Full(bytes) => bytes.is_empty(),
             Source::File { body, .. } => body.left() == 0,
             Source::Received { body, rest, .. } => rest.is_empty() && body.is_end(),
@@ -465,7 +435,7 @@ impl Body for ResponseBody {
             Source::Received { .. } | Source::Followed { .. } | Source::Squeezed { .. } | Source::Events(_) => {
                 SizeHint::default()
             }
-            Source::Discard { .. } | Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
+            Source::Stream { .. } | Source::Spooled { .. } => SizeHint::default(),
         }
     }
 }

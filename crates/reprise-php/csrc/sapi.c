@@ -86,7 +86,7 @@ static void flush(void *context)
 #endif
 	}
 	wire_flush(&reprise_worker->wire);
-	if (wire_aborted(&reprise_worker->wire)) {
+	if (wire_is_unread(&reprise_worker->wire)) {
 		php_handle_aborted_connection();
 	}
 }

@@ -182,14 +182,14 @@ pub unsafe extern "C" fn wire_finish(w: *mut WireWorker) {
     unsafe { worker(w) }.finish();
 }
 
-/// Whether the client left or the front is gone.
+/// Whether nobody takes the response any more.
 ///
 /// # Safety
 /// `w` is attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wire_aborted(w: *mut WireWorker) -> bool {
+pub unsafe extern "C" fn wire_is_unread(w: *mut WireWorker) -> bool {
     // SAFETY: by contract.
-    unsafe { worker(w) }.is_aborted()
+    unsafe { worker(w) }.is_unread()
 }
 
 /// Shows a `wire_Activity` on the scoreboard.

@@ -160,6 +160,11 @@ impl Posting {
         self.raise(slab, ABORTED);
     }
 
+    /// Says that nobody takes the rest of the response. The exchange stays the worker's until it is done or reaped.
+    pub fn end_response(&self, slab: &Slab) {
+        self.raise(slab, RESPONSE_ENDED);
+    }
+
     fn raise(&self, slab: &Slab, flag: u32) {
         slab.control(self.exchange).front.0.flags.fetch_or(flag, Ordering::Release);
         self.ring_bell(slab);

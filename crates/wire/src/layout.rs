@@ -340,6 +340,8 @@ pub const NOTE_HOST: u32 = 4;
 pub const BODY_ENDED: u32 = 1;
 /// Flag: the client is gone; write nothing more.
 pub const ABORTED: u32 = 2;
+/// Flag: the front takes no more of the response, for whatever reason. The rest of the body still comes.
+pub const RESPONSE_ENDED: u32 = 4;
 
 impl Geometry {
     /// Sizes for a lane: `requests` in flight at most, `slots` workers, `doors` front threads. Rounds up, clamps to the

@@ -16,6 +16,9 @@ use crate::sys::{self, Errno, Kernel};
 const PATIENCE_MS: u32 = 1000;
 /// Unpublished bytes of a response that make a worker publish by itself.
 const PUBLISH_AT: u64 = RESPONSE_RING as u64 / 2;
+/// Seconds for which a script may write what nobody takes before it learns of it, unless it flushes: an ordinary page has come to
+/// its end by then.
+const UNREAD_FOR: u64 = 1;
 
 /// The worker's private state.
 pub struct Worker {
@@ -34,6 +37,8 @@ struct Current {
     body_head: u64,
     response_tail: u64,
     published: u64,
+    /// When it first wrote what nobody took.
+    unread_since: Option<u64>,
 }
 
 /// What [`Worker::claim_next`] found.
@@ -51,7 +56,7 @@ pub enum Next {
 /// Why bytes could not be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// The client left, or the front did.
+    /// The client left, or the front did, or it has ended the response.
     Aborted,
     /// There is no request: finished, or never claimed.
     NoRequest,
@@ -257,7 +262,15 @@ impl Worker {
         };
         let claimed = sys::ticks();
         self.slab.control(exchange).worker.0.claimed.store(claimed, Ordering::Relaxed);
-        self.current = Some(Current { exchange, sequence, claimed, body_head: 0, response_tail: 0, published: 0 });
+        self.current = Some(Current {
+            exchange,
+            sequence,
+            claimed,
+            body_head: 0,
+            response_tail: 0,
+            published: 0,
+            unread_since: None,
+        });
         let line = self.line();
         line.exchange.store(exchange, Ordering::Relaxed);
         add(&line.requests, 1);
@@ -295,10 +308,19 @@ impl Worker {
     }
 
     /// Whether the client has left or the front is gone.
-    pub fn is_aborted(&self) -> bool {
+    fn is_aborted(&self) -> bool {
+        self.has_flag(ABORTED)
+    }
+
+    /// Whether nobody takes the response any more.
+    pub fn is_unread(&self) -> bool {
+        self.has_flag(ABORTED | RESPONSE_ENDED)
+    }
+
+    fn has_flag(&self, flag: u32) -> bool {
         self.current.as_ref().is_some_and(|current| {
             let flags = self.slab.control(current.exchange).front.0.flags.load(Ordering::Acquire);
-            flags & ABORTED != 0 || self.slab.phase() == Phase::Closed
+            flags & flag != 0 || self.slab.phase() == Phase::Closed
         })
     }
 
@@ -338,18 +360,19 @@ impl Worker {
             let control = self.slab.control(exchange);
             bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
                 ring::readable(body_head, &control.front.0.body_tail, BODY_RING) != Ok(0)
-                    || control.front.0.flags.load(Ordering::Acquire) != 0
+                    || control.front.0.flags.load(Ordering::Acquire) & (BODY_ENDED | ABORTED) != 0
             });
             self.show_as(before);
         }
     }
 
     /// Puts bytes into the response's ring, waiting while it is full. The bytes are published when half the ring is
-    /// unpublished, by [`Worker::flush`], or by [`Worker::finish`].
+    /// unpublished, by [`Worker::flush`], or by [`Worker::finish`]. What the front does not take any more is dropped, for
+    /// [`UNREAD_FOR`].
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
         while !bytes.is_empty() {
-            if self.is_aborted() {
-                return Err(Gone::Aborted);
+            if self.is_unread() {
+                return self.drop_unread();
             }
             let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
             let (tail, exchange) = (current.response_tail, current.exchange);
@@ -369,11 +392,20 @@ impl Worker {
                 let control = self.slab.control(exchange);
                 bell::wait_until(&Kernel, &control.front.0.bell, &control.worker.0.waiting, PATIENCE_MS, || {
                     ring::writable(tail, &control.front.0.response_head, RESPONSE_RING) != Ok(0)
-                        || control.front.0.flags.load(Ordering::Acquire) & ABORTED != 0
+                        || control.front.0.flags.load(Ordering::Acquire) & (ABORTED | RESPONSE_ENDED) != 0
                 });
             }
         }
         Ok(())
+    }
+
+    /// Whether what nobody takes may be dropped.
+    fn drop_unread(&mut self) -> Result<(), Gone> {
+        let is_aborted = self.is_aborted();
+        let current = self.current.as_mut().ok_or(Gone::NoRequest)?;
+        let now = sys::seconds();
+        let since = *current.unread_since.get_or_insert(now);
+        if is_aborted || now.saturating_sub(since) > UNREAD_FOR { Err(Gone::Aborted) } else { Ok(()) }
     }
 
     /// Publishes everything written and tells the front.

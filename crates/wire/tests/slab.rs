@@ -141,7 +141,7 @@ fn an_abort_reaches_a_writing_worker() {
     assert_eq!(worker.claim_next(), Next::Request);
     assert!(worker.enter());
     posting.abort(&slab);
-    assert!(worker.is_aborted());
+    assert!(worker.is_unread());
     assert_eq!(worker.write(b"x"), Err(Gone::Aborted));
 }
 
@@ -165,4 +165,24 @@ fn whoever_is_done_first_ends() {
     assert!(front::dismiss(&slab, 0, 1, std::iter::once(1)));
     assert_eq!(worker.claim_next(), Next::Drained);
     assert_eq!(slab.surplus().load(Ordering::SeqCst), 1);
+}
+
+/// Whoever does not flush may go on; the body still comes.
+#[test]
+fn the_end_of_a_response_reaches_a_worker_that_flushes() {
+    let (slab, mut worker) = pair();
+    let mut posting = post(&slab, b"h", &mut 0);
+    assert_eq!(worker.claim_next(), Next::Request);
+    assert!(worker.enter());
+    worker.write(b"head").unwrap();
+    worker.flush();
+    assert!(!worker.is_unread());
+    posting.end_response(&slab);
+    assert_eq!(worker.write(&vec![b'x'; 2 * RESPONSE_RING]), Ok(()));
+    assert!(worker.is_unread());
+    posting.send_body(&slab, b"body").unwrap();
+    let mut target = [0; 8];
+    assert_eq!(worker.read(&mut target), Ok(4));
+    worker.finish();
+    assert_eq!((posting.receivable(&slab), posting.progress(&slab)), (Ok(4), Ok(Progress::Done)));
 }

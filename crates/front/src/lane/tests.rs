@@ -9,6 +9,7 @@ use wire::owner::{Owner, State};
 use wire::worker::{Next, Worker};
 
 use super::*;
+use crate::connection::{Nobody, Peer};
 
 const LIMITS: RequestLimits =
     RequestLimits { places: 3, queue_ms: 60_000, soft_ms: 0, hard_ms: 60_000, memory_kib: 0, client_requests: 0 };
@@ -60,11 +61,9 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
 }
 
 fn post(lane: &Arc<Lane>) -> Option<Ticket> {
-    lane.post(
-        0,
-        b"head",
-        Order { since: Instant::now(), prefix: b"", has_more: false, limits: LIMITS, withdrawable: true },
-    )
+    let connection = &Arc::new(Connection { peer: Arc::new(Peer::ourselves(None)), client: Box::new(Nobody) });
+    let since = Instant::now();
+    lane.post(0, b"head", Order { since, prefix: b"", has_more: false, limits: LIMITS, withdrawable: true, connection })
 }
 
 fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result<bool, Refusal>> {

@@ -9,6 +9,7 @@ use wire::layout::Usage;
 use wire::sys::ticks;
 
 use super::{Call, Lane, lock};
+use crate::connection::Connection;
 use crate::refusal::Refusal;
 
 /// Bytes that are taken from the ring at once.
@@ -19,6 +20,7 @@ pub struct Ticket {
     pub(super) lane: Arc<Lane>,
     pub(super) exchange: u32,
     pub(super) id: u64,
+    pub(super) connection: Arc<Connection>,
 }
 
 /// Sends the body of the same request. It may outlive the ticket, and then sends nothing.
@@ -132,7 +134,7 @@ impl Ticket {
         call.detached
     }
 
-    /// Tells PHP that nobody reads its response.
+    /// Tells PHP that its client is gone.
     pub fn abort(&self) {
         let mut place = lock(&self.lane.calls[self.exchange as usize]);
         if let Some(call) = place.as_mut().filter(|call| call.id == self.id) {
@@ -147,6 +149,8 @@ impl Ticket {
 }
 
 impl Drop for Ticket {
+    /// Nobody takes the response any more, or it was taken as a whole. PHP learns that its client is gone; that the response alone
+    /// has ended it learns when it flushes, and it still gets the body of the request.
     fn drop(&mut self) {
         let lane = &self.lane;
         let mut place = lock(&lane.calls[self.exchange as usize]);
@@ -160,13 +164,15 @@ impl Drop for Ticket {
             call.into_iter().for_each(|call| lane.free(call));
         } else {
             call.abandoned = true;
-            call.wake();
-            call.posting.abort(&lane.slab);
+            match self.connection.client.is_gone() {
+                true => call.posting.abort(&lane.slab),
+                false => call.posting.end_response(&lane.slab),
+            }
         }
     }
 }
 
-/// Nobody wants the body any more: the request has its response, is lost, or is abandoned.
+/// Nobody wants the body any more: the request has ended, or is lost.
 pub struct Unwanted;
 
 impl RequestBodySender {
@@ -179,7 +185,7 @@ impl RequestBodySender {
     /// Sends some of `bytes`. Ready as soon as there is room, with the number of bytes sent.
     pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
         let sent = self.with(|lane, call| {
-            if call.verdict.is_some() || call.abandoned || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
+            if call.verdict.is_some() || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
                 return Poll::Ready(Err(Unwanted));
             }
             let send = |call: &mut Call| call.posting.send_body(&lane.slab, bytes).map_err(|_| Unwanted);

@@ -186,7 +186,7 @@ async fn run_script(
     let (mut response, notes) =
         response::receive(ticket, &request.head, application.server_timing, &request.connection, &holding).await?;
     if sent_file::is_named(response.headers(), application) {
-        // PHP's own body is read to its end and dropped. The client's permit is for PHP alone.
+        // What PHP itself writes is dropped. The client's permit is for PHP alone.
         response = sent_file::respond(response.headers(), application, request)?;
         drop(permit.take());
     } else {
@@ -283,7 +283,8 @@ impl<'a> Job<'a> {
         let ticket = SCRATCH.with_borrow_mut(|buffer| {
             let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
             let (since, withdrawable) = (self.admitted.began, request.head.is_withdrawable());
-            let order = Order { since, prefix: &bytes, has_more, limits: self.limits, withdrawable };
+            let (limits, connection) = (self.limits, &request.connection);
+            let order = Order { since, prefix: &bytes, has_more, limits, withdrawable, connection };
             doors::post(lane, &buffer[..size], order).ok_or(Refusal::QueueFull)
         })?;
         if has_more {

@@ -153,7 +153,11 @@ pub async fn run(mut stream: Stream, request: Request, mut respond: SendResponse
     body.keep_at_most(PART);
     stream.held.park(body.in_memory());
     let pieces = Arc::default();
-    match stream.send(&mut sender, &mut body, &pieces).await {
+    let sent = stream.send(&mut sender, &mut body, &pieces).await;
+    if matches!(sent, Err(Cut::Reset | Cut::Gone | Cut::Stalled)) {
+        stream.state.set_gone();
+    }
+    match sent {
         Ok(()) | Err(Cut::Gone) => {}
         Err(Cut::Reset) => stream.account.note_reset(),
         // A stream that its sender drops is reset (CANCEL) behind its head. Pieces that are not written would be dropped too.
@@ -304,7 +308,6 @@ impl Stream {
     ) -> Result<Next, Cut> {
         poll_fn(|context| {
             if let Poll::Ready(cut) = poll_cut(sender, context) {
-                self.state.set_gone();
                 return Poll::Ready(Err(cut));
             }
             // While a body has nothing to send, its room is free for other streams.
