@@ -73,6 +73,7 @@ mod profile;
 mod proxy_protocol;
 mod rates;
 mod ready;
+mod refused_bodies;
 mod release;
 mod reload;
 mod reload_edges;

@@ -115,10 +115,10 @@ fn tls_families(tls: &Tls) -> [Family; 2] {
     [handshakes, expiry]
 }
 
-/// All metrics as OpenMetrics text.
+/// All metrics as OpenMetrics text. `connections`: all, and those that linger.
 pub fn metrics(
     view: &View,
-    connections: usize,
+    connections: (usize, usize),
     spool: Numbers,
     tls: &Tls,
     upstreams: upstream::Numbers,
@@ -136,7 +136,14 @@ pub fn metrics(
     let mut refusals = Family::new("reprise_refusals", "counter", "Requests that the front refused.");
     let mut seconds =
         Family::new("reprise_request_seconds", "histogram", "From a request's head to the end of its response.");
+    let (connections, read_from) = connections;
     open.add("", &[], connections);
+    let mut lingering = Family::new(
+        "reprise_connections_lingering",
+        "gauge",
+        "Client connections that have their last response and are read from for a while.",
+    );
+    lingering.add("", &[], read_from);
     let mut closed = Family::new(
         "reprise_connections_refused",
         "counter",
@@ -191,8 +198,8 @@ pub fn metrics(
         seconds.add("_sum", &[("application", &application.name)], durations.1);
     }
     let all = [
-        open, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds, kept,
-        refusals, seconds,
+        open, lingering, closed, headers, delayed, handshakes, expiry, requests, waiting, workers, recycles, rewinds,
+        kept, refusals, seconds,
     ];
     let mut text: String = all
         .into_iter()

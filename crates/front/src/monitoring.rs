@@ -95,7 +95,7 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
                 "no-store",
                 metrics::metrics(
                     view,
-                    shared.connections.load(Ordering::Relaxed),
+                    (shared.connections.load(Ordering::Relaxed), shared.lingering.load(Ordering::Relaxed)),
                     shared.spool.numbers(),
                     &shared.tls,
                     shared.upstreams.numbers(),

@@ -44,6 +44,8 @@ pub struct Shared {
     pub rates: Rates,
     /// Connections at the moment.
     pub connections: AtomicUsize,
+    /// Of these, those that have their last response and are read from for a while.
+    pub lingering: AtomicUsize,
     /// Connections by client address.
     pub addresses: Addresses,
     /// What slow clients have not taken yet of PHP's responses.
@@ -87,6 +89,7 @@ impl Shared {
             passwords: Passwords::new(),
             rates: Rates::default(),
             connections: AtomicUsize::new(0),
+            lingering: AtomicUsize::new(0),
             addresses: Addresses::default(),
             spool: Spool::new(spool.map(File::from)),
             data_counts: DataCaches::default(),

@@ -16,6 +16,8 @@
 //! | [`chunked`] | where a chunked body ends; no I/O |
 //! | [`held`] | bytes that cannot be handed on yet |
 //! | [`http2`] | one connection of HTTP/2 |
+//! | [`lingering`] | what is read of a client only so that it gets its response |
+//! | [`parts`] | the body of a request |
 //! | [`stream`] | the socket as hyper sees it: one message at a time |
 //! | [`tunnel`] | a WebSocket: bytes in both directions |
 
@@ -25,9 +27,12 @@ mod conversation;
 pub mod framing;
 mod held;
 pub mod http2;
+mod lingering;
+mod parts;
 mod stream;
 mod tunnel;
 
-pub use conversation::{FIRST_REQUEST, body_of, converse, converse_http2};
+pub use conversation::{FIRST_REQUEST, converse, converse_http2};
 pub use framing::Framed;
+pub use parts::body_of;
 pub use stream::Stream;

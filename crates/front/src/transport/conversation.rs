@@ -4,14 +4,13 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::ext::ReasonPhrase;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Response, Version, header};
@@ -22,7 +21,8 @@ use tokio::sync::watch;
 use super::breaking::Breaking;
 use super::framing::Framed;
 use super::http2;
-use super::stream::{Stream, end};
+use super::lingering::{ClientBody, end};
+use super::stream::Stream;
 use super::tunnel;
 use crate::connection::{Connection, Peer};
 use crate::monitoring;
@@ -30,7 +30,7 @@ use crate::page;
 use crate::phases::serve;
 use crate::reason::Reason;
 use crate::refusal::Refusal;
-use crate::request::{BodyStream, BrokenBody, By, Head, Request, RequestBody};
+use crate::request::{By, Head, Request, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::shared::{Life, Shared, told_to_stop};
 use crate::upstream::Switch;
@@ -92,40 +92,26 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
 }
 
 /// Makes a request for the phases of one that hyper has parsed.
-fn taken_over(request: hyper::Request<Incoming>, framed: Framed, connection: Arc<Connection>) -> Request {
+fn taken_over<S>(
+    request: hyper::Request<Incoming>,
+    framed: Framed,
+    connection: Arc<Connection>,
+    stream: &Stream<S>,
+) -> Request
+where
+    S: AsyncRead + Unpin + Send + 'static,
+{
     let (parts, body) = request.into_parts();
-    let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
-    Request { head, body: body_of(body), connection, behind: None, refusal: framed.refusal, by: By::Client }
-}
-
-/// The body of a request for the phases.
-pub fn body_of(body: Incoming) -> RequestBody {
-    if body.is_end_stream() { RequestBody::None } else { RequestBody::Stream(Box::new(Parts(body))) }
-}
-
-/// The body of a request, as hyper decodes it.
-struct Parts(Incoming);
-
-impl BodyStream for Parts {
-    fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenBody>>> {
-        loop {
-            let Some(frame) = ready!(Pin::new(&mut self.0).poll_frame(context)) else { return Poll::Ready(None) };
-            let Ok(frame) = frame else { return Poll::Ready(Some(Err(BrokenBody))) };
-            // Trailers are not passed on.
-            match frame.into_data() {
-                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                _ => {}
-            }
+    let expects = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    let body = match body.is_end_stream() {
+        true => RequestBody::None,
+        false => {
+            let waits = parts.headers.get(header::EXPECT).is_some_and(expects);
+            RequestBody::Stream(Box::new(ClientBody::new(body, stream.clone(), waits)))
         }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.0.is_end_stream()
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.0.size_hint().exact()
-    }
+    };
+    let head = Head::new(parts.method, parts.uri, parts.version, parts.headers, framed.original);
+    Request { head, body, connection, behind: None, refusal: framed.refusal, by: By::Client }
 }
 
 /// Responds to a request on a listener for monitoring.
@@ -187,12 +173,15 @@ where
             let (shared, is_stopping) = (shared.clone(), *stopping.borrow() != Life::Open);
             let (framer, mut is_last) = (framer.clone(), is_last(&request));
             let switch_to = switch_to.clone();
-            let request = taken_over(request, framed, connection.clone());
+            let request = taken_over(request, framed, connection.clone(), &framer);
             async move {
                 let mut response = match is_admin {
                     true => administer(&shared, is_stopping, &request),
                     false => serve(&shared, request).await,
                 };
+                if framer.leaves_body() {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
                 is_last |= says(response.headers(), "close");
                 if is_last {
                     framer.set_last();
@@ -238,5 +227,5 @@ where
             break;
         }
     }
-    end(stream).await;
+    end(stream, &shared, stopped).await;
 }

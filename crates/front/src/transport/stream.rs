@@ -14,7 +14,9 @@
 //!
 //! Without this module hyper would drop the future of a running request in all three cases. Here the future itself decides.
 
-use std::io::{self, IoSlice};
+mod written;
+
+use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +25,8 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Sleep;
 
 use super::chunked;
 use super::framing::{self, Body, Framed};
@@ -34,11 +36,6 @@ use crate::refusal::Refusal;
 
 /// Bytes that are read at once if hyper has no buffer ready, and that are read ahead while a request runs.
 const CHUNK: usize = 4 * 1024;
-/// How many bytes of a refused client are still read, and for how long, so that the client reads the refusal before it gets
-/// a reset.
-const LINGERING: usize = 256 * 1024;
-const LINGERING_TIME: Duration = Duration::from_secs(1);
-
 /// A connection's stream. Clones share it.
 pub struct Stream<S>(Arc<Shared<S>>);
 
@@ -74,6 +71,8 @@ struct Inner<S> {
     has_ended: bool,
     /// Whether the current request is the last of the connection.
     is_last: bool,
+    /// Whether the body of the current request is left unread.
+    leaves_body: bool,
 }
 
 /// What the next byte belongs to.
@@ -108,6 +107,7 @@ impl<S> Stream<S> {
                 has_begun: false,
                 has_ended: false,
                 is_last: false,
+                leaves_body: false,
             }),
             is_gone: AtomicBool::new(false),
         }))
@@ -133,6 +133,25 @@ impl<S> Stream<S> {
         self.lock().is_last = true;
     }
 
+    /// Whether no more than that is still to be read of the body of the current request.
+    pub fn has_at_most(&self, bytes: u64) -> bool {
+        match self.lock().at {
+            At::Head => true,
+            At::Body(Body::Length(left)) => left <= bytes,
+            _ => false,
+        }
+    }
+
+    /// The body of the current request is left unread.
+    pub fn leave_body(&self) {
+        self.lock().leaves_body = true;
+    }
+
+    /// Whether it is: no other request can follow.
+    pub fn leaves_body(&self) -> bool {
+        self.lock().leaves_body
+    }
+
     /// hyper gets nothing more, whatever the client sends: its request is to be answered with 101.
     pub fn leave_http(&self) {
         self.lock().at = At::Switching;
@@ -147,16 +166,6 @@ impl<S> Stream<S> {
     /// Whether the client has ever sent anything.
     pub fn has_begun(&self) -> bool {
         self.lock().has_begun
-    }
-
-    /// Has `waker` woken when hyper has written all that it has. It is to be called while hyper asks for more.
-    pub fn wake_when_flushed(&self, waker: &Waker) {
-        self.lock().unflushed = Some(waker.clone());
-    }
-
-    /// Whether that has not happened yet.
-    pub fn is_unflushed(&self) -> bool {
-        self.lock().unflushed.is_some()
     }
 
     fn set_gone(&self) {
@@ -223,6 +232,7 @@ impl<S: AsyncRead + Unpin> Inner<S> {
             body => At::Body(body),
         };
         self.framed = Some(framed);
+        self.leaves_body = false;
     }
 
     /// Gives hyper what is framed: the next head, or bytes of the current body.
@@ -390,6 +400,22 @@ impl<S: AsyncRead + Unpin> Stream<S> {
         has_sent
     }
 
+    /// Whether the client is known to have sent nothing that has no response, and may go on, or is gone.
+    pub fn is_read(&self) -> bool {
+        let inner = self.lock();
+        self.is_gone() || inner.has_ended || matches!(inner.at, At::Head) && inner.held.bytes().is_empty()
+    }
+
+    /// Reads and drops what the client sends, and says how many bytes that were; 0: nothing more comes.
+    pub fn poll_discard(&self, context: &mut Context<'_>) -> Poll<usize> {
+        let mut space = [const { MaybeUninit::uninit() }; 4 * CHUNK];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        let mut inner = self.lock();
+        inner.release(usize::MAX);
+        let result = ready!(Pin::new(&mut inner.stream).poll_read(context, &mut buffer));
+        Poll::Ready(result.map_or(0, |()| buffer.filled().len()))
+    }
+
     /// Whether a client that has left has sent a complete request that hyper has not read. That is so if hyper has ended
     /// the conversation for a reason of its own, and no response has said that it was the last.
     pub fn poll_more(&self, context: &mut Context<'_>) -> Poll<bool> {
@@ -406,95 +432,4 @@ impl<S: AsyncRead + Unpin> Stream<S> {
         }
         Poll::Ready(false)
     }
-}
-
-impl<S: AsyncWrite + Unpin> Stream<S> {
-    /// Writes, unless the client is gone. Then the bytes are dropped, so that hyper goes on to the requests that follow.
-    fn poll_send(
-        &self,
-        context: &mut Context<'_>,
-        size: usize,
-        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        if self.is_gone() {
-            return Poll::Ready(Ok(size));
-        }
-        let mut inner = self.lock();
-        let inner = &mut *inner;
-        match write(Pin::new(&mut inner.stream), context) {
-            Poll::Ready(Ok(count)) => {
-                inner.stalled = None;
-                Poll::Ready(Ok(count))
-            }
-            Poll::Ready(Err(_)) => {
-                self.set_gone();
-                Poll::Ready(Ok(size))
-            }
-            Poll::Pending => {
-                let patience = inner.patience;
-                let stalled = inner.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
-                ready!(stalled.as_mut().poll(context));
-                stalled.as_mut().reset(Instant::now() + patience);
-                inner.at = At::Over;
-                self.set_gone();
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
-            }
-        }
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_send(context, bytes.len(), |stream, context| stream.poll_write(context, bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let size = pieces.iter().map(|piece| piece.len()).sum();
-        self.poll_send(context, size, |stream, context| stream.poll_write_vectored(context, pieces))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.lock().stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = ready!(self.poll_send(context, 0, |stream, context| stream.poll_flush(context).map_ok(|()| 0)));
-        self.lock().unflushed.take().into_iter().for_each(Waker::wake);
-        Poll::Ready(flushed.map(|_| ()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.is_gone() {
-            return Poll::Ready(Ok(()));
-        }
-        let mut inner = self.lock();
-        Pin::new(&mut inner.stream).poll_shutdown(context)
-    }
-}
-
-/// Ends a connection. If the client has sent more than has a response, this reads what it still sends for a while: a
-/// connection that is closed with unread input is reset, and the client would lose a refusal that it has not read yet.
-pub async fn end<S: AsyncRead + AsyncWrite + Unpin>(mut stream: Stream<S>) {
-    let is_read = |inner: &Inner<S>| inner.has_ended || matches!(inner.at, At::Head) && inner.held.bytes().is_empty();
-    if stream.is_gone() || is_read(&stream.lock()) {
-        return;
-    }
-    let mut left = LINGERING;
-    let reading = std::future::poll_fn(|context| {
-        // A failure shows when reading, too.
-        let _ = ready!(Pin::new(&mut stream).poll_shutdown(context));
-        let mut inner = stream.lock();
-        while left > 0 && !inner.has_ended && !stream.is_gone() {
-            inner.release(usize::MAX);
-            ready!(inner.poll_hold(context, &stream.0.is_gone));
-            left = left.saturating_sub(inner.held.bytes().len());
-        }
-        Poll::Ready(())
-    });
-    // A client that has not ended by then is reset.
-    let _ = tokio::time::timeout(LINGERING_TIME, reading).await;
 }
