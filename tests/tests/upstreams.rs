@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tests::client::Client;
 use tests::http2::{Http2, get};
+use tests::marking::exchange;
 use tests::server::{Setup, free_port, program};
 use tests::upstream::Upstream;
 use tests::wait_until;
@@ -269,4 +270,29 @@ fn mistakes_in_upstreams_are_named() {
     assert!(said.contains("upstream      http://localhost:7001 (") && said.contains("127.0.0.1:7001"), "{said}");
     let said = run(fine, &["route", "http://a.example/up/a?b"]);
     assert!(said.contains("the upstream http://localhost:7001, which is asked for /x/a?b"), "{said}");
+}
+
+/// Whatever version an upstream speaks, the client gets the front's own, and its connection goes on.
+#[test]
+fn an_upstream_s_version_is_its_own() {
+    let upstream = Upstream::start(|mut talk| {
+        let Some(head) = talk.head() else { return };
+        let answer: &[u8] = match head.split(['/', ' ']).find_map(|part| part.parse().ok()) {
+            Some(0) => b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            Some(1) => b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+            // Its length is where the connection ends.
+            Some(2) => b"HTTP/1.0 404 Not Found\r\n\r\nok",
+            Some(3) => b"HTTP/1.0 204 No Content\r\n\r\n",
+            _ => b"HTTP/1.0 200 OK\r\nCache-Control: public, max-age=60\r\nContent-Length: 2\r\n\r\nok",
+        };
+        let _ = talk.say(answer);
+    });
+    let server = before(&upstream, "").start();
+    // The last one twice: it is stored.
+    let asked = [0, 1, 2, 3, 4, 4].map(|number| format!("GET /up/{number} HTTP/1.1\r\nHost: a\r\n\r\n")).concat();
+    let all = format!("{asked}GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let (answers, _) = exchange(server.port, all.as_bytes(), None, 10);
+    let text = String::from_utf8_lossy(&answers);
+    assert_eq!((text.matches("HTTP/1.1 ").count(), text.matches("HTTP/1.0").count()), (7, 0), "{text}");
+    assert!(text.ends_with("PHP"), "{text}");
 }

@@ -155,6 +155,8 @@ pub fn of_request(request: &Request, host: &str, length: Option<u64>, is_upgrade
 
 /// Checks the head of a response and removes what belongs to the connection. hyper has refused what is no HTTP.
 pub fn of_response<B>(response: &mut Response<B>, asked_for_websocket: bool) -> Result<(), Wrong> {
+    // Which version the upstream speaks belongs to its connection, too (RFC 9110 §2.5).
+    *response.version_mut() = Version::HTTP_11;
     let status = response.status();
     let headers = response.headers();
     if status == StatusCode::SWITCHING_PROTOCOLS {
