@@ -101,6 +101,7 @@ fn main() {
         "engine/compile",
         "file_cache",
         "watch",
+        "loaded",
         "log",
         "raw",
         "signals",

@@ -59,6 +59,7 @@ mod leaving;
 mod limits;
 mod linked_scripts;
 mod listeners;
+mod loaded_files;
 mod measuring;
 mod messages;
 mod neighbours;

@@ -2,7 +2,7 @@
 
 use crate::outcome::Outcome;
 use crate::status::{
-    CacheRule, DataCache, DataHolder, DataStore, Front, Generation, Lane, LaneState, Mode, Opcache, Rewinds,
+    CacheRule, Crashes, DataCache, DataHolder, DataStore, Front, Generation, Lane, LaneState, Mode, Opcache, Rewinds,
     ServerState, Spool, Stage, Status, Worker,
 };
 
@@ -44,6 +44,7 @@ pub fn page() -> String {
         ("`spool`", Spool::KEYS),
         ("Each generation in `applications`", Generation::KEYS),
         ("`opcache` of a generation", Opcache::KEYS),
+        ("`crashes` of a generation", Crashes::KEYS),
         ("Each lane in `lanes`", Lane::KEYS),
         ("Each worker in `workers`", Worker::KEYS),
         ("`rewinds`", Rewinds::KEYS),

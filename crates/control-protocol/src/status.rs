@@ -219,8 +219,24 @@ object! {
         /// its opcache, as its workers saw it last, every five seconds at most; absent: none has looked yet, or PHP has no opcache
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         pub opcache: Option<Opcache>,
+        /// its workers that have crashed; absent: none has
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub crashes: Option<Crashes>,
         /// its lanes; the first is for classic mode
         pub lanes: Vec<Lane>,
+    }
+}
+
+object! {
+    /// Workers that have crashed, or ended with an error.
+    #[derive(Default)]
+    pub struct Crashes {
+        /// how many
+        pub count: u64,
+        /// the last one: its process, how it ended, and what it ran
+        pub last: String,
+        /// seconds since that
+        pub seconds: f64,
     }
 }
 
@@ -257,6 +273,9 @@ object! {
         pub mode: Mode,
         /// a [word](#words)
         pub state: LaneState,
+        /// whether a file that its boot has loaded has changed since, so that it serves something else than what lies there; absent: none that was looked at
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        pub outdated: Option<bool>,
         /// process id of its template, or of what else forks its workers; `null` without one, and for the lane of classic mode
         #[serde(deserialize_with = "Option::deserialize")]
         pub template: Option<i32>,
@@ -334,12 +353,13 @@ mod tests {
     const PINNED: &str = r#"{"version":"1.2.3","pid":100,"seconds":12.5,"state":"serving","front":{"pid":101,"seconds":12.0,
             "spool":{"memory":1048576,"disk":131072,"responses":3,"full":1,"errors":0}},
         "applications":{"app":[
-            {"generation":1,"stage":"draining","stage_seconds":0.5,"prototype":102,"lanes":[
+            {"generation":1,"stage":"draining","stage_seconds":0.5,"prototype":102,
+                "crashes":{"count":2,"last":"worker 99 was killed by SIGSEGV without a request","seconds":1.5},"lanes":[
                 {"script":null,"mode":"classic","state":"damaged","template":null,"waiting":null,"recycles":{"threads":2},"workers":[
                     {"slot":0,"pid":103,"state":"running","state_seconds":0.25,"request":"GET /","requests":7,
                     "spent_seconds":{"running":1.5,"reading":null},"rewinds":{"fast":5,"scanned":1,"pages":9},
                     "kept_connections":2,"cpu_seconds":0.75,"memory_kib":2048}]},
-                {"script":"/index.php","mode":"snapshot","state":"booting","template":104}]},
+                {"script":"/index.php","mode":"snapshot","state":"booting","outdated":true,"template":104}]},
             {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]},
         "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]},
         "data_caches":{"app":{"hits":9,"misses":8,"stale":7,"stores":6,"waits":5,"computed":4,"evicted":3,"refused":2,"swept":1,

@@ -303,6 +303,7 @@ impl Supervisor {
     fn end_what_is_overdue(&mut self) {
         self.end_unresponsive();
         self.end_overdue();
+        self.tell_long_boots();
         self.end_overdue_traces();
         self.end_overdue_questions();
         self.end_overdue_drain();

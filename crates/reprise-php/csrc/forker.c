@@ -262,9 +262,7 @@ static void obey(struct forker *forker, const struct wire_ToForker *what, const 
 		}
 		break;
 	case wire_ToForker_Ping:
-		if (forker->methods->tell_counts) {
-			forker->methods->tell_counts(forker);
-		}
+		forker->methods->tell(forker);
 		reprise_forker_tell(forker, &pong);
 		break;
 	case wire_ToForker_Drain: forker->draining = true; break;

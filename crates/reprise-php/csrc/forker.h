@@ -29,8 +29,8 @@ struct forker_methods {
 	long (*fork_template)(struct forker *, enum wire_Isolation isolation, int control, int head);
 	/* NULL in a template. Owns the two descriptors. */
 	void (*answer)(struct forker *, int question, int answer);
-	/* NULL in a template. Before each Pong. */
-	void (*tell_counts)(struct forker *);
+	/* What the supervisor is to know; before each Pong. */
+	void (*tell)(struct forker *);
 	/* NULL in the prototype. The lowest place that is free has changed, and no worker is about to be forked for it. */
 	void (*place_is_free)(uint32_t place);
 };

@@ -74,7 +74,7 @@ static const struct forker_methods methods = {
     .fork_worker = fork_worker,
     .fork_template = reprise_template_fork,
     .answer = reprise_data_question,
-    .tell_counts = reprise_data_tell_counts,
+    .tell = reprise_data_tell_counts,
 };
 
 /* Added to oom_score_adj of workers: the kernel then takes them for larger by a tenth of all memory. */

@@ -13,6 +13,7 @@
 
 #include "data/data.h"
 #include "forker.h"
+#include "loaded.h"
 #include "log.h"
 #include "options.h"
 #include "overtime.h"
@@ -84,11 +85,13 @@ static bool supervisor_is_gone(void)
 
 bool reprise_await_request(void)
 {
+	reprise_loaded_look(false);
 	for (;;) {
 		int next = wire_next(&reprise_worker->wire);
 		if (next != 0) {
 			return next > 0;
 		}
+		reprise_loaded_look(true);
 		if (supervisor_is_gone()) {
 			return false;
 		}

@@ -70,6 +70,8 @@ pub(super) struct Generation {
     pub(super) suspicion: Suspicion,
     /// Workers that have crashed, or ended with an error.
     pub(super) crashes: u64,
+    /// The last of them, in words, and when.
+    pub(super) last_crash: Option<(String, Instant)>,
     pub(super) warmup: WarmupState,
     /// Paths whose pages differ from those of classic mode, in which they stay.
     pub(super) stays_classic: BTreeSet<String>,
@@ -121,6 +123,7 @@ impl Generation {
             stage,
             suspicion: Suspicion::default(),
             crashes: 0,
+            last_crash: None,
             warmup: WarmupState::NotBegun,
             stays_classic: BTreeSet::new(),
             eviction: LaneEviction::default(),

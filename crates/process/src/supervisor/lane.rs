@@ -43,6 +43,8 @@ pub(super) struct Lane {
     pub(super) is_required: bool,
     /// The last boot failed.
     pub(super) has_failed: bool,
+    /// A file that the boot has loaded has changed since.
+    pub(super) is_outdated: bool,
     pub(super) mailbox: Option<Mailbox>,
     /// Workers of earlier fronts that have not ended yet, and since when.
     pub(super) retired: Vec<(i32, Instant)>,
@@ -63,6 +65,7 @@ impl Lane {
             is_awaited: true,
             is_required: false,
             has_failed: false,
+            is_outdated: false,
             mailbox: None,
             retired: Vec::new(),
             restart: Restart::new(now),

@@ -181,7 +181,7 @@ impl Supervisor {
         }
     }
 
-    fn application_name(&self, id: GenerationId) -> &str {
+    pub(super) fn application_name(&self, id: GenerationId) -> &str {
         self.generations.get(id).map_or("", |generation| &generation.application.name)
     }
 
@@ -250,6 +250,10 @@ impl Supervisor {
                 FromForker::FilesChanged if is_prototype => {
                     self.reload(|reload, generations| reload.files_changed(id, generations))
                 }
+                // The files that a lane's boot has loaded. Nothing follows but what the status says.
+                FromForker::FilesChanged => {
+                    self.generations.lane_mut(id, lane).into_iter().for_each(|lane| lane.is_outdated = true)
+                }
                 FromForker::TemplateSpawned { lane, pid } if is_prototype => {
                     self.template_started(id, lane as usize, Forked(Ok(pid)))
                 }
@@ -273,7 +277,6 @@ impl Supervisor {
                 FromForker::Pong => self.has_responded(id, lane),
                 // The application's code can make a template send anything. These are not for a template to send.
                 FromForker::PrototypeReady { .. }
-                | FromForker::FilesChanged
                 | FromForker::DataCounts { .. }
                 | FromForker::TemplateSpawned { .. }
                 | FromForker::TemplateNotSpawned { .. }
@@ -395,6 +398,7 @@ impl Supervisor {
         generation.crashes += 1;
         let (name, ordinal, count) = (&generation.application.name, generation.ordinal, generation.crashes);
         log("warning", format_args!("worker {pid} of {name} {ending} {what} (crash {count} of generation {ordinal})"));
+        generation.last_crash = Some((format!("worker {pid} {ending} {what}"), Instant::now()));
         self.suspect(id, pid, ending);
     }
 

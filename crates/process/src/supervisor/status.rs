@@ -88,6 +88,11 @@ impl Supervisor {
             stage_seconds: since.map(|since| since.elapsed().as_secs_f64()),
             prototype: generation.prototype.as_ref().map(|prototype| prototype.pid),
             opcache: opcache(&generation.lanes),
+            crashes: generation.last_crash.as_ref().map(|(last, at)| status::Crashes {
+                count: generation.crashes,
+                last: last.clone(),
+                seconds: at.elapsed().as_secs_f64(),
+            }),
             lanes: generation.lanes.iter().map(|lane| self.status_of_lane(lane)).collect(),
         }
     }
@@ -108,6 +113,7 @@ impl Supervisor {
                 _ if lane.has_failed => LaneState::Failed,
                 _ => LaneState::Booting,
             },
+            outdated: lane.is_outdated.then_some(true),
             template: lane.template.as_ref().map(|template| template.child.pid),
             waiting: slab.map(waiting),
             recycles: slab.map(recycles),

@@ -97,6 +97,7 @@ impl Supervisor {
         let Some(template) = of_lane.template.as_mut().filter(|template| !template.child.ready) else { return };
         template.child.ready = true;
         let is_known = template.child.pid > 0;
+        of_lane.is_outdated = false;
         of_lane.bodies = said.bodies;
         let got = match said.isolation {
             Isolation::WorkerMode => "worker mode",
@@ -260,6 +261,20 @@ impl Supervisor {
             for (pid, _) in retired.iter().filter(|(_, since)| now.saturating_duration_since(*since) > limit) {
                 self.kill_worker(id, lane, *pid);
             }
+        }
+    }
+
+    /// Whoever waits for a boot learns from the log that it goes on.
+    pub(super) fn tell_long_boots(&mut self) {
+        let now = Instant::now();
+        for (id, lane) in self.all_lanes() {
+            let forker = self.generations.get_mut(id).and_then(|generation| generation.forker_mut(lane));
+            let Some(seconds) = forker.and_then(|forker| forker.takes_long(now)) else { continue };
+            let what = match lane {
+                CLASSIC => format!("application '{}': PHP is starting", self.application_name(id)),
+                _ => format!("{} is booting", self.describe(id, lane)),
+            };
+            log("notice", format_args!("{what}, {seconds} s"));
         }
     }
 

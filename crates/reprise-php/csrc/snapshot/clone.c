@@ -20,6 +20,7 @@
 
 #include "../data/data.h"
 #include "../forker.h"
+#include "../loaded.h"
 #include "../log.h"
 #include "../options.h"
 #include "../raw.h"
@@ -238,6 +239,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 		if (reprise_options.audits) {
 			reprise_audit(false);
 		}
+		reprise_loaded_attach();
 		snapshot->faults = reprise_faults();
 		reprise_connections_open();
 	}
@@ -249,11 +251,13 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 		}
 		if (next > 0) {
 			serve_one();
+			reprise_loaded_look(false);
 			idle_since = 0;
 		} else {
 			/* The clock, and not a second for each return: all are woken when one dies. */
 			uint64_t now = raw_seconds();
 			idle_since = idle_since ? idle_since : now;
+			reprise_loaded_look(true);
 			shrink_or_leave(now - idle_since);
 		}
 	}

@@ -28,6 +28,7 @@
 #include "../engine/output.h"
 #include "../engine/request_state.h"
 #include "../engine/superglobals.h"
+#include "../loaded.h"
 #include "../log.h"
 #include "../options.h"
 #include "../request.h"
@@ -182,6 +183,8 @@ void reprise_serve_prepare(void)
 	reprise_compact();
 	reprise_note_objects();
 	reprise_learn_prepare();
+	reprise_loaded_prepare();
+	reprise_loaded_note();
 	boot.was_sent = SG(headers_sent);
 	boot.headers = SG(sapi_headers);
 	ZVAL_COPY_VALUE(&boot.callback, &SG(callback_func));

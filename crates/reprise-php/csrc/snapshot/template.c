@@ -26,6 +26,7 @@
 #include "../engine/opcache_clock.h"
 #include "../engine/request_state.h"
 #include "../forker.h"
+#include "../loaded.h"
 #include "../log.h"
 #include "../options.h"
 #include "../overtime.h"
@@ -48,7 +49,11 @@
 
 struct snapshot_state *snapshot;
 
-static const struct forker_methods methods = {.fork_worker = reprise_clone_fork, .place_is_free = reprise_hooks_offer};
+static const struct forker_methods methods = {
+    .fork_worker = reprise_clone_fork,
+    .tell = reprise_loaded_tell,
+    .place_is_free = reprise_hooks_offer,
+};
 
 void reprise_boot_failed(const char *why, const char *detail)
 {

@@ -48,6 +48,7 @@
 #include "../engine/superglobals.h"
 #include "../forker.h"
 #include "../limits.h"
+#include "../loaded.h"
 #include "../log.h"
 #include "../options.h"
 #include "../prototype.h"
@@ -135,6 +136,7 @@ static void begin_loop(void)
 	SG(post_read) = true;
 	reprise_superglobals_forget();
 	if (!loop.is_trial) {
+		reprise_loaded_note();
 		reprise_attributes_start();
 		reprise_worker_attach(reprise_forker->slab, &reprise_forker->geometry, loop.slot, reprise_forker->eventfds);
 		reprise_signals_note();
@@ -328,7 +330,7 @@ static long fork_worker(struct forker *forker, uint32_t slot)
 	return pid;
 }
 
-static const struct forker_methods methods = {.fork_worker = fork_worker};
+static const struct forker_methods methods = {.fork_worker = fork_worker, .tell = reprise_loaded_tell};
 
 /* 0: the script has come to its loop, and has ended when it was told to. Otherwise an exit code. */
 static int try_script(struct forker *forker)
@@ -360,6 +362,7 @@ _Noreturn void reprise_worker_mode_run(struct forker *forker)
 	};
 
 	forker->methods = &methods;
+	reprise_loaded_prepare();
 	int code = try_script(forker);
 	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);

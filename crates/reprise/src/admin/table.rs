@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use control_protocol::status::{
-    CacheRule, DataCache, DataStore, Generation, Lane, Opcache, Spool, Stage, Status, Worker,
+    CacheRule, Crashes, DataCache, DataStore, Generation, Lane, Opcache, Spool, Stage, Status, Worker,
 };
 use wire::layout::Activity;
 
@@ -36,6 +36,7 @@ pub fn status(status: &Status, is_all: bool) -> String {
             let (ordinal, prototype) = (generation.generation, or_dash(generation.prototype));
             text.push_str(&format!("\n{name}, generation {ordinal}, {stage}, prototype {prototype}\n"));
             text.extend(generation.opcache.as_ref().map(opcache));
+            text.extend(generation.crashes.as_ref().map(crashes));
             text.push_str(&lanes(generation));
             text.push_str(&workers(generation, is_all));
         }
@@ -59,6 +60,10 @@ fn opcache(opcache: &Opcache) -> String {
         megabytes(opcache.strings),
         megabytes(opcache.strings_memory),
     )
+}
+
+fn crashes(crashes: &Crashes) -> String {
+    format!("  crashes: {}, the last {} ago: {}\n", crashes.count, time(Some(crashes.seconds)), crashes.last)
 }
 
 /// The rules with most requests first.
@@ -155,7 +160,7 @@ fn lanes(generation: &Generation) -> String {
         let mut row = vec![
             lane_name(lane),
             lane.mode.word().to_owned(),
-            lane.state.word().to_owned(),
+            format!("{}{}", lane.state.word(), if lane.outdated == Some(true) { " (files changed)" } else { "" }),
             workers.len().to_string(),
             workers.iter().filter(|worker| worker.state == Activity::Idle.word()).count().to_string(),
             or_dash(lane.waiting.flatten()),
