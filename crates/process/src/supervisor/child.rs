@@ -16,7 +16,7 @@ pub(super) struct Child<Out, In> {
     pub(super) ready: bool,
     pub(super) liveness: Liveness,
     /// How long it has taken to become ready when that is said next.
-    said_next: Duration,
+    pub(super) said_next: Duration,
 }
 
 /// How often the log says that something is not ready yet.
