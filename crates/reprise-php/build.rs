@@ -32,6 +32,7 @@ fn main() {
         "forker_children",
         "profile",
         "trace",
+        "uploads",
         "worker",
         "classic/classic",
         "engine/boot_state",
@@ -175,6 +176,7 @@ fn main() {
         export_interposed(&here.join("csrc/snapshot").join(source));
     }
     export_interposed(&here.join("csrc/file_cache.c"));
+    export_interposed(&here.join("csrc/uploads.c"));
     export_interposed(&here.join("csrc/connections/traffic.c"));
 }
 

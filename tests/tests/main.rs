@@ -9,6 +9,7 @@ mod as_fpm;
 mod attributes;
 mod bridges;
 mod bridges_package;
+mod broken_uploads;
 mod cache;
 mod cache_applications;
 mod cache_conformance;

@@ -19,6 +19,7 @@
 #include "profile.h"
 #include "raw.h"
 #include "trace.h"
+#include "uploads.h"
 #include "wire.h"
 
 /* How long workers may go on after the supervisor's death: a little longer than the front. */
@@ -212,6 +213,7 @@ static void reap(struct forker *forker)
 	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
 		struct forker_child *entry = reprise_child_find(forker, (pid_t)pid);
 		reprise_data_reaped((pid_t)pid);
+		reprise_uploads_reaped((pid_t)pid);
 		if (entry) {
 			report_death(forker, entry, status);
 			reprise_child_forget(forker, entry);

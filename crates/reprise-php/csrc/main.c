@@ -20,6 +20,7 @@
  * trace.c      where a worker is in its PHP code
  * opcache.c    what opcache says of itself
  * file_cache.c compiled code of releases, used by who can only read it; engine/compile.c makes it
+ * uploads.c    files of uploads that a killed worker leaves
  * watch.c      whether files that it has loaded have changed
  * log.c, raw.c what needs no libc
  * classic/     classic mode

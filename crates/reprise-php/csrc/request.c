@@ -19,6 +19,7 @@
 #include "pinned.h"
 #include "raw.h"
 #include "request.h"
+#include "uploads.h"
 #include "variables.h"
 #include "wire.h"
 #include "worker.h"
@@ -181,6 +182,7 @@ bool reprise_claim_request(void)
 
 	reprise_worker->requests++;
 	reprise_overtime_forget();
+	reprise_uploads_forget();
 	reprise_worker->head_sent = reprise_worker->body_broken = false;
 	reprise_worker->stage = REPRISE_STARTING;
 	reprise_worker->peak = 0;

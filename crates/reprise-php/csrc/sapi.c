@@ -44,6 +44,7 @@
 #include "settings.h"
 #include "snapshot/serve.h"
 #include "snapshot/snapshot.h"
+#include "uploads.h"
 #include "variables.h"
 #include "wire.h"
 #include "worker.h"
@@ -358,6 +359,7 @@ bool reprise_sapi_start(void)
 	reprise_variables_start();
 	reprise_overtime_start();
 	reprise_opcache_start();
+	reprise_uploads_start();
 	reprise_error_page_start();
 	reprise_wrap_function("opcache_reset", renewing_opcache_reset, &opcache_reset);
 	if (!zend_get_extension("Zend OPcache")) {

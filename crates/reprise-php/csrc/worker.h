@@ -26,6 +26,7 @@ struct worker_state {
 	bool connected;           /* to some server, since the request began */
 	bool body_broken;         /* the client left before it had sent all of its body */
 	bool filter_waits;        /* ext/filter has no copy of the request's variables yet */
+	bool has_uploads;         /* it may have a row of uploads.c */
 	uint32_t directory_calls; /* calls that change the working directory, so far */
 	enum reprise_stage stage;
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
