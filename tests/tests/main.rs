@@ -114,6 +114,7 @@ mod smoke;
 mod spool;
 mod standard_output;
 mod starting;
+mod stop;
 mod streaming;
 mod supervisor_waits;
 mod survey;

@@ -9,6 +9,8 @@ pub enum Command {
     Reload,
     /// Read the certificates anew. The response comes when new connections get them.
     ReloadCertificates,
+    /// Finish what has begun, and end. The response comes when all processes have ended.
+    Stop,
     /// What runs now.
     Status,
     /// The PHP stack of the worker with this process id.
@@ -40,6 +42,7 @@ impl Command {
         match line.split_once(' ') {
             None if line == "reload" => Some(Command::Reload),
             None if line == "status" => Some(Command::Status),
+            None if line == "stop" => Some(Command::Stop),
             Some(("reload", "certificates")) => Some(Command::ReloadCertificates),
             Some(("trace", pid)) => pid.trim().parse().ok().map(Command::Trace),
             Some(("profile", text)) => {
@@ -63,6 +66,7 @@ impl Display for Command {
             Command::Reload => text.write_str("reload"),
             Command::ReloadCertificates => text.write_str("reload certificates"),
             Command::Status => text.write_str("status"),
+            Command::Stop => text.write_str("stop"),
             Command::Trace(pid) => write!(text, "trace {pid}"),
             Command::Profile { application, duration_ms, interval_us } => {
                 write!(text, "profile {}", serde_json::json!([application, duration_ms, interval_us]))
@@ -84,14 +88,15 @@ mod tests {
     fn commands_are_read_as_they_are_written() {
         let question = Command::Cache("purge\n\nhard\nt\"a\"".to_owned());
         let data = Command::Data { application: "shop \"1\"".to_owned(), question: "keys\na\n100".to_owned() };
-        let plain = [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Trace(4711)];
+        let plain =
+            [Command::Reload, Command::ReloadCertificates, Command::Status, Command::Stop, Command::Trace(4711)];
         let profile = Command::Profile { application: "a b".to_owned(), duration_ms: 10_000, interval_us: 10_101 };
         for command in plain.into_iter().chain([question, data, profile]) {
             assert_eq!(Command::parse(&command.to_string()), Some(command));
         }
         for line in [
             "",
-            "stop",
+            "stop now",
             "status now",
             "trace",
             "trace x",

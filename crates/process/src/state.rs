@@ -37,6 +37,23 @@ pub fn default_path(name: &str) -> PathBuf {
     base.join(name)
 }
 
+/// The state directories of all users that this one can see, with their owners: what lies where `default_path` puts it.
+pub fn places() -> impl Iterator<Item = (PathBuf, u32)> {
+    let below =
+        |path: PathBuf| fs::read_dir(path).into_iter().flatten().take(MAX_SIBLINGS).flatten().map(|entry| entry.path());
+    let of_users = below(PathBuf::from("/run/user")).map(|path| path.join("reprise"));
+    // Anybody may make such a name there; it counts with the owner that it names.
+    let is_one = |path: &PathBuf| {
+        let owner = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir).map(|found| found.uid());
+        owner.is_some_and(|owner| path.ends_with(format!("reprise-{owner}")))
+    };
+    let temporary = below(std::env::temp_dir()).filter(is_one);
+    let bases = std::iter::once(PathBuf::from("/run/reprise")).chain(of_users).chain(temporary);
+    let is_server =
+        |path: PathBuf| fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_dir).map(|found| (path, found.uid()));
+    bases.flat_map(below).filter_map(is_server)
+}
+
 /// How often a directory is made anew that another server has removed in between.
 const TRIES: usize = 100;
 /// How often a lock is tried again, and after how long.

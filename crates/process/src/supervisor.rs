@@ -149,6 +149,8 @@ pub struct Supervisor {
     followers: Followers,
     data_questions: DataQuestions,
     control_socket: Option<ControlSocket>,
+    /// Who waits for the end of the server: at most as many as the control socket has connections.
+    await_end: Vec<control_socket::Client>,
     learned: LearnedRoutes,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
@@ -194,6 +196,7 @@ impl Supervisor {
         Ok(Supervisor {
             lifeline: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?,
             control_socket: service.control_socket.take().map(ControlSocket::new).transpose()?,
+            await_end: Vec::new(),
             certificates: certificates::Tending::new(plan.certificates.clone(), now),
             acme: acme::Acme::new(plan.acme.clone(), now)?,
             reload: Reload::new(plan, current, now),

@@ -74,6 +74,11 @@ pub fn numbers(owner: Option<&str>, group: Option<&str>) -> Result<(Option<u32>,
     Ok((owner.map(|user| user.uid.as_raw()), group.map(Gid::as_raw)))
 }
 
+/// The name of a user id, if it has one.
+pub fn name_of(uid: u32) -> Option<String> {
+    nix::unistd::User::from_uid(uid.into()).ok().flatten().map(|user| user.name)
+}
+
 /// Whether this process may become other users.
 pub fn is_root() -> bool {
     Uid::effective().is_root()

@@ -1,4 +1,4 @@
-//! `reprise reload`, `status`, `trace`, `purge` and `cache`: ask a running server by the control socket in its state directory.
+//! `reprise reload`, `stop`, `status`, `trace`, `purge` and `cache`: ask a running server by the control socket in its state directory.
 
 mod caches;
 pub mod data;
@@ -15,11 +15,16 @@ use control_protocol::outcome::Outcome;
 use control_protocol::response::{self, Unreadable};
 use control_protocol::status::Status;
 use control_protocol::which::Which;
-use process::state;
+use process::{state, user};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use crate::config;
 use crate::exit::{Code, Failure};
+
+/// Most servers of other users that are named.
+const SHOWN: usize = 3;
 
 /// The state directory of the server that is meant.
 pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
@@ -27,7 +32,10 @@ pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
         return Ok(directory.clone());
     }
     if let Some(name) = &which.name {
-        return Ok(state::default_path(name));
+        let exact = state::default_path(name);
+        // An address, as the server prints it, stands for the name that comes from it.
+        let of_address = state::default_path(&config::name_of(name));
+        return Ok(if is_running(&of_address) && !is_running(&exact) { of_address } else { exact });
     }
     if let Some(file) = &which.config {
         let config = config::load_server(file)?;
@@ -43,18 +51,36 @@ pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
     running.sort();
     match running.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(
-            Code::Usage,
-            "no server",
-            format!("no running server of this user has its state in {}", base.display()),
-        )
-        .hint("start one, or name its state directory: --config FILE or --state-dir DIR")),
+        [] => {
+            let why = format!("no running server of this user has its state in {}", base.display());
+            let failure = Failure::new(Code::Usage, "no server", why);
+            Err(match of_others(|_| true) {
+                Some(hint) => failure.hint(hint),
+                None => failure.hint("start one, or name its state directory: --config FILE or --state-dir DIR"),
+            })
+        }
         several => {
             let names = several.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
             let names = names.collect::<Vec<_>>().join(", ");
             Err(Failure::new(Code::Usage, "which server", format!("several run: {names}")).hint("--name NAME"))
         }
     }
+}
+
+/// A hint that names the servers of other users: those whose state directory is this one, or has this name.
+fn of_others(is_meant: impl Fn(&Path) -> bool) -> Option<String> {
+    let owner = |uid: u32| user::name_of(uid).unwrap_or_else(|| format!("of id {uid}"));
+    let own = rustix::process::geteuid().as_raw();
+    let mut found = state::places().filter(|(path, uid)| *uid != own && is_meant(path)).take(SHOWN).peekable();
+    let (_, first) = found.peek()?;
+    let retry = match (own, owner(*first)) {
+        (0, _) => "name it with --state-dir DIR".to_owned(),
+        (_, root) if root == "root" => "run the command as root".to_owned(),
+        (_, name) => format!("run the command as {name}"),
+    };
+    let servers = found
+        .map(|(path, uid)| format!("user {} has one in {}", owner(uid), path.display().to_string().escape_debug()));
+    Some(format!("{}: {retry}", servers.collect::<Vec<_>>().join(", ")))
 }
 
 fn is_running(directory: &Path) -> bool {
@@ -84,13 +110,27 @@ fn ask(which: &Which, command: Command) -> Result<Response, Failure> {
     send(&directory(which)?, &command, None)
 }
 
+/// What a connection to a server's control socket ends with.
+fn failed(directory: &Path, error: std::io::Error) -> Failure {
+    let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
+    let is_meant = |path: &Path| path == directory || path.file_name() == directory.file_name();
+    let hint = of_others(is_meant).unwrap_or_else(|| "is the server running, and does it run as your user?".to_owned());
+    Failure::new(code, server(directory), error).hint(hint)
+}
+
 /// The same. `patience`: how long the server may be silent.
 fn send(directory: &Path, command: &Command, patience: Option<Duration>) -> Result<Response, Failure> {
-    let failed = |error: std::io::Error| {
-        let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
-        Failure::new(code, server(directory), error).hint("is the server running, and does it run as your user?")
-    };
-    let mut stream = UnixStream::connect(state::socket(directory)).map_err(failed)?;
+    let stream = UnixStream::connect(state::socket(directory)).map_err(|error| failed(directory, error))?;
+    talk(directory, stream, command, patience)
+}
+
+fn talk(
+    directory: &Path,
+    mut stream: UnixStream,
+    command: &Command,
+    patience: Option<Duration>,
+) -> Result<Response, Failure> {
+    let failed = |error| failed(directory, error);
     stream.set_read_timeout(patience).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
     let mut text = String::new();
@@ -127,6 +167,33 @@ pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
         return Err(Failure::new(Code::NotBooted, "reload refused, the server goes on as before", message));
     }
     println!("reloaded: {message}");
+    Ok(Code::Success)
+}
+
+/// How long a drain may take: the longest `drain_timeout`, and a minute for the end of the processes.
+const LONGEST_DRAIN: Duration = Duration::from_secs(86400 + 60);
+/// How long the supervisor's own process may take to end after its response.
+const LAST_STEPS: Duration = Duration::from_secs(10);
+
+/// `reprise stop`: asks for a drain, and waits until the server's process is gone.
+pub fn stop(which: &Which) -> Result<Code, Failure> {
+    let directory = directory(which)?;
+    let failed = |error| failed(&directory, error);
+    let stream = UnixStream::connect(state::socket(&directory)).map_err(failed)?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|error| failed(error.into()))?;
+    let process = pidfd_open(peer.pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    let Outcome { ok, message } = talk(&directory, stream, &Command::Stop, Some(LONGEST_DRAIN))?.read()?;
+    let mut ends = [PollFd::new(&process, PollFlags::IN)];
+    let patience = Timespec { tv_sec: LAST_STEPS.as_secs() as i64, tv_nsec: 0 };
+    if poll(&mut ends, Some(&patience)).is_ok_and(|count| count == 0) {
+        let why =
+            format!("{message}, but its process {} has not ended after {LAST_STEPS:?}", peer.pid.as_raw_nonzero());
+        return Err(Failure::new(Code::Internal, server(&directory), why));
+    }
+    if !ok {
+        return Err(Failure::new(Code::Internal, "the server has stopped", message));
+    }
+    println!("stopped: {message}");
     Ok(Code::Success)
 }
 

@@ -69,12 +69,8 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
         (Some(file), _) => file::read(file, releases)?,
         (None, Some(directory)) => from_directory(directory)?,
         (None, None) => {
-            return Err(Failure::new(
-                Code::Usage,
-                "serve",
-                "name a directory, or a configuration file with --config FILE",
-            )
-            .hint("reprise serve ."));
+            let why = "name its directory, or a configuration file with --config FILE";
+            return Err(Failure::new(Code::Usage, "no application", why).hint("a dot is the current directory"));
         }
     };
     if !what.listen.is_empty() {
@@ -140,12 +136,19 @@ pub fn load_server(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// The name of a server whose first address is this one, in any spelling of the address.
+pub fn name_of(address: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let address = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://")).unwrap_or(address);
+    let host = if address.parse::<u16>().is_ok() { "127.0.0.1:" } else { "" };
+    format!("{host}{address}").trim_matches(|c| plain(c) == '-').chars().map(plain).collect()
+}
+
 /// The server's name, by default that of its first address.
 fn settle_name(config: &mut Config) -> Result<(), Failure> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     config.is_named = !config.name.is_empty();
     if let Some(first) = config.listen.first().filter(|_| config.name.is_empty()) {
-        config.name = first.strip_prefix("https://").unwrap_or(first).chars().map(plain).collect();
+        config.name = name_of(first);
     }
     if config.name.contains('/') || config.name.starts_with('.') {
         let why = "must be a plain name, without / and not beginning with a dot";

@@ -129,7 +129,7 @@ fn look(asked: &Asked) -> Result<Report, Failure> {
     let mut findings = Vec::new();
     let phps = installed::choose(&config);
     if let Err(why) = &phps {
-        let action = "install the PHP of Reprise: apt-get install reprise-php8.4, or another version";
+        let action = format!("install the PHP of Reprise: {}", installed::package());
         findings.push(Finding::new(Check::NoPhp, why.to_string(), action));
     }
     let phps = phps.ok();

@@ -10,6 +10,9 @@ use process::programs::{self, PhpProgram, PhpVersion};
 use crate::exit::{Code, Failure};
 use crate::options::{Config, WantedPhp};
 
+/// The distributions that have packages of Reprise (docs/reference/support.md): codename, name, version of PHP.
+const PACKAGES: [(&str, &str, &str); 2] = [("bookworm", "Debian 12", "8.2"), ("trixie", "Debian 13", "8.4")];
+
 /// A `reprise-php` that has said what it is.
 #[derive(Debug)]
 pub struct Php {
@@ -119,11 +122,25 @@ pub fn choose(config: &Config) -> Result<Phps, Failure> {
     Ok(chosen)
 }
 
+/// How to install Reprise for the PHP of this distribution.
+pub fn package() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    package_of(&release)
+}
+
+fn package_of(release: &str) -> String {
+    let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    match PACKAGES.iter().find(|(name, ..)| Some(*name) == codename) {
+        Some((_, _, version)) => format!("apt-get install reprise-php{version}"),
+        None => PACKAGES.map(|(_, name, version)| format!("{name} has the package reprise-php{version}")).join(", "),
+    }
+}
+
 fn not_installed(wanted: Option<&WantedPhp>, candidates: &[Candidate]) -> Failure {
     let Some(wanted) = wanted else {
         let why = format!("not found; looked for {}, also with a version of PHP at the end", programs::places());
         return Failure::new(Code::NotBooted, "reprise-php", why)
-            .hint("apt-get install reprise-php8.4, or another version; in a checkout cargo build --release");
+            .hint(format!("{}; in a checkout cargo build --release", package()));
     };
     let versions: Vec<String> = candidates.iter().map(|candidate| candidate.minor.to_string()).collect();
     let installed = match versions.as_slice() {
@@ -133,8 +150,10 @@ fn not_installed(wanted: Option<&WantedPhp>, candidates: &[Candidate]) -> Failur
     };
     let why = format!("PHP {} is not installed for Reprise; {installed}", wanted.version);
     let other = versions.first().map(|version| format!(", or php = \"{version}\"")).unwrap_or_default();
-    Failure::new(Code::Configuration, &wanted.place, why)
-        .hint(format!("apt-get install reprise-php{}{other}", wanted.version))
+    let package = package();
+    let hint =
+        if package.ends_with(&wanted.version.to_string()) { package } else { format!("{package}, for its own PHP") };
+    Failure::new(Code::Configuration, &wanted.place, why).hint(format!("{hint}{other}"))
 }
 
 /// Asks an executable what it is.
@@ -195,5 +214,18 @@ impl Phps {
     /// The versions of the applications, in their order.
     pub fn each(&self) -> impl Iterator<Item = &Php> {
         self.of.iter().filter_map(|place| self.list.get(*place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_that_the_distribution_has() {
+        assert_eq!(package_of("ID=debian\nVERSION_CODENAME=bookworm\n"), "apt-get install reprise-php8.2");
+        assert_eq!(package_of("VERSION_CODENAME=trixie"), "apt-get install reprise-php8.4");
+        let others = package_of("VERSION_CODENAME=noble");
+        assert_eq!(others, "Debian 12 has the package reprise-php8.2, Debian 13 has the package reprise-php8.4");
     }
 }

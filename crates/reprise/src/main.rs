@@ -1,4 +1,4 @@
-//! The command: `reprise serve`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `doctor`, `dev`, `bench`, `psd`, `version`.
+//! The command: `reprise serve`, `stop`, `reload`, `status`, `trace`, `check`, `route`, `verify`, `doctor`, `dev`, `bench`, `psd`, `version`.
 //!
 //! # Layout
 //!
@@ -13,6 +13,7 @@
 //! | [`country_files`] | files with the countries of addresses, read in a child |
 //! | [`plan`] | the configuration in the form that supervisor and front use |
 //! | [`front_process`] | the hidden subcommand the supervisor starts as the front |
+//! | [`words`] | words that are no subcommand: what is meant by them |
 //! | [`manual`] | the hidden subcommand that writes man pages and shell completions |
 //! | [`options`] | every option as one row |
 //! | [`flags`], [`config`] | flags; the configuration that flags and file make |
@@ -72,7 +73,9 @@ mod store;
 mod survey;
 mod verify;
 mod version;
+mod words;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -101,6 +104,15 @@ enum Verb {
         /// Compare all memory with the snapshot after each rewind; slow, for finding faults
         #[arg(long)]
         audit: bool,
+    },
+    /// End a running server, as SIGTERM does: what has begun is finished; waits, and prints how it went
+    #[command(
+        after_help = "The server takes no new connections, and finishes its requests for at most drain_timeout. Exit code 0: all have ended; 1: some were cut off. \
+        A server of systemd is stopped with systemctl: its socket would start it again."
+    )]
+    Stop {
+        #[command(flatten)]
+        which: Which,
     },
     /// Load new code and configuration without losing a request, as SIGHUP does; prints the result
     #[command(after_help = reload_help())]
@@ -166,8 +178,6 @@ enum Verb {
     /// Compare pages of a running server with the same pages in classic mode, or in another PHP, as two visitors
     #[command(after_help = verify::HELP)]
     Verify(verify::Asked),
-    #[command(hide = true)]
-    VerifyServer(verify::Draft),
     /// Find what will fail, leak or be slow: versions of PHP, state that stays, what strangers reach, and the machine
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Asked),
@@ -185,30 +195,23 @@ enum Verb {
     /// Build releases, push them to a pool, and say which one all nodes serve
     #[command(subcommand, after_help = release::HELP)]
     Release(release::Verb),
-    #[command(hide = true)]
+}
+
+/// What Reprise starts itself as, and what its packages are made with: in no help, completion or suggestion.
+#[derive(Parser)]
+#[command(name = "reprise", disable_help_subcommand = true)]
+enum Internal {
+    VerifyServer(verify::Draft),
     ReleaseFollow,
-    #[command(hide = true)]
     ReleaseFetch,
-    #[command(hide = true)]
     ReleaseStart,
-    #[command(hide = true)]
     ReleaseCompile,
-    #[command(hide = true)]
     Front,
-    #[command(hide = true)]
     Acme,
-    #[command(hide = true)]
     Watcher { since: u64 },
-    #[command(hide = true)]
     Mail,
-    #[command(hide = true)]
     Store { address: u64, size: u64 },
-    /// Write man pages and shell completions into a directory
-    #[command(hide = true)]
-    Manual {
-        #[arg(value_name = "DIR")]
-        directory: std::path::PathBuf,
-    },
+    Manual { directory: std::path::PathBuf },
 }
 
 fn reload_help() -> String {
@@ -220,17 +223,48 @@ fn reload_help() -> String {
 }
 
 fn main() -> ExitCode {
-    let command = match Command::try_parse() {
-        Ok(command) => command,
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let word = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    let run = if Internal::command().find_subcommand(word).is_some() {
+        Internal::try_parse_from(&arguments).map(internal)
+    } else {
+        Command::try_parse_from(words::understood(&arguments)).map(|command| verb(command.verb))
+    };
+    let code = match run {
+        Ok(Ok(code)) => exit::status(code),
+        Ok(Err(failure)) => failure.report(),
+        // Help was asked for and goes to stdout; everything else is a mistake.
         Err(error) => {
-            // Help was asked for and goes to stdout; everything else is a mistake.
             let code = if error.use_stderr() { exit::Code::Usage } else { exit::Code::Success };
             let _ = error.print();
-            return exit::status(code);
+            words::hint(&error).into_iter().for_each(|hint| eprintln!("hint: {hint}"));
+            exit::status(code)
         }
     };
-    let result = match command.verb {
+    process::log::finish();
+    code
+}
+
+fn internal(verb: Internal) -> Result<exit::Code, exit::Failure> {
+    match verb {
+        Internal::VerifyServer(draft) => verify::serve(draft),
+        Internal::ReleaseFollow => releases::follow(),
+        Internal::ReleaseFetch => releases::fetch(),
+        Internal::ReleaseStart => releases::start(),
+        Internal::ReleaseCompile => release::compile(),
+        Internal::Front => front_process::run(),
+        Internal::Acme => acme::run(),
+        Internal::Watcher { since } => development::watcher::run(since),
+        Internal::Mail => development::mail::run(),
+        Internal::Store { address, size } => store::run(address, size),
+        Internal::Manual { directory } => manual::write(&directory, Command::command()),
+    }
+}
+
+fn verb(verb: Verb) -> Result<exit::Code, exit::Failure> {
+    match verb {
         Verb::Serve { what, audit } => serve::run(what, audit),
+        Verb::Stop { which } => admin::stop(&which),
         Verb::Reload { certificates, which } => admin::reload(&which, certificates),
         Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
         Verb::Trace { pid, which } => admin::trace(&which, pid),
@@ -244,28 +278,11 @@ fn main() -> ExitCode {
         Verb::Check { what, .. } => check::run(&what),
         Verb::Route(asked) => route::run(&asked),
         Verb::Verify(asked) => verify::run(&asked),
-        Verb::VerifyServer(draft) => verify::serve(draft),
         Verb::Doctor(asked) => doctor::run(&asked),
         Verb::Dev(asked) => dev::run(asked),
         Verb::Bench(arguments) => measuring::run("bench", &arguments),
         Verb::Psd(arguments) => measuring::run("psd", &arguments),
         Verb::Version => version::run(),
         Verb::Release(verb) => release::run(&verb),
-        Verb::ReleaseFollow => releases::follow(),
-        Verb::ReleaseFetch => releases::fetch(),
-        Verb::ReleaseStart => releases::start(),
-        Verb::ReleaseCompile => release::compile(),
-        Verb::Front => front_process::run(),
-        Verb::Acme => acme::run(),
-        Verb::Watcher { since } => development::watcher::run(since),
-        Verb::Mail => development::mail::run(),
-        Verb::Store { address, size } => store::run(address, size),
-        Verb::Manual { directory } => manual::write(&directory, Command::command()),
-    };
-    let code = match result {
-        Ok(code) => exit::status(code),
-        Err(failure) => failure.report(),
-    };
-    process::log::finish();
-    code
+    }
 }

@@ -14,6 +14,21 @@ echo json_encode(['code' => $of(__DIR__), 'cache' => $of($cache), 'path' => $cac
     'upload' => @file_put_contents(__DIR__ . '/uploads/' . 'a.txt', 'x'), 'hits' => array_keys(opcache_get_status()['scripts'] ?? [])]);
 "#;
 
+/// Releases of one second have sequences of their own, the later one the higher.
+#[test]
+fn releases_that_are_built_in_a_row_are_in_order() {
+    let yard = Yard::new(None);
+    let tree = yard.tree("1");
+    let (tree, file) = (tree.to_str().unwrap(), yard.path("one.release"));
+    let build = || {
+        let text = yard.fine(&["build", tree, "-o", file.to_str().unwrap(), "--no-compile", "--json"]);
+        let built: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        built["sequence"].as_u64().unwrap()
+    };
+    let sequences = [build(), build(), build()];
+    assert!(sequences.is_sorted_by(|one, next| one < next), "{sequences:?}");
+}
+
 /// opcache takes the release's compiled code, in a directory that the application's user cannot write.
 #[test]
 fn compiled_code_is_used_by_who_cannot_write_it() {

@@ -92,6 +92,13 @@ impl Supervisor {
                     let status = json(&self.status());
                     self.control_socket.iter_mut().for_each(|socket| socket.respond(client, status.clone(), now));
                 }
+                Ok(Command::Stop) => {
+                    self.await_end.push(client);
+                    // A second one waits for the same drain; it is no second signal.
+                    if !self.shutdown.is_begun() {
+                        self.stop("command `reprise stop`");
+                    }
+                }
                 Ok(Command::Trace(process)) => self.trace_for(process, client),
                 Ok(Command::Profile { application, duration_ms, interval_us }) => {
                     self.profile_asked(&application, duration_ms, interval_us, client);

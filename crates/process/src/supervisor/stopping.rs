@@ -68,7 +68,21 @@ impl Supervisor {
         self.stores.end();
         // The last output of processes that have just ended.
         self.pass_on_last_output(&self.generations.ids());
+        self.tell_end(&end.outcome);
         Some(end.outcome)
+    }
+
+    /// Tells clients that wait for the end of the server how it came, as far as their connections take it at once.
+    fn tell_end(&mut self, outcome: &Outcome) {
+        let how = match outcome {
+            Outcome::CutOff => {
+                Err("requests were cut off: the drain took longer than drain_timeout, or a signal ended it")
+            }
+            _ => Ok("all requests have ended"),
+        };
+        let clients = std::mem::take(&mut self.await_end);
+        self.respond(clients, how);
+        self.control_socket.iter_mut().for_each(|socket| socket.flush(Instant::now()));
     }
 
     /// Ends all children and waits for them, so that no process is left. Prototypes end first: then their templates become children of

@@ -1,7 +1,7 @@
 //! `reprise release build`: the files of a directory, compiled for a PHP, as one signed file.
 
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use process::programs::PhpVersion;
@@ -32,7 +32,7 @@ pub struct Asked {
     /// What is left out, besides .git and the like: a name, a name with * at one end, or a path in DIR
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Counts releases, and has to increase; else the seconds since 1970
+    /// Counts releases, and has to increase; else the milliseconds since 1970
     #[arg(long, value_name = "N")]
     sequence: Option<u64>,
     /// The nodes' release_dir: compiled code has paths in it
@@ -70,16 +70,17 @@ impl Progress {
     }
 }
 
-fn now() -> u64 {
+/// The time since 1970.
+fn now() -> Duration {
     let from_environment = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
-    from_environment
-        .unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+    let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    from_environment.map_or_else(clock, Duration::from_secs)
 }
 
 fn php(asked: &Asked) -> Result<Php, Failure> {
     let none = |why: String| {
         Failure::new(Code::NotBooted, "reprise-php", why)
-            .hint("apt-get install reprise-php8.4, or another version; --no-compile builds without")
+            .hint(format!("{}; --no-compile builds without", installed::package()))
     };
     match asked.php {
         Some(version) => {
@@ -109,7 +110,9 @@ pub fn run(asked: &Asked) -> Result<Code, Failure> {
     let files: Vec<Entry> = sources.iter().map(|one| one.entry.clone()).collect();
     let made = now();
     let id = manifest::id(&files);
-    let sequence = asked.sequence.unwrap_or(made);
+    // Two releases may be built in one second.
+    let sequence = asked.sequence.unwrap_or(made.as_millis() as u64);
+    let made = made.as_secs();
     let mut manifest =
         Manifest { format: FORMAT, application: name, id, sequence, made, compiled: None, files, code: Vec::new() };
     // It holds what was compiled until that is packed.
