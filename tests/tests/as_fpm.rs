@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tests::client::multipart;
+use tests::modes::modes;
 use tests::peer::{Fpm, php_version};
 use tests::snapshot::isolations;
 use tests::{Client, Response, Server, Setup};
@@ -198,4 +199,50 @@ fn flush_before_output_sends_the_headers_as_under_fpm() {
     });
     assert_eq!(ours, theirs);
     assert_eq!(ours.3, if php_version() == "8.2" { "false" } else { "true" });
+}
+
+/// What PHP says of input that it cannot parse names no file and no line, as under PHP-FPM: no code has run for it.
+#[test]
+fn input_that_php_cannot_parse_is_reported_as_under_fpm() {
+    const SETTINGS: [(&str, &str); 6] = [
+        ("max_input_vars", "4"),
+        ("max_file_uploads", "1"),
+        ("max_multipart_body_parts", "6"),
+        ("html_errors", "0"),
+        ("display_errors", "1"),
+        ("display_startup_errors", "1"),
+    ];
+    let many: Vec<String> = (0..8).map(|number| format!("v{number}=1")).collect();
+    let file = ("f", "a.txt", "text/plain", b"text" as &[u8]);
+    let form = "application/x-www-form-urlencoded".to_owned();
+    let bodies = [
+        ("variables", (form.clone(), many.join("&").into_bytes())),
+        ("no boundary", ("multipart/form-data".to_owned(), b"--x\r\n\r\n--x--".to_vec())),
+        ("a bad boundary", ("multipart/form-data; boundary=\"".to_owned(), b"x".to_vec())),
+        ("no end", ("multipart/form-data; boundary=x".to_owned(), b"--x\r\nContent-Disposition: form-data".to_vec())),
+        ("files", multipart(&[], &[file, ("g", "b.txt", "text/plain", b"text")])),
+        ("parts", multipart(&[("a", "1"); 9], &[])),
+        ("nothing wrong", (form, b"a=1".to_vec())),
+    ];
+    let (query, cookies) = (format!("/?{}", many.join("&")), many.join("; "));
+    let answers = |port: u16| -> Vec<(String, u16, String)> {
+        let mut client = Client::new(port);
+        let posted = bodies.iter().map(|(what, body)| ((*what).to_owned(), post(port, "/", body)));
+        let got =
+            [("query", client.get(&query)), ("cookies", client.request("GET", "/", &[("Cookie", &cookies)], b""))];
+        let got = got.map(|(what, answer)| (what.to_owned(), answer));
+        posted.chain(got).map(|(what, answer)| (what, answer.status, answer.text())).collect()
+    };
+    for (mode, end, configured) in modes() {
+        let script = format!(
+            "<?php $handle = function () {{ echo json_encode(error_get_last()); }};\nif (function_exists('reprise_info')) {{ {end} }} else $handle();"
+        );
+        let setup = SETTINGS.iter().fold(Setup::empty(), |setup, (name, value)| setup.ini(name, value));
+        let setup = configured.iter().fold(setup.file("index.php", script), |setup, line| setup.application(line));
+        let server = setup.start();
+        let fpm = Fpm::with_php_ini(&server.root, &[], &SETTINGS);
+        let (ours, theirs) = (answers(server.port), answers(fpm.port));
+        assert!(theirs.iter().filter(|(_, _, text)| text.contains("Unknown on line 0")).count() >= 7, "{theirs:#?}");
+        assert_eq!(ours, theirs, "{mode}, {configured:?}");
+    }
 }

@@ -41,6 +41,20 @@ static inline void reprise_end_startup(void)
 	PG(during_request_startup) = false;
 }
 
+/* As if no code ran: what PHP says about input that it cannot parse names no file then. */
+static inline void *reprise_leave_code(void)
+{
+	void *frame = EG(current_execute_data);
+
+	EG(current_execute_data) = NULL;
+	return frame;
+}
+
+static inline void reprise_return_to_code(void *frame)
+{
+	EG(current_execute_data) = frame;
+}
+
 static inline void reprise_start_time_limit(bool resets_signals)
 {
 	zend_set_timeout(EG(timeout_seconds), resets_signals);

@@ -214,12 +214,14 @@ static void parse_request(void)
 
 	reprise_error_handler_hide(&handler);
 	reprise_begin_startup();
+	void *frame = reprise_leave_code();
 	sapi_activate();
 	/* sapi_activate has dropped the headers of the boot. It also sets the protocol to HTTP/1.0. As under PHP-FPM, that
 	 * stays so: redirects are 302 whatever the method. */
 	SG(sapi_headers) = boot.headers;
 	ZVAL_COPY_VALUE(&SG(callback_func), &boot.callback);
 	php_hash_environment();
+	reprise_return_to_code(frame);
 	reprise_end_startup();
 	reprise_error_handler_show(&handler);
 }

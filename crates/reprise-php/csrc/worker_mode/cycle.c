@@ -60,12 +60,14 @@ void reprise_worker_mode_begin_request(void)
 	/* As in classic mode, PHP reads the request before it knows a handler of the application. */
 	zval handler_of_script;
 	reprise_error_handler_hide(&handler_of_script);
+	void *frame = reprise_leave_code();
 	sapi_activate();
 	/* PHP sets the handler and the mask of its timer again only if the code between two requests may have changed them.
 	 */
 	reprise_start_time_limit(reprise_signals_may_have_changed());
 	reprise_output_begin();
 	php_hash_environment();
+	reprise_return_to_code(frame);
 	reprise_modules_start();
 	reprise_session_restore_handlers();
 	reprise_error_handler_show(&handler_of_script);
