@@ -75,7 +75,8 @@ pub fn judge(names: &[String], told: &[Told], modes: &Modes) -> Vec<Finding> {
     for (name, told) in names.iter().zip(told).filter(|(name, _)| !is_test(name)) {
         let calls = |function: &str| told.facts.iter().any(|(what, _, _, detail)| what == "call" && detail == function);
         let snapshot = told.facts.iter().find(|(what, _, _, detail)| what == "call" && detail == SNAPSHOT);
-        let end = told.facts.iter().find(|(what, _, _, detail)| what == "call" && ENDS_OF_BOOT.contains(&&**detail));
+        let end =
+            told.facts.iter().find(|(what, _, _, detail)| what == "call" && ENDS_OF_BOOT.contains(&detail.as_str()));
         for (what, line, scope, detail) in &told.facts {
             if what == "request" && *scope == 0 && end.is_some_and(|(_, at, _, _)| line < at) {
                 captured.push(Place::new(name, *line, detail.clone()));
