@@ -13,6 +13,7 @@ mod purges;
 mod shared;
 mod silent;
 mod validators;
+mod waiting;
 
 use std::fs;
 
@@ -25,6 +26,7 @@ if (isset($_GET['dies']) && !file_exists('@runs@.died')) { touch('@runs@.died');
 if (isset($_GET['purge'])) echo json_encode(reprise_cache_purge(...$_GET['purge'])), "\n";
 if (isset($_GET['known'])) reprise_not_modified(...array_map(fn($one) => is_numeric($one) ? (int)$one : $one, $_GET['known']));
 usleep(1000 * (int)($_GET['ms'] ?? 0));
+while (isset($_GET['until']) && !file_exists('@runs@.' . $_GET['until'])) { usleep(2000); clearstatcache(); }
 foreach ($_GET['h'] ?? [] as $header) header($header, false);
 if (isset($_GET['status'])) http_response_code((int)$_GET['status']);
 if (isset($_GET['etag'])) {
@@ -60,6 +62,18 @@ fn runs(server: &Server) -> Vec<String> {
 
 fn runs_of(server: &Server, path: &str) -> usize {
     runs(server).iter().filter(|line| line.contains(path)).count()
+}
+
+/// Pages with `until=NAME` go on.
+fn go(server: &Server, name: &str) {
+    fs::write(server.directory().join(format!("runs/log.{name}")), "").unwrap();
+}
+
+/// A page is known to be shared, and not there. It has been made once.
+fn known(server: &Server, target: &str) {
+    assert_eq!(ask(server, target, &[]).status, 200);
+    let (said, code) = server.reprise(&["purge", "--url", target]);
+    assert_eq!(code, 0, "{said}");
 }
 
 fn ask(server: &Server, target: &str, headers: &[(&str, &str)]) -> Response {

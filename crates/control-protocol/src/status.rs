@@ -171,6 +171,8 @@ object! {
         pub bypass: u64,
         /// the part of all of them for which nothing was made: `hit`, `stale` and `collapsed`
         pub ratio: f64,
+        /// requests that wait now for a response which another has asked for
+        pub waiting: u64,
     }
 }
 

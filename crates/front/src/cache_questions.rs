@@ -74,14 +74,14 @@ fn respond(shared: &Shared, question: &str) -> Option<Result<String, String>> {
 }
 
 /// What the cache of an application has done, a line for each rule that has decided of a request: the numbers in the order of
-/// [`cache::status::Result::ALL`], and the rule's name. The number of rules is limited, and so is the length of a name, so the answer is.
+/// [`cache::status::Result::ALL`], that of the requests that wait now, and the rule's name. The number of rules is limited, and so is the length of a name, so the answer is.
 fn by_rule(shared: &Shared, application: &str) -> Result<String, String> {
     let mut text = String::new();
-    for (name, results) in shared.stored.named(application).iter().flat_map(|cached| cached.by_rule.asked()) {
-        for count in results {
+    for one in shared.stored.named(application).iter().flat_map(|cached| cached.by_rule.asked()) {
+        for count in one.results {
             let _ = write!(text, "{count} ");
         }
-        let _ = writeln!(text, "{name}");
+        let _ = writeln!(text, "{} {}", one.waiting, one.rule);
     }
     Ok(text)
 }
@@ -145,7 +145,7 @@ fn explain(shared: &Shared, is_https: bool, sent: &str, target: &str) -> Result<
         }
     }
     if entries.is_empty() {
-        match responses.why_not(&url) {
+        match responses.known.why_not(&url) {
             Some(why) => {
                 let row = Why::ALL.iter().find(|(one, ..)| *one == why);
                 let _ = writeln!(text, "not stored: {}: {}", why.word(), row.map_or("", |(.., text)| *text));

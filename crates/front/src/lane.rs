@@ -7,6 +7,7 @@
 //!
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
 
+mod beside;
 mod count;
 mod ends;
 mod purging;
@@ -33,11 +34,12 @@ use crate::settings::{Application, RequestLimits};
 
 use crate::durations::Durations;
 
+use beside::Besides;
 use count::Most;
 pub use count::{Count, Running, Worker};
 use purging::Purging;
 use report::Reports;
-pub use ticket::{CHUNK, Received, RequestBodySender, Ticket};
+pub use ticket::{CHUNK, Received, RequestBodySender, Ticket, Withdrawal};
 
 /// After this many posted requests workers are woken even if the thread has more to do: some 60 µs of its time.
 const BATCH: usize = 8;
@@ -78,6 +80,7 @@ pub struct Lane {
     /// How long bodies of requests may be.
     pub bodies: Bodies,
     in_flight: AtomicUsize,
+    besides: Besides,
     /// Durations of requests, from the head to the end of the response.
     pub durations: Durations,
     reports: Reports,
@@ -139,6 +142,8 @@ struct Call {
     due: Option<u64>,
     /// Whether no worker has it or will have it.
     detached: bool,
+    /// Whether it counts as ended though it is not ([`Lane::ends`]).
+    is_ended: bool,
     /// Whether its worker was reaped, and may have written more than it published.
     bereft: bool,
     abandoned: bool,
@@ -160,6 +165,8 @@ pub struct Order<'a> {
     pub withdrawable: bool,
     /// Whose it is.
     pub connection: &'a Arc<Connection>,
+    /// Whether it is not posted if it would be the first one to wait for a worker.
+    pub yields: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -212,6 +219,7 @@ impl Lane {
             last_busy_ms: AtomicU64::new(0),
             bodies: Bodies::new(&offer.bodies),
             in_flight: AtomicUsize::new(0),
+            besides: Besides::default(),
             durations: Durations::default(),
             desk: Mutex::new(Desk {
                 tail: 0,
@@ -271,7 +279,7 @@ impl Lane {
 
     /// Posts a request. `None`: the lane is full.
     pub fn post(self: &Arc<Lane>, door: usize, head: &[u8], order: Order<'_>) -> Option<Ticket> {
-        let Reserved { exchange, sequence, id } = self.reserve(door, order.limits.places)?;
+        let Reserved { exchange, sequence, id } = self.reserve(door, &order)?;
         // Nobody else knows of the exchange yet, so head and body are copied without a lock.
         let mut posting = Posting::new(&self.slab, exchange, sequence, head, order.prefix, order.has_more);
         let mut desk = lock(&self.desk);
@@ -279,6 +287,7 @@ impl Lane {
             drop(desk);
             posting.withdraw(&self.slab);
             posting.release(&self.slab, true);
+            self.ends();
             self.give_back(exchange);
             return None;
         }
@@ -297,6 +306,7 @@ impl Lane {
             verdict: None,
             due: None,
             detached: false,
+            is_ended: false,
             bereft: false,
             abandoned: false,
             retried: false,
@@ -309,9 +319,13 @@ impl Lane {
     }
 
     /// Takes a free exchange, unless so many requests are in flight already.
-    fn reserve(&self, door: usize, places: usize) -> Option<Reserved> {
+    fn reserve(&self, door: usize, order: &Order<'_>) -> Option<Reserved> {
         let mut desk = lock(&self.desk);
-        if self.in_flight() >= places || self.is_given_up.load(Ordering::Relaxed) {
+        if self.in_flight() >= order.limits.places || self.is_given_up.load(Ordering::Relaxed) {
+            return None;
+        }
+        // Under the lock, so that not two requests find the last free worker.
+        if order.yields && self.is_just_full() {
             return None;
         }
         let exchange = desk.free[door].pop()?;
@@ -319,6 +333,7 @@ impl Lane {
         desk.sequences[exchange as usize] = sequence;
         desk.next_id += 1;
         self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.begins();
         self.doors[door].held.fetch_add(1, Ordering::Relaxed);
         Some(Reserved { exchange, sequence, id: desk.next_id })
     }
@@ -398,6 +413,9 @@ impl Lane {
             self.peak_kib.fetch_max(peak_kib, Ordering::Relaxed);
         }
         call.posting.release(&self.slab, !call.bereft);
+        if !call.is_ended {
+            self.ends();
+        }
         self.give_back(exchange);
     }
 

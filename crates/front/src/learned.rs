@@ -1,5 +1,6 @@
-//! Routes learned from traffic: the pages that visitors who are nobody ask for most often. The supervisor is told them, and code that is
-//! loaded later is warmed up with them (`learned_routes`).
+//! What is learned from traffic and has to outlive this process: the supervisor is told it, and keeps it by the names of the applications
+//! ([`tell`]). The cache learns which pages are shared ([`crate::stored::known`]). This module learns routes: the pages that visitors who are
+//! nobody ask for most often, by which code that is loaded later is warmed up (`learned_routes`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
@@ -124,15 +125,18 @@ impl Learned {
             // Some of them may be in the warm-up already.
             counts.news(application.learned_routes + application.warmup.len(), Instant::now())
         };
-        news.into_iter().for_each(|paths| self.tell(application.generation, &paths));
+        let told = news.map(|paths| paths.join("\n"));
+        told.iter().for_each(|paths| tell(&*self.link, application.generation, false, paths.as_bytes()));
     }
+}
 
-    fn tell(&self, generation: u32, paths: &[String]) {
-        // If there is no descriptor left, the supervisor knows what it was told before.
-        let file = rustix::fs::memfd_create("reprise-learned", rustix::fs::MemfdFlags::CLOEXEC);
-        let file = file.and_then(|file| rustix::io::pwrite(&file, paths.join("\n").as_bytes(), 0).map(|_| file));
-        file.into_iter().for_each(|file| self.link.send_with(&FromFront::Learned { generation }, &[file.as_fd()]));
-    }
+/// Tells the supervisor what was learned of the application of a generation. `are_shared`: see [`FromFront::Learned`].
+pub fn tell(link: &dyn Link, generation: u32, are_shared: bool, learned: &[u8]) {
+    // If there is no descriptor left, the supervisor knows what it was told before.
+    let file = rustix::fs::memfd_create("reprise-learned", rustix::fs::MemfdFlags::CLOEXEC);
+    let file = file.and_then(|file| rustix::io::pwrite(&file, learned, 0).map(|_| file));
+    let message = FromFront::Learned { generation, are_shared };
+    file.into_iter().for_each(|file| link.send_with(&message, &[file.as_fd()]));
 }
 
 /// Whether a warm-up, which is nobody and asks the first host, would have got the same page.

@@ -253,7 +253,7 @@ fn of_upstreams(numbers: upstream::Numbers) -> [Family; 5] {
 }
 
 /// What the caches of responses have done, and what they hold.
-fn of_caches(stored: &Stored) -> [Family; 6] {
+fn of_caches(stored: &Stored) -> [Family; 7] {
     let mut requests = Family::new("reprise_cache_requests", "counter", "Requests that asked the cache, by result.");
     let mut by_rule =
         Family::new("reprise_cache_rule_requests", "counter", "Requests that asked the cache, by rule and result.");
@@ -261,6 +261,8 @@ fn of_caches(stored: &Stored) -> [Family; 6] {
         Family::new("reprise_cache_not_stored", "counter", "Responses not stored, or stored ones not sent, by reason.");
     let mut bytes = Family::new("reprise_cache_bytes", "gauge", "Bytes of stored responses.");
     let mut purges = Family::new("reprise_cache_purges", "counter", "Purges.");
+    let mut waiting =
+        Family::new("reprise_cache_waiting", "gauge", "Requests that wait for a response which another has asked for.");
     let mut coded =
         Family::new("reprise_cache_compressed", "counter", "Bodies of stored responses that were compressed.");
     for (name, Cached { responses, by_rule: counted }) in stored.all() {
@@ -269,11 +271,14 @@ fn of_caches(stored: &Stored) -> [Family; 6] {
         for ((_, word, _), count) in Results::ALL.iter().zip(&counts.results) {
             requests.add("_total", &[labels[0], ("result", word)], count.load(Ordering::Relaxed));
         }
-        for (rule, results) in counted.asked() {
-            for ((_, word, _), count) in Results::ALL.iter().zip(results) {
-                by_rule.add("_total", &[labels[0], ("rule", rule), ("result", word)], count);
+        let mut all_waiting = 0;
+        for one in counted.asked() {
+            for ((_, word, _), count) in Results::ALL.iter().zip(one.results) {
+                by_rule.add("_total", &[labels[0], ("rule", one.rule), ("result", word)], count);
             }
+            all_waiting += one.waiting;
         }
+        waiting.add("", &labels, all_waiting);
         for ((_, word, _), count) in Why::ALL.iter().zip(&counts.whys) {
             reasons.add("_total", &[labels[0], ("reason", word)], count.load(Ordering::Relaxed));
         }
@@ -281,7 +286,7 @@ fn of_caches(stored: &Stored) -> [Family; 6] {
         purges.add("_total", &labels, counts.purges.load(Ordering::Relaxed));
         coded.add("_total", &labels, counts.coded.load(Ordering::Relaxed));
     }
-    [requests, by_rule, reasons, bytes, purges, coded]
+    [requests, by_rule, waiting, reasons, bytes, purges, coded]
 }
 
 /// What the values of derived headers for countries were found by.

@@ -6,7 +6,7 @@
 //! | limit | who has asked too often is refused, or waits; by `rate_limits` here, by rules in [`ruled`] | [`keep_rate`] |
 //! | route | what is to respond: a script, a file, monitoring, a redirect | [`admit::Admitted::route`] |
 //! | route, with rules | what the rules of the application say: who may come in, which path, which headers | [`ruled`] |
-//! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`order`], [`keep`] |
+//! | look up | a stored response answers without a worker, or many requests wait for one response | [`look_up`], [`fetch`], [`beside`], [`order`], [`keep`], [`ready`] |
 //! | fill | the holes of a page are filled, each by a request of its own | [`esi`] |
 //! | run | a script by PHP, everything else by the front | [`run`] |
 //! | deliver | the response is compressed, gets its last header, and its line of the access log | [`deliver`], [`compress`] |
@@ -14,6 +14,7 @@
 //! After a refusal only "deliver" follows.
 
 mod admit;
+mod beside;
 mod compress;
 mod dressed;
 mod esi;
@@ -24,6 +25,7 @@ mod look_up;
 mod order;
 mod passed;
 mod purged;
+mod ready;
 mod ruled;
 mod run;
 

@@ -19,6 +19,13 @@ pub struct Prefix {
     pub rest: Option<Box<dyn BodyStream>>,
 }
 
+impl Prefix {
+    /// That of a request without a body.
+    pub const fn none() -> Prefix {
+        Prefix { bytes: Vec::new(), rest: None }
+    }
+}
+
 /// Bytes of a body that are read before its request is posted.
 pub const PREFIX: usize = 16 * 1024;
 

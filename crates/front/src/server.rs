@@ -32,6 +32,8 @@ use crate::spool::Numbers;
 
 /// How often the front checks time-outs and writes logs.
 const TICK: Duration = Duration::from_millis(250);
+/// How many times as long passes between two looks at which pages are shared.
+const TICKS_OF_NEWS: u64 = 4;
 /// How long a front whose supervisor is gone finishes what it has.
 const LAST_DRAIN: Duration = Duration::from_secs(wire::shared::LAST_DRAIN_SECONDS);
 
@@ -145,6 +147,11 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     descriptors.into_iter().for_each(|socket| drop(to_warm.send(Wanted::Verify(generation, socket))))
                 }
                 ToFront::StayClassic { generation } => shared.lanes.stay_classic(generation, &descriptors)?,
+                ToFront::Learned { generation } => {
+                    if let Some((view, number)) = shared.lanes.view_of(generation) {
+                        shared.stored.restore(&view.settings.applications[number].name, &descriptors);
+                    }
+                }
                 ToFront::Drain => break None,
                 ToFront::Connecting { ticket, error } => shared.upstreams.openings.came(ticket, error, descriptors),
                 loss => note_loss(&shared, loss),
@@ -195,6 +202,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::WarmUp { .. }
         | ToFront::Verify { .. }
         | ToFront::StayClassic { .. }
+        | ToFront::Learned { .. }
         | ToFront::Open
         | ToFront::Connecting { .. }
         | ToFront::Drain => {}
@@ -338,7 +346,7 @@ async fn run_thread(
         let mut ticks = tokio::time::interval(TICK);
         let mut spool = Numbers::default();
         let (mut log_version, mut settings) = (0, None);
-        loop {
+        for count in 0u64.. {
             ticks.tick().await;
             tend_files(&ticking, &mut settings);
             ticking.follow_access_log(&mut log_version);
@@ -351,6 +359,9 @@ async fn run_thread(
             if is_first {
                 ticking.lanes.report_entries();
                 tell_of_spool(&ticking, &mut spool);
+                if count % TICKS_OF_NEWS == 0 {
+                    ticking.stored.tell_learned();
+                }
             }
             access::flush();
             if ticking.connections.load(Ordering::Acquire) == 0 && ticking.lanes.in_flight() == 0 {

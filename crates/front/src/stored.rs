@@ -11,6 +11,7 @@
 //! | [`by_rule`] | what was done, by the rule that has decided of a request |
 //! | [`purges`] | what was purged |
 //! | [`coded`] | compressed bodies of stored responses |
+//! | [`known`] | what the last response to each URL has said |
 //! | [`in_flight`] | what responses on their way hold |
 //! | [`teller`] | what other nodes are to purge, too |
 //! | [`copied`] | a copy of a response, made while its client gets it |
@@ -22,14 +23,17 @@ pub mod copied;
 pub mod entry;
 pub mod flight;
 pub mod in_flight;
+pub mod known;
 pub mod purges;
 pub mod responses;
 pub mod teller;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::Link;
+use crate::learned;
 use crate::settings::Application;
 use by_rule::ByRule;
 use responses::Responses;
@@ -39,6 +43,8 @@ use teller::Teller;
 pub struct Stored {
     link: Arc<dyn Link>,
     applications: Mutex<HashMap<String, Known>>,
+    /// What an earlier front has learned of applications that are not in use yet.
+    earlier: Mutex<HashMap<String, Vec<u8>>>,
 }
 
 struct Known {
@@ -59,7 +65,7 @@ pub struct Cached {
 impl Stored {
     /// Nothing yet.
     pub fn new(link: Arc<dyn Link>) -> Stored {
-        Stored { link, applications: Mutex::default() }
+        Stored { link, applications: Mutex::default(), earlier: Mutex::default() }
     }
 
     /// That of an application, if it has a cache. [`crate::lanes::View::stored`] remembers it.
@@ -89,9 +95,28 @@ impl Stored {
         let teller = Teller::new(self.link.clone(), &application.name);
         let responses = Arc::new(Responses::new(budget, object).with_teller(teller));
         responses.tells_others(application.shares_purges);
+        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).remove(&application.name);
+        earlier.iter().for_each(|told| responses.known.restore(told));
         let cached = Cached { responses, by_rule: ByRule::new(&application.table, None) };
         all.insert(application.name.clone(), Known { generation: application.generation, cached: cached.clone() });
         Some(cached)
+    }
+
+    /// What an earlier front has learned of the pages of an application. It comes before the first request.
+    pub fn restore(&self, application: &str, attached: &[OwnedFd]) {
+        let mut told = vec![0; known::SIZE];
+        let Some(Ok(size)) = attached.first().map(|file| rustix::io::pread(file, &mut told, 0)) else { return };
+        told.truncate(size);
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).insert(application.to_owned(), told);
+    }
+
+    /// Has the supervisor keep which pages are shared, of those applications for which that has changed.
+    pub fn tell_learned(&self) {
+        let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        for Known { generation, cached } in all.values() {
+            let news = cached.responses.known.news();
+            news.iter().for_each(|news| learned::tell(&*self.link, *generation, true, news));
+        }
     }
 
     /// The applications that have a cache, and what it has.

@@ -151,7 +151,7 @@ pub struct Supervisor {
     control_socket: Option<ControlSocket>,
     /// Who waits for the end of the server: at most as many as the control socket has connections.
     await_end: Vec<control_socket::Client>,
-    learned: LearnedRoutes,
+    learned: learned::Learned,
     shutdown: Shutdown,
     lifeline: (OwnedFd, OwnedFd),
     /// When forkers are pinged next, and slabs looked at.
@@ -212,7 +212,7 @@ impl Supervisor {
             stores: Stores::default(),
             followers,
             data_questions: DataQuestions::default(),
-            learned: LearnedRoutes::default(),
+            learned: learned::Learned::default(),
             shutdown: Shutdown::new(),
             next_ping: now,
             rate: Rate::begin(),

@@ -177,7 +177,12 @@ impl Lane {
                     drop(place);
                     call.into_iter().for_each(|call| self.free(call));
                 }
-                Ok(Progress::Done) => call.wake(),
+                Ok(Progress::Done) => {
+                    call.wake();
+                    if !std::mem::replace(&mut call.is_ended, true) {
+                        self.ends();
+                    }
+                }
                 _ => {}
             }
         }

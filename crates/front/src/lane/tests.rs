@@ -1,5 +1,6 @@
 //! A lane with a worker in the same process.
 
+use std::future::Future;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Wake};
 
@@ -62,8 +63,16 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
 
 fn post(lane: &Arc<Lane>) -> Option<Ticket> {
     let connection = &Arc::new(Connection { peer: Arc::new(Peer::ourselves(None)), client: Box::new(Nobody) });
-    let since = Instant::now();
-    lane.post(0, b"head", Order { since, prefix: b"", has_more: false, limits: LIMITS, withdrawable: true, connection })
+    let order = Order {
+        since: Instant::now(),
+        prefix: b"",
+        has_more: false,
+        limits: LIMITS,
+        withdrawable: true,
+        connection,
+        yields: false,
+    };
+    lane.post(0, b"head", order)
 }
 
 fn poll(ticket: &Ticket, woken: &Arc<Woken>, bytes: &mut Vec<u8>) -> Poll<Result<bool, Refusal>> {
@@ -141,4 +150,44 @@ fn a_broken_queue_is_mended() {
     lane.slab.queue().head.store(1 << 40, Ordering::SeqCst);
     let _second = post(&lane).unwrap();
     assert_eq!([worker.claim_next(), worker.claim_next()], [Next::Request, Next::Request]);
+}
+
+/// A request that yields waits beside the queue as long as each worker has a request and nobody else waits; it is told of either.
+#[test]
+fn who_yields_is_neither_the_first_to_wait_nor_overtaken() {
+    let (lane, mut worker, _) = lane();
+    let order = |yields| Order {
+        since: Instant::now(),
+        prefix: b"",
+        has_more: false,
+        limits: RequestLimits { places: 4, ..LIMITS },
+        withdrawable: true,
+        yields,
+    };
+    let yielding = || lane.post(0, b"head", order(true));
+    let first = yielding().unwrap();
+    let _second = yielding().unwrap();
+    assert!(lane.is_just_full() && yielding().is_none(), "two workers have two requests");
+    let (woken, beside) = (Arc::new(Woken::default()), lane.beside());
+    let waker = Waker::from(woken.clone());
+    let mut moved = Box::pin(beside.moved());
+    let mut is_told = || moved.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+    assert!(!is_told());
+    let third = lane.post(0, b"head", order(false)).unwrap();
+    assert!(is_told() && !lane.is_just_full(), "somebody waits");
+    let fourth = yielding().unwrap();
+    assert!(third.withdraw() && fourth.withdrawal().withdraw());
+    drop((third, fourth));
+    assert!(lane.is_just_full());
+    // PHP has ended, and the client has not read all: the worker is free when the front has looked.
+    assert_eq!(worker.claim_next(), Next::Request);
+    assert!(worker.enter());
+    worker.write(b"response").unwrap();
+    worker.flush();
+    lane.slab.control(first.exchange).owner.0.store(Owner::pack(1, 1, State::Done), Ordering::SeqCst);
+    lane.sweep(0);
+    assert!(!lane.is_just_full() && lane.in_flight() == 2);
+    drop(first);
+    assert_eq!((lane.in_flight(), lane.is_just_full()), (1, false));
+    assert!(yielding().is_some());
 }

@@ -26,6 +26,9 @@ pub struct Ticket {
 /// Sends the body of the same request. It may outlive the ticket, and then sends nothing.
 pub struct RequestBodySender(Ticketless);
 
+/// Withdraws the same request.
+pub struct Withdrawal(Ticketless);
+
 struct Ticketless {
     lane: Arc<Lane>,
     exchange: u32,
@@ -126,12 +129,18 @@ impl Ticket {
         Some((waited, total - waited))
     }
 
+    fn ticketless(&self) -> Ticketless {
+        Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id }
+    }
+
     /// Withdraws the request from the queue. `false`: a worker has it.
     pub fn withdraw(&self) -> bool {
-        let mut place = lock(&self.lane.calls[self.exchange as usize]);
-        let Some(call) = place.as_mut().filter(|call| call.id == self.id) else { return true };
-        call.detached = call.detached || call.posting.withdraw(&self.lane.slab);
-        call.detached
+        self.withdrawal().withdraw()
+    }
+
+    /// What withdraws the request.
+    pub fn withdrawal(&self) -> Withdrawal {
+        Withdrawal(self.ticketless())
     }
 
     /// Tells PHP that its client is gone.
@@ -144,7 +153,7 @@ impl Ticket {
 
     /// The sender of the request's body.
     pub fn body_sender(&self) -> RequestBodySender {
-        RequestBodySender(Ticketless { lane: self.lane.clone(), exchange: self.exchange, id: self.id })
+        RequestBodySender(self.ticketless())
     }
 }
 
@@ -175,16 +184,30 @@ impl Drop for Ticket {
 /// Nobody wants the body any more: the request has ended, or is lost.
 pub struct Unwanted;
 
-impl RequestBodySender {
+impl Ticketless {
     fn with<R>(&self, f: impl FnOnce(&Lane, &mut Call) -> R) -> Option<R> {
-        let mut place = lock(&self.0.lane.calls[self.0.exchange as usize]);
-        let call = place.as_mut().filter(|call| call.id == self.0.id)?;
-        Some(f(&self.0.lane, call))
+        let mut place = lock(&self.lane.calls[self.exchange as usize]);
+        let call = place.as_mut().filter(|call| call.id == self.id)?;
+        Some(f(&self.lane, call))
     }
+}
 
+impl Withdrawal {
+    /// Withdraws the request from the queue. `false`: a worker has it.
+    pub fn withdraw(&self) -> bool {
+        self.0
+            .with(|lane, call| {
+                call.detached = call.detached || call.posting.withdraw(&lane.slab);
+                call.detached
+            })
+            .unwrap_or(true)
+    }
+}
+
+impl RequestBodySender {
     /// Sends some of `bytes`. Ready as soon as there is room, with the number of bytes sent.
     pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Unwanted>> {
-        let sent = self.with(|lane, call| {
+        let sent = self.0.with(|lane, call| {
             if call.verdict.is_some() || call.posting.progress(&lane.slab) == Ok(Progress::Done) {
                 return Poll::Ready(Err(Unwanted));
             }
@@ -205,12 +228,12 @@ impl RequestBodySender {
 
     /// Says that the body is complete.
     pub fn end(&self) {
-        self.with(|lane, call| call.posting.end_body(&lane.slab));
+        self.0.with(|lane, call| call.posting.end_body(&lane.slab));
     }
 
     /// Says that the body cannot be completed. The request is refused for that reason, unless its response has begun.
     pub fn fail(&self, why: Refusal) {
-        self.with(|lane, call| {
+        self.0.with(|lane, call| {
             let begun = call.posting.received() > 0
                 || call.posting.receivable(&lane.slab) != Ok(0)
                 || call.posting.progress(&lane.slab) == Ok(Progress::Done);

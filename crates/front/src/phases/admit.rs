@@ -20,6 +20,7 @@ use crate::routing::limits::Together;
 use crate::settings::{Application, Settings};
 use crate::shared::Shared;
 use crate::stored::Cached;
+use crate::stored::by_rule::Waiting;
 
 /// A request that is for one of the configured applications.
 pub struct Admitted<'a> {
@@ -104,6 +105,11 @@ impl<'a> Admitted<'a> {
     /// The cache of its application, if it has one.
     pub fn cached(&self) -> Option<&'a Cached> {
         self.view.stored(self.number, &self.shared.stored)
+    }
+
+    /// Counts the request as one that waits for a response which another one has asked for.
+    pub fn waits(&self) -> Option<Waiting> {
+        self.cached()?.by_rule.wait(self.rule)
     }
 
     /// Whether its connection may ask for its host. By TLS, the host has to be one of the connection's certificate, and the certificate

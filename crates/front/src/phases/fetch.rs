@@ -93,7 +93,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         let rules = order.application().cache_rules.into();
         // What it says of caching it says of the whole response (RFC 9110 §15.4.5).
         if storing::decide(rules, &order.asked(), StatusCode::OK, &head.headers, came).is_ok() {
-            responses.expect(&flight.place.url);
+            responses.known.share(&flight.place.url);
             if let Some(own) = own {
                 let _ = own.send(Ok(Response::from_parts(head, body)));
             }
@@ -150,6 +150,7 @@ async fn fetch(mut order: Order, own: Option<Own>) {
         asked: entry.asked.clone(),
     };
     responses.learn(&flight.place.url, &entry.terms.nominated);
+    responses.known.share(&flight.place.url);
     flight.know(Head::Shared(Arc::new(begun)));
     drop(own);
     let patience = Duration::from_millis(order.view.settings.limits.send_timeout_ms);

@@ -1,7 +1,7 @@
 //! What becomes of the response of a request that runs by itself: it may be stored, it may change what is stored, and it says what it purges.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cache::key::Key;
 use cache::purge::Purge;
@@ -9,8 +9,8 @@ use cache::status::{self, Did, Forward, Why};
 use cache::storing::Asked;
 use cache::targeted::Said;
 use cache::{Rules, invalidation, storing, tags};
-use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
 
 use super::admit::Admitted;
 use super::compress::Dynamic;
@@ -28,6 +28,7 @@ use crate::stored::responses::Responses;
 use crate::wrapped::Made;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// What becomes of the response of a request that runs by itself.
 pub(super) enum Keeping {
@@ -66,6 +67,14 @@ pub(super) struct Change {
 }
 
 impl Keeping {
+    /// How long the request has waited for another one's response.
+    pub(super) fn waited(&self) -> Duration {
+        match self {
+            Keeping::Copy(candidate) => candidate.asking.waited,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// What a request that ran by itself has led to. `outcome`: what has responded.
     pub(super) fn of_result(
         self,
@@ -124,7 +133,7 @@ fn pass(
     let url = || asking::with_url(request, admitted.host, Key::clone);
     if let Some(detail) = storing::glance(&asked, response.status(), response.headers()) {
         if detail != known {
-            responses.passed_for(url(), detail);
+            responses.known.pass(url(), detail);
         }
         let (why, detail) = (Forward::UriMiss, Some(detail));
         let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
@@ -143,6 +152,7 @@ fn pass(
 impl Candidate {
     fn keep(self, admitted: &Admitted<'_>, response: &mut Response<Made>) {
         let Candidate { responses, asking, since, why, detail, began } = self;
+        let waited = asking.waited;
         purge(&responses, response.headers());
         let request = &admitted.request.head.headers;
         let asked = asking.asked(&admitted.request.head);
@@ -156,13 +166,28 @@ impl Candidate {
         let detail = detail.or(decided.as_ref().err().copied());
         let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
         let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
-        if let Some(why) = detail.filter(|why| terms.is_none() && responses.why_not(&asking.place.url) != Some(*why)) {
+        let known = &responses.known;
+        // What a 304 says of caching it says of the whole response (RFC 9110 §15.4.5).
+        let is_unmodified = response.status() == StatusCode::NOT_MODIFIED && asking::has_condition(request);
+        let confirms = is_unmodified && asking.may_share && {
+            let came = order::came(began);
+            storing::decide(rules, &asked, StatusCode::OK, response.headers(), came).is_ok()
+        };
+        if confirms {
+            known.share(&asking.place.url);
+        }
+        // What a visitor gets for himself, or a HEAD, says nothing of a page that others share.
+        let teaches = asking.may_share && asking.is_whole || !known.is_shared(&asking.place.url);
+        let is_news =
+            |why: &Why| terms.is_none() && teaches && !confirms && known.why_not(&asking.place.url) != Some(*why);
+        if let Some(why) = detail.filter(is_news) {
             responses.pass(&asking.place, request, why);
         }
         if let Some(terms) = terms {
             if let Some(dynamic) = response.extensions_mut().get_mut::<Dynamic>() {
                 dynamic.is_shared = true;
             }
+            responses.known.share(&asking.place.url);
             let names = responses.purges.names(&asking.place, &terms.tags);
             let (head, body) =
                 std::mem::replace(response, Response::new(Made::plain(ResponseBody::none()))).into_parts();
@@ -172,6 +197,7 @@ impl Candidate {
             *response = Response::from_parts(head, body.copied(Copy::new(responses, entry, most)));
         }
         tell(admitted, response, &did);
+        say_waited(admitted, response, waited);
     }
 }
 
@@ -263,6 +289,15 @@ pub(super) fn tell(admitted: &Admitted<'_>, response: &mut Response<Made>, did: 
     if !is_silent {
         if let Ok(value) = HeaderValue::try_from(status::text(did)) {
             headers.append(CACHE_STATUS, value);
+        }
+    }
+}
+
+/// Says how long the request has waited for another one's response, if responses say such things.
+pub(super) fn say_waited(admitted: &Admitted<'_>, response: &mut Response<Made>, waited: Duration) {
+    if admitted.application.server_timing && !waited.is_zero() {
+        if let Ok(value) = HeaderValue::try_from(format!("cache;dur={:.3}", waited.as_secs_f64() * 1000.0)) {
+            response.headers_mut().append(SERVER_TIMING, value);
         }
     }
 }

@@ -1,32 +1,36 @@
 //! The phase "look up": a stored response answers; or one request fetches the response for all that wait for it ([`super::fetch`]); or the
 //! request runs by itself, and its response may be kept ([`super::keep`]).
+//!
+//! A request waits for another one's response only if the page is known to be shared: its last response was, or one is stored. Of any other
+//! page nobody knows whether waiting pays, so it is run as without the cache ([`super::beside`]).
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Instant;
 
 use cache::key::Key;
 use cache::reuse::{self, Reuse};
 use cache::status::{Did, Forward, Why};
-use cache::{Rules, cookies, storing, variant};
+use cache::{Rules, storing};
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Response};
 use tokio::sync::oneshot;
 
 use super::admit::Admitted;
-use super::compress::{self, Dynamic};
+use super::beside::{Beside, PATIENCE};
 use super::fetch;
-use super::keep::{Candidate, Change, Keeping, tell};
+use super::keep::{Candidate, Change, Keeping, say_waited, tell};
 use super::order::Order;
+use super::ready::{answer, is_for, take};
 use crate::hit;
-use crate::in_force::InForce;
 use crate::refusal::Refusal;
 use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::stored::asking::{self, Asking, Asks};
 use crate::stored::entry::Entry;
-use crate::stored::flight::{Begun, Follower, Head};
+use crate::stored::flight::Head;
 use crate::stored::responses::{Found, Responses};
 use crate::wrapped::Made;
 
@@ -40,6 +44,8 @@ pub(super) enum Looked {
     Answered(Result<Response<Made>, Refusal>),
     /// The request runs by itself; its response may be kept.
     Run(Keeping),
+    /// The request runs beside another one, whose response may come first.
+    Beside(Beside),
 }
 
 /// What the cache says before the file system is asked.
@@ -60,7 +66,7 @@ pub(super) fn look_early(admitted: &Admitted<'_>, body: &RequestBody) -> Early {
     };
     let has_body = !matches!(body, RequestBody::None);
     let is_plain = is_plain(admitted, has_body);
-    let url = asking::with_url(request, host, |url| match responses.passed(url).filter(|_| is_plain) {
+    let url = asking::with_url(request, host, |url| match responses.known.why_not(url).filter(|_| is_plain) {
         Some(why) => Err(why),
         None => Ok(url.clone()),
     });
@@ -143,19 +149,20 @@ fn asked<'a>(admitted: &Admitted<'a>) -> Option<&'a Arc<Responses>> {
     admitted.cached().map(|cached| &cached.responses)
 }
 
-async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking) -> Looked {
+async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, mut asking: Asking) -> Looked {
     let request = admitted.request;
     let began = Instant::now();
     let mut has_failed = false;
     for _ in 0..MOST_LOOKS {
         let since = responses.purges.now();
-        let keep = |responses, asking, why, detail| {
-            Looked::Run(Keeping::Copy(Box::new(Candidate { responses, asking, since, why, detail, began })))
-        };
+        let candidate =
+            |responses, asking, why, detail| Box::new(Candidate { responses, asking, since, why, detail, began });
+        let keep =
+            |responses, asking, why, detail| Looked::Run(Keeping::Copy(candidate(responses, asking, why, detail)));
         let found = responses.find(&asking.place, &request.head.headers, true);
         let is_old = matches!(found, Found::Old(_));
         // A response of which nobody knows whether it may be shared is the application's and its client's business.
-        let keeps_conditions = matches!(found, Found::Nothing);
+        let is_unknown = matches!(found, Found::Nothing);
         let (why, stale) = match found {
             Found::Entry(entry) | Found::Old(entry) => {
                 entry.is_routed();
@@ -181,35 +188,51 @@ async fn look(admitted: &Admitted<'_>, responses: Arc<Responses>, asking: Asking
         if !may_share || !asking.is_whole || storing::may_ask(&asking.asked(&request.head)).is_err() {
             return keep(responses, asking, why, None);
         }
-        let (follower, flight) = responses.join(&asking.place, &request.head.headers);
+        let (mut follower, flight) = responses.join(&asking.place, &request.head.headers);
         let (own, first) = oneshot::channel();
         let is_first = flight.is_some();
         if let Some(flight) = flight {
             let (responses, stale) = (responses.clone(), stale.clone());
-            let order = Order::of_visitor(admitted, &asking, responses, flight, stale, keeps_conditions);
-            tokio::spawn(fetch::run(order, Some(own)));
+            let order = Order::of_visitor(admitted, &asking, responses, flight, stale, is_unknown);
+            let mut task = fetch::run(order, Some(own));
+            // It is posted now: who comes later does not stand before it.
+            if poll_fn(|context| Poll::Ready(task.as_mut().poll(context))).await.is_pending() {
+                tokio::spawn(task);
+            }
+        } else if is_unknown {
+            return Looked::Beside(Beside { candidate: candidate(responses, asking, why, None), follower });
         }
-        let waited = await_head(admitted, follower).await;
-        let Some((head, follower)) = waited else {
-            // Nobody waits for another's response longer than for a worker.
-            return keep(responses, asking, why, None);
+        let head = poll_fn(|context| follower.poll_head(context));
+        let head = if is_first {
+            head.await
+        } else {
+            let _waiting = admitted.waits();
+            let before = Instant::now();
+            let head = tokio::time::timeout(PATIENCE.saturating_sub(asking.waited), head).await;
+            asking.waited += before.elapsed();
+            match head {
+                Ok(head) => head,
+                Err(_) => {
+                    let candidate = candidate(responses, asking, why, None);
+                    return Looked::Beside(Beside { candidate, follower });
+                }
+            }
         };
         match head {
-            Head::Shared(begun) if is_for_begun(&begun, &asking, admitted) => {
-                let did = Did::Forwarded { why, status: None, is_stored: true, is_collapsed: !is_first, detail: None };
-                return Looked::Answered(Ok(shared(&begun, follower, admitted, &did)));
+            head @ (Head::Shared(_) | Head::Stored(_)) => {
+                if is_for(&head, &asking, admitted) {
+                    let mut taken = take(head, follower, admitted, &responses, (why, is_first));
+                    taken.iter_mut().for_each(|response| say_waited(admitted, response, asking.waited));
+                    return Looked::Answered(taken);
+                }
             }
-            Head::Stored(entry) if is_for_entry(&entry, &asking, admitted) => {
-                return Looked::Answered(Ok(answer(&responses, &entry, admitted)));
-            }
-            Head::Shared(_) | Head::Stored(_) => {}
             Head::Unmodified if !is_first => {}
             Head::Unshared | Head::Unmodified if is_first => {
                 return Looked::Answered(first.await.unwrap_or(Err(Refusal::BadResponse)).map(|mut response| {
                     let detail = response.extensions_mut().remove::<Why>();
                     let did = Did::Forwarded { why, status: None, is_stored: false, is_collapsed: false, detail };
                     tell(admitted, &mut response, &did);
-                    if keeps_conditions {
+                    if is_unknown {
                         return response;
                     }
                     hit::conditioned(response, &request.head, || Made::plain(ResponseBody::none()))
@@ -270,31 +293,6 @@ fn wants_stored(headers: &HeaderMap) -> bool {
     headers.contains_key(header::CACHE_CONTROL) && cache::directives::Directives::of(headers).only_if_cached
 }
 
-/// Whether a response that has just come is for this request too.
-fn is_for_begun(begun: &Begun, asking: &Asking, admitted: &Admitted<'_>) -> bool {
-    let headers = &admitted.request.head.headers;
-    let is_vetoed = begun.cookies.as_ref().is_some_and(|names| cookies::has_any(headers, names));
-    (begun.is_public || asking.may_share)
-        && !is_vetoed
-        && variant::key(&begun.nominated, &begun.asked) == variant::key(&begun.nominated, headers)
-}
-
-fn is_for_entry(entry: &Entry, asking: &Asking, admitted: &Admitted<'_>) -> bool {
-    let headers = &admitted.request.head.headers;
-    let is_vetoed = entry.terms.cookies.as_ref().is_some_and(|names| cookies::has_any(headers, names));
-    (entry.terms.is_public || asking.may_share)
-        && !is_vetoed
-        && variant::key(&entry.terms.nominated, &entry.asked) == variant::key(&entry.terms.nominated, headers)
-}
-
-/// Waits for the head of a response on its way, as long as for a worker.
-async fn await_head(admitted: &Admitted<'_>, mut follower: Follower) -> Option<(Head, Follower)> {
-    let limits = InForce::of(admitted.application, admitted.path, admitted.limits.as_deref()).limits;
-    let patience = Duration::from_millis(limits.queue_ms.saturating_add(limits.hard_ms.max(1000)));
-    let head = tokio::time::timeout(patience, poll_fn(|context| follower.poll_head(context))).await.ok()?;
-    Some((head, follower))
-}
-
 /// Begins to fetch the response anew, if nobody does, for nobody in particular.
 fn renew(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking, entry: &Arc<Entry>) {
     if !entry.may_be_tried() {
@@ -304,31 +302,4 @@ fn renew(admitted: &Admitted<'_>, responses: &Arc<Responses>, asking: &Asking, e
         let order = Order::of_nobody(admitted, asking, responses.clone(), flight, entry.clone());
         tokio::spawn(fetch::run(order, None));
     }
-}
-
-fn answer(responses: &Arc<Responses>, entry: &Arc<Entry>, admitted: &Admitted<'_>) -> Response<Made> {
-    let head = &admitted.request.head;
-    let may_be_in_parts = compress::may_be_in_parts(admitted.application.compression, entry, head);
-    let mut response = hit::respond(entry, head, may_be_in_parts).map(Made::plain);
-    Dynamic::mark_shared(admitted, &mut response, Some((responses, entry)));
-    let age = entry.terms.age.saturating_add(entry.since());
-    let ttl = i64::try_from(entry.terms.lifetime).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
-    tell(admitted, &mut response, &Did::Hit(ttl));
-    response
-}
-
-fn shared(begun: &Begun, follower: Follower, admitted: &Admitted<'_>, did: &Did) -> Response<Made> {
-    let mut response = Response::new(ResponseBody::none());
-    *response.status_mut() = begun.status;
-    *response.headers_mut() = begun.headers.clone();
-    if let Some(reason) = &begun.reason {
-        response.extensions_mut().insert(reason.clone());
-    }
-    if !begun.status.is_informational() && admitted.request.head.method != Method::HEAD {
-        *response.body_mut() = ResponseBody::followed(follower, admitted.request.connection.clone());
-    }
-    let mut response = response.map(Made::plain);
-    Dynamic::mark_shared(admitted, &mut response, None);
-    tell(admitted, &mut response, did);
-    response
 }

@@ -41,6 +41,11 @@ pub(super) async fn pass(
     };
     match look_up::look_up(admitted, asks, outcome).await {
         Looked::Answered(result) => result,
+        // An upstream has no workers that are counted here: a request is passed on as without the cache.
+        Looked::Beside(beside) => {
+            let result = pass_on(admitted, verdict, upstream, target, body).await;
+            beside.alone().of_result(admitted, result, outcome)
+        }
         Looked::Run(keeping) => {
             keeping.of_result(admitted, pass_on(admitted, verdict, upstream, target, body).await, outcome)
         }

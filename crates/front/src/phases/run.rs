@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cache::key::Key;
 use http::header::{self, HeaderValue};
@@ -12,7 +12,9 @@ use wire::key::{Key as LaneKey, split_port};
 use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
 use super::admit::Admitted;
+use super::beside::{Beside, First, Standing};
 use super::compress::Dynamic;
+use super::keep::{Candidate, Keeping};
 use super::look_up::{self, Looked};
 use super::order::NOBODY;
 use crate::doors;
@@ -108,6 +110,15 @@ struct Job<'a> {
     limits: RequestLimits,
 }
 
+/// When a request may have a worker.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    /// Since when it has waited for one.
+    since: Instant,
+    /// Of a request that may get another one's response before.
+    standing: Option<&'a Standing>,
+}
+
 /// Asks the cache for the response of a script, and runs the script if it has none.
 async fn look_up_script(
     admitted: &Admitted<'_>,
@@ -128,16 +139,44 @@ async fn look_up_script(
         };
         outcome
     };
-    match look_up::look_up(admitted, asks, outcome).await {
-        Looked::Answered(result) => result,
-        Looked::Run(keeping) => {
-            let result = match validate(admitted).await {
-                Some(unchanged) => Ok(unchanged),
-                None => run_script(admitted, script, body).await,
-            };
-            keeping.of_result(admitted, result, outcome)
+    let mut asks = asks;
+    loop {
+        match look_up::look_up(admitted, asks, outcome).await {
+            Looked::Answered(result) => return result,
+            Looked::Run(keeping) => {
+                let turn = Turn { since: admitted.began + keeping.waited(), standing: None };
+                let result = match validate(admitted).await {
+                    Some(unchanged) => Ok(unchanged),
+                    None => run_script(admitted, script, body, turn).await,
+                };
+                return keeping.of_result(admitted, result, outcome);
+            }
+            // The future is large; a request that has nobody beside it does not hold room for it.
+            Looked::Beside(beside) => match Box::pin(run_beside(admitted, script, beside)).await {
+                (candidate, First::Own(result)) => {
+                    return Keeping::Copy(candidate).of_result(admitted, result, outcome);
+                }
+                (candidate, First::Other(head, follower)) => return candidate.take(admitted, head, follower),
+                (candidate, First::Neither) => asks = Asks::For(candidate.asking),
+            },
         }
     }
+}
+
+/// Runs a script unless the response that another request has asked for is there before a worker has it.
+async fn run_beside(admitted: &Admitted<'_>, script: &Arc<Script>, beside: Beside) -> (Box<Candidate>, First) {
+    let waited = beside.candidate.asking.waited;
+    let standing = Standing::new(waited);
+    let turn = Turn { since: admitted.began + waited, standing: Some(&standing) };
+    let own = async {
+        match validate(admitted).await {
+            Some(unchanged) => Ok(unchanged),
+            None => run_script(admitted, script, RequestBody::None, turn).await,
+        }
+    };
+    let (mut candidate, first) = beside.race(admitted, &standing, own).await;
+    candidate.asking.waited = standing.waited();
+    (candidate, first)
 }
 
 /// Asks the script that knows whether a page has changed since its client, or the cache, got it: 304 if it has not. Whatever else becomes of that
@@ -154,7 +193,8 @@ async fn validate(admitted: &Admitted<'_>) -> Option<Response<Made>> {
     let (_, name) = below.max_by_key(|(prefix, _)| prefix.len())?;
     let Route::Script(script) = route::route(application, name.as_bytes(), admitted.began) else { return None };
     // The future is large; a request without such a script does not hold room for it.
-    let asked = Box::pin(run_script(admitted, &script, RequestBody::None));
+    let turn = Turn { since: admitted.began, standing: None };
+    let asked = Box::pin(run_script(admitted, &script, RequestBody::None, turn));
     let response = tokio::time::timeout(VALIDATION, asked).await.ok()?.ok()?;
     (response.status() == StatusCode::NOT_MODIFIED).then_some(response)
 }
@@ -164,6 +204,7 @@ async fn run_script(
     admitted: &Admitted<'_>,
     script: &Arc<Script>,
     body: RequestBody,
+    turn: Turn<'_>,
 ) -> Result<Response<Made>, Refusal> {
     let &Admitted { request, application, .. } = admitted;
     let InForce { limits, account } = InForce::of(application, admitted.path, admitted.limits.as_deref());
@@ -181,7 +222,13 @@ async fn run_script(
     let prefix = request_body::read_prefix(body, expected.limit, expected.patience).await?;
     // While the body came, the script may have got a lane, or its lane may have gone down.
     let lane = if expected.has_body { job.lane()? } else { lane };
-    let ticket = job.post(lane, prefix, &expected)?;
+    let ticket = match turn.standing {
+        None => job.post(lane, prefix, &expected, (turn.since, false))?,
+        Some(standing) => {
+            let post = |yields, waited| job.post(lane, Prefix::none(), &expected, (admitted.began + waited, yields));
+            standing.post(admitted, lane, post).await?
+        }
+    };
     let holding = Holding { spool: &admitted.shared.spool, limits: admitted.view.settings.limits.spool, application };
     let (mut response, notes) =
         response::receive(ticket, &request.head, application.server_timing, &request.connection, &holding).await?;
@@ -259,8 +306,15 @@ impl<'a> Job<'a> {
         Ok(ExpectedBody { has_body, length, limit, patience })
     }
 
-    /// Posts the request with the part of its body that has come; the rest follows as it comes.
-    fn post(&self, lane: &Arc<Lane>, prefix: Prefix, body: &ExpectedBody) -> Result<Ticket, Refusal> {
+    /// Posts the request with the part of its body that has come; the rest follows as it comes. `since`: when its time in the queue has begun;
+    /// `yields`: see [`Order::yields`].
+    fn post(
+        &self,
+        lane: &Arc<Lane>,
+        prefix: Prefix,
+        body: &ExpectedBody,
+        (since, yields): (Instant, bool),
+    ) -> Result<Ticket, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
         let Prefix { mut bytes, rest } = prefix;
         let read = bytes.len() as u64;
@@ -282,9 +336,9 @@ impl<'a> Job<'a> {
         let has_more = rest.is_some() || !surplus.is_empty();
         let ticket = SCRATCH.with_borrow_mut(|buffer| {
             let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
-            let (since, withdrawable) = (self.admitted.began, request.head.is_withdrawable());
+            let withdrawable = request.head.is_withdrawable();
             let (limits, connection) = (self.limits, &request.connection);
-            let order = Order { since, prefix: &bytes, has_more, limits, withdrawable, connection };
+            let order = Order { since, prefix: &bytes, has_more, limits, withdrawable, connection, yields };
             doors::post(lane, &buffer[..size], order).ok_or(Refusal::QueueFull)
         })?;
         if has_more {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cache::cookies;
 use cache::key::Key;
@@ -123,6 +124,8 @@ pub struct Asking {
     pub is_heedless: bool,
     /// Whether it is a GET without a range: one that fetches the whole response.
     pub is_whole: bool,
+    /// How long it has waited for another one's response.
+    pub waited: Duration,
 }
 
 impl Asking {
@@ -163,6 +166,7 @@ impl Asking {
             may_share: is_anonymous && is_heedless,
             is_heedless,
             is_whole: head.method == Method::GET && !head.headers.contains_key(header::RANGE),
+            waited: Duration::ZERO,
         })
     }
 

@@ -21,6 +21,26 @@ pub struct OfRule {
     /// Its name.
     pub name: String,
     results: [AtomicU64; Results::ALL.len()],
+    waiting: AtomicU64,
+}
+
+/// A request that waits for a response which another one has asked for.
+pub struct Waiting(Arc<OfRule>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the cache has done with the requests of a rule.
+pub struct Counted<'a> {
+    /// The rule's name.
+    pub rule: &'a str,
+    /// Requests by result, in the order of [`Results::ALL`].
+    pub results: [u64; Results::ALL.len()],
+    /// Requests that wait now.
+    pub waiting: u64,
 }
 
 impl ByRule {
@@ -30,23 +50,38 @@ impl ByRule {
         let known: HashMap<&str, &Arc<OfRule>> = before.map(|one| (one.name.as_str(), one)).collect();
         let of = |name: String| match known.get(name.as_str()) {
             Some(one) => Arc::clone(one),
-            None => Arc::new(OfRule { name, results: Default::default() }),
+            None => Arc::new(OfRule { name, results: Default::default(), waiting: AtomicU64::new(0) }),
         };
         ByRule(std::iter::once(NO_RULE.to_owned()).chain(table.names()).map(of).collect())
     }
 
     /// Counts what the cache did with a request. `rule`: the number of the rule in the table.
     pub fn count(&self, rule: Option<usize>, did: &Did) {
-        if let Some(one) = self.0.get(rule.map_or(0, |number| number + 1)) {
+        if let Some(one) = self.of(rule) {
             one.results[did.result() as usize].fetch_add(1, Ordering::Relaxed);
         }
     }
 
+    /// Counts a request as one that waits, for as long as what this returns lives.
+    pub fn wait(&self, rule: Option<usize>) -> Option<Waiting> {
+        let one = self.of(rule)?.clone();
+        one.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(Waiting(one))
+    }
+
+    fn of(&self, rule: Option<usize>) -> Option<&Arc<OfRule>> {
+        self.0.get(rule.map_or(0, |number| number + 1))
+    }
+
     /// The rules whose requests have asked the cache.
-    pub fn asked(&self) -> impl Iterator<Item = (&str, [u64; Results::ALL.len()])> {
-        let read = |one: &OfRule| one.results.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let all = self.0.iter().map(move |one| (one.name.as_str(), read(one)));
-        all.filter(|(_, results)| results.iter().any(|count| *count > 0))
+    pub fn asked(&self) -> impl Iterator<Item = Counted<'_>> {
+        let read = |one: &AtomicU64| one.load(Ordering::Relaxed);
+        let all = self.0.iter().map(move |one| Counted {
+            rule: &one.name,
+            results: one.results.each_ref().map(read),
+            waiting: read(&one.waiting),
+        });
+        all.filter(|one| one.waiting > 0 || one.results.iter().any(|count| *count > 0))
     }
 }
 
@@ -65,7 +100,7 @@ mod tests {
     }
 
     fn hits(counts: &ByRule) -> Vec<(&str, u64)> {
-        counts.asked().map(|(name, results)| (name, results[Results::Hit as usize])).collect()
+        counts.asked().map(|one| (one.rule, one.results[Results::Hit as usize])).collect()
     }
 
     #[test]
@@ -88,7 +123,7 @@ mod tests {
         let long = format!("/a\n{}", "é".repeat(200));
         let counts = ByRule::new(&table(&[&long]), None);
         counts.count(Some(0), &Did::Hit(1));
-        let (name, _) = counts.asked().next().unwrap();
+        let name = counts.asked().next().unwrap().rule;
         assert!(name.starts_with("1: prefix /a é") && name.ends_with("é…") && name.len() <= 103, "{name}");
     }
 }

@@ -19,13 +19,14 @@ use super::asking::Place;
 use super::entry::{Entry, OVERHEAD};
 use super::flight::{Flight, Follower};
 use super::in_flight::Held;
+use super::known::Known;
 use super::purges::{Purged, Purges};
 use super::teller::Teller;
 use crate::compression::Coding;
 
 /// Variants of one URL, at most. More make the oldest go.
 const MOST_VARIANTS: usize = 32;
-/// The part of the budget for what is known of URLs without a stored response.
+/// The part of the budget for what is known of URLs whose responses are not stored.
 const OF_KNOWN: u64 = 32;
 
 /// What is stored for a key.
@@ -60,24 +61,6 @@ impl Weighter<Key, Stored> for ByBytes {
     }
 }
 
-#[derive(Clone)]
-struct ByLength;
-
-impl Weighter<Key, Known> for ByLength {
-    fn weight(&self, key: &Key, _: &Known) -> u64 {
-        (key.as_bytes().len() + OVERHEAD / 4) as u64
-    }
-}
-
-/// What the last response to a URL has said, if it is not stored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// It could not be shared.
-    Unshared(Why),
-    /// It was a 304 of a response that could.
-    Shared,
-}
-
 /// What is found for a request.
 pub enum Found {
     /// A stored response for such a request; whether it may answer, its terms say.
@@ -99,9 +82,8 @@ pub struct Responses {
     /// Bytes, at most.
     budget: AtomicU64,
     places: Cache<Key, Stored, ByBytes, RandomState>,
-    /// URLs and variants whose last response could not be shared, so that nobody waits for the next one: each response is looked at anew. And URLs of which
-    /// it is known that it can. None of them has a response in `places`, unless that is being stored at this moment.
-    known: Cache<Key, Known, ByLength>,
+    /// What the last responses have said. None that could not be shared has a response in `places`, unless that is being stored at this moment.
+    pub known: Known,
     flights: Mutex<HashMap<Key, Arc<Flight>>>,
     /// What was purged, or changed by an unsafe method.
     pub purges: Purges,
@@ -150,7 +132,7 @@ impl Responses {
         Responses {
             budget: AtomicU64::new(budget),
             places,
-            known: Cache::with_weighter((budget / OF_KNOWN / 256).max(16) as usize, budget / OF_KNOWN, ByLength),
+            known: Known::new(budget / OF_KNOWN),
             flights: Mutex::default(),
             purges: Purges::default(),
             held: Arc::default(),
@@ -175,7 +157,7 @@ impl Responses {
     pub fn resize(&self, budget: u64) {
         if self.budget.swap(budget, Ordering::Relaxed) != budget {
             self.places.set_capacity(budget - budget / OF_KNOWN);
-            self.known.set_capacity(budget / OF_KNOWN);
+            self.known.resize(budget / OF_KNOWN);
         }
     }
 
@@ -197,15 +179,15 @@ impl Responses {
                 let key = self.variant_key(&variants, url, headers);
                 match self.places.get(&key) {
                     Some(Stored::Response(entry)) => Stored::Response(entry),
-                    _ if self.known.get(&key).is_some() => return Found::Passed,
+                    _ if self.known.why_not(&key).is_some() => return Found::Passed,
                     _ => return Found::NoVariant,
                 }
             }
             Some(stored) => stored,
             None => {
-                return match self.known.get(url) {
-                    Some(Known::Unshared(_)) => Found::Passed,
-                    Some(Known::Shared) => Found::Gone,
+                return match self.known.why_not(url) {
+                    Some(_) => Found::Passed,
+                    None if self.known.is_shared(url) => Found::Gone,
                     None => Found::Nothing,
                 };
             }
@@ -233,7 +215,7 @@ impl Responses {
             return false;
         }
         let url = entry.place.url.clone();
-        self.known.remove(&url);
+        self.known.share(&url);
         if entry.terms.nominated.is_empty() {
             self.forget_coded(&url, &entry);
             self.places.insert(url, Stored::Response(entry));
@@ -250,7 +232,7 @@ impl Responses {
                 self.places.remove(&oldest);
             }
         }
-        self.known.remove(&key);
+        self.known.forget(&key);
         self.forget_coded(&key, &entry);
         self.places.insert(key, Stored::Response(entry));
         true
@@ -337,33 +319,7 @@ impl Responses {
             }
             self.places.remove(&key);
         }
-        self.known.insert(key, Known::Unshared(why));
-    }
-
-    /// Remembers that a URL has a response that can be shared, though it is not stored.
-    pub fn expect(&self, url: &Key) {
-        self.known.insert(url.clone(), Known::Shared);
-    }
-
-    /// Why the last response to a URL could not be shared, if nothing is stored for the URL.
-    pub fn passed(&self, url: &Key) -> Option<Why> {
-        match self.known.get(url)? {
-            Known::Unshared(why) => Some(why),
-            Known::Shared => None,
-        }
-    }
-
-    /// The same for a request with the same URL: for another reason.
-    pub fn passed_for(&self, url: Key, why: Why) {
-        self.known.insert(url, Known::Unshared(why));
-    }
-
-    /// Why the last response to a URL was not stored.
-    pub fn why_not(&self, url: &Key) -> Option<Why> {
-        match self.known.peek(url)? {
-            Known::Unshared(why) => Some(why),
-            Known::Shared => None,
-        }
+        self.known.pass(key, why);
     }
 
     /// All that is stored for a URL.

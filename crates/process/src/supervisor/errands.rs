@@ -263,7 +263,7 @@ impl Supervisor {
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);
         }
-        let (read, plan, learned) = (&self.service.read, self.reload.plan(), &self.learned);
+        let (read, plan, learned) = (&self.service.read, self.reload.plan(), &self.learned.routes);
         let errand = Errand::send(|| {
             let whole = |release| read(plan, release, learned).map(|(draft, php)| (Some(draft), php));
             let (draft, php) = match &scope {

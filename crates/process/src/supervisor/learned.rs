@@ -1,9 +1,13 @@
-//! The pages that visitors ask for most, as the front has told last: code that is loaded later is warmed up with them. They last as long as this server.
+//! What the front has learned of the pages of applications, as it has told last. It lasts as long as this server. Code that is loaded later is
+//! warmed up with those that visitors ask for most; the next front gets back those whose responses are shared, without a look at them here.
 
-use std::os::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use wire::control::ToFront;
 
 use super::generation::GenerationId;
-use super::{Supervisor, log};
+use super::{LearnedRoutes, Supervisor, log};
 use crate::boot;
 
 /// The most that the front tells of an application.
@@ -13,21 +17,45 @@ const LONGEST: usize = 200;
 /// Bytes of all paths together.
 const SIZE: usize = MOST * 256;
 
+/// By the names of the applications.
+#[derive(Default)]
+pub(super) struct Learned {
+    /// The paths that are asked for most.
+    pub(super) routes: LearnedRoutes,
+    /// The pages whose responses are shared, as the front writes them.
+    shared: BTreeMap<String, Vec<u8>>,
+}
+
 impl Supervisor {
-    /// The front has told other pages. What it says is not trusted more than a visitor.
-    pub(super) fn routes_learned(&mut self, id: GenerationId, attached: &[OwnedFd]) {
+    /// The front has learned something else. What it says is not trusted more than a visitor.
+    pub(super) fn front_learned(&mut self, id: GenerationId, are_shared: bool, attached: &[OwnedFd]) {
         let Some(name) = self.generations.get(id).map(|one| one.application.name.clone()) else { return };
         let Some(Ok(bytes)) = attached.first().map(|file| boot::read(file, SIZE)) else { return };
+        if are_shared {
+            self.learned.shared.insert(name, bytes);
+            return;
+        }
         let paths = paths(&String::from_utf8_lossy(&bytes));
         if !paths.is_empty() {
-            self.learned.insert(name, paths);
+            self.learned.routes.insert(name, paths);
+        }
+    }
+
+    /// A new front gets what those before it have learned for it. Without a descriptor left it learns anew.
+    pub(super) fn introduce_learned(&self) {
+        for id in self.reload.current() {
+            let name = self.generations.get(*id).map(|one| &one.application.name);
+            let learned = name.and_then(|name| self.learned.shared.get(name));
+            if let Some(Ok(file)) = learned.map(|bytes| boot::sealed(bytes)) {
+                self.front.send(&ToFront::Learned { generation: *id }, &[file.as_fd()]);
+            }
         }
     }
 
     /// A boot of a generation has failed: it may be a page's doing, so the next reload is without those that were learned.
     pub(super) fn forget_learned(&mut self, id: GenerationId) {
         let Some(application) = self.generations.get(id).map(|one| one.application.clone()) else { return };
-        if application.learned > 0 && self.learned.remove(&application.name).is_some() {
+        if application.learned > 0 && self.learned.routes.remove(&application.name).is_some() {
             let name = &application.name;
             log("notice", format_args!("application '{name}': the next reload is without pages that were learned"));
         }

@@ -51,6 +51,7 @@ impl Supervisor {
         match message {
             FromFront::Doors => {
                 self.front.doors_came(attached);
+                self.introduce_learned();
                 let settings = self.reload.settings();
                 self.carry_out(settings);
                 self.reload(|reload, generations| reload.switched(generations, Instant::now()));
@@ -106,7 +107,7 @@ impl Supervisor {
             FromFront::WarmUp { generation, index, status, took_us } => {
                 self.warmed_up(generation, WarmUpResult { index, status, took_us }, &attached)
             }
-            FromFront::Learned { generation } => self.routes_learned(generation, &attached),
+            FromFront::Learned { generation, are_shared } => self.front_learned(generation, are_shared, &attached),
             FromFront::Busy { lane } => {
                 let (id, lane) = place(lane);
                 let generation = self.generations.get_mut(id);

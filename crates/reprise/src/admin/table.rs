@@ -73,7 +73,7 @@ fn cache(rules: &[CacheRule], is_all: bool) -> String {
     let mut sorted: Vec<&CacheRule> = rules.iter().collect();
     sorted.sort_by_key(|rule| std::cmp::Reverse(requests(rule)));
     let mut rows = vec![
-        ["REQUESTS", "RATIO", "HIT", "STALE", "COLLAPSED", "STORED", "MISS", "BYPASS", "RULE"]
+        ["REQUESTS", "RATIO", "HIT", "STALE", "COLLAPSED", "STORED", "MISS", "BYPASS", "WAITING", "RULE"]
             .map(str::to_owned)
             .to_vec(),
     ];
@@ -81,7 +81,7 @@ fn cache(rules: &[CacheRule], is_all: bool) -> String {
     for rule in sorted.into_iter().take(shown) {
         let mut row = vec![requests(rule).to_string(), format!("{:.1}%", rule.ratio * 100.0)];
         row.extend(counts(rule).map(|count| count.to_string()));
-        row.push(rule.rule.clone());
+        row.extend([rule.waiting.to_string(), rule.rule.clone()]);
         rows.push(row);
     }
     format!("{}{}", table(&rows), more(rules.len().saturating_sub(shown)))

@@ -97,6 +97,12 @@ pub enum ToFront {
         /// What.
         counts: DataCounts,
     },
+    /// The pages of an application whose responses are shared, as an earlier front has learned (attached: a file that it has told them by). It
+    /// comes before the first lane.
+    Learned {
+        /// The generation.
+        generation: u32,
+    },
     /// What has changed below the directory of an application under development (attached if it cannot be loaded: a file with the
     /// reason). Sent to answer `Fence`, and by itself.
     Changed {
@@ -136,6 +142,7 @@ messages!(ToFront {
     0x114 => Unfit {}
     0x115 => Verify { generation }
     0x116 => StayClassic { generation }
+    0x117 => Learned { generation }
 });
 
 /// Front → supervisor.
@@ -258,10 +265,13 @@ pub enum FromFront {
     },
     /// Responses were purged (attached: a sealed file with the application's name and the purge), and other nodes are to do the same.
     Purged,
-    /// Other pages are asked for most (attached: a file with their paths, a line for each).
+    /// What the front has learned of the pages of an application has changed (attached: a file with all of it). The paths of those that are
+    /// asked for most, a line for each; or those whose responses are shared, which the next front gets back as they are.
     Learned {
         /// The generation whose application's they are.
         generation: u32,
+        /// Whether it is those whose responses are shared.
+        are_shared: bool,
     },
     /// A request has come to an application under development: what has changed by now? `Changed` with this ticket follows.
     Fence {
@@ -292,5 +302,5 @@ messages!(FromFront {
     0x213 => Cache { ticket }
     0x214 => Purged {}
     0x215 => Fence { ticket }
-    0x216 => Learned { generation }
+    0x216 => Learned { generation, are_shared }
 });

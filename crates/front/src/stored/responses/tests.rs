@@ -130,17 +130,3 @@ fn it_holds_as_many_bytes_as_it_may() {
         assert!((0.98..=1.0).contains(&share), "{budget}: {share}");
     }
 }
-
-/// What is remembered of URLs whose responses are not stored has a limit, and what is asked for often stays.
-#[test]
-fn what_is_passed_is_remembered_within_bounds() {
-    const BUDGET: u64 = 4 << 20;
-    let responses = Responses::new(BUDGET, 64 * 1024);
-    let often = page(0);
-    responses.pass(&often.place, &HeaderMap::new(), Why::NoFreshness);
-    for number in 1..100_000 {
-        responses.pass(&page(number).place, &HeaderMap::new(), Why::NoFreshness);
-        assert!(responses.passed(&often.place.url).is_some(), "{number}");
-    }
-    assert!(responses.known.weight() <= BUDGET / OF_KNOWN && responses.known.len() > 100);
-}
