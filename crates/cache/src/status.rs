@@ -11,6 +11,8 @@ pub enum Why {
     Body,
     /// The request says no-store.
     RequestNoStore,
+    /// The request has a header that could have made a page for others.
+    RequestHeader,
     /// The status, or a part of a response.
     Status,
     /// The response says no-store.
@@ -41,10 +43,15 @@ pub enum Why {
 
 impl Why {
     /// All, with the word and the text of each.
-    pub const ALL: [(Why, &str, &str); 16] = [
+    pub const ALL: [(Why, &str, &str); 17] = [
         (Why::Method, "method", "another method than GET, or HEAD of a stored GET"),
         (Why::Body, "request-body", "the request has a body"),
         (Why::RequestNoStore, "request-no-store", "the request says no-store"),
+        (
+            Why::RequestHeader,
+            "request-header",
+            "the request has a header that applications take the scheme, the host or the like from, and that is not part of the key",
+        ),
         (Why::Status, "status", "the status is not one that is stored, or the response is a part"),
         (Why::NoStore, "no-store", "the response says no-store"),
         (Why::Private, "private", "the response says private"),

@@ -89,7 +89,7 @@ pub fn decide(
 ) -> Result<Terms, Why> {
     let said = Said::under(rules, headers);
     may_ask(asked)?;
-    may_share(rules, &said, status, headers)?;
+    may_share(rules, &said, asked, status, headers)?;
     let Directives { public, s_maxage, max_age, must_revalidate, .. } = said.directives;
     let is_public = said.is_open;
     let opens = |more: bool| is_public || (rules == Rules::Rfc9111 && more);
@@ -213,12 +213,15 @@ pub fn may_ask(asked: &Asked<'_>) -> Result<(), Why> {
     if own.no_store { Err(Why::RequestNoStore) } else { Ok(()) }
 }
 
-fn may_share(rules: Rules, said: &Said, status: StatusCode, headers: &HeaderMap) -> Result<(), Why> {
+fn may_share(rules: Rules, said: &Said, asked: &Asked<'_>, status: StatusCode, headers: &HeaderMap) -> Result<(), Why> {
     let directives = &said.directives;
     let is_understood = UNDERSTOOD.contains(&status.as_u16());
     let may_be_stored = match rules {
-        // Content-Range means something in a 206 and a 416 alone; but a script that sends a part may forget to say so by its status.
-        Rules::Safe => is_understood && !headers.contains_key(header::CONTENT_RANGE),
+        // Content-Range means something in a 206 and a 416 alone (RFC 9110 §14.4). Lists of some interfaces say by it which items they have.
+        // A request with Range, which a script may have answered with a part under another status, is not stored for others.
+        Rules::Safe => {
+            is_understood && !(headers.contains_key(header::CONTENT_RANGE) && asked.headers.contains_key(header::RANGE))
+        }
         Rules::Rfc9111 => {
             let is_whole = !status.is_informational() && !OF_SOME.contains(&status.as_u16());
             is_whole && (is_understood || !directives.must_understand)

@@ -11,6 +11,7 @@
 //! | [`by_rule`] | what was done, by the rule that has decided of a request |
 //! | [`purges`] | what was purged |
 //! | [`coded`] | compressed bodies of stored responses |
+//! | [`heeded`] | headers of requests that could make a page for others |
 //! | [`known`] | what the last response to each URL has said |
 //! | [`in_flight`] | what responses on their way hold |
 //! | [`teller`] | what other nodes are to purge, too |
@@ -22,6 +23,7 @@ pub mod coded;
 pub mod copied;
 pub mod entry;
 pub mod flight;
+pub mod heeded;
 pub mod in_flight;
 pub mod known;
 pub mod purges;

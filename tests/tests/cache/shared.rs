@@ -92,12 +92,30 @@ fn headers_that_are_not_part_of_the_key_poison_nothing() {
         "X-HTTP-Method-Override",
         "Forwarded",
         "X-Forwarded-Prefix",
+        "Front-End-Https",
+        "X-Scheme",
+        "CF-Visitor",
+        "CloudFront-Forwarded-Proto",
+        "Fastly-SSL",
+        "X-ARR-SSL",
+        "CF-IPCountry",
+        "CloudFront-Viewer-Country",
+        "True-Client-IP",
     ] {
         let target = format!("/{name}?{PUBLIC}");
         let poisoned = ask(&server, &target, &[(name, "evil.example")]);
+        assert_eq!(status_of(&poisoned), "Reprise; fwd=uri-miss; detail=request-header", "{name}");
+        let (why, _) = server.reprise(&["cache", "explain", &format!("http://127.0.0.1:{}{target}", server.port)]);
+        assert!(why.contains("not stored: request-header"), "{name}: {why}");
         let clean = ask(&server, &target, &[]);
         assert_ne!(poisoned.text(), clean.text(), "{name}");
         assert!(is_hit(&ask(&server, &target, &[])), "{name}");
+    }
+    // What says the scheme that the request has makes no other page.
+    for (name, value) in [("X-Scheme", "http"), ("Front-End-Https", "off"), ("CF-Visitor", "{\"scheme\":\"http\"}")] {
+        let target = format!("/same/{name}?{PUBLIC}");
+        assert!(!is_hit(&ask(&server, &target, &[(name, value)])), "{name}");
+        assert!(is_hit(&ask(&server, &target, &[(name, value)])) && is_hit(&ask(&server, &target, &[])), "{name}");
     }
     // Nor when they come at the moment when a page has to be made anew.
     let target = "/stale?h[]=Cache-Control:+public,max-age%3D1";
@@ -357,4 +375,24 @@ fn a_stale_page_stands_in_for_an_error() {
         (page.header("age").is_some_and(|age| age.parse::<u32>().unwrap() >= 2)).then_some(page)
     });
     assert!(is_hit(&stale) && status_of(&stale).contains("ttl=-"), "{}", status_of(&stale));
+}
+
+/// A Content-Range beside another status than 206 means nothing (RFC 9110 §14.4): such a page is kept with it. A part is not, whatever its status says.
+#[test]
+fn a_content_range_without_a_part_keeps_no_page_out() {
+    let server = site(2).start();
+    for (number, range) in ["items+0-24/319", "bytes+0-1/2", "bytes+*/2"].iter().enumerate() {
+        let target = format!("/list/{number}?{SHARED}&h[]=Content-Range:+{range}");
+        let made = ask(&server, &target, &[]);
+        let kept = ask(&server, &target, &[]);
+        let said = Some(range.replace('+', " "));
+        assert!(is_hit(&kept) && kept.body == made.body, "{range}");
+        assert_eq!((kept.status, kept.header("content-range").map(str::to_owned)), (200, said), "{range}");
+        // A part of what is kept has a Content-Range of its own.
+        let part = ask(&server, &target, &[("Range", "bytes=0-3")]);
+        assert_eq!((part.status, part.all("content-range").len(), part.body.len()), (206, 1, 4), "{range}");
+    }
+    let target = format!("/part?{SHARED}&h[]=Content-Range:+bytes+0-1/2");
+    ask(&server, &target, &[("Range", "bytes=0-1")]);
+    assert!(!is_hit(&ask(&server, &target, &[])));
 }

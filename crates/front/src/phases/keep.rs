@@ -165,6 +165,7 @@ impl Candidate {
         // What an untrusted header may have changed is for its sender alone.
         let detail = detail.or(decided.as_ref().err().copied());
         let terms = decided.ok().filter(|terms| asking.may_share || terms.is_public && asking.is_heedless);
+        let detail = detail.or((terms.is_none() && !asking.is_heedless).then_some(Why::RequestHeader));
         let did = Did::Forwarded { why, status: None, is_stored: terms.is_some(), is_collapsed: false, detail };
         let known = &responses.known;
         // What a 304 says of caching it says of the whole response (RFC 9110 §15.4.5).

@@ -20,9 +20,10 @@ use crate::lanes::View;
 use crate::request::{By, Head as RequestHead, Request, RequestBody};
 use crate::settings::Application;
 use crate::shared::Shared;
-use crate::stored::asking::{self, Asking, IN_KEY, Place};
+use crate::stored::asking::{self, Asking, Place};
 use crate::stored::entry::Entry;
 use crate::stored::flight::Flight;
+use crate::stored::heeded;
 use crate::stored::responses::Responses;
 
 /// The address of a request that nobody has sent (RFC 7600: a dummy that no host has).
@@ -98,8 +99,7 @@ impl Order {
         head.protocol = Version::HTTP_11;
         head.headers = stale.asked.clone();
         let peer = &request.connection.peer;
-        let names = if peer.is_proxy { &IN_KEY[..] } else { &[] };
-        for name in names.iter().chain(&[header::HOST]) {
+        for name in heeded::in_key().filter(|_| peer.is_proxy).chain(&[header::HOST]) {
             for value in request.head.headers.get_all(name) {
                 head.headers.append(name, value.clone());
             }

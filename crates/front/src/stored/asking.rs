@@ -11,38 +11,10 @@ use cache::storing::Asked;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
+use super::heeded;
 use crate::derived;
 use crate::request::{Head, Request};
 use crate::settings::Application;
-
-/// Headers that many applications heed and that are not part of the key. A client could make a page with them that others would get.
-const HEEDED: [&str; 15] = [
-    "forwarded",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-proto",
-    "x-forwarded-scheme",
-    "x-forwarded-server",
-    "x-host",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "surrogate-capability",
-    "x-original-host",
-    "x-original-url",
-    "x-rewrite-url",
-];
-
-/// Those of them that a declared proxy writes itself. The scheme is part of the key in any case, and the last proxy is believed about it.
-const OF_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-proto"];
-
-/// Those of proxies that are part of the key.
-pub const IN_KEY: [HeaderName; 3] = [
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-];
 
 /// By these a client says which response it has.
 const CONDITIONS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
@@ -50,30 +22,6 @@ const CONDITIONS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_
 /// Whether a request says which response its client has.
 pub fn has_condition(headers: &HeaderMap) -> bool {
     CONDITIONS.iter().any(|name| headers.contains_key(name))
-}
-
-/// Whether a request has a header that could have made a page for others. PHP and other servers take `_` for `-`. A proxy passes on what its clients
-/// send, but for what it writes itself.
-fn is_heedful(headers: &HeaderMap, is_proxy: bool) -> bool {
-    headers.keys().any(|name| {
-        let name = name.as_str();
-        let is = |known: &&str| {
-            name.len() == known.len()
-                && name.bytes().zip(known.bytes()).all(|(one, other)| one == other || (one == b'_' && other == b'-'))
-        };
-        name.as_bytes().first().is_some_and(|first| b"fsx".contains(first))
-            && HEEDED.iter().any(is)
-            && !(is_proxy && (OF_PROXIES.contains(&name) || is_about_client(name, headers)))
-    })
-}
-
-/// Whether `Forwarded` says nothing of the host, which is not part of the key.
-fn is_about_client(name: &str, headers: &HeaderMap) -> bool {
-    name == "forwarded"
-        && headers
-            .get_all(name)
-            .iter()
-            .all(|value| !value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"host"))
 }
 
 /// What a response is a response to.
@@ -149,7 +97,7 @@ impl Asking {
         if head.headers.contains_key(header::IF_MATCH) || head.headers.contains_key(header::IF_UNMODIFIED_SINCE) {
             return None;
         }
-        let is_heedless = !is_heedful(&head.headers, request.connection.peer.is_proxy);
+        let is_heedless = !heeded::is_heedful(&head.headers, request.connection.peer.is_proxy, request.is_https());
         let has_cookie = has_cookie(request, application);
         let is_anonymous = !has_cookie && !head.headers.contains_key(header::AUTHORIZATION);
         let (is_https, raw) = (request.is_https(), head.target.raw().concat());
@@ -218,9 +166,11 @@ fn add_url(key: &mut Key, is_https: bool, host: &str, target: &[&[u8]], proxy: O
         false => key.add(host.as_bytes()),
     };
     key.add_pieces(target);
-    for (name, headers) in IN_KEY.iter().filter_map(|name| Some((name, proxy?))) {
-        for value in headers.get_all(name) {
-            key.add(value.as_bytes());
+    if let Some(headers) = proxy {
+        for name in heeded::in_key() {
+            for value in headers.get_all(name) {
+                key.add(name.as_str().as_bytes()).add(value.as_bytes());
+            }
         }
         key.absent();
     }
@@ -282,22 +232,5 @@ mod tests {
         headers.append("x-forwarded-host", http::HeaderValue::from_static("more"));
         let both = url(false, "a.example", b"/x", Some(&headers));
         assert!(of_proxy != evil && evil != both);
-    }
-
-    #[test]
-    fn headers_that_make_pages_for_others_are_seen_in_all_spellings() {
-        let has = |name: &'static str, value, is_proxy| {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, http::HeaderValue::from_static(value));
-            is_heedful(&headers, is_proxy)
-        };
-        for name in HEEDED.iter().chain(&["x_original_url", "x-http_method-override"]) {
-            assert!(has(name, "host=a", false), "{name}");
-        }
-        for name in ["x-original-url", "x-host", "x-http-method-override", "x-forwarded-server", "x_forwarded_host"] {
-            assert!(has(name, "a", true), "{name}");
-        }
-        assert!(has("forwarded", "for=a;host=b", true) && !has("forwarded", "for=192.0.2.1;proto=https", true));
-        assert!(OF_PROXIES.iter().all(|name| !has(name, "a", true)) && !has("x-forwarded-for", "a", false));
     }
 }
