@@ -194,7 +194,7 @@ fn heads_are_checked() {
         (without(":path", &[(":path", "*")]), "bad-scheme"),
         (without(":scheme", &[(":scheme", "ftp")]), "bad-scheme"),
         (with(&[("cookie", "a=b"); 21]), "head-too-large"),
-        (with(&[("x", &"y".repeat(17_000))]), "head-too-large"),
+        (with(&[("x", &"y".repeat(33_000))]), "head-too-large"),
         (fields(&[(":method", "CONNECT"), (":authority", "a.example:80")]), "bad-method"),
         (without(":method", &[(":method", "TRACE")]), "bad-method"),
     ] {
@@ -411,4 +411,43 @@ fn it_is_counted() {
     client.send(&frame(GOAWAY, 0, 0, &[0; 8])).unwrap();
     drop(client);
     wait_until("the connection has ended", 10, || metrics().contains("reprise_http2_connections 0\n"));
+}
+
+/// A head has one limit over both protocols: 20 KB of cookies pass, as one field or as crumbs, and what is over 32 KiB is refused alike.
+#[test]
+fn heads_are_as_large_as_over_http_1() {
+    let server = setup().start();
+    let over = |protocol: &str, headers: &[String]| {
+        let mut arguments = vec![protocol.to_owned(), "-o/dev/null".to_owned(), "-w%{http_code}".to_owned()];
+        headers.iter().for_each(|header| arguments.extend(["-H".to_owned(), header.clone()]));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        String::from_utf8(curl(&server, "/", &arguments)).unwrap()
+    };
+    let cookie = |bytes: usize| format!("Cookie: a={}", "x".repeat(bytes));
+    let lines = |count: usize, bytes: usize| -> Vec<String> {
+        (0..count).map(|n| format!("X-{n}: {}", "y".repeat(bytes))).collect()
+    };
+    let rows: [(Vec<String>, &str); 6] = [
+        (vec![cookie(20_000)], "200"),
+        (vec![cookie(10_000), format!("X-Long: {}", "z".repeat(20_000))], "200"),
+        (lines(90, 330), "200"),
+        (vec![cookie(33_000)], "431"),
+        (lines(90, 400), "431"),
+        (vec![cookie(20_000), format!("X-Long: {}", "z".repeat(20_000))], "431"),
+    ];
+    for (number, (headers, expected)) in rows.iter().enumerate() {
+        for protocol in ["--http1.1", "--http2-prior-knowledge"] {
+            assert_eq!(over(protocol, headers), *expected, "{number} {protocol}");
+        }
+    }
+    // A browser with such cookies asks for much at once.
+    let mut client = Http2::new(server.port);
+    let crumbs: Vec<String> = (0..50).map(|n| format!("c{n}={}", "x".repeat(400))).collect();
+    let mut head = vec![(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/?kib=0")];
+    head.extend(crumbs.iter().map(|crumb| ("cookie", crumb.as_str())));
+    let streams: Vec<u32> = (0..90).map(|n| 2 * n + 1).collect();
+    streams.iter().for_each(|stream| client.request(*stream, &fields(&head)));
+    for stream in streams {
+        assert_eq!(client.answer(stream).status, Some(200), "{stream}");
+    }
 }

@@ -46,7 +46,7 @@ pub struct Settings {
     pub http2_streams: u64,
     /// Fields of a head over HTTP/2, with each crumb of Cookie.
     pub http2_fields: u64,
-    /// Bytes of a head over HTTP/2, as RFC 9113 §6.5.2 counts them.
+    /// Bytes of a head over HTTP/2, as HTTP/1.1 would write it.
     pub http2_head: u64,
     /// Bytes that HTTP/2 may hold for clients that do not read.
     pub http2_memory: u64,

@@ -149,9 +149,9 @@ option_table! {
         http2_fields: u64 = 256, "256", Number(16, 10_000), Reload,
             "Most header fields of a request over HTTP/2; each pair of Cookie that is sent by itself counts. Beyond it the \
              response is 431.", to front;
-        http2_head: u64 = 16 << 10, "\"16K\"", Size, Reload,
-            "Largest head of a request over HTTP/2, as it is after decompression, and with 32 bytes more for each field; 1K to \
-             64K. Beyond it the response is 431.", by http2_head, to front;
+        http2_head: u64 = 32 << 10, "\"32K\"", Size, Reload,
+            "Largest head of a request over HTTP/2, as it would be over HTTP/1.1, where the limit is 32K; 1K to 64K, of which \
+             PHP gets 32K at most. Beyond it the response is 431.", by http2_head, to front;
         http2_memory: u64 = 128 << 20, "\"128M\"", Size, Reload,
             "Most memory that requests and responses of all HTTP/2 connections hold for clients that do not read. Beyond it \
              each connection still has one response at a time, and those that have read nothing for a second and hold more \

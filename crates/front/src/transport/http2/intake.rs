@@ -19,8 +19,10 @@ use crate::request::{BodyStream, BrokenBody, By, Head, Original, Request, Reques
 use crate::target::MAX_TARGET;
 use crate::transport::framing;
 
-/// What RFC 9113 §6.5.2 adds to the size of each field.
-const FIELD: usize = 32;
+/// What HTTP/1.1 adds to a field: `: ` and the end of the line.
+const LINE: usize = 4;
+/// What it adds to method and target: `GET / HTTP/1.1`, the end of the line, and the empty line.
+const REQUEST_LINE: usize = 14;
 /// What a field takes in memory besides its name and value.
 const FIELD_IN_MEMORY: usize = 100;
 
@@ -123,8 +125,11 @@ pub fn taken_over(
 /// Checks a head, and gives it the form that the phases expect: Host is there, Cookie is one line.
 fn check(method: &Method, uri: &Uri, headers: &mut HeaderMap, limits: HeadLimits) -> Result<(), Refusal> {
     let target = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
-    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD).sum();
-    if headers.len() > limits.fields || size + target > limits.size {
+    // As HTTP/1.1 would write it, so that one limit is the same head over both.
+    let host = uri.authority().map_or(0, |host| header::HOST.as_str().len() + host.as_str().len() + LINE);
+    let line = method.as_str().len() + target + REQUEST_LINE;
+    let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE).sum();
+    if headers.len() > limits.fields || line + host + fields > limits.size {
         // Only what the access log shows is kept.
         let kept = [header::HOST, header::REFERER, header::USER_AGENT].map(|name| (headers.remove(&name), name));
         *headers = kept.into_iter().filter_map(|(value, name)| Some((name, value?))).collect();
@@ -314,8 +319,8 @@ mod tests {
         let many = [&crumbs[..], &[("user-agent", "x")]].concat();
         let (result, headers) = checked("http://a/", &many);
         assert_eq!((result, headers.len()), (Err(Refusal::HeadTooLarge), 1));
-        assert_eq!(checked("http://a/", &[("x", &"y".repeat(960))]).0, Ok(()));
-        assert_eq!(checked("http://a/", &[("x", &"y".repeat(967))]).0, Err(Refusal::HeadTooLarge));
+        assert_eq!(checked("http://a/", &[("x", &"y".repeat(968))]).0, Ok(()));
+        assert_eq!(checked("http://a/", &[("x", &"y".repeat(969))]).0, Err(Refusal::HeadTooLarge));
     }
 
     #[test]

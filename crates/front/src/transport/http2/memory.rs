@@ -14,8 +14,8 @@ use crate::http2_limits::{HELD, Limit, held};
 
 /// What a stream costs besides its head and its response: its task, what h2 keeps of it, an open file.
 pub const STREAM: usize = 8 * 1024;
-/// What one of the allowed streams of a connection may hold on average while it waits.
-const PER_STREAM: usize = 24 * 1024;
+/// What one of the allowed streams of a connection may hold on average while it waits: itself and the largest head of `http2_head`'s default.
+const PER_STREAM: usize = STREAM + 32 * 1024;
 /// What a connection may hold when the front's limit is reached.
 const SHARE: usize = 64 * 1024;
 /// Bytes of responses that are on their way from their bodies to the socket of a connection.
