@@ -3,6 +3,7 @@
 mod fingerprints;
 mod in_motion;
 mod kept;
+mod links;
 mod never_sent;
 
 use std::fs;

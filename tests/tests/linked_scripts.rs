@@ -31,7 +31,7 @@ fn linked(package: &Directory) -> Setup {
 }
 
 fn follow(package: &Directory) -> String {
-    format!("follow = [\"{}\"]", package.0.join("share").display())
+    format!("links = \"inside\"\nfollow = [\"{}\"]", package.0.join("share").display())
 }
 
 fn assert_answers(server: &Server, expected: &[(&str, &str)]) {
@@ -100,15 +100,16 @@ fn links_that_follow_does_not_allow_are_refused_in_words() {
     let share = package.0.join("share").canonicalize().expect("a path").display().to_string();
     let hint = format!("hint: follow = [\"{share}\"]");
     let real = format!("leads to {share}/real.php, which is outside the root");
-    for lines in ["front_controller = \"index.php\"", "mode.\"sub/start.php\" = \"classic\""] {
-        assert_refused(linked(&package), lines, &[&real, &hint]);
+    for option in ["", "front_controller = \"index.php\"", "mode.\"sub/start.php\" = \"classic\""] {
+        let lines = format!("{option}\nlinks = \"inside\"");
+        assert_refused(linked(&package), &lines, &[&real, &hint]);
     }
     // Out of the directory that is allowed by another link.
     fs::write(package.0.join("other.php"), SHOW).expect("a script");
     symlink("../other.php", package.0.join("share/out.php")).expect("a link");
     for option in ["front_controller = \"w/out.php\"", "mode.\"w/out.php\" = \"classic\""] {
         let lines = format!("{option}\n{}", follow(&package));
-        assert_refused(linked(&package), &lines, &["w/out.php leads to", "outside the root"]);
+        assert_refused(linked(&package), &lines, &["share/out.php leads to", "outside the root"]);
     }
     let setup = linked(&package);
     symlink("nowhere.php", setup.document_root().join("gone.php")).expect("a link");

@@ -11,6 +11,7 @@ use crate::fingerprint;
 use crate::in_force::{self, Told};
 use crate::lead::{Lead, lead, settle};
 use crate::refusal::Refusal;
+pub use crate::route::links::Refused;
 use crate::route::{self, Route, Terms};
 use crate::routing::denials;
 use crate::routing::table::Asked;
@@ -72,6 +73,8 @@ pub struct Explanation {
     pub path_info: Option<String>,
     /// The server that responds in the place of PHP.
     pub upstream: Option<String>,
+    /// The symbolic link that is not followed.
+    pub link: Option<String>,
     /// Where a redirect leads.
     pub location: Option<String>,
     /// Realms whose password is asked for.
@@ -85,6 +88,14 @@ pub struct Explanation {
 /// The application for a host.
 pub fn application<'a>(applications: &'a [Application], host: &str) -> Option<&'a Application> {
     route::application(applications, host).map(|(_, application)| application)
+}
+
+/// The symbolic link because of which a path is refused, whatever the rules say.
+pub fn refused_link(application: &Application, path: &str) -> Option<Refused> {
+    match route::decide(&Terms::of(application), path.as_bytes()) {
+        Route::Link(refused) => Some(*refused),
+        _ => None,
+    }
 }
 
 /// Explains what responds to a request.
@@ -189,6 +200,11 @@ fn tell(application: &Application, told: &mut Explanation, found: Route, denial:
                     "403 denied: a default denial (vendor, or the name that a link leads to), or php = false".to_owned()
                 }
             };
+        }
+        Route::Link(refused) => {
+            refuse(told, Refusal::Link);
+            told.result = format!("403 link: {refused}");
+            told.link = Some(refused.link.display().to_string());
         }
         Route::Nobody => refuse(told, Refusal::NotFound),
         Route::Closed => refuse(told, Refusal::Forbidden),

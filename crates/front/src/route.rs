@@ -2,19 +2,22 @@
 
 pub mod file_cache;
 mod found;
+pub mod links;
 mod look;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::fingerprint;
 use crate::routing::table;
-use crate::settings::{Application, FormerRoot};
+use crate::settings::{Application, FormerRoot, Links};
 use crate::target::{is_hidden, is_overlong, split_script};
 pub use found::Found;
 use look::{exists, look};
@@ -38,6 +41,8 @@ pub enum Route {
     Closed,
     /// 403: the file is there, and no site wants such a file sent, or a rule forbids scripts there.
     Denied,
+    /// 403: a symbolic link leads there, and is not followed.
+    Link(Box<links::Refused>),
 }
 
 impl Route {
@@ -121,6 +126,10 @@ pub struct Terms<'a> {
     pub root: &'a Path,
     /// Other directories that symbolic links may lead to.
     pub follow: &'a [PathBuf],
+    /// Which further symbolic links are followed.
+    pub links: Links,
+    /// The number of PHP's user.
+    pub php_user: u32,
     /// Document roots of releases that were served before.
     pub former: &'a [FormerRoot],
     /// The script for every path without a file, below the root and without its first slash.
@@ -142,6 +151,8 @@ impl<'a> Terms<'a> {
             generation: application.generation,
             root: &application.root,
             follow: &application.follow,
+            links: application.links,
+            php_user: application.php_user,
             former: &application.former_roots,
             front_controller: application.front_controller.as_deref(),
             index: application.index.as_deref(),
@@ -149,6 +160,12 @@ impl<'a> Terms<'a> {
             is_php_off: false,
             stub: application.phar.as_ref().and_then(|phar| phar.stub.as_deref()),
         }
+    }
+
+    /// The root, or the directory of `follow`, that a real path lies in, with the path below it.
+    fn allowed<'p>(&self, real: &'p Path) -> Option<(&'a Path, &'p Path)> {
+        let mut all = std::iter::once(self.root).chain(self.follow.iter().map(PathBuf::as_path));
+        all.find_map(|base| Some((base, real.strip_prefix(base).ok()?)))
     }
 }
 
@@ -162,6 +179,17 @@ enum Kind {
     Missing,
     Closed,
     Denied,
+    Link(Box<links::Refused>),
+}
+
+/// The name of an open file in /proc.
+fn handle(place: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", place.as_fd().as_raw_fd())
+}
+
+/// The path of what is open, without links.
+fn real_path(place: &impl AsFd) -> io::Result<PathBuf> {
+    std::fs::read_link(handle(place))
 }
 
 /// How long a script that was found is taken to exist. If it is gone by then, the worker responds with 404.
@@ -226,6 +254,7 @@ pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
             Kind::Script => Route::script(name.to_owned(), path_info),
             Kind::Closed => Route::Closed,
             Kind::Denied => Route::Denied,
+            Kind::Link(refused) => Route::Link(refused),
             _ => fallback(terms),
         };
     }
@@ -242,6 +271,7 @@ pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
         Kind::Closed => Route::Closed,
         Kind::Denied if path.ends_with(b"/") => fallback(terms),
         Kind::Denied => Route::Denied,
+        Kind::Link(refused) => Route::Link(refused),
         Kind::Missing | Kind::Script => former(terms, path).unwrap_or_else(|| fallback(terms)),
     }
 }
@@ -291,6 +321,7 @@ fn index(terms: &Terms<'_>, directory: &[u8]) -> Route {
             Kind::File(found) => return Route::File(found),
             Kind::Closed => return Route::Closed,
             Kind::Denied => return Route::Denied,
+            Kind::Link(refused) => return Route::Link(refused),
             Kind::Directory | Kind::Missing => {}
         }
     }

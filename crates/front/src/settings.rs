@@ -98,6 +98,16 @@ pub enum ProxyHeaders {
     Forwarded,
 }
 
+/// Which symbolic links are followed that lead out of the root and the directories of `follow`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Links {
+    /// Those whose owner owns what they name, and root's own ([`crate::route::links`]).
+    #[default]
+    Owner,
+    /// None.
+    Inside,
+}
+
 /// The rules of the cache: [`cache::Rules`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheRules {
@@ -218,6 +228,10 @@ pub struct Application {
     pub phar: Option<Phar>,
     /// Other directories that symbolic links in the root may lead to, resolved.
     pub follow: Vec<PathBuf>,
+    /// Which symbolic links are followed elsewhere.
+    pub links: Links,
+    /// The number of the user that PHP runs as.
+    pub php_user: u32,
     /// Directories whose files scripts may name by X-Sendfile, resolved.
     pub x_sendfile: Vec<PathBuf>,
     /// Directories whose files scripts may name by X-Accel-Redirect, resolved, by the prefixes that stand for them.

@@ -84,6 +84,11 @@ pub fn is_root() -> bool {
     Uid::effective().is_root()
 }
 
+/// The number of the user this process runs as.
+pub fn own_uid() -> u32 {
+    Uid::effective().as_raw()
+}
+
 /// The user this process runs as, for messages and the environment of its children.
 pub fn current() -> Option<Identity> {
     let user = User::from_uid(Uid::effective()).ok()??;

@@ -102,7 +102,7 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
             line("preset", format!("{preset} ({why}), denies {}", presets::denials(&application.preset_rules)));
         }
         line("other paths", controller.map_or("404".to_owned(), |script| format!("go to {script}")));
-        let found = survey::look(&application.root, people.front.as_ref(), patience);
+        let found = survey::look(&plan::front_application(application), people.front.as_ref(), patience);
         // A preset knows the scripts of its application.
         let is_known = !application.is_controller_found || !application.preset_rules.is_empty();
         let of_scripts = controller.filter(|_| !is_known);
@@ -111,6 +111,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         }
         if let Some(closed) = found.closed(&sender) {
             line("warning", closed);
+        }
+        if let Some(refused) = found.refused() {
+            line("warning", refused);
         }
         let usual = front::INDEX.map(str::to_owned);
         let names = application.index.as_deref().unwrap_or(&usual);

@@ -13,7 +13,9 @@ use crate::discover;
 use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
-use crate::options::{Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, resolve};
+use crate::options::{
+    Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, refused, resolve,
+};
 use crate::phars;
 use crate::plan;
 use crate::presets;
@@ -199,6 +201,7 @@ fn check_together(config: &Config) -> Result<(), Failure> {
         check_workers(application)?;
         check_settings(application)?;
         check_rules(application)?;
+        check_links(application)?;
         releases::check(application)?;
     }
     check_upstreams(config)
@@ -270,6 +273,18 @@ fn check_rules(application: &Application) -> Result<(), Failure> {
             let number = all.iter().position(|rule| rule.place == place);
             let (number, on) = number.map_or((0, String::new()), |at| (at + 1, all[at].on.to_string()));
             Err(Failure::new(Code::Configuration, place, format!("rule {number} ({on}) {why}")))
+        }
+    }
+}
+
+/// Scripts that options name: symbolic links that the front does not follow.
+fn check_links(application: &Application) -> Result<(), Failure> {
+    match refused(application, &plan::front_application(application)) {
+        None => Ok(()),
+        Some((option, refused)) => {
+            let directory = refused.directory().display().to_string();
+            let hint = format!("follow = [\"{directory}\"] allows symbolic links to lead there");
+            Err(conflict(application, option, refused).hint(hint))
         }
     }
 }

@@ -29,7 +29,9 @@ pub use option_table::Options;
 pub use reader::File;
 #[cfg(test)]
 pub use rows::PRESETS;
-pub use rows::{Acme, Application, Certificate, Config, RequestLimits, Unpacked, missing, read_rules, resolve};
+pub use rows::{
+    Acme, Application, Certificate, Config, RequestLimits, Unpacked, missing, read_rules, refused, resolve,
+};
 
 /// Where an option may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use process::user::{self, Identity};
 use crate::acme;
 use crate::discover::{self, Entry};
 use crate::exit::{Code, Failure};
-use crate::options::Config;
+use crate::options::{Application, Config};
 use crate::phar_plan;
 use crate::php_ini;
 use crate::releases;
@@ -24,6 +24,21 @@ pub struct People {
     pub entries: Vec<Vec<Entry>>,
 }
 
+/// The user that an application's PHP runs as, and why.
+fn choose_php_user(application: &Application) -> Result<Option<(Identity, &'static str)>, String> {
+    // The owner of a release is who may write it: never who runs it.
+    let of_release = application.release_pool.as_ref().filter(|_| user::is_root()).map(|_| "www-data");
+    user::for_application(application.user.as_deref().or(of_release), application.root.own())
+}
+
+/// The number of that user. If this process could not start PHP as that user, the user is the one that is configured.
+pub fn php_user(application: &Application) -> u32 {
+    let configured = || Identity::named(application.user.as_deref()?).ok();
+    let chosen =
+        choose_php_user(application).map(|chosen| chosen.map(|(user, _)| user)).unwrap_or_else(|_| configured());
+    chosen.map_or_else(user::own_uid, |user| user.uid)
+}
+
 /// Chooses users and checks that they reach the files that they need.
 pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let permission = |why: String| Failure::new(Code::Permission, "users", why);
@@ -31,10 +46,7 @@ pub fn choose_users(config: &Config) -> Result<People, Failure> {
     let (mut applications, mut entries) = (Vec::new(), Vec::new());
     phar_plan::open_to(config, front.as_ref())?;
     for application in &config.applications {
-        // The owner of a release is who may write it: never who runs it.
-        let of_release = application.release_pool.as_ref().filter(|_| user::is_root()).map(|_| "www-data");
-        let configured = application.user.as_deref().or(of_release);
-        let chosen = user::for_application(configured, application.root.own())
+        let chosen = choose_php_user(application)
             .map_err(|why| permission(format!("application '{}': {why}", application.name)))?;
         let entry = match &application.front_controller {
             // Of a phar, PHP has to reach its file alone.

@@ -19,7 +19,7 @@ use crate::exit::{Code, Failure};
 use crate::installed::Phps;
 use crate::isolation::Finding;
 use crate::options::{self, Application, Config, Mode, Options, WarmupFailure};
-use crate::people::People;
+use crate::people::{self, People};
 use crate::phars;
 use crate::php_ini;
 use crate::releases;
@@ -166,7 +166,8 @@ fn front_listener(one: &supervisor::Listener) -> Listener {
     Listener { id: one.id, unix: one.is_unix, admin: one.is_admin, tls: one.is_tls }
 }
 
-fn front_application(application: &Application) -> front::settings::Application {
+/// What the front has of an application.
+pub fn front_application(application: &Application) -> front::settings::Application {
     let limits = |limits| request_limits(limits, application.workers());
     let mut made = front::settings::Application {
         // The supervisor sets this.
@@ -180,6 +181,7 @@ fn front_application(application: &Application) -> front::settings::Application 
         shares_purges: store::staleness(application) > 0,
         former_roots: application.unpacked.iter().flat_map(|one| one.former.clone()).collect(),
         root: application.root.to_path_buf(),
+        php_user: people::php_user(application),
         phar: application.root.phar().map(|phar| front::settings::Phar {
             scripts: phar.scripts(),
             directory: phar.directory(),

@@ -1,11 +1,12 @@
 //! Looks at an application's tree for the hints of `check` and of the start: directories that the front's user cannot
-//! enter, and scripts that run by their own names. It reads names and permissions only: it opens no file and follows no
-//! symbolic link. It ends after a number of entries, or after some time.
+//! enter, symbolic links that the front does not follow, and scripts that run by their own names. It reads names and permissions
+//! only: it opens no file, and enters no directory by a symbolic link. It ends after a number of entries, or after some time.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use front::explain::{self, Refused};
+use front::settings::Application;
 use front::target::is_hidden;
 use process::user::{self, Identity};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -14,7 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 const MOST_ENTRIES: usize = 20_000;
 /// Most levels of directories.
 const MOST_LEVELS: usize = 24;
-/// Most closed directories that are named.
+/// Most closed directories, and most symbolic links, that are named.
 const NAMED: usize = 3;
 /// With this many scripts beside the front controller an application may not need one.
 const MANY: usize = 5;
@@ -26,6 +27,8 @@ pub struct Survey {
     pub scripts: usize,
     /// Directories, as paths below the root, whose files the front cannot send.
     closed: Vec<String>,
+    /// Symbolic links, as paths below the root, that the front does not follow.
+    pub links: Vec<(String, Refused)>,
     entries: usize,
     /// Whether the tree has more than was looked at.
     is_cut: bool,
@@ -33,16 +36,18 @@ pub struct Survey {
 
 struct Look<'a> {
     found: Survey,
+    application: &'a Application,
     user: Option<&'a Identity>,
     until: Instant,
 }
 
-/// Looks at a tree for a front of that user, or else of this process's user.
-pub fn look(root: &Path, user: Option<&Identity>, patience: Duration) -> Survey {
-    let mut look = Look { found: Survey::default(), user, until: Instant::now() + patience };
+/// Looks at an application's tree for a front of that user, or else of this process's user.
+pub fn look(application: &Application, user: Option<&Identity>, patience: Duration) -> Survey {
+    let mut look = Look { found: Survey::default(), application, user, until: Instant::now() + patience };
     // The root has been checked before, with the links that lead to it.
-    look.enter(rustix::fs::CWD, root, "", MOST_LEVELS);
+    look.enter(rustix::fs::CWD, &application.root, "", MOST_LEVELS);
     look.found.closed.sort_unstable();
+    look.found.links.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     look.found
 }
 
@@ -79,9 +84,13 @@ impl Look<'_> {
                 _ => None,
             };
             kind = stat.map_or(kind, |stat| FileType::from_raw_mode(stat.st_mode));
+            let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            if kind == FileType::Symlink {
+                let refused = explain::refused_link(self.application, &format!("/{path}"));
+                self.found.links.extend(refused.map(|refused| (path.clone(), refused)));
+            }
             match kind {
                 FileType::Directory => {
-                    let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
                     let is_open = stat.zip(self.user).is_none_or(|(stat, user)| {
                         user::permits(user, (stat.st_uid, stat.st_gid, stat.st_mode), user::ENTER)
                     });
@@ -100,17 +109,32 @@ impl Look<'_> {
     }
 }
 
+/// The first of these names, and how many more there are; `None`: there is none.
+fn named(names: &[impl AsRef<str>]) -> Option<String> {
+    let named = names.iter().take(NAMED).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        count if count > NAMED => Some(format!("{named} and {} more", count - NAMED)),
+        _ => Some(named),
+    }
+}
+
 impl Survey {
+    /// A text about symbolic links that the front does not follow.
+    pub fn refused(&self) -> Option<String> {
+        let names: Vec<&str> = self.links.iter().map(|(name, _)| name.as_str()).collect();
+        let (named, first) = (named(&names)?, names.first()?);
+        let (are, them) = if names.len() == 1 { ("is a symbolic link", "it") } else { ("are symbolic links", "them") };
+        Some(format!(
+            "{named} {are} that the front does not follow: requests for {them} get 403; `reprise route /{first}` says why"
+        ))
+    }
+
     /// A text about directories that are closed to the front's user.
     pub fn closed(&self, user: &str) -> Option<String> {
-        let named = self.closed.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let rest = match self.closed.len() {
-            0 => return None,
-            count if count > NAMED => format!(" and {} more", count - NAMED),
-            _ => String::new(),
-        };
+        let named = named(&self.closed)?;
         let verb = if self.closed.len() == 1 { "is" } else { "are" };
-        Some(format!("{named}{rest} {verb} closed to {user}, who sends files: requests for them get 403"))
+        Some(format!("{named} {verb} closed to {user}, who sends files: requests for them get 403"))
     }
 
     /// Whether a front controller that was found, by no configuration and no preset, may be in the way.

@@ -44,7 +44,7 @@ SetHandler None
 Header set X-Frame-Options DENY
 ";
 
-const FAULTS: [Fault; 25] = [
+const FAULTS: [Fault; 26] = [
     fault("deployment.php", "error", "composer.lock", 7, ""),
     fault("deployment.extension", "error", "composer.lock", 8, ""),
     fault("deployment.extension", "error", "composer.lock", 20, ""),
@@ -62,6 +62,7 @@ const FAULTS: [Fault; 25] = [
         3,
         "<?php\n$cfg['db']['host'] = '127.0.0.1';\n$cfg['db']['pass'] = 'k3s9';\n",
     ),
+    fault("deployment.links", "warning", "public/linked.txt", 0, ""),
     fault("deployment.reachable", "error", "public/prod.env", 0, "SECRET=1\n"),
     fault("deployment.reachable", "error", "public/site-backup.tar.gz", 0, "x"),
     fault("deployment.reachable", "error", "public/sub/www.zip", 0, "x"),
@@ -98,6 +99,11 @@ fn faults_of_deployments_are_found() {
     mode(&app.join("src/closed.php"), 0o600);
     let www = User::from_name("www-data").expect("users").expect("www-data");
     chown(&app.join("src/own.php"), Some(www.uid), Some(www.gid)).expect("chown");
+    for (target, name, owner) in [("../composer.lock", "linked.txt", www.uid.as_raw()), ("../vendor", "followed", 0)] {
+        let link = app.join("public").join(name);
+        std::os::unix::fs::symlink(target, &link).expect("a link");
+        std::os::unix::fs::lchown(&link, Some(owner), None).expect("lchown");
+    }
     let site = site.option("[[application.route]]\nprefix = \"/guarded/\"\ndeny = true");
     let report = site.look(&["--only", "deployment"]);
     assert_eq!(report.code, 4);
@@ -105,6 +111,7 @@ fn faults_of_deployments_are_found() {
     for file in ["public/dump.sql", ".git/HEAD", "public/composer.lock"] {
         assert!(!report.has(&fault("deployment.reachable", "error", file, 0, "")), "{file} is never sent");
     }
+    assert!(!report.has(&fault("deployment.links", "warning", "public/followed", 0, "")));
     assert!(!report.has(&fault("deployment.phpinfo", "warning", "guarded/phpinfo.php", 0, "")));
     assert!(!report.has(&fault("deployment.htaccess", "error", "secret/.htaccess", 0, "")));
     assert!(

@@ -24,7 +24,7 @@ use rustix::fs::Stat;
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::{Found, Terms};
-use crate::settings::FileCacheLimits;
+use crate::settings::{FileCacheLimits, Links};
 
 /// How long a file must not have changed before it is kept.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -80,6 +80,7 @@ struct Kept {
     generation: u32,
     root: PathBuf,
     follow: Vec<PathBuf>,
+    links: Links,
     has_denials: bool,
 }
 
@@ -87,7 +88,8 @@ impl Kept {
     /// Whether it was decided on the same terms that it may be sent.
     fn is_on(&self, terms: &Terms<'_>) -> bool {
         let is_same = self.generation == terms.generation && self.has_denials == terms.has_denials;
-        is_same && self.root == terms.root && self.follow == terms.follow
+        let is_linked_alike = self.follow == terms.follow && self.links == terms.links;
+        is_same && self.root == terms.root && is_linked_alike
     }
 
     fn cost(&self) -> u64 {
@@ -211,6 +213,7 @@ pub(super) fn keep(terms: &Terms<'_>, path: PathBuf, file: File, stat: Stat) -> 
                     generation: terms.generation,
                     root: terms.root.to_owned(),
                     follow: terms.follow.to_vec(),
+                    links: terms.links,
                     has_denials: terms.has_denials,
                 },
             );

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, Stat};
 
-use super::{Kind, Terms, file_cache};
+use super::{Kind, Terms, file_cache, handle, links, real_path};
 use crate::routing::{denials, table};
 use crate::target::{is_hidden, is_source};
 
@@ -24,9 +24,9 @@ enum Place {
     Other(Kind),
 }
 
-/// The file at a cleaned path below the root, opened. Symbolic links are followed, but their target must lie in the root or in a
-/// directory that `follow` names. The target must not be hidden, and must not be source unless it is run as a script by its
-/// own name.
+/// The file at a cleaned path below the root, opened. Symbolic links are followed to places in the root and in directories that
+/// `follow` names, and elsewhere as [`links`] says. What a link names must not be hidden, and must not be source unless it is run as
+/// a script by its own name.
 pub(super) fn look(terms: &Terms<'_>, path: &[u8]) -> Kind {
     let wanted = terms.root.join(OsStr::from_bytes(&path[1..]));
     if let Some(found) = file_cache::find(terms, &wanted) {
@@ -42,7 +42,7 @@ pub(super) fn look(terms: &Terms<'_>, path: &[u8]) -> Kind {
 pub(super) fn exists(terms: &Terms<'_>, path: &[u8]) -> Option<table::Kind> {
     match inspect(terms, path, &terms.root.join(OsStr::from_bytes(&path[1..]))) {
         Place::File(..) | Place::Other(Kind::File(_) | Kind::Denied) if path.ends_with(b"/") => None,
-        Place::File(..) | Place::Other(Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied) => {
+        Place::File(..) | Place::Other(Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied | Kind::Link(_)) => {
             Some(table::Kind::File)
         }
         Place::Other(Kind::Directory) => Some(table::Kind::Directory),
@@ -58,65 +58,75 @@ fn inspect(terms: &Terms<'_>, path: &[u8], wanted: &Path) -> Place {
         Err(_) => return Place::Other(Kind::Missing),
     };
     let Ok(stat) = rustix::fs::fstat(&place) else { return Place::Other(Kind::Missing) };
-    match judge(terms, path, wanted, &place, &stat) {
-        Some(kind) => Place::Other(kind),
-        None => Place::File(place, stat),
+    let Ok(real) = real_path(&place) else { return Place::Other(Kind::Missing) };
+    if let Some((base, below)) = terms.allowed(&real) {
+        let below = [b"/", below.as_os_str().as_bytes()].concat();
+        return match judge(terms, path, &[(base.to_owned(), below)], &stat) {
+            Ok(()) => Place::File(place, stat),
+            Err(Judged::Kind(kind)) => Place::Other(kind),
+            Err(Judged::Hidden | Judged::Source) => Place::Other(Kind::Missing),
+        };
+    }
+    match links::walk(terms, path) {
+        Ok(walked) => match judge(terms, path, &walked.names, &walked.stat) {
+            Ok(()) => Place::File(walked.place, walked.stat),
+            Err(Judged::Kind(kind)) => Place::Other(kind),
+            Err(Judged::Hidden) => Place::Other(walked.refuse(links::Why::Hidden)),
+            Err(Judged::Source) => Place::Other(walked.refuse(links::Why::Source)),
+        },
+        Err(kind) => Place::Other(kind),
     }
 }
 
-/// Why what was found is no file to send. `None`: it is one.
-fn judge(terms: &Terms<'_>, path: &[u8], wanted: &Path, place: &OwnedFd, stat: &Stat) -> Option<Kind> {
-    let Ok(real) = real_path(place) else { return Some(Kind::Missing) };
-    let Some(below) = below_root(terms, &real) else { return Some(Kind::Missing) };
-    if is_hidden(below.as_os_str().as_bytes()) {
-        return Some(Kind::Missing);
+/// What is found instead of a file to send.
+enum Judged {
+    Kind(Kind),
+    /// What links lead to is hidden.
+    Hidden,
+    /// What links lead to is source.
+    Source,
+}
+
+/// Judges what was found at a path by its names: the path itself, and what links on the way lead to, each with the directory that it
+/// lies below.
+fn judge(terms: &Terms<'_>, path: &[u8], names: &[(PathBuf, Vec<u8>)], stat: &Stat) -> Result<(), Judged> {
+    if names.iter().any(|(_, name)| is_hidden(name)) {
+        return Err(Judged::Hidden);
     }
     match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-        rustix::fs::FileType::Directory => Some(Kind::Directory),
-        rustix::fs::FileType::RegularFile => {
-            if is_denied(terms, path, below) {
-                return Some(Kind::Denied);
-            }
-            let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "php");
-            if is_script(wanted) && is_script(&real) {
-                return Some(if terms.is_php_off { Kind::Denied } else { Kind::Script });
-            }
-            (is_source(path) || is_source(real.as_os_str().as_bytes())).then_some(Kind::Missing)
-        }
-        _ => Some(Kind::Missing),
+        rustix::fs::FileType::Directory => return Err(Judged::Kind(Kind::Directory)),
+        rustix::fs::FileType::RegularFile => {}
+        _ => return Err(Judged::Kind(Kind::Missing)),
     }
+    let is_published = path.starts_with(b"/.well-known/");
+    let mut all = names.iter().map(|(base, name)| (&**base, &**name)).chain([(terms.root, path)]);
+    if terms.has_denials && !is_published && all.any(|(base, name)| is_denied(base, name)) {
+        return Err(Judged::Kind(Kind::Denied));
+    }
+    let is_script = |name: &[u8]| Path::new(OsStr::from_bytes(name)).extension().is_some_and(|ending| ending == "php");
+    if is_script(path) && names.last().is_none_or(|(_, name)| is_script(name)) {
+        return Err(Judged::Kind(if terms.is_php_off { Kind::Denied } else { Kind::Script }));
+    }
+    if is_source(path) {
+        return Err(Judged::Kind(Kind::Missing));
+    }
+    if names.iter().any(|(_, name)| is_source(name)) { Err(Judged::Source) } else { Ok(()) }
 }
 
-/// Whether a default denial concerns a file, by its path or by its real path below the root.
-fn is_denied(terms: &Terms<'_>, path: &[u8], below: &Path) -> bool {
-    let is_published = || path.starts_with(b"/.well-known/");
+/// Whether a default denial concerns a file by a path below a directory.
+fn is_denied(base: &Path, path: &[u8]) -> bool {
     let is_composers = |vendor: &[u8]| {
-        let vendor = terms.root.join(OsStr::from_bytes(&vendor[1..]));
+        let vendor = base.join(OsStr::from_bytes(&vendor[1..]));
         vendor.join("autoload.php").is_file() && vendor.join("composer").is_dir()
     };
-    terms.has_denials
-        && !is_published()
-        && (denials::of_name(path).or_else(|| denials::of_name(below.as_os_str().as_bytes())).is_some()
-            || denials::vendors(path).any(is_composers))
+    denials::of_name(path).is_some() || denials::vendors(path).any(is_composers)
 }
 
 /// Opens the file that was checked, not one that has taken its place since.
 fn open(terms: &Terms<'_>, place: &impl AsFd, path: PathBuf, stat: Stat) -> Kind {
-    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
-    match File::open(handle) {
+    match File::open(handle(place)) {
         Ok(file) => Kind::File(file_cache::keep(terms, path, file, stat)),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::Closed,
         Err(_) => Kind::Missing,
     }
-}
-
-fn real_path(place: &impl AsFd) -> io::Result<PathBuf> {
-    let handle = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place.as_fd()));
-    std::fs::read_link(handle)
-}
-
-fn below_root<'a>(terms: &Terms<'_>, real: &'a Path) -> Option<&'a Path> {
-    std::iter::once(terms.root)
-        .chain(terms.follow.iter().map(PathBuf::as_path))
-        .find_map(|root| real.strip_prefix(root).ok())
 }

@@ -46,6 +46,7 @@ fn kind(application: &Application, path: &str) -> &'static str {
         Route::Nobody => "nobody",
         Route::Closed => "closed",
         Route::Denied => "denied",
+        Route::Link(_) => "link",
     }
 }
 
@@ -61,7 +62,7 @@ fn nothing_outside_hidden_or_source_is_served() {
         ("/sub", "directory"),
         ("/sub/", "file"),
         ("/a.txt/", "nobody"),
-        ("/out.txt", "nobody"),
+        ("/out.txt", "file"),
         ("/source.txt", "nobody"),
         ("/config.txt", "nobody"),
         ("/.git/config", "nobody"),
@@ -69,18 +70,144 @@ fn nothing_outside_hidden_or_source_is_served() {
         ("/text.php", "nobody"),
         ("/own", "directory"),
         ("/bare", "nobody"),
-        ("/assets/b.css", "nobody"),
+        ("/assets/b.css", "file"),
+        ("/assets", "nobody"),
+        ("/assets/none", "nobody"),
         ("/none.php", "nobody"),
         ("/index.PHP", "nobody"),
     ] {
         assert_eq!(kind(&site, path), expected, "{path}");
     }
+    site.links = Links::Inside;
+    for (path, expected) in
+        [("/out.txt", "link"), ("/assets/b.css", "link"), ("/assets/none", "nobody"), ("/a.txt", "file")]
+    {
+        assert_eq!(kind(&site, path), expected, "{path}");
+    }
     site.follow.push(root.join("shared").canonicalize().unwrap());
-    assert_eq!(kind(&site, "/assets/b.css"), "file");
+    assert_eq!((kind(&site, "/assets/b.css"), kind(&site, "/out.txt")), ("file", "link"));
+    site.links = Links::Owner;
     site.front_controller = Some("index.php".into());
     assert_eq!(kind(&site, "/anything/else"), "script");
     for (path, expected) in [("/own", "directory"), ("/bare", "script"), ("/sub/", "file")] {
         assert_eq!(kind(&site, path), expected, "{path}");
+    }
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+/// What a link names is judged by its own name and what lies below, wherever that is.
+#[test]
+fn links_show_nothing_that_its_own_name_would_not() {
+    let root = tree("linked");
+    let mut site = application(&root.join("www"), &[]);
+    for file in [
+        "app/config.php",
+        "app/.env",
+        "app/.git/config",
+        "app/dump.sql",
+        "app/pub/.env",
+        "app/pub/a.inc",
+        "app/pub/run.php",
+    ] {
+        std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        std::fs::write(root.join(file), "x").unwrap();
+    }
+    std::fs::create_dir_all(root.join(".shared/files")).unwrap();
+    std::fs::write(root.join(".shared/files/a.txt"), "x").unwrap();
+    for (target, name) in [
+        ("../app/config.php", "config.txt2"),
+        ("../app/.env", "env.txt"),
+        ("../app/.git", "git"),
+        ("../app/dump.sql", "dump.txt"),
+        ("../app/pub", "pub"),
+        ("../.shared/files", "files"),
+        ("pub", "again"),
+        ("../.now/pub/run.php", "way.php"),
+        ("../.now/.env", "way.txt"),
+        ("../app/config.php", "config.php"),
+        ("nowhere", "dangling"),
+        ("/", "all"),
+        ("..", "above"),
+        ("loop", "loop"),
+        ("../link.php", "text.txt"),
+    ] {
+        symlink(target, root.join("www").join(name)).unwrap();
+    }
+    symlink("secret", root.join("link.php")).unwrap();
+    symlink("app", root.join(".now")).unwrap();
+    for (path, expected) in [
+        ("/config.txt2", "link"),
+        ("/env.txt", "link"),
+        ("/git/config", "link"),
+        ("/dump.txt", "denied"),
+        ("/pub/.env", "nobody"),
+        ("/pub/a.inc", "nobody"),
+        ("/pub/run.php", "script"),
+        ("/again/run.php/x", "script"),
+        ("/config.php", "script"),
+        ("/way.php", "script"),
+        ("/way.txt", "link"),
+        ("/files/a.txt", "file"),
+        ("/dangling", "nobody"),
+        ("/loop", "nobody"),
+        ("/all/etc/passwd", "file"),
+        ("/above/secret", "file"),
+        ("/text.txt", "link"),
+    ] {
+        assert_eq!(kind(&site, path), expected, "{path}");
+    }
+    site.default_denials = false;
+    assert_eq!(kind(&site, "/dump.txt"), "file");
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+/// Who owns link, target and directory decides.
+#[test]
+fn links_are_followed_by_their_owners() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+    let root = tree("owned");
+    assert_eq!(std::fs::metadata(&root).unwrap().uid(), 0, "run the tests as root");
+    let site = Application { php_user: 33, ..application(&root.join("www"), &[]) };
+    symlink(".", root.join("way")).unwrap();
+    let rows = [
+        // Owners of link, target and directory; the directory's mode.
+        (0, 0, 0, 0o755, "file"),
+        (33, 33, 33, 0o755, "file"),
+        (34, 34, 33, 0o777, "file"),
+        (0, 33, 0, 0o755, "file"),
+        (0, 34, 34, 0o755, "file"),
+        (0, 33, 33, 0o755, "link"),
+        (0, 34, 34, 0o775, "link"),
+        (0, 34, 34, 0o757, "link"),
+        (33, 0, 0, 0o755, "link"),
+        (33, 34, 33, 0o755, "link"),
+        (34, 33, 33, 0o755, "link"),
+    ];
+    for (number, (link, target, directory, mode, expected)) in rows.into_iter().enumerate() {
+        let place = root.join(format!("place{number}"));
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(place.join("a.txt"), "x").unwrap();
+        std::fs::create_dir(place.join("d")).unwrap();
+        std::fs::write(place.join("d/b.txt"), "x").unwrap();
+        for name in ["a.txt", "d"] {
+            chown(place.join(name), Some(target), None).unwrap();
+            let at = root.join("www").join(format!("{number}-{name}"));
+            symlink(place.join(name), &at).unwrap();
+            lchown(&at, Some(link), None).unwrap();
+            // The first link inside is root's.
+            symlink(format!("{number}-{name}"), root.join("www").join(format!("by-{number}-{name}"))).unwrap();
+            // Its way leads by a link of root's.
+            let at = root.join("www").join(format!("on-{number}-{name}"));
+            symlink(root.join(format!("way/place{number}")).join(name), &at).unwrap();
+            lchown(&at, Some(link), None).unwrap();
+        }
+        chown(&place, Some(directory), None).unwrap();
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
+        for path in ["a.txt", "d/b.txt"] {
+            for by in ["", "by-", "on-"] {
+                assert_eq!(kind(&site, &format!("/{by}{number}-{path}")), expected, "{by}{number}-{path}");
+            }
+        }
     }
     std::fs::remove_dir_all(&root).unwrap();
 }

@@ -148,7 +148,7 @@ impl Known<'_> {
             let runs = user.clone().or_else(own);
             findings.extend(rights::judge(&tree, runs.as_ref(), &secrets));
             findings.extend(unreadable(&names, told));
-            findings.extend(self.closed());
+            findings.extend(self.surveyed());
             let front = plan::front_applications(self.config)?;
             if let Some(front) = front.get(self.number) {
                 findings.extend(exposed::judge(&tree, &application.root, front, &names, told, &secrets));
@@ -257,11 +257,22 @@ impl Known<'_> {
         }
     }
 
-    /// Directories that the front cannot enter.
-    fn closed(&self) -> Option<Finding> {
-        let found = survey::look(&self.application.root, self.front, std::time::Duration::from_secs(5));
-        let text = found.closed(self.front.map_or("this user", |user| user.name.as_str()))?;
-        Some(Finding::new(Check::Closed, text, "chmod o+rx, or another front_user").but(Severity::Warning))
+    /// Directories that the front cannot enter, and symbolic links that it does not follow.
+    fn surveyed(&self) -> Vec<Finding> {
+        let application = plan::front_application(self.application);
+        let found = survey::look(&application, self.front, std::time::Duration::from_secs(5));
+        let mut findings = Vec::new();
+        if let Some(text) = found.closed(self.front.map_or("this user", |user| user.name.as_str())) {
+            let action = "chmod o+rx, or another front_user";
+            findings.push(Finding::new(Check::Closed, text, action).but(Severity::Warning));
+        }
+        if !found.links.is_empty() {
+            let what = format!("{} that the front does not follow", counted(found.links.len(), "symbolic link"));
+            let places = found.links.iter().map(|(_, refused)| Place::new(&refused.link, 0, refused.to_string()));
+            let action = "remove them, or do what the text of each says";
+            findings.push(Finding::new(Check::Links, what, action).at(places));
+        }
+        findings
     }
 }
 

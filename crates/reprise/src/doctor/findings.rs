@@ -122,6 +122,7 @@ checks! {
     Closed: "deployment.closed", Deployment, Error, "docs/guides/doctor.md#deployment", "a script that the application's user cannot read, or a directory that the front cannot enter";
     Writable: "deployment.writable", Deployment, Warning, "docs/guides/doctor.md#deployment", "code that the application's user, or everybody, can change";
     Secret: "deployment.secret", Deployment, Warning, "docs/guides/doctor.md#deployment", "a file with a password, a key, a dump or a database that every user of the machine can read";
+    Links: "deployment.links", Deployment, Warning, "docs/guides/routing.md#symbolic-links", "a symbolic link out of the root that the front does not follow";
     Reachable: "deployment.reachable", Deployment, Error, "docs/guides/routing.md#default-denials", "a file that the front would send to anybody, and that no site wants sent";
     Shown: "deployment.phpinfo", Deployment, Warning, "docs/guides/routing.md#rules", "a script that anybody can run and that shows or changes what nobody should";
     Htaccess: "deployment.htaccess", Deployment, Error, "docs/guides/routing.md#rules", "a line of .htaccess that nobody honours; an error if it was to keep strangers out";

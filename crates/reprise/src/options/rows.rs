@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use front::derived::Derived;
 use front::routing::rule::Rule;
-use front::settings::{CacheRules, Codings, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
+use front::settings::{CacheRules, Codings, Links, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
 use wire::control::Isolation;
 
@@ -42,7 +42,7 @@ pub use readers::PRESETS;
 pub use readers::resolve;
 pub use released::Unpacked;
 pub use routes::read_rules;
-pub use scripts::missing;
+pub use scripts::{missing, refused};
 
 const DAY: u64 = 86400;
 
@@ -206,7 +206,11 @@ option_table! {
             "Directories whose files may change without a reload, such as caches of PHP files that the application \
              writes. Relative paths start at the directory of the configuration file.", by paths_in_part;
         follow: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
-            "Directories outside the root that symbolic links may lead to: files, scripts and the front controller.", by real_paths, to front;
+            "Directories outside the root that symbolic links may lead to, whoever owns link and target; [\"/\"]: anywhere.", by real_paths, to front;
+        links: Links = Links::Owner, "\"owner\"", Text, Reload,
+            "Which symbolic links may lead out of the root and the directories of `follow`: \"owner\" (those that have the owner of what they \
+             name, and root's if PHP's user cannot write to the directory of what they name) or \"inside\" (none). What is not followed gets \
+             403 (docs/guides/routing.md#symbolic-links).", to front;
         x_sendfile: Vec<PathBuf> = Vec::new(), "[]", Texts, Reload,
             "Directories whose files a script may have sent by the header X-Sendfile (docs/guides/sent-files.md). The \
              front's user must be able to read them. Without this option the header goes to the client.", by real_paths, to front;

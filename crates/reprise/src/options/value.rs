@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use front::settings::{CacheRules, Coding, Codings, LogFormat, ProxyHeaders, Warmup};
+use front::settings::{CacheRules, Coding, Codings, Links, LogFormat, ProxyHeaders, Warmup};
 use toml::de::DeValue;
 use wire::control::Isolation;
 
@@ -38,6 +38,10 @@ impl Word for Isolation {
 
 impl Word for LogFormat {
     const WORDS: &'static [(&'static str, LogFormat)] = &[("combined", LogFormat::Combined), ("json", LogFormat::Json)];
+}
+
+impl Word for Links {
+    const WORDS: &'static [(&'static str, Links)] = &[("owner", Links::Owner), ("inside", Links::Inside)];
 }
 
 impl Word for CacheRules {

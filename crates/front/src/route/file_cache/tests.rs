@@ -121,7 +121,8 @@ fn files_are_kept_and_changes_are_seen_at_once() {
 
 #[test]
 fn a_link_in_the_place_of_a_file_is_judged_as_one() {
-    let (tree, site) = site(LIMITS);
+    let (tree, mut site) = site(LIMITS);
+    site.links = Links::Inside;
     std::fs::write(tree.0.join("secret"), "this is s").unwrap();
     assert!(!is_hit(&site, "/a") && is_hit(&site, "/a"));
     std::fs::remove_file(site.root.join("a")).unwrap();
@@ -151,9 +152,14 @@ fn what_is_decided_on_other_terms_is_not_believed() {
     std::fs::write(shared.join("x"), "x").unwrap();
     symlink("../shared", site.root.join("assets")).unwrap();
     settle(&shared.join("x"));
+    site.links = Links::Inside;
     site.follow = vec![shared];
     assert!(!is_hit(&site, "/assets/x") && is_hit(&site, "/assets/x"));
     site.follow.clear();
+    assert!(ask(&site, "/assets/x").is_none());
+    site.links = Links::Owner;
+    assert!(!is_hit(&site, "/assets/x") && is_hit(&site, "/assets/x"));
+    site.links = Links::Inside;
     assert!(ask(&site, "/assets/x").is_none());
 }
 

@@ -1,8 +1,9 @@
 //! Scripts that the configuration names: `front_controller` and the keys of `mode`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use front::explain::{self, Refused};
 use front::routing::rule::Action;
 use toml::de::DeValue;
 
@@ -12,33 +13,21 @@ use super::super::value::Value;
 use super::Application;
 use crate::exit::Failure;
 
-/// What is wrong with a script's name, and a hint.
-struct Wrong {
-    why: String,
-    hint: Option<String>,
-}
-
-fn look_at_name(script: &str) -> Result<(), Wrong> {
+fn look_at_name(script: &str) -> Result<(), String> {
     match script.split('/').any(|segment| segment == "..") {
-        true => Err(Wrong { why: format!("{script} is outside the root"), hint: None }),
+        true => Err(format!("{script} is outside the root")),
         false => Ok(()),
     }
 }
 
-/// Looks for the script as the front will: a file below the root, or one that a symbolic link there leads to, as `follow`
-/// allows.
-fn look(root: &Path, follow: &[PathBuf], script: &str) -> Result<(), Wrong> {
-    let wrong = |why, hint| Err(Wrong { why, hint });
+/// Looks for a script: a file below the root, or one that a symbolic link there leads to. Whether the link is followed depends on all
+/// options: [`refused`].
+fn look(root: &Path, script: &str) -> Result<(), String> {
     look_at_name(script)?;
-    let Some(real) = root.join(script).canonicalize().ok().filter(|real| real.is_file()) else {
-        return wrong(format!("{script} is not a file in {}", root.display()), None);
-    };
-    if std::iter::once(root).chain(follow.iter().map(PathBuf::as_path)).any(|allowed| real.starts_with(allowed)) {
-        return Ok(());
+    match root.join(script).is_file() {
+        true => Ok(()),
+        false => Err(format!("{script} is not a file in {}", root.display())),
     }
-    let directory = real.parent().unwrap_or(&real).display();
-    let hint = format!("follow = [\"{directory}\"] allows symbolic links to lead there");
-    wrong(format!("{script} leads to {}, which is outside the root", real.display()), Some(hint))
 }
 
 pub(super) fn check(
@@ -51,26 +40,35 @@ pub(super) fn check(
     // What a release has is known when it is unpacked: `missing`.
     let found = match application.release_pool {
         Some(_) => look_at_name(script),
-        None => look(&application.root, &application.follow, script),
+        None => look(&application.root, script),
     };
-    found.map_err(|Wrong { why, hint }| {
-        let failure = given.file.fail(at, format!("{what} {why}"));
-        hint.into_iter().fold(failure, Failure::hint)
-    })
+    found.map_err(|why| given.file.fail(at, format!("{what} {why}")))
+}
+
+/// The scripts that options name, each with its option.
+fn named(application: &Application) -> impl Iterator<Item = (&'static str, &str)> {
+    let controller = application.front_controller.iter().map(|script| ("front_controller", script.as_str()));
+    let modes = application.mode.keys().map(|script| ("mode", script.as_str()));
+    let rules = application.route.iter().filter_map(|rule| match &rule.action {
+        Some(Action::Script(script) | Action::FrontController(script)) => Some(("route", script.as_str())),
+        _ => None,
+    });
+    controller.chain(modes).chain(rules)
 }
 
 /// The option that names a script which the release of an application does not have, and why it has not.
 pub fn missing(application: &Application) -> Option<(&'static str, String)> {
-    let rule = |action: &Option<Action>| match action {
-        Some(Action::Script(script) | Action::FrontController(script)) => Some(("route", script.clone())),
-        _ => None,
-    };
-    let controller = application.front_controller.iter().map(|script| ("front_controller", script.clone()));
-    let modes = application.mode.keys().map(|script| ("mode", script.clone()));
-    let mut all = controller.chain(modes).chain(application.route.iter().filter_map(|one| rule(&one.action)));
-    all.find_map(|(option, script)| {
-        let looked = look(&application.root, &application.follow, script.trim_start_matches('/'));
-        looked.err().map(|wrong| (option, wrong.why))
+    named(application).find_map(|(option, script)| {
+        let looked = look(&application.root, script.trim_start_matches('/'));
+        looked.err().map(|why| (option, why))
+    })
+}
+
+/// The option that names a script to which a symbolic link leads that the front does not follow, and what the front says of it.
+pub fn refused(application: &Application, front: &front::settings::Application) -> Option<(&'static str, Refused)> {
+    named(application).find_map(|(option, script)| {
+        let path = format!("/{}", script.trim_start_matches('/'));
+        Some((option, explain::refused_link(front, &path)?))
     })
 }
 
