@@ -147,7 +147,7 @@ fn every_mistake_is_named_with_its_line() {
         (app("front_controller = \"../r.toml\""), &["r.toml:3:", "front controller"]),
         (app("front_controller = \"missing.php\""), &["r.toml:3:", "missing.php"]),
         (app("follow = [\"missing\"]"), &["r.toml:3:", "missing"]),
-        (format!("{APP}{APP}"), &["r.toml:3: two applications are named 'www'", "r.toml:1"]),
+        (format!("{APP}{APP}"), &["r.toml:3: both 'www' and 'www-2' answer for any host", "r.toml:1"]),
         (format!("{APP}{APP}name = \"b\"\n"), &["r.toml:3: both", "any host", "'www' is at r.toml:1", "hosts of its own"]),
         (format!("{APP}hosts = [\"a.example\"]\n{APP}name = \"b\"\nhosts = [\"b\", \"A.example\"]\n"), &["r.toml:7: both", "a.example"]),
         (app("hosts = [\"a.example\", \"a.example\"]"), &["a.example"]),

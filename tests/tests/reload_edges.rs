@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -202,5 +202,46 @@ fn a_refusal_points_to_the_log_where_the_log_has_more() {
         assert!(!is_done && said.contains(&expected), "{boot}: {said}\n{}", server.log());
         assert_eq!(said.contains(pointer), has_message, "{boot}: {said}");
         assert_eq!(server.get("/").text(), "up");
+    }
+}
+
+/// Behind a symbolic link the next release is the same application, with its data cache, its keys and its count of generations, though
+/// nobody has named it.
+#[test]
+fn a_release_behind_a_link_is_the_same_application() {
+    let directory = tests::server::Directory::new();
+    let link = |site: &str, number: usize| {
+        let (base, next) = (directory.0.join(site), directory.0.join("next"));
+        symlink(base.join(format!("releases/2026010{number}")), &next).unwrap();
+        fs::rename(next, base.join("current")).unwrap();
+    };
+    let script = "<?php reprise_snapshot(); $info = reprise_info(); \
+        echo $info['application'], ' ', $info['generation'], ' ', reprise_cache('release', fn () => basename(dirname(__DIR__)));";
+    for site in ["shop", "blog/site", "news/site"] {
+        for number in [1, 2] {
+            let public = directory.0.join(site).join(format!("releases/2026010{number}/public"));
+            fs::create_dir_all(&public).unwrap();
+            fs::write(public.join("index.php"), script).unwrap();
+        }
+        link(site, 1);
+    }
+    let another = |site: &str, host: &str| {
+        let root = directory.0.join(site).join("current/public");
+        format!("root = \"{}\"\nhosts = [\"{host}\"]\nworkers = 1", root.display())
+    };
+    let setup = Setup::empty().file("index.php", "").application("hosts = [\"localhost\"]");
+    let names = [("shop.example", "shop"), ("blog.example", "blog/site"), ("news.example", "news/site")];
+    let server = names.iter().fold(setup, |setup, (host, name)| setup.another(&another(name, host))).start();
+    let said = |host: &str| server.client().request("GET", "/", &[("Host", host)], b"").text();
+    for (host, name) in names {
+        assert_eq!(said(host), format!("{name} 1 20260101"));
+    }
+    for (_, name) in names {
+        link(name, 2);
+    }
+    let (is_reloaded, told) = server.reload();
+    assert!(is_reloaded, "{told}");
+    for (host, name) in names {
+        assert_eq!(said(host), format!("{name} 2 20260101"), "what the first release has kept");
     }
 }

@@ -1,9 +1,10 @@
 //! Makes one configuration of flags and file. A message about a mistake in the file has its line and the nearest name.
 
 mod file;
+mod naming;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use front::routing::faults::{self, Fault};
 use process::plan::MAX_LISTENERS;
@@ -75,6 +76,7 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
             return Err(Failure::new(Code::Usage, "no application", why).hint("a dot is the current directory"));
         }
     };
+    naming::settle(&mut config);
     if !what.listen.is_empty() {
         config.listen.clone_from(&what.listen);
     }
@@ -335,24 +337,7 @@ fn check_settings(application: &Application) -> Result<(), Failure> {
 }
 
 /// Sets the options of an application that are not written and follow from its root.
-fn complete(
-    application: &mut Application,
-    is_named: bool,
-    has_controller: bool,
-    has_preset: bool,
-) -> Result<(), Failure> {
-    let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    if !is_named {
-        // "public" and similar names say nothing about the application; the directory above it does.
-        let name = match (application.root.phar(), named(&application.root)) {
-            (Some(phar), _) => phar.file.file_stem().map(|name| name.to_string_lossy().into_owned()),
-            (None, Some(name)) if ["public", "web", "htdocs"].contains(&name.as_str()) => {
-                application.root.parent().and_then(named)
-            }
-            (None, other) => other,
-        };
-        application.name = name.unwrap_or_else(|| "app".to_owned());
-    }
+fn complete(application: &mut Application, has_controller: bool, has_preset: bool) -> Result<(), Failure> {
     application.is_controller_found = !has_controller;
     if !has_controller {
         let stub = application.root.phar().and_then(|phar| phar.stub()?.strip_prefix('/').map(str::to_owned));
@@ -370,29 +355,27 @@ fn complete(
     Ok(())
 }
 
-/// The root of what the command line names: an application's directory, or a phar, or a directory in one.
-fn root_of(named: &Path) -> Result<Root, Failure> {
+/// The root of what the command line names, and its path as it is written: an application's directory, or a phar, or a directory in one.
+fn root_of(named: &Path) -> Result<(Root, PathBuf), Failure> {
     let Some((file, inside)) = phars::part(named) else {
-        let root = discover::document_root(named)?;
-        let root = resolve(&root).map_err(|why| Failure::new(Code::Permission, "document root", why))?;
-        return Ok(Root::directory(root));
+        let written = discover::document_root(named)?;
+        let root = resolve(&written).map_err(|why| Failure::new(Code::Permission, "document root", why))?;
+        return Ok((Root::directory(root), written));
     };
     let failed = |why: String| Failure::new(Code::Configuration, "document root", why);
     let root = phars::open(&file, &inside).map_err(failed)?;
     // As in a directory, a root that usual names stand for comes before the whole.
     let below = ["public", "web", "htdocs"].into_iter().filter(|_| inside.is_empty());
-    match below.into_iter().find(|name| discover::has_index(&root.join(name), &front::INDEX)) {
-        Some(name) => phars::open(&file, name).map_err(failed),
-        None => Ok(root),
-    }
+    let root = match below.into_iter().find(|name| discover::has_index(&root.join(name), &front::INDEX)) {
+        Some(name) => phars::open(&file, name).map_err(failed)?,
+        None => root,
+    };
+    Ok((root, named.to_owned()))
 }
 
 fn from_directory(directory: &Path) -> Result<Config, Failure> {
-    let root = root_of(directory)?;
-    let mut application = Application { written_root: directory.to_owned(), root, ..Application::defaults() };
-    if application.root.phar().is_none() {
-        application.written_root = application.root.to_path_buf();
-    }
-    complete(&mut application, false, false, false)?;
+    let (root, written_root) = root_of(directory)?;
+    let mut application = Application { written_root, root, ..Application::defaults() };
+    complete(&mut application, false, false)?;
     Ok(Config { applications: vec![application], ..Config::defaults() })
 }

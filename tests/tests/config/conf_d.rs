@@ -108,13 +108,13 @@ fn two_files_with_the_same_application_are_both_named() {
         ["conf.d/b.toml:3: both 'blog' and 'shop' answer for blog.example", "'blog' is at conf.d/a.toml:3", "hint:"];
     assert_failure("host", &check(&same_host), 78, &words);
     // A name that follows from the root has the line of the application.
-    let unnamed = "[[application]]\nhosts = [\"a.example\"]\nroot = \"../www\"\n";
-    let directory = sites(APP, &[("a.toml", unnamed)]);
+    let named = "[[application]]\nname = \"www\"\nhosts = [\"a.example\"]\nroot = \"../www\"\n";
+    let directory = sites(APP, &[("a.toml", named)]);
     assert_failure(
         "unnamed",
         &check(&directory),
         78,
-        &["conf.d/a.toml:1: two applications are named 'www'", "at r.toml:1"],
+        &["conf.d/a.toml:2: two applications are named 'www'", "at r.toml:1"],
     );
 }
 

@@ -206,6 +206,6 @@ fn read_application(
         releases::resolve(config, &mut application, releases)?;
     }
     let has = |option| table.contains_key(option);
-    complete(&mut application, has("name"), has("front_controller"), has("preset"))?;
+    complete(&mut application, has("front_controller"), has("preset"))?;
     Ok(application)
 }

@@ -174,9 +174,11 @@ option_table! {
 option_table! {
     /// One application.
     pub struct Application => front::settings::Application {
-        name: String = String::new(), "name of the root's directory as links lead to it, or of the one above public, web and htdocs", Text, Reload,
-            "Names the application in messages, status and metrics. It is what its data cache, its values in data_cache_store, its \
-             releases and its learned routes are kept by: with another name they are another application's.", to front;
+        name: String = String::new(), "from `root` as it is written", Text, Reload,
+            "Names the application in messages, logs, status, metrics and commands. Under another name it is another application: an empty \
+             data cache, other keys in data_cache_store, no releases or learned routes, generations from 1. Without it the name is the last directory of `root`, links not \
+             followed, but for public, public_html, web, htdocs, httpdocs, current, live, latest, and releases with what lies in it; \
+             applications that would have one name get the directory before, too (a/site, b/site).", to front;
         release_pool: Option<String> = None, "none: the application lies in `root`", Text, Reload,
             "Where the application's releases come from: a directory, valkey://HOST:6379 (redis://; valkeys:// by TLS), or https://HOST/PATH \
              (docs/guides/releases.md). `root` is then a path in the release: \"public\", or \".\".", by pool;
