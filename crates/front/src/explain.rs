@@ -201,6 +201,7 @@ fn tell(application: &Application, told: &mut Explanation, found: Route, denial:
                 }
             };
         }
+        Route::Source => refuse(told, Refusal::Source),
         Route::Link(refused) => {
             refuse(told, Refusal::Link);
             told.result = format!("403 link: {refused}");

@@ -68,8 +68,9 @@ pub fn lead<'t>(
 ) -> Result<Lead<'t>, Refusal> {
     let mut terms = Terms::of(application);
     terms.has_denials &= !verdict.is_allowed;
+    terms.is_allowed = verdict.is_allowed;
     terms.is_php_off = verdict.is_php_off;
-    let is_usual = verdict.path.is_none() && !verdict.is_php_off && terms.has_denials == application.default_denials;
+    let is_usual = verdict.path.is_none() && !verdict.is_php_off && !verdict.is_allowed;
     Ok(Lead::Route(match &verdict.ending {
         // What is remembered of scripts holds for these terms alone.
         Ending::Serve if is_usual => usual(),

@@ -43,6 +43,7 @@ wire::table! {
         Forbidden, "forbidden": "the front's user may not read the file; `status_path` asked for from another machine", { status: 403, connection: Keep, header: None };
         Unauthorized, "unauthorized": "a rule wants a password: none was sent, or a wrong one", { status: 401, connection: Keep, header: None };
         Denied, "denied": "a rule or a default denial (docs/guides/routing.md)", { status: 403, connection: Keep, header: None };
+        Source, "source": "the file's first bytes open PHP, though its name is no script's; a rule with `allow` has it sent (docs/guides/routing.md#phps-source)", { status: 403, connection: Keep, header: None };
         Link, "link": "a symbolic link leads out of the document root and is not followed (docs/guides/routing.md#symbolic-links); the log says which, and why", { status: 403, connection: Keep, header: None };
         Gone, "gone": "a rule: `deny = 410`", { status: 410, connection: Keep, header: None };
         RuleFailed, "rule-failed": "a rule's pattern took too many steps, or rules rewrote the path more than ten times", { status: 500, connection: Keep, header: None };

@@ -4,6 +4,7 @@ pub mod file_cache;
 mod found;
 pub mod links;
 mod look;
+pub mod source;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,8 @@ pub enum Route {
     Closed,
     /// 403: the file is there, and no site wants such a file sent, or a rule forbids scripts there.
     Denied,
+    /// 403: the file is PHP's source by its first bytes, though not by its name.
+    Source,
     /// 403: a symbolic link leads there, and is not followed.
     Link(Box<links::Refused>),
 }
@@ -138,6 +141,8 @@ pub struct Terms<'a> {
     pub index: Option<&'a [String]>,
     /// Whether files that no site wants sent are denied.
     pub has_denials: bool,
+    /// Whether a rule allows what is found by its name or its bytes to be no file for visitors.
+    pub is_allowed: bool,
     /// Whether scripts do not run by their own names.
     pub is_php_off: bool,
     /// The path of a phar's stub, which is a script.
@@ -157,6 +162,7 @@ impl<'a> Terms<'a> {
             front_controller: application.front_controller.as_deref(),
             index: application.index.as_deref(),
             has_denials: application.default_denials,
+            is_allowed: false,
             is_php_off: false,
             stub: application.phar.as_ref().and_then(|phar| phar.stub.as_deref()),
         }
@@ -179,6 +185,7 @@ enum Kind {
     Missing,
     Closed,
     Denied,
+    Source,
     Link(Box<links::Refused>),
 }
 
@@ -271,6 +278,7 @@ pub fn decide(terms: &Terms<'_>, path: &[u8]) -> Route {
         Kind::Closed => Route::Closed,
         Kind::Denied if path.ends_with(b"/") => fallback(terms),
         Kind::Denied => Route::Denied,
+        Kind::Source => Route::Source,
         Kind::Link(refused) => Route::Link(refused),
         Kind::Missing | Kind::Script => former(terms, path).unwrap_or_else(|| fallback(terms)),
     }
@@ -321,6 +329,7 @@ fn index(terms: &Terms<'_>, directory: &[u8]) -> Route {
             Kind::File(found) => return Route::File(found),
             Kind::Closed => return Route::Closed,
             Kind::Denied => return Route::Denied,
+            Kind::Source => return Route::Source,
             Kind::Link(refused) => return Route::Link(refused),
             Kind::Directory | Kind::Missing => {}
         }

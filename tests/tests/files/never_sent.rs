@@ -298,3 +298,47 @@ fn what_is_closed_to_the_front_is_forbidden() {
     }
     mode(&root.join("closed"), 0o755);
 }
+
+/// A file whose first bytes open PHP is not sent by any name, nor by a link, a range, HEAD or from the cache, unless a rule allows it.
+#[test]
+fn source_by_its_first_bytes_is_not_sent() {
+    let source = [
+        ("x.module", SECRET),
+        ("x.install", "<?PHP\n/* TOP-SECRET */"),
+        ("sub/theme.tpl", "<?= 'TOP-SECRET' ?>"),
+        ("sub/short.txt", "<?\necho 'TOP-SECRET';"),
+        ("bom.txt", "\u{feff}<?php /* TOP-SECRET */"),
+        ("tool", "#!/usr/bin/env php\n<?php /* TOP-SECRET */"),
+        ("late.css", "\n\t<?php /* TOP-SECRET */"),
+        ("app.js", SECRET),
+        ("a.html", SECRET),
+        ("picture.png", SECRET),
+        ("lib/index.html", SECRET),
+    ];
+    let text = [
+        ("a.xml", "<?xml version=\"1.0\"?><a/>"),
+        ("a.svg", "<?xml version=\"1.0\"?><svg/>"),
+        ("quoted.txt", "code: <?php /* */"),
+        ("run.sh", "#!/bin/sh\necho"),
+        ("empty.module", ""),
+        ("one.txt", "<"),
+    ];
+    let long = format!("{SECRET}{}", " ".repeat(1 << 20));
+    let setup = Setup::empty().file("index.php", "<?php echo 'controller';");
+    let setup = source.iter().chain(&text).fold(setup, |setup, (name, text)| setup.file(name, text));
+    let setup = setup.file("docs/example.txt", SECRET).file("docs/example.inc", SECRET).file("long.txt", &long);
+    symlink("x.module", setup.document_root().join("linked.txt")).unwrap();
+    let server = setup.route("prefix = \"/docs\"\nallow = true").start();
+    let mut client = server.client();
+    for path in source.iter().map(|(name, _)| *name).chain(["lib/", "linked.txt"]) {
+        for (method, headers) in [("GET", &[][..]), ("HEAD", &[]), ("GET", &[("Range", "bytes=7-40")])] {
+            let answer = client.request(method, &format!("/{path}"), headers, b"");
+            assert_eq!((answer.status, answer.header("reprise-refused")), (403, Some("source")), "{method} {path}");
+            assert!(!answer.text().contains("TOP-SECRET"), "{path}");
+        }
+    }
+    for (name, expected) in text.iter().chain(&[("docs/example.txt", SECRET), ("long.txt", &long)]) {
+        assert_eq!(client.get(&format!("/{name}")).text().as_str(), *expected, "{name}");
+    }
+    assert!(!client.get("/docs/example.inc").text().contains("TOP-SECRET"), "a name of source is never allowed");
+}

@@ -73,6 +73,7 @@ pub async fn run(
         Route::Nobody => return Err(Refusal::NotFound),
         Route::Closed => return Err(Refusal::Forbidden),
         Route::Denied => return Err(Refusal::Denied),
+        Route::Source => return Err(Refusal::Source),
         Route::Link(refused) => {
             refused.log(&admitted.application.name);
             return Err(Refusal::Link);

@@ -81,13 +81,13 @@ struct Kept {
     root: PathBuf,
     follow: Vec<PathBuf>,
     links: Links,
-    has_denials: bool,
+    denials: (bool, bool),
 }
 
 impl Kept {
     /// Whether it was decided on the same terms that it may be sent.
     fn is_on(&self, terms: &Terms<'_>) -> bool {
-        let is_same = self.generation == terms.generation && self.has_denials == terms.has_denials;
+        let is_same = self.generation == terms.generation && self.denials == (terms.has_denials, terms.is_allowed);
         let is_linked_alike = self.follow == terms.follow && self.links == terms.links;
         is_same && self.root == terms.root && is_linked_alike
     }
@@ -214,7 +214,7 @@ pub(super) fn keep(terms: &Terms<'_>, path: PathBuf, file: File, stat: Stat) -> 
                     root: terms.root.to_owned(),
                     follow: terms.follow.to_vec(),
                     links: terms.links,
-                    has_denials: terms.has_denials,
+                    denials: (terms.has_denials, terms.is_allowed),
                 },
             );
         }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, Stat};
 
-use super::{Kind, Terms, file_cache, handle, links, real_path};
+use super::{Kind, Terms, file_cache, handle, links, real_path, source};
 use crate::routing::{denials, table};
 use crate::target::{is_hidden, is_source};
 
@@ -42,7 +42,8 @@ pub(super) fn look(terms: &Terms<'_>, path: &[u8]) -> Kind {
 pub(super) fn exists(terms: &Terms<'_>, path: &[u8]) -> Option<table::Kind> {
     match inspect(terms, path, &terms.root.join(OsStr::from_bytes(&path[1..]))) {
         Place::File(..) | Place::Other(Kind::File(_) | Kind::Denied) if path.ends_with(b"/") => None,
-        Place::File(..) | Place::Other(Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied | Kind::Link(_)) => {
+        Place::File(..)
+        | Place::Other(Kind::File(_) | Kind::Script | Kind::Closed | Kind::Denied | Kind::Source | Kind::Link(_)) => {
             Some(table::Kind::File)
         }
         Place::Other(Kind::Directory) => Some(table::Kind::Directory),
@@ -125,6 +126,7 @@ fn is_denied(base: &Path, path: &[u8]) -> bool {
 /// Opens the file that was checked, not one that has taken its place since.
 fn open(terms: &Terms<'_>, place: &impl AsFd, path: PathBuf, stat: Stat) -> Kind {
     match File::open(handle(place)) {
+        Ok(file) if !terms.is_allowed && source::is_in(&file, stat.st_size.max(0) as u64) => Kind::Source,
         Ok(file) => Kind::File(file_cache::keep(terms, path, file, stat)),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::Closed,
         Err(_) => Kind::Missing,

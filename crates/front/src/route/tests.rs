@@ -47,6 +47,7 @@ fn kind(application: &Application, path: &str) -> &'static str {
         Route::Closed => "closed",
         Route::Denied => "denied",
         Route::Link(_) => "link",
+        Route::Source => "source",
     }
 }
 
