@@ -122,13 +122,9 @@ pub fn start(program: &Program<'_>) -> io::Result<i32> {
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(child.as_raw()),
         ForkResult::Child => {
-            let failed = become_program(
-                &nothing,
-                &passed,
-                messages.as_ref().map(|messages| (output.as_ref(), messages)),
-                program,
-            )
-            .and_then(|()| execute(&executable, &arguments, &environment));
+            let written = messages.as_ref().map(|messages| (output.as_ref(), messages));
+            let failed = become_program(&nothing, &passed, written, program)
+                .and_then(|()| execute(&executable, &arguments, &environment));
             let code = if failed == Err(nix::errno::Errno::EACCES) { Exit::Permission } else { Exit::Internal };
             let why = failed.err().map_or_else(String::new, |error| crate::fork_limits::explain_own(&error.into()));
             let text = format!("reprise: {} did not start: {why}\n", program.arguments[0]);

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "engine/included_paths.h"
 #include "forker.h"
 #include "loaded.h"
 #include "log.h"
@@ -62,23 +63,23 @@ void reprise_loaded_prepare(void)
 	loaded = shared == MAP_FAILED ? NULL : shared;
 }
 
+static void note_path(const zend_string *path)
+{
+	if (ZSTR_VAL(path)[0] == '/' && ZSTR_LEN(path) < MAX_BYTES - loaded->size) {
+		memcpy(loaded->paths + loaded->size, ZSTR_VAL(path), ZSTR_LEN(path) + 1);
+		loaded->size += (uint32_t)ZSTR_LEN(path) + 1;
+	}
+}
+
 void reprise_loaded_note(void)
 {
 	uint32_t expected = EMPTY;
-	zend_string *path;
 
 	if (!loaded || !atomic_compare_exchange_strong(&loaded->state, &expected, BEING_WRITTEN)) {
 		return;
 	}
 	clock_gettime(CLOCK_REALTIME, &loaded->end);
-	ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path)
-	{
-		if (path && ZSTR_VAL(path)[0] == '/' && ZSTR_LEN(path) < MAX_BYTES - loaded->size) {
-			memcpy(loaded->paths + loaded->size, ZSTR_VAL(path), ZSTR_LEN(path) + 1);
-			loaded->size += (uint32_t)ZSTR_LEN(path) + 1;
-		}
-	}
-	ZEND_HASH_FOREACH_END();
+	reprise_each_included(note_path);
 	atomic_store(&loaded->state, READY);
 }
 

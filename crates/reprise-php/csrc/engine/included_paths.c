@@ -66,3 +66,16 @@ void reprise_included_paths_copy(uintptr_t at, size_t size)
 	zend_resolve_path = resolve;
 	reprise_wrap_function("opcache_compile_file", opcache_compile_file, &next_function);
 }
+
+void reprise_each_included(void (*each)(const zend_string *path))
+{
+	zend_string *path;
+
+	ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path)
+	{
+		if (path) {
+			each(path);
+		}
+	}
+	ZEND_HASH_FOREACH_END();
+}

@@ -2,6 +2,8 @@
 #ifndef REPRISE_INCLUDED_PATHS_H
 #define REPRISE_INCLUDED_PATHS_H
 
+#include <php.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,5 +13,8 @@
  * read. To be called once, when PHP's modules have started.
  */
 void reprise_included_paths_copy(uintptr_t memory, size_t size);
+
+/* Calls `each` with the path of every file that has been included, the script itself among them. */
+void reprise_each_included(void (*each)(const zend_string *path));
 
 #endif
