@@ -2,20 +2,9 @@
 //! Apache 2.4, an inner file replaces the access of the outer one, `<Files>` comes after both, mod_access_compat (Order, Allow, Deny) and
 //! Require both have to allow, and rules of mod_rewrite and redirects to a status deny, too.
 
-use front::routing::pattern::{Budget, Pattern};
-
+use super::asked::{Asked, Scope};
 use super::directives::Directive;
 use super::rewriting;
-
-/// The file of a directory.
-pub struct Scope {
-    /// Its path for people.
-    pub file: String,
-    /// The path of its directory as URLs have it: empty for the root, else `/a/b`.
-    pub directory: String,
-    /// What is in force.
-    pub directives: Vec<Directive>,
-}
 
 /// What denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,14 +22,6 @@ pub struct Denial<'a> {
     pub by: &'a Directive,
 }
 
-/// A request's file.
-pub struct Asked<'a> {
-    /// Its path as URLs have it: `/a/b.txt`.
-    pub path: &'a str,
-    /// Its path in the file system.
-    pub file: &'a str,
-}
-
 /// What the scopes on its way, the outermost first, deny of a file.
 pub fn denial<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<Denial<'a>> {
     access(scopes, asked)
@@ -54,7 +35,7 @@ fn access<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<Denial<'a>> {
     let mut of_files = Vec::new();
     for scope in scopes {
         layers.push((scope, for_get(&scope.directives)));
-        let fits = |section: &&Directive| is_of_file(section, asked.path);
+        let fits = |section: &&Directive| is_of_file(section, asked);
         of_files.extend(scope.directives.iter().filter(fits).map(|section| (*scope, for_get(&section.inside))));
     }
     layers.extend(of_files);
@@ -105,37 +86,49 @@ fn for_get(directives: &[Directive]) -> Vec<&Directive> {
 }
 
 /// Whether a `<Files>` or `<FilesMatch>` is of a file, by the file's own name.
-fn is_of_file(section: &Directive, path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+fn is_of_file(section: &Directive, asked: &Asked<'_>) -> bool {
+    let name = asked.path.rsplit('/').next().unwrap_or(asked.path);
     let is_pattern = section.name == "<filesmatch" || (section.name == "<files" && section.argument(0) == "~");
     if is_pattern {
-        return is_match(section.arguments.last().map_or("", String::as_str), name, false).unwrap_or(false);
+        let pattern = section.arguments.last().map_or("", String::as_str);
+        return asked.patterns.is_match(pattern, name, false).unwrap_or(false);
     }
     section.name == "<files" && is_glob(section.argument(0).as_bytes(), name.as_bytes())
 }
 
-/// Whether a regular expression is found in a text; `None` if it is none that can be tried.
-pub fn is_match(pattern: &str, text: &str, is_caseless: bool) -> Option<bool> {
-    let flags = if is_caseless { "(?i)" } else { "" };
-    let pattern = Pattern::new(&format!("{flags}{pattern}")).ok()?;
-    pattern.is_in(text.as_bytes(), &Budget::new()).ok()
+/// Whether a name is of a shell's pattern: `*`, `?` and `[…]`. Only the last `*` is tried again, so it takes no more than their lengths multiplied.
+fn is_glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut rest, mut left) = (pattern, name);
+    let mut again = None;
+    while !left.is_empty() || !rest.is_empty() {
+        if let Some((b'*', behind)) = rest.split_first() {
+            again = Some((behind, left));
+            rest = behind;
+        } else if let Some((behind, next)) = one_of(rest, left) {
+            (rest, left) = (behind, next);
+        } else if let Some((behind, [_, next @ ..])) = again {
+            again = Some((behind, next));
+            (rest, left) = (behind, next);
+        } else {
+            return false;
+        }
+    }
+    true
 }
 
-/// Whether a name is of a shell's pattern: `*`, `?` and `[…]`.
-fn is_glob(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => (0..=name.len()).any(|at| is_glob(rest, &name[at..])),
-        (Some((b'[', rest)), Some((letter, name))) => {
-            let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
-            let is_not = matches!(rest.first(), Some(b'!' | b'^'));
-            let set = &rest[usize::from(is_not)..end];
+/// What follows in a pattern without `*` and in a name, if the first letter fits.
+fn one_of<'a, 'b>(pattern: &'a [u8], name: &'b [u8]) -> Option<(&'a [u8], &'b [u8])> {
+    let ((first, pattern), (letter, name)) = (pattern.split_first()?, name.split_first()?);
+    match first {
+        b'?' => Some((pattern, name)),
+        b'[' => {
+            let end = pattern.iter().position(|byte| *byte == b']')?;
+            let is_not = matches!(pattern.first(), Some(b'!' | b'^'));
+            let set = pattern.get(usize::from(is_not)..end)?;
             let ranges = set.windows(3).any(|part| part[1] == b'-' && (part[0]..=part[2]).contains(letter));
-            (set.contains(letter) || ranges) != is_not && is_glob(&rest[end + 1..], name)
+            ((set.contains(letter) || ranges) != is_not).then_some((&pattern[end + 1..], name))
         }
-        (Some((b'?', pattern)), Some((_, name))) => is_glob(pattern, name),
-        (Some((first, pattern)), Some((letter, name))) => first == letter && is_glob(pattern, name),
-        _ => false,
+        first => (first == letter).then_some((pattern, name)),
     }
 }
 
@@ -206,7 +199,7 @@ fn redirected<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<Denial<'a>>
                     .path
                     .strip_prefix(one.argument(1))
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-                _ => is_match(one.argument(1), asked.path, false).unwrap_or(false),
+                _ => asked.patterns.is_match(one.argument(1), asked.path, false).unwrap_or(false),
             }
     };
     all.filter(|pair| denies(pair)).map(|(scope, by)| Denial { kind: Kind::Denial, scope, by }).next()
@@ -221,6 +214,7 @@ pub fn denies_by_status(directive: &Directive) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asked::Patterns;
     use super::super::directives::{in_force, parse};
     use super::*;
 
@@ -235,7 +229,7 @@ mod tests {
     /// The line that denies a file of `/d`, by the root's file and that of `/d`.
     fn line(outer: &str, inner: &str, path: &str) -> Option<(Kind, u32)> {
         let scopes = [scope("", outer), scope("/d", inner)];
-        let asked = Asked { path, file: &format!("/srv{path}") };
+        let asked = Asked { patterns: &Patterns::default(), path, file: &format!("/srv{path}") };
         denial(&scopes.iter().collect::<Vec<_>>(), &asked).map(|found| (found.kind, found.by.line))
     }
 

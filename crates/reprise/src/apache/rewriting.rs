@@ -1,7 +1,7 @@
 //! Which rules of mod_rewrite deny a path: `[F]`, `[G]` and `[R=4xx]`. Conditions are known as far as path, file and method decide them; a
 //! rule with another one is left out, because it is of some clients alone.
 
-use super::denied::{Asked, Scope, is_match};
+use super::asked::{Asked, Patterns, Scope};
 use super::directives::Directive;
 
 /// The flags of a rule or a condition, in lower case.
@@ -42,7 +42,8 @@ pub fn denial<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<(&'a Scope,
                     skipped -= 1;
                     continue;
                 }
-                let fits = !is_chain_broken && fits(directive, &flags, path) && met(&of_rule, asked) == Some(true);
+                let fits =
+                    !is_chain_broken && fits(directive, &flags, path, asked) && met(&of_rule, asked) == Some(true);
                 is_chain_broken = is_chained && !fits;
                 if !fits {
                     continue;
@@ -64,11 +65,11 @@ pub fn denial<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<(&'a Scope,
     None
 }
 
-fn fits(rule: &Directive, flags: &[String], path: &str) -> bool {
+fn fits(rule: &Directive, flags: &[String], path: &str, asked: &Asked<'_>) -> bool {
     let pattern = rule.argument(0);
     let (is_not, pattern) = pattern.strip_prefix('!').map_or((false, pattern), |pattern| (true, pattern));
     let is_caseless = flags.iter().any(|flag| flag == "nc" || flag == "nocase");
-    is_match(pattern, path, is_caseless).is_some_and(|found| found != is_not)
+    asked.patterns.is_match(pattern, path, is_caseless).is_some_and(|found| found != is_not)
 }
 
 /// Whether conditions are met; `None`: nothing here knows.
@@ -101,7 +102,7 @@ fn met(conditions: &[&Directive], asked: &Asked<'_>) -> Option<bool> {
 
 /// Whether conditions are of what is known here.
 pub fn is_known(conditions: &[&Directive]) -> bool {
-    let asked = Asked { path: "/", file: "/" };
+    let asked = Asked { patterns: &Patterns::default(), path: "/", file: "/" };
     conditions.iter().all(|one| condition(one, &asked).is_some())
 }
 
@@ -122,7 +123,11 @@ fn condition(condition: &Directive, asked: &Asked<'_>) -> Option<bool> {
             Some(wanted) => text == wanted,
             None => return None,
         },
-        pattern => is_match(pattern, text, flags(condition, 2).iter().any(|flag| flag == "nc" || flag == "nocase"))?,
+        pattern => asked.patterns.is_match(
+            pattern,
+            text,
+            flags(condition, 2).iter().any(|flag| flag == "nc" || flag == "nocase"),
+        )?,
     };
     Some(holds != is_not)
 }

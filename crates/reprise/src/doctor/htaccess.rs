@@ -10,7 +10,8 @@ use http::HeaderMap;
 
 use super::findings::{Check, Finding, Place, Severity};
 use super::tree::{Entry, Tree};
-use crate::apache::denied::{self, Asked, Scope};
+use crate::apache::asked::{Asked, Patterns, Scope};
+use crate::apache::denied;
 use crate::apache::directives::{Directive, in_force, parse};
 use crate::apache::rewriting;
 
@@ -119,7 +120,7 @@ fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]
     let headers = HeaderMap::new();
     let host = application.hosts.first().map_or("localhost", String::as_str).trim_start_matches("*.");
     let mut found: BTreeMap<(&str, u32), (Kind, bool, Place)> = BTreeMap::new();
-    let mut left = MOST_FILES;
+    let (mut left, patterns) = (MOST_FILES, Patterns::default());
     for entry in tree.entries.iter().filter(|entry| !entry.is_directory) {
         let whole = tree.whole(entry);
         let Some(target) = whole.strip_prefix(root).ok().and_then(Path::to_str).map(|path| format!("/{path}")) else {
@@ -128,7 +129,7 @@ fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]
         let is_on_way =
             |scope: &&Scope| target.strip_prefix(scope.directory.as_str()).is_some_and(|rest| rest.starts_with('/'));
         let on_way: Vec<&Scope> = scopes.iter().filter(is_on_way).collect();
-        let asked = Asked { path: &target, file: &whole.to_string_lossy() };
+        let asked = Asked { patterns: &patterns, path: &target, file: &whole.to_string_lossy() };
         let Some(denial) = denied::denial(&on_way, &asked) else { continue };
         let key = (denial.scope.file.as_str(), denial.by.line);
         let is_asset = target.rsplit_once('.').is_some_and(|(_, ending)| ASSETS.contains(&ending));

@@ -1,24 +1,10 @@
 //! Checks that found nothing, each with the value that it looked at.
 
-use serde::Serialize;
-
 use super::findings::{Area, Check, Finding, counted};
 use super::host::{System, Tuned};
-use super::printed::Looked;
+use super::printed::{Looked, Passed};
 use crate::isolation;
 use crate::options::Config;
-
-/// A check that has passed.
-#[derive(Debug, Serialize)]
-pub struct Passed {
-    /// Which check.
-    pub id: &'static str,
-    /// What it looks at.
-    #[serde(skip)]
-    pub area: Area,
-    /// What it has seen.
-    pub value: String,
-}
 
 /// What has been looked at.
 pub struct Seen<'a> {

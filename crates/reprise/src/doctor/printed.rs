@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::findings::{Area, Finding, Severity};
 use super::host;
-use super::passed::Passed;
 
 /// Places that are shown of a finding.
 const SHOWN: usize = 5;
@@ -36,6 +35,18 @@ pub struct Looked {
     pub opcache: Option<Opcache>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
+}
+
+/// A check that has passed.
+#[derive(Debug, Serialize)]
+pub struct Passed {
+    /// Which check.
+    pub id: &'static str,
+    /// What it looks at.
+    #[serde(skip)]
+    pub area: Area,
+    /// What it has seen.
+    pub value: String,
 }
 
 /// Everything that the doctor says.

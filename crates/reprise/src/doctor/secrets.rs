@@ -44,7 +44,8 @@ pub struct Secret {
 pub fn find(tree: &Tree) -> HashMap<String, Secret> {
     let look = |entry: &Entry| {
         let name = entry.name();
-        if entry.is_directory || is_test(&name) || is_foreign(&name) || is_example(&name) {
+        let is_text = name.split('/').any(|part| ["doc", "docs"].contains(&part));
+        if entry.is_directory || is_text || is_test(&name) || is_foreign(&name) || is_example(&name) {
             return None;
         }
         let ending = entry.path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -160,9 +161,8 @@ fn pairs(line: &str, is_code: bool) -> Vec<(&str, &str)> {
             continue;
         }
         let name = before.trim_end().trim_end_matches([']', '"', '\'']);
-        let start = name
-            .rfind(|letter: char| !letter.is_ascii_alphanumeric() && !"_-.".contains(letter))
-            .map_or(0, |at| at + 1);
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        let start = name.trim_end_matches(is_of_name).len();
         let name = &name[start..];
         let after = after.trim_start_matches('>').trim_start();
         let value = match after.chars().next() {
@@ -275,6 +275,7 @@ mod tests {
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = 'password_here';\n", None),
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = '';\n// $db_password = 'x';\n", None),
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = getenv('X') . 'a';\n", None),
+            ("fr.php", "<?php\nreturn ['À' => 'é', 'mot de passé' => 'x', \"é=\" => 1];\n", None),
             ("en.php", "<?php\nreturn ['host' => 'Host', 'user' => 'User', 'password' => 'Password'];\n", None),
             ("theme.php", "<?php\n$options = ['password_color' => '#fff', 'show_password' => 'yes'];\n", None),
             ("a.php", "<?php\nif ($password == 'gk38d' && $host == 'localhost') {}\n", None),
